@@ -418,7 +418,7 @@ fn warnings_have_their_place() {
     assert_eq!(ran.code, 0, "{ran:?}");
     for said in [
         "hooks[0]: `timeout` is more than 60 s",
-        "hooks[1]: `sandbox`: nobody is asked about what a hook changes",
+        "hooks[1]: `sandbox`: changes by a hook cannot be approved",
     ] {
         assert!(ran.stderr.contains(&format!("config.toml: {said}")), "{ran:?}");
     }

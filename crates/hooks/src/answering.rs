@@ -1,27 +1,28 @@
-//! What a hook's program answers: by its exit code, or by one JSON object in any of the forms that there are.
+//! Parses the answer of a hook's program: its exit code, or one JSON object in any of the supported forms.
 //!
-//! An answer that is not understood is no answer: the error says why, and the engine knows what that means for a gate.
+//! An answer that cannot be understood is an error with a reason; the engine decides what that means for a gate.
 
 use serde_json::{Map, Value};
 use windlass_core::{HookAnswer, HookEvent, HookVerdict, Moment, Output, ProcessEnd, plain, quote};
 
-use super::running::Ran;
+use super::running::ProgramRun;
 use super::{HookDefinition, HookShape};
 
-/// How much of what a program complains about is a reason.
-const LONGEST_REASON: usize = 1 << 10;
+/// Maximum bytes of a program's error output that become a reason.
+const MAX_REASON_BYTES: usize = 1 << 10;
 
+/// Fields of a JSON object that are not read yet.
 type Fields = Map<String, Value>;
 
-/// What a program that has ended wants to happen.
-pub(super) fn answer(
+/// Returns the answer of a program that has ended.
+pub(super) fn parse_answer(
     hook: &HookDefinition,
     event: &HookEvent<'_>,
-    ran: &Ran,
+    ran: &ProgramRun,
 ) -> Result<HookAnswer, String> {
     let moment = event.what.moment();
     match ran.end {
-        ProcessEnd::Exited(0) => printed(hook, moment, &ran.printed),
+        ProcessEnd::Exited(0) => parse_output(hook, moment, &ran.printed),
         ProcessEnd::Exited(2) => Ok(HookAnswer::deny(reason(&ran.errors, "exit code 2"))),
         ProcessEnd::Exited(code) if hook.shape == HookShape::Hygge => {
             Ok(HookAnswer::deny(reason(&ran.errors, &format!("exit code {code}"))))
@@ -33,18 +34,23 @@ pub(super) fn answer(
     }
 }
 
-/// What was complained about, as one may show it.
+/// Returns the program's error output as displayable text, or `otherwise` if it is empty.
 fn reason(errors: &[u8], otherwise: &str) -> String {
     let text = plain(errors);
     let text = text.trim();
     if text.is_empty() {
         return otherwise.to_owned();
     }
-    let end = text.floor_char_boundary(LONGEST_REASON);
+    let end = text.floor_char_boundary(MAX_REASON_BYTES);
     text.get(..end).unwrap_or(text).to_owned()
 }
 
-fn printed(hook: &HookDefinition, moment: Moment, printed: &[u8]) -> Result<HookAnswer, String> {
+/// Parses the standard output of a program that ended with exit code 0.
+fn parse_output(
+    hook: &HookDefinition,
+    moment: Moment,
+    printed: &[u8],
+) -> Result<HookAnswer, String> {
     let text =
         std::str::from_utf8(printed).map_err(|_| "what it printed is not UTF-8".to_owned())?;
     let text = text.trim();
@@ -53,14 +59,14 @@ fn printed(hook: &HookDefinition, moment: Moment, printed: &[u8]) -> Result<Hook
     }
     let takes_text = matches!(hook.shape, HookShape::Claude | HookShape::Hex);
     if takes_text && !text.starts_with('{') {
-        // Others show such a text to the model at the beginning of something, and to nobody else.
+        // Claude Code and Hex show such a text to the model at the beginning of a session or prompt, and ignore it at other events.
         return Ok(match moment {
             Moment::SessionStart | Moment::PromptSubmit => HookAnswer::go_on().with_context(text),
             _ => HookAnswer::go_on(),
         });
     }
     match serde_json::from_str(text) {
-        Ok(Value::Object(mut fields)) => said(hook, moment, &mut fields),
+        Ok(Value::Object(mut fields)) => parse_fields(hook, moment, &mut fields),
         Ok(_) => Err("what it printed is JSON, but not an object".to_owned()),
         Err(error) => {
             let begin: String = text.chars().take(80).collect();
@@ -69,7 +75,12 @@ fn printed(hook: &HookDefinition, moment: Moment, printed: &[u8]) -> Result<Hook
     }
 }
 
-fn said(hook: &HookDefinition, moment: Moment, fields: &mut Fields) -> Result<HookAnswer, String> {
+/// Parses the fields of an answer, including those in `hookSpecificOutput`.
+fn parse_fields(
+    hook: &HookDefinition,
+    moment: Moment,
+    fields: &mut Fields,
+) -> Result<HookAnswer, String> {
     let mut more = match fields.remove("hookSpecificOutput") {
         None => Fields::new(),
         Some(Value::Object(more)) => more,
@@ -79,12 +90,13 @@ fn said(hook: &HookDefinition, moment: Moment, fields: &mut Fields) -> Result<Ho
     fields.remove("suppressOutput");
     let mut answer =
         HookAnswer { verdict: verdict(hook, fields, &mut more)?, ..HookAnswer::go_on() };
-    answer.input = object(fields, &mut more, &["input", "modified_tool_input", "updatedInput"])?;
+    answer.input =
+        object_field(fields, &mut more, &["input", "modified_tool_input", "updatedInput"])?;
     answer.context =
-        text_of(fields, &mut more, &["context", "additionalContext", "system_prompt_append"])?;
-    answer.text = text_of(fields, &mut more, &["text", "modified_message"])?;
-    answer.message = text_of(fields, &mut more, &["message", "systemMessage"])?;
-    answer.output = output(fields, &mut more)?;
+        text_field(fields, &mut more, &["context", "additionalContext", "system_prompt_append"])?;
+    answer.text = text_field(fields, &mut more, &["text", "modified_message"])?;
+    answer.message = text_field(fields, &mut more, &["message", "systemMessage"])?;
+    answer.output = output_field(fields, &mut more)?;
     let unknown: Vec<&str> = fields.keys().chain(more.keys()).map(String::as_str).collect();
     if !unknown.is_empty() {
         let unknown = unknown.join("`, `");
@@ -103,20 +115,20 @@ fn said(hook: &HookDefinition, moment: Moment, fields: &mut Fields) -> Result<Ho
     Ok(answer)
 }
 
-/// What is said about whether it may happen. Where several things are said, the strictest counts.
+/// Returns the strictest of the verdicts that the answer's fields give.
 fn verdict(
     hook: &HookDefinition,
     fields: &mut Fields,
     more: &mut Fields,
 ) -> Result<HookVerdict, String> {
-    let why = text_of(fields, more, &["reason", "permissionDecisionReason"])?;
-    let stop_why = text_of(fields, more, &["stopReason"])?;
+    let why = text_field(fields, more, &["reason", "permissionDecisionReason"])?;
+    let stop_why = text_field(fields, more, &["stopReason"])?;
     let mut strictest = HookVerdict::GoOn;
     let mut said = |word: &str, why: Option<&String>| {
         let why = || why.cloned().unwrap_or_else(|| "it gives no reason".to_owned());
         let verdict = match word {
             "continue" | "modify" => HookVerdict::GoOn,
-            // There it only means that the hook has nothing against it.
+            // In Hygge's format it only means that the hook does not object.
             "allow" if hook.shape == HookShape::Hygge => HookVerdict::GoOn,
             "allow" | "approve" => HookVerdict::Allow,
             "ask" => HookVerdict::Ask(why()),
@@ -124,7 +136,7 @@ fn verdict(
             "stop" => HookVerdict::Stop(why()),
             other => return Err(format!("there is no decision `{}`", quote::visible(other))),
         };
-        if rank(&verdict) > rank(&strictest) {
+        if strictness(&verdict) > strictness(&strictest) {
             strictest = verdict;
         }
         Ok(())
@@ -135,9 +147,9 @@ fn verdict(
         match value {
             None | Some(Value::Null) => {}
             Some(Value::String(word)) => said(&word, why.as_ref())?,
-            // That of a permission request.
+            // The answer to a permission request is an object.
             Some(Value::Object(mut decision)) => {
-                let message = text_of(&mut decision, &mut Fields::new(), &["message"])?;
+                let message = text_field(&mut decision, &mut Fields::new(), &["message"])?;
                 let ends = decision.remove("interrupt") == Some(Value::Bool(true));
                 match decision.remove("behavior") {
                     Some(Value::String(word)) if ends && word == "deny" => {
@@ -161,7 +173,8 @@ fn verdict(
     Ok(strictest)
 }
 
-fn rank(verdict: &HookVerdict) -> u8 {
+/// Ranks verdicts from no opinion (0) to stop.
+fn strictness(verdict: &HookVerdict) -> u8 {
     match verdict {
         HookVerdict::GoOn => 0,
         HookVerdict::Allow => 1,
@@ -171,18 +184,18 @@ fn rank(verdict: &HookVerdict) -> u8 {
     }
 }
 
-/// Both answers as one: the stricter verdict, and all that is said.
-pub(super) fn stricter(one: HookAnswer, other: HookAnswer) -> HookAnswer {
+/// Merges two answers: takes the stricter verdict and joins the texts.
+pub(super) fn merge(one: HookAnswer, other: HookAnswer) -> HookAnswer {
     let joined = |one: Option<String>, other: Option<String>| match (one, other) {
         (Some(one), Some(other)) if one != other => Some(format!("{one}\n{other}")),
         (one, other) => one.or(other),
     };
     let verdict = match (one.verdict, other.verdict) {
-        // A yes for one file is none for the next.
+        // An allow for one file does not hold for the next.
         (HookVerdict::GoOn, HookVerdict::Allow) | (HookVerdict::Allow, HookVerdict::GoOn) => {
             HookVerdict::GoOn
         }
-        (one, other) if rank(&one) >= rank(&other) => one,
+        (one, other) if strictness(&one) >= strictness(&other) => one,
         (_, other) => other,
     };
     HookAnswer {
@@ -195,32 +208,36 @@ pub(super) fn stricter(one: HookAnswer, other: HookAnswer) -> HookAnswer {
     }
 }
 
-/// The first of these fields, which must be a text.
-fn text_of(
+/// Takes the first of these fields, which must be a string.
+fn text_field(
     fields: &mut Fields,
     more: &mut Fields,
     keys: &[&str],
 ) -> Result<Option<String>, String> {
-    match take(fields, more, keys) {
+    match take_first(fields, more, keys) {
         None | Some((_, Value::Null)) => Ok(None),
         Some((_, Value::String(text))) => Ok(Some(text).filter(|text| !text.is_empty())),
         Some((key, _)) => Err(format!("`{key}` is not a text")),
     }
 }
 
-/// The first of these fields, which must be an object.
-fn object(fields: &mut Fields, more: &mut Fields, keys: &[&str]) -> Result<Option<Value>, String> {
-    match take(fields, more, keys) {
+/// Takes the first of these fields, which must be an object.
+fn object_field(
+    fields: &mut Fields,
+    more: &mut Fields,
+    keys: &[&str],
+) -> Result<Option<Value>, String> {
+    match take_first(fields, more, keys) {
         None | Some((_, Value::Null)) => Ok(None),
         Some((_, value @ Value::Object(_))) => Ok(Some(value)),
         Some((key, _)) => Err(format!("`{key}` is not an object")),
     }
 }
 
-/// Another output: a text, or an object as a hook is told of one.
-fn output(fields: &mut Fields, more: &mut Fields) -> Result<Option<Output>, String> {
+/// Takes the replacement output: a string, or an object in the form in which a hook gets one.
+fn output_field(fields: &mut Fields, more: &mut Fields) -> Result<Option<Output>, String> {
     let keys = ["output", "modified_tool_result", "updatedToolOutput", "updatedMCPToolOutput"];
-    match take(fields, more, &keys) {
+    match take_first(fields, more, &keys) {
         None | Some((_, Value::Null)) => Ok(None),
         Some((_, Value::String(text))) => Ok(Some(Output::text(text))),
         Some((key, Value::Object(mut output))) => {
@@ -234,10 +251,15 @@ fn output(fields: &mut Fields, more: &mut Fields) -> Result<Option<Output>, Stri
     }
 }
 
-fn take<'k>(fields: &mut Fields, more: &mut Fields, keys: &[&'k str]) -> Option<(&'k str, Value)> {
+/// Removes all of these fields and returns the first one that exists.
+fn take_first<'k>(
+    fields: &mut Fields,
+    more: &mut Fields,
+    keys: &[&'k str],
+) -> Option<(&'k str, Value)> {
     let mut found = None;
     for key in keys {
-        // All are taken out, so that none of them counts as unknown.
+        // Takes out all of them, so that none counts as unknown.
         for place in [&mut *fields, &mut *more] {
             let value = place.remove(*key);
             found = found.or(value.map(|value| (*key, value)));

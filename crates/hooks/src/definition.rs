@@ -1,4 +1,4 @@
-//! One hook, as every file ends in it.
+//! One hook, independent of the file format it was written in.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use windlass_core::{Author, Level, Moment};
 
 use super::{HookMatcher, Pin};
 
-/// A program that is told of one kind of event.
+/// A program that runs at one kind of event.
 ///
 /// ```
 /// use windlass_core::{Author, Moment};
@@ -21,51 +21,51 @@ use super::{HookMatcher, Pin};
 /// ```
 #[derive(Debug, Clone)]
 pub struct HookDefinition {
-    /// What messages call it: the name that it was given or its command, and its file.
+    /// Name in messages: the given name or the command, and the file.
     pub name: String,
-    /// The name that it was given.
+    /// Name that the file gives to the hook.
     pub given_name: Option<String>,
-    /// The file that it is in.
+    /// File that defines the hook.
     pub path: PathBuf,
-    /// Who wrote that.
+    /// Author of the file.
     pub author: Author,
-    /// In whose words it is told, and answers.
+    /// Format of the hook's input and answer.
     pub shape: HookShape,
-    /// When it is told.
+    /// Hook point at which it runs.
     pub moment: Moment,
-    /// Of what.
+    /// Filter for the events at which it runs.
     pub matcher: HookMatcher,
-    /// What runs.
+    /// Command that it runs.
     pub command: HookCommand,
-    /// Variables besides the usual.
+    /// Environment variables besides the usual ones.
     pub environment: Vec<(String, String)>,
-    /// How long it may take.
+    /// Maximum time that it may take.
     pub timeout: Duration,
-    /// Whether it must have agreed; what is usual for the event if not given.
+    /// True if the event needs the hook's agreement; `None` for the default of the event.
     pub gate: Option<bool>,
-    /// Whether its answer counts.
+    /// True if its answer counts.
     pub is_heard: bool,
-    /// How it is confined.
+    /// Confinement of the program.
     pub sandbox: Level,
-    /// Files of the workspace that it names, as they were when a person trusted them.
+    /// Files of the workspace that it reaches, as they were when a person trusted them.
     pub pins: Vec<Pin>,
-    /// Why it cannot run; a gate then refuses, and says so.
+    /// Reason why it cannot run. A gate then refuses with this reason.
     pub unusable: Option<String>,
 }
 
 impl HookDefinition {
-    /// How long a hook may take if nobody says otherwise.
+    /// Time limit of a hook that sets none.
     pub const USUAL_TIMEOUT: Duration = Duration::from_secs(5);
-    /// How long a hook may take at most.
+    /// Maximum time limit of a hook.
     pub const LONGEST_TIMEOUT: Duration = Duration::from_mins(1);
 
-    /// Whether it can keep something from happening: it is told before, and heard, or must have agreed.
+    /// Returns whether the hook can prevent an event: it is a gate, or it runs before the event and its answer counts.
     pub fn can_refuse(&self) -> bool {
         self.gate.unwrap_or(false) || (self.moment.is_gate() && self.is_heard)
     }
 }
 
-/// What a hook runs. It is fixed by the file: nothing that a model says becomes a part of it.
+/// Command of a hook. The file fixes it: no text of a model becomes part of it.
 ///
 /// ```
 /// use windlass_hooks::HookCommand;
@@ -75,7 +75,7 @@ impl HookDefinition {
 pub enum HookCommand {
     /// A program and its arguments.
     Words(Vec<String>),
-    /// A text for the shell.
+    /// A shell script.
     Shell(String),
 }
 
@@ -88,7 +88,7 @@ impl fmt::Display for HookCommand {
     }
 }
 
-/// In whose words a hook is written.
+/// Format that a hook is written for.
 ///
 /// ```
 /// use windlass_hooks::HookShape;
@@ -96,13 +96,13 @@ impl fmt::Display for HookCommand {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HookShape {
-    /// Ours.
+    /// Our own format.
     Windlass,
-    /// Those of Claude Code: other names of tools and arguments; plain text is no fault.
+    /// Claude Code's format: other names of tools and arguments; plain text as output is not an error.
     Claude,
-    /// Those of Hex: what it knows comes in variables, too.
+    /// Hex's format: passes data in environment variables, too.
     Hex,
-    /// Those of Hygge: every exit code but 0 is a no.
+    /// Hygge's format: every exit code but 0 denies.
     Hygge,
 }
 

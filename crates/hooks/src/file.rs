@@ -1,7 +1,7 @@
-//! The files in which people write hooks: ours, and those of Claude Code, Hex and Hygge.
+//! Reads the files in which people write hooks: our own, and those of Claude Code, Hex and Hygge.
 //!
-//! Nothing is passed over in silence. [`HookFile::check`] refuses a file in which a gate could be lost to a typing mistake; what else is
-//! not known is a warning with its place. In the files of others, events that there are not here are warnings.
+//! Nothing is ignored silently. [`HookFile::check`] refuses a file in which a typing mistake could disable a gate; anything else
+//! that is unknown is a warning with its place. In files of other programs, events that do not exist here are warnings.
 
 mod entry;
 mod lines;
@@ -14,13 +14,13 @@ use windlass_core::{Author, Moment, likeness, quote};
 use super::telling::claude_moment;
 use super::{HookDefinition, HookShape};
 
-/// How many hooks a file may have.
-const MOST_HOOKS: usize = 256;
+/// Maximum hooks in one file.
+const MAX_HOOKS: usize = 256;
 
-/// A word that is as like a known one as this is that word misspelt.
-const MISSPELT: f64 = 0.75;
+/// Minimum likeness to a known word at which another word counts as a misspelling of it.
+const MIN_MISSPELLING_LIKENESS: f64 = 0.75;
 
-/// A file that may have hooks in it, and what is in it.
+/// A file that may define hooks, with its content.
 ///
 /// ```
 /// use windlass_core::Author;
@@ -34,17 +34,17 @@ const MISSPELT: f64 = 0.75;
 /// ```
 #[derive(Debug, Clone)]
 pub struct HookFile {
-    /// Where it is, for messages.
+    /// Path of the file, for messages.
     pub path: PathBuf,
-    /// What is in it: JSON if its name says so, TOML otherwise.
+    /// Content of the file: JSON if its name ends in `.json`, TOML otherwise.
     pub text: String,
-    /// Who wrote it.
+    /// Author of the file.
     pub author: Author,
-    /// In whose words.
+    /// Format of the hooks in it.
     pub shape: HookShape,
 }
 
-/// A part of a file of hooks that cannot be understood.
+/// A part of a hook file that cannot be understood.
 ///
 /// ```
 /// use windlass_hooks::HookFileError;
@@ -65,17 +65,18 @@ pub struct HookFileError {
     pub why: String,
 }
 
-/// What is left of an entry to look at; what nobody took is not known.
+/// Fields of an entry that are not read yet. Fields that remain at the end are unknown.
 type Fields = Map<String, Value>;
 
 impl HookFile {
-    /// The hooks in the order of the file, and what is to be said of what is not understood.
+    /// Returns the hooks in the order of the file, and warnings about everything that cannot be understood.
     pub fn read(&self) -> (Vec<HookDefinition>, Vec<String>) {
         let reader = self.reader();
         (reader.hooks, reader.warnings)
     }
 
-    /// The first part that cannot be understood, so that a hook that its author relies on could be missing. Such a file is not to be used.
+    /// Returns the first part that cannot be understood, if a hook that its author relies on could be lost by it. Such a file must
+    /// not be used.
     ///
     /// ```
     /// use windlass_core::Author;
@@ -89,17 +90,18 @@ impl HookFile {
         self.reader().error.map_or(Ok(()), Err)
     }
 
-    fn reader(&self) -> Reader<'_> {
+    /// Reads the whole file.
+    fn reader(&self) -> HookFileReader<'_> {
         let mut reader =
-            Reader { file: self, hooks: Vec::new(), warnings: Vec::new(), error: None };
+            HookFileReader { file: self, hooks: Vec::new(), warnings: Vec::new(), error: None };
         match self.parse() {
-            Ok(top) => reader.top(top),
-            Err(why) => reader.wrong("", None, &why, ""),
+            Ok(top) => reader.read_top(top),
+            Err(why) => reader.report_error("", None, &why, ""),
         }
-        if reader.hooks.len() > MOST_HOOKS {
-            let most = format!("it has more than {MOST_HOOKS} hooks");
-            reader.wrong("", None, &most, "; only the first are used");
-            reader.hooks.truncate(MOST_HOOKS);
+        if reader.hooks.len() > MAX_HOOKS {
+            let most = format!("it has more than {MAX_HOOKS} hooks");
+            reader.report_error("", None, &most, "; only the first are used");
+            reader.hooks.truncate(MAX_HOOKS);
         }
         reader
     }
@@ -108,6 +110,7 @@ impl HookFile {
         self.path.extension().is_some_and(|extension| extension == "json")
     }
 
+    /// Parses the text as JSON or TOML.
     fn parse(&self) -> Result<Fields, String> {
         let parsed = if self.is_json() {
             serde_json::from_str(&self.text).map_err(|error| format!("it is not JSON: {error}"))
@@ -121,81 +124,91 @@ impl HookFile {
     }
 }
 
-struct Reader<'f> {
+/// Collects the hooks, warnings and the first error of a file.
+struct HookFileReader<'f> {
     file: &'f HookFile,
     hooks: Vec<HookDefinition>,
     warnings: Vec<String>,
     error: Option<HookFileError>,
 }
 
-impl Reader<'_> {
+impl HookFileReader<'_> {
+    /// Adds a warning about a place in the file.
     fn warn(&mut self, place: &str, why: &str) {
         let path = quote::path(&self.file.path);
         let colon = if place.is_empty() { "" } else { ": " };
         self.warnings.push(format!("{path}: {place}{colon}{why}"));
     }
 
-    /// Notes a part that cannot be understood: an error of the file. A reader who goes on all the same is told what happens otherwise.
-    fn wrong(&mut self, place: &str, word: Option<&str>, why: &str, otherwise: &str) {
+    /// Reports a part that cannot be understood as an error of the file, and as a warning. `otherwise` says in the warning what
+    /// happens if the file is used all the same.
+    fn report_error(&mut self, place: &str, word: Option<&str>, why: &str, otherwise: &str) {
         self.warn(place, &format!("{why}{otherwise}"));
         if self.error.is_none() {
-            let line = lines::of(self.file, place, word);
+            let line = lines::line_of(self.file, place, word);
             let (path, place) = (self.file.path.clone(), place.to_owned());
             self.error = Some(HookFileError { path, line, place, why: why.to_owned() });
         }
     }
 
-    /// Notes a word that is not known: an error in a file of ours, where all words are known. In those of others it may be new there.
-    fn unclear(&mut self, place: &str, word: &str, why: &str, otherwise: &str) {
+    /// Reports an unknown word: an error in a file of ours, where all words are known; a warning in a file of another program,
+    /// where it may be new.
+    fn report_unknown_word(&mut self, place: &str, word: &str, why: &str, otherwise: &str) {
         if self.file.shape == HookShape::Windlass {
-            self.wrong(place, Some(word), why, otherwise);
+            self.report_error(place, Some(word), why, otherwise);
         } else {
             self.warn(place, &format!("{why}{otherwise}"));
         }
     }
 
-    /// Notes an event that there is not.
-    fn no_event(&mut self, place: &str, event: &str, why: &str) {
+    /// Reports an unknown event.
+    fn report_unknown_event(&mut self, place: &str, event: &str, why: &str) {
         if is_misspelt_gate(event) {
-            self.wrong(place, Some(event), why, "; it is left out");
+            self.report_error(place, Some(event), why, "; it is left out");
         } else {
-            self.unclear(place, event, why, "; it is left out");
+            self.report_unknown_word(place, event, why, "; it is left out");
         }
     }
 
-    fn top(&mut self, mut top: Fields) {
+    /// Reads the top-level object of the file.
+    fn read_top(&mut self, mut top: Fields) {
         if top.get("disableAllHooks") == Some(&Value::Bool(true)) {
             return self.warn("", "`disableAllHooks` is set: its hooks are not used");
         }
         if let Some(key) = top.keys().find(|key| is_misspelt(key, "hooks")).cloned() {
             let why = format!("unknown field `{}`; did you mean `hooks`?", quote::visible(&key));
-            self.wrong("", Some(&key), &why, "");
+            self.report_error("", Some(&key), &why, "");
         }
         match top.remove("hooks") {
             None => {}
             Some(Value::Array(entries)) => {
                 for (at, entry) in entries.into_iter().enumerate() {
-                    self.named(&format!("hooks[{at}]"), None, entry);
+                    self.read_named_entry(&format!("hooks[{at}]"), None, entry);
                 }
             }
             Some(Value::Object(entries)) if self.file.shape == HookShape::Hygge => {
                 for (name, entry) in entries {
-                    self.named(&format!("hooks.{name}"), Some(name), entry);
+                    self.read_named_entry(&format!("hooks.{name}"), Some(name), entry);
                 }
             }
             Some(Value::Object(events)) => {
                 for (event, entries) in events {
-                    self.event(&format!("hooks.{event}"), &event, entries);
+                    self.read_event(&format!("hooks.{event}"), &event, entries);
                 }
             }
-            Some(_) => self.wrong("hooks", None, "it is neither a list nor an object", ""),
+            Some(_) => self.report_error("hooks", None, "it is neither a list nor an object", ""),
         }
     }
 
-    /// An entry that says itself of which events it wants to hear.
-    fn named(&mut self, place: &str, name: Option<String>, entry: Value) {
+    /// Reads an entry that names its events itself.
+    fn read_named_entry(&mut self, place: &str, name: Option<String>, entry: Value) {
         let Value::Object(mut entry) = entry else {
-            return self.wrong(place, None, "a hook is an object with `event` and `command`", "");
+            return self.report_error(
+                place,
+                None,
+                "a hook is an object with `event` and `command`",
+                "",
+            );
         };
         if let Some(name) = name {
             entry.entry("name").or_insert(name.into());
@@ -210,21 +223,21 @@ impl Reader<'_> {
             _ => Vec::new(),
         };
         if events.is_empty() {
-            return self.wrong(place, None, "it has no `event`", ", so it is left out");
+            return self.report_error(place, None, "it has no `event`", ", so it is left out");
         }
         for event in events {
-            match moment(&event) {
-                Ok(moment) => self.entry(place, moment, self.file.shape, entry.clone(), None),
-                Err(why) => self.no_event(place, &event, &why),
+            match parse_moment(&event) {
+                Ok(moment) => self.read_hook(place, moment, self.file.shape, entry.clone(), None),
+                Err(why) => self.report_unknown_event(place, &event, &why),
             }
         }
     }
 
-    /// The entries of one event: one or many, each a hook or a group of them with a matcher.
-    fn event(&mut self, place: &str, event: &str, entries: Value) {
-        let moment = match moment(event) {
+    /// Reads the entries of one event: one or several, each a hook or a group of hooks with a matcher.
+    fn read_event(&mut self, place: &str, event: &str, entries: Value) {
+        let moment = match parse_moment(event) {
             Ok(moment) => moment,
-            Err(why) => return self.no_event(place, event, &why),
+            Err(why) => return self.report_unknown_event(place, event, &why),
         };
         let entries = match entries {
             Value::Array(entries) => entries,
@@ -234,58 +247,64 @@ impl Reader<'_> {
             let place = format!("{place}[{at}]");
             match entry {
                 Value::Object(entry) if entry.contains_key("hooks") => {
-                    self.group(&place, moment, entry);
+                    self.read_group(&place, moment, entry);
                 }
                 Value::Object(entry) => {
                     let shape = match self.file.shape {
                         HookShape::Claude => HookShape::Hex,
                         shape => shape,
                     };
-                    self.entry(&place, moment, shape, entry, None);
+                    self.read_hook(&place, moment, shape, entry, None);
                 }
-                _ => self.wrong(&place, None, "a hook is an object with `command`", ""),
+                _ => self.report_error(&place, None, "a hook is an object with `command`", ""),
             }
         }
     }
 
-    fn group(&mut self, place: &str, moment: Moment, mut group: Fields) {
+    /// Reads a group of hooks that share a matcher, in Claude Code's format.
+    fn read_group(&mut self, place: &str, moment: Moment, mut group: Fields) {
         let matcher = match group.remove("matcher") {
             None | Some(Value::Null) => None,
             Some(Value::String(matcher)) => Some(matcher),
             Some(_) => {
                 let why = "`matcher` is not a text";
-                self.unclear(place, "matcher", why, "; the hooks are told of every call");
+                self.report_unknown_word(
+                    place,
+                    "matcher",
+                    why,
+                    "; the hooks are told of every call",
+                );
                 None
             }
         };
         let Some(Value::Array(hooks)) = group.remove("hooks") else {
-            return self.wrong(place, None, "`hooks` is not a list", "");
+            return self.report_error(place, None, "`hooks` is not a list", "");
         };
-        self.unknown(place, &group);
+        self.report_unknown_fields(place, &group);
         for (at, hook) in hooks.into_iter().enumerate() {
             let place = format!("{place}.hooks[{at}]");
             match hook {
                 Value::Object(hook) => {
-                    self.entry(&place, moment, HookShape::Claude, hook, matcher.as_deref());
+                    self.read_hook(&place, moment, HookShape::Claude, hook, matcher.as_deref());
                 }
-                _ => self.wrong(&place, None, "a hook is an object with `command`", ""),
+                _ => self.report_error(&place, None, "a hook is an object with `command`", ""),
             }
         }
     }
 }
 
-/// A moment by our name or by that of others.
-fn moment(name: &str) -> Result<Moment, String> {
+/// Parses an event name, in our spelling or in that of Claude Code.
+fn parse_moment(name: &str) -> Result<Moment, String> {
     let of_others = Moment::NAMES.iter().find(|(_, moment)| claude_moment(*moment) == name);
     of_others.map_or_else(|| name.parse(), |(_, moment)| Ok(*moment))
 }
 
-/// Tells whether a word is another one with a slip or two.
+/// Returns whether a word is another one with a typing mistake or two.
 fn is_misspelt(word: &str, known: &str) -> bool {
-    word != known && likeness(word, known) >= MISSPELT
+    word != known && likeness(word, known) >= MIN_MISSPELLING_LIKENESS
 }
 
-/// Tells whether the name of an event that there is not is meant for a gate, ours or that of others.
+/// Returns whether an unknown event name is probably a misspelled gate event, in our spelling or in that of Claude Code.
 fn is_misspelt_gate(event: &str) -> bool {
     let gates = Moment::NAMES.iter().filter(|(_, moment)| moment.is_gate());
     gates.into_iter().any(|(name, moment)| {

@@ -1,8 +1,8 @@
-//! Programs as hooks: JSON on their standard input, JSON or an exit code as their answer.
+//! Runs programs as hooks: JSON on their standard input, JSON or an exit code as their answer.
 //!
-//! Whatever file a hook was written in (ours, or that of Claude Code, Hex or Hygge), it becomes one [`HookDefinition`]. Its command
-//! line is what the file says and nothing else: what a model wrote reaches the program as data, never as part of a command. It runs
-//! in the sandbox, by default without a way to change anything, and is dead with all that it started when its time is over.
+//! Every hook becomes one [`HookDefinition`], whichever kind of file it was written in (our own, or that of Claude Code, Hex or
+//! Hygge). Its command line comes from the file alone: text of a model reaches the program as data, never as part of a command. The
+//! program runs in the sandbox, by default without write access, and is killed with all its children when its time is over.
 
 mod answering;
 mod definition;
@@ -49,22 +49,23 @@ pub struct CommandHook {
 }
 
 impl CommandHook {
-    /// Makes a hook of a definition. One runner serves all hooks of an engine.
+    /// Creates a hook from a definition. One runner serves all hooks of an engine.
     pub fn new(definition: HookDefinition, runner: Arc<HookRunner>) -> Self {
         Self { definition, runner }
     }
 
-    async fn ask(&self, event: HookEvent<'_>) -> Result<HookAnswer, ToolError> {
+    /// Runs the program once for each of its inputs, and merges the answers. The first denial ends it.
+    async fn run_program(&self, event: HookEvent<'_>) -> Result<HookAnswer, ToolError> {
         if let Some(why) = &self.definition.unusable {
             return Err(ToolError::failed(why.clone()));
         }
         let mut all: Option<HookAnswer> = None;
-        let tellings = telling::tellings(&self.definition, &event).map_err(ToolError::failed)?;
-        let is_one = tellings.len() == 1;
-        for told in tellings {
-            let ran = self.runner.run(&self.definition, &told).await?;
-            let answer =
-                answering::answer(&self.definition, &event, &ran).map_err(ToolError::failed)?;
+        let inputs = telling::hook_inputs(&self.definition, &event).map_err(ToolError::failed)?;
+        let is_one = inputs.len() == 1;
+        for input in inputs {
+            let ran = self.runner.run(&self.definition, &input).await?;
+            let answer = answering::parse_answer(&self.definition, &event, &ran)
+                .map_err(ToolError::failed)?;
             if !is_one && (answer.input.is_some() || answer.output.is_some()) {
                 return Err(ToolError::failed(
                     "it wants to change a call that touches several files, of which it was told one at a time",
@@ -72,7 +73,7 @@ impl CommandHook {
             }
             let is_no = matches!(answer.verdict, HookVerdict::Deny(_) | HookVerdict::Stop(_));
             all = Some(match all {
-                Some(others) => answering::stricter(others, answer),
+                Some(others) => answering::merge(others, answer),
                 None => answer,
             });
             if is_no {
@@ -80,7 +81,8 @@ impl CommandHook {
             }
         }
         let mut all = all.unwrap_or_default();
-        all.input = all.input.map(|input| telling::restored(&self.definition, &event, input));
+        all.input =
+            all.input.map(|input| telling::restore_arguments(&self.definition, &event, input));
         Ok(all)
     }
 }
@@ -108,8 +110,8 @@ impl Hook for CommandHook {
 
     fn on<'a>(&'a self, event: HookEvent<'a>) -> BoxFuture<'a, Result<HookAnswer, ToolError>> {
         Box::pin(async move {
-            let answer = self.ask(event).await?;
-            // What was said to run on its own has no say.
+            let answer = self.run_program(event).await?;
+            // The answer of a hook that runs on its own is ignored.
             Ok(if self.definition.is_heard { answer } else { HookAnswer::go_on() })
         })
     }

@@ -1,13 +1,13 @@
-//! Of which events a hook wants to hear: by tool, by effect, by path, by agent.
+//! Decides at which events a hook runs: by tool, by effect, by path, by agent.
 //!
-//! Without regular expressions: names and paths with stars. What cannot be understood is taken to match, since a gate that is asked
-//! too often does less harm than one that is not asked.
+//! It uses names and paths with stars, not regular expressions. A pattern that cannot be understood matches everything, because a
+//! gate that runs too often does less harm than one that does not run.
 
 use std::path::{Path, PathBuf};
 
 use windlass_core::{Effect, Effects, HookEvent, Kinds, PathPattern, Reach, Rule};
 
-/// Which events a hook hears of; everything that is given must fit.
+/// Filter for events. Every given condition must match.
 ///
 /// ```
 /// use windlass_hooks::HookMatcher;
@@ -21,29 +21,32 @@ pub struct HookMatcher {
     pub(super) paths: Vec<PathMatch>,
     /// Names of agents, with stars.
     pub(super) agents: Option<Vec<String>>,
-    /// Whether it is about sub-agents only, or about none.
+    /// `Some(true)` for sub-agents only, `Some(false)` for main agents only.
     pub(super) subagent: Option<bool>,
 }
 
 /// A pattern for paths.
 #[derive(Debug, Clone)]
 pub(super) enum PathMatch {
-    /// As in a rule, with the part of it that has no stars.
+    /// A pattern as in a rule, and its part before the first star.
     Rule(Box<Rule>, PathBuf),
-    /// A text with stars that cross slashes.
+    /// A text in which stars match any characters, also slashes.
     Stars(String),
 }
 
 impl HookMatcher {
-    /// Whether it hears of calls of this tool.
+    /// Returns whether the hook runs at calls of this tool.
     pub fn is_for_tool(&self, tool: &str) -> bool {
-        self.tools.as_ref().is_none_or(|names| names.iter().any(|name| stars(name, tool)))
+        self.tools.as_ref().is_none_or(|names| names.iter().any(|name| matches_stars(name, tool)))
     }
 
+    /// Returns whether the hook runs at this event.
     pub(super) fn matches(&self, event: &HookEvent<'_>) -> bool {
         let agent = event.session.agent();
-        let is_agent =
-            self.agents.as_ref().is_none_or(|names| names.iter().any(|name| stars(name, agent)));
+        let is_agent = self
+            .agents
+            .as_ref()
+            .is_none_or(|names| names.iter().any(|name| matches_stars(name, agent)));
         let is_below =
             self.subagent.is_none_or(|wanted| wanted == event.session.parent().is_some());
         let Some(call) = event.what.call() else { return is_agent && is_below };
@@ -54,27 +57,28 @@ impl HookMatcher {
             && self.is_for_paths(call.effects, event.workspace)
     }
 
+    /// Returns whether a call touches a matching path.
     fn is_for_paths(&self, effects: &Effects, workspace: &Path) -> bool {
         if self.paths.is_empty() {
             return true;
         }
-        touched(effects).any(|at| self.paths.iter().any(|path| path.matches(at, workspace)))
+        touched_paths(effects).any(|at| self.paths.iter().any(|path| path.matches(at, workspace)))
     }
 }
 
-/// The files that a call touches, as far as it says so.
-pub(super) fn touched(effects: &Effects) -> impl Iterator<Item = &PathPattern> {
+/// Returns the paths in the declared effects of a call.
+pub(super) fn touched_paths(effects: &Effects) -> impl Iterator<Item = &PathPattern> {
     effects.iter().filter_map(Effect::path)
 }
 
 impl PathMatch {
-    /// A pattern as rules have it.
+    /// Parses a pattern in the syntax of rules.
     pub(super) fn rule(pattern: &str) -> Result<Self, String> {
         let rule: Rule = format!("read {pattern}")
             .parse()
             .map_err(|error: windlass_core::RuleError| error.why)?;
         let plain = pattern.split(['*', '?', '[', '{']).next().unwrap_or_default();
-        // The last part may go on with what the star stands for.
+        // The last component before a star may continue with what the star matches, so it is left out.
         let fixed = if plain.len() == pattern.len() {
             plain
         } else {
@@ -83,10 +87,11 @@ impl PathMatch {
         Ok(Self::Rule(Box::new(rule), PathBuf::from(fixed)))
     }
 
+    /// Returns whether the pattern may match a path in an effect.
     fn matches(&self, at: &PathPattern, workspace: &Path) -> bool {
         match self {
             Self::Rule(rule, fixed) => {
-                // A tree may have in it what is meant.
+                // A tree may contain a matching file.
                 let may_hold = || {
                     at.overlaps(&PathPattern::tree(windlass_core::normalize(
                         &workspace.join(fixed),
@@ -98,14 +103,16 @@ impl PathMatch {
             Self::Stars(pattern) => {
                 let inside = at.path.strip_prefix(workspace).unwrap_or(&at.path);
                 at.reach == Reach::Tree
-                    || [&at.path, inside].iter().any(|path| stars(pattern, &path.to_string_lossy()))
+                    || [&at.path, inside]
+                        .iter()
+                        .any(|path| matches_stars(pattern, &path.to_string_lossy()))
             }
         }
     }
 }
 
-/// Whether a text fits a pattern in which every star stands for anything.
-pub(super) fn stars(pattern: &str, text: &str) -> bool {
+/// Returns whether a text matches a pattern in which every star stands for any characters.
+pub(super) fn matches_stars(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
     let Some(mut rest) = text.strip_prefix(first) else { return false };
@@ -120,8 +127,8 @@ pub(super) fn stars(pattern: &str, text: &str) -> bool {
     rest.ends_with(last)
 }
 
-/// What other systems call our tools.
-const NAMES: &[(&str, &[&str])] = &[
+/// Tool names of other systems, with our names for these tools.
+const FOREIGN_TOOL_NAMES: &[(&str, &[&str])] = &[
     ("Bash", &["bash"]),
     ("Read", &["read"]),
     ("Write", &["write", "patch"]),
@@ -141,12 +148,12 @@ const NAMES: &[(&str, &[&str])] = &[
     ("webfetch", &["web_fetch"]),
 ];
 
-/// What Claude Code calls one of our tools.
-pub(super) fn claude_name(tool: &str) -> &str {
+/// Returns Claude Code's name for one of our tools.
+pub(super) fn claude_tool_name(tool: &str) -> &str {
     match tool {
-        // A change of several files is what comes nearest.
+        // The most similar tool of Claude Code, which has none that changes several files.
         "patch" => "Edit",
-        _ => NAMES
+        _ => FOREIGN_TOOL_NAMES
             .iter()
             .find(|(name, ours)| {
                 ours.first() == Some(&tool) && name.starts_with(|first: char| first.is_uppercase())
@@ -155,8 +162,9 @@ pub(super) fn claude_name(tool: &str) -> &str {
     }
 }
 
-/// The names of `a|b`, each as one of ours. `None` stands for all of them; the error says what is not understood.
-pub(super) fn names(text: &str) -> Result<Option<Vec<String>>, String> {
+/// Parses the names in `a|b` and adds our names for them. Returns `None` for all tools, and an error for a part that cannot be
+/// understood.
+pub(super) fn tool_names(text: &str) -> Result<Option<Vec<String>>, String> {
     let text = text.trim();
     let text = text.strip_prefix('^').unwrap_or(text);
     let text = text.strip_suffix('$').unwrap_or(text);
@@ -173,16 +181,18 @@ pub(super) fn names(text: &str) -> Result<Option<Vec<String>>, String> {
                 "`{text}` is not a list of names with stars, such as `Edit|Write` or `mcp__*`"
             ));
         }
-        let ours =
-            NAMES.iter().filter(|(known, _)| stars(&name, known)).flat_map(|(_, ours)| *ours);
+        let ours = FOREIGN_TOOL_NAMES
+            .iter()
+            .filter(|(known, _)| matches_stars(&name, known))
+            .flat_map(|(_, ours)| *ours);
         names.extend(ours.map(ToString::to_string));
         names.push(name);
     }
     Ok(Some(names))
 }
 
-/// A regular expression for paths as a text with stars, if it is one that can be written so.
-pub(super) fn stars_of_regex(regex: &str) -> Option<String> {
+/// Converts a regular expression for paths to a text with stars; `None` if it needs more than stars.
+pub(super) fn regex_to_stars(regex: &str) -> Option<String> {
     let (begins, rest) = regex.strip_prefix('^').map_or((false, regex), |rest| (true, rest));
     let (ends, rest) = rest.strip_suffix('$').map_or((false, rest), |rest| (true, rest));
     let mut stars = String::from(if begins { "" } else { "*" });
@@ -225,14 +235,14 @@ mod tests {
             ("a*b*c", "a-c", false),
             ("a*a", "a", false),
         ] {
-            assert_eq!(stars(pattern, text), fits, "{pattern} {text}");
+            assert_eq!(matches_stars(pattern, text), fits, "{pattern} {text}");
         }
     }
 
     #[test]
     fn names_of_others_are_ours() {
         let is_for = |text: &str, tool: &str| {
-            let tools = names(text).expect(text);
+            let tools = tool_names(text).expect(text);
             HookMatcher { tools, ..HookMatcher::default() }.is_for_tool(tool)
         };
         for (text, tool, is) in [
@@ -249,7 +259,7 @@ mod tests {
         ] {
             assert_eq!(is_for(text, tool), is, "{text} {tool}");
         }
-        assert!(names("Edit[").is_err());
+        assert!(tool_names("Edit[").is_err());
     }
 
     #[test]
@@ -262,7 +272,7 @@ mod tests {
             ("a|b", None),
             ("a.b", None),
         ] {
-            assert_eq!(stars_of_regex(regex).as_deref(), stars, "{regex}");
+            assert_eq!(regex_to_stars(regex).as_deref(), stars, "{regex}");
         }
     }
 

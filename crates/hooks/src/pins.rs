@@ -1,4 +1,5 @@
-//! The files of a workspace that a hook's command names: they are trusted as they are, and looked at again before each run.
+//! Pins: the files of a workspace that a hook reaches, with the hashes that a person trusted. They are checked again before and
+//! after each run.
 
 use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
@@ -7,68 +8,73 @@ use windlass_core::{ContentHash, FileKind, Files, Fingerprint, quote};
 
 use super::HookCommand;
 
-/// A larger file is no script.
-const LARGEST: u64 = 4 << 20;
+/// Maximum bytes of a pinned file. A larger file is not a script.
+const MAX_PINNED_BYTES: u64 = 4 << 20;
 
-/// A place in the workspace and what was there when a person trusted it.
+/// A path in the workspace and the hash of its content when a person trusted it.
 ///
 /// ```
 /// use windlass_core::ContentHash;
 /// use windlass_hooks::Pin;
 /// let pin = Pin { path: "check.sh".into(), hash: Some(ContentHash::of(b"exit 0\n")) };
-/// assert_ne!(pin, Pin { path: "check.sh".into(), hash: None }, "another thing is a place where nothing was");
+/// assert_ne!(pin, Pin { path: "check.sh".into(), hash: None }, "an absent file has another pin");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pin {
-    /// Relative to the workspace.
+    /// Path relative to the workspace.
     pub path: PathBuf,
-    /// What was in the file; `None` if there was none.
+    /// Hash of the file's content; `None` if there was no file.
     pub hash: Option<ContentHash>,
 }
 
 impl Pin {
-    /// What is there now, and its text.
+    /// Returns the pin of the file as it is now, and its content.
     pub fn take(files: &dyn Files, path: &Path) -> Result<(Self, Vec<u8>), String> {
-        let held = Held::open(files, path)?;
+        let held = PinnedContent::open(files, path)?;
         let hash = held.as_ref().map(|held| ContentHash::of(&held.bytes));
         let bytes = held.map(|held| held.bytes).unwrap_or_default();
         Ok((Self { path: path.to_owned(), hash }, bytes))
     }
 
-    /// Makes sure that what is there is what was trusted, and takes hold of it.
-    pub(super) fn hold(&self, files: &dyn Files) -> Result<Option<Held>, String> {
-        let held = Held::open(files, &self.path)?;
+    /// Checks that the file still has the trusted content, and returns its content.
+    pub(super) fn check(&self, files: &dyn Files) -> Result<Option<PinnedContent>, String> {
+        let held = PinnedContent::open(files, &self.path)?;
         if held.as_ref().map(|held| ContentHash::of(&held.bytes)) == self.hash {
             return Ok(held);
         }
-        Err(changed(&self.path))
+        Err(changed_message(&self.path))
     }
 
-    /// Makes sure that it stayed so.
-    pub(super) fn still(&self, files: &dyn Files, held: Option<&Held>) -> Result<(), String> {
-        let now = Held::open(files, &self.path)?;
+    /// Checks that the file did not change since `held` was read.
+    pub(super) fn check_unchanged(
+        &self,
+        files: &dyn Files,
+        held: Option<&PinnedContent>,
+    ) -> Result<(), String> {
+        let now = PinnedContent::open(files, &self.path)?;
         let is_same = match (held, &now) {
             (None, None) => true,
             (Some(held), Some(now)) => held.fingerprint == now.fingerprint,
             _ => false,
         };
-        if is_same { Ok(()) } else { Err(changed(&self.path)) }
+        if is_same { Ok(()) } else { Err(changed_message(&self.path)) }
     }
 }
 
-fn changed(path: &Path) -> String {
+/// Returns the error about a file that differs from the trusted one.
+fn changed_message(path: &Path) -> String {
     let path = quote::path(path);
     format!("{path} is not what was trusted; `windlass trust` shows and allows what is there now")
 }
 
-/// A file that was opened, and what was read from it.
-pub(super) struct Held {
+/// Content and fingerprint of an opened file.
+pub(super) struct PinnedContent {
     bytes: Vec<u8>,
     fingerprint: Fingerprint,
 }
 
-impl Held {
-    /// `None` if there is no file of that name.
+impl PinnedContent {
+    /// Reads the file at a path; `None` if there is no regular file.
     fn open(files: &dyn Files, path: &Path) -> Result<Option<Self>, String> {
         let at = files.resolve(path).map_err(|error| error.to_string())?;
         if !at.exists {
@@ -77,7 +83,7 @@ impl Held {
         if at.inside.is_none() {
             return Err(format!("{} leads out of the workspace", quote::path(path)));
         }
-        // Nothing but a file is opened: a pipe would keep us waiting.
+        // Checked before opening: a named pipe would block us.
         let stat = files.stat(&at).map_err(|error| error.to_string())?;
         match stat.kind {
             FileKind::File => {}
@@ -86,16 +92,20 @@ impl Held {
         }
         let open = files.open(&at).map_err(|error| error.to_string())?;
         let mut bytes = Vec::new();
-        let read = (&open.file).take(LARGEST + 1).read_to_end(&mut bytes);
+        let read = (&open.file).take(MAX_PINNED_BYTES + 1).read_to_end(&mut bytes);
         read.map_err(|error| format!("cannot read {}: {error}", quote::path(path)))?;
-        if bytes.len() as u64 > LARGEST {
-            return Err(format!("{} is larger than {} MiB", quote::path(path), LARGEST >> 20));
+        if bytes.len() as u64 > MAX_PINNED_BYTES {
+            return Err(format!(
+                "{} is larger than {} MiB",
+                quote::path(path),
+                MAX_PINNED_BYTES >> 20
+            ));
         }
         Ok(Some(Self { bytes, fingerprint: open.stat.fingerprint }))
     }
 }
 
-/// The places in the workspace that a command names, be something there or not: relative to it, each once.
+/// Returns the paths in the workspace that a command names, whether they exist or not: relative to the workspace, each once.
 ///
 /// ```
 /// use windlass_hooks::{HookCommand, named_files};
@@ -105,16 +115,16 @@ impl Held {
 pub fn named_files(command: &HookCommand, workspace: &Path) -> Vec<PathBuf> {
     let words: Vec<String> = match command {
         HookCommand::Words(words) => words.clone(),
-        HookCommand::Shell(text) => words_of(text),
+        HookCommand::Shell(text) => shell_words(text),
     };
     let mut named = Vec::new();
     for (at, word) in words.iter().enumerate() {
-        // A program without a slash in its name is never looked for in the workspace.
+        // A program name without a slash is never looked up in the workspace.
         let is_program = at == 0 && !word.contains('/');
         if is_program || word.starts_with('-') || word.is_empty() {
             continue;
         }
-        if let Some(path) = inside(word, workspace)
+        if let Some(path) = workspace_relative(word, workspace)
             && !named.contains(&path)
         {
             named.push(path);
@@ -123,9 +133,9 @@ pub fn named_files(command: &HookCommand, workspace: &Path) -> Vec<PathBuf> {
     named
 }
 
-/// The words of a shell text, roughly: quotes and operators are taken away, what stands for the workspace is put in. Too many words
-/// do no harm.
-fn words_of(text: &str) -> Vec<String> {
+/// Splits a shell text roughly into words: quotes and operators are removed, and variables for the workspace are replaced by `./`.
+/// Extra words do no harm.
+fn shell_words(text: &str) -> Vec<String> {
     let text = text.replace(['"', '\'', '\\'], "");
     let text = ["${CLAUDE_PROJECT_DIR}/", "$CLAUDE_PROJECT_DIR/", "${PWD}/", "$PWD/"]
         .iter()
@@ -136,8 +146,8 @@ fn words_of(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// A word as a place in the workspace.
-pub(super) fn inside(word: &str, workspace: &Path) -> Option<PathBuf> {
+/// Returns a word as a path relative to the workspace; `None` if it is not in the workspace.
+pub(super) fn workspace_relative(word: &str, workspace: &Path) -> Option<PathBuf> {
     let path = windlass_core::normalize(&workspace.join(word));
     let inside = path.strip_prefix(workspace).ok()?;
     let is_plain = inside.components().all(|part| matches!(part, Component::Normal(_)));
@@ -149,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_command_names() {
+    fn paths_named_by_a_command() {
         let workspace = Path::new("/w");
         for (text, named) in [
             ("./check.sh", &["check.sh"][..]),

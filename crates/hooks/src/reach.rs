@@ -1,11 +1,12 @@
-//! The files of a workspace that a hook's command can reach: the scripts that it runs, those that they run or source, the modules that
-//! they load.
+//! Finds the files of a workspace that a hook's command can run: its scripts, the scripts that these run or source, and the modules
+//! that they load.
 //!
-//! Scripts of the shell are followed through all that they run and source; those of Python and Node are accepted if they stand alone.
+//! Shell scripts are followed through everything that they run and source; Python and Node scripts are accepted if they load
+//! nothing from the workspace.
 //!
-//! A gate is worth what its files are worth, so all of them are pinned. Where a command or a script could get its orders from a file that cannot be
-//! told beforehand, that is an error with the reason, and the hook is not accepted. Data that a hook reads is not meant: a hook may look at
-//! every file.
+//! A gate is only as trustworthy as its files, so all of them are pinned. If a command or a script could run a file that is not
+//! known beforehand, the hook is refused with a reason. Files that a hook only reads as data do not matter: a hook may read every
+//! file.
 
 mod modules;
 mod programs;
@@ -16,20 +17,21 @@ use std::path::{Path, PathBuf};
 
 use windlass_core::{Files, normalize, quote};
 
-use self::programs::Program;
-use self::shell::{Command, Values, Word};
-use super::pins::inside;
+use self::programs::ProgramKind;
+use self::shell::{Command, KnownValues, Word};
+use super::pins::workspace_relative;
 use super::{HookCommand, HookDefinition, Pin};
 
-/// The most files that one hook may reach.
-const MOST_FILES: usize = 64;
-/// Directories whose programs are the system's.
-const SYSTEM: &[&str] = &["/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/nix/store"];
+/// Maximum files that one hook may reach.
+const MAX_REACHED_FILES: usize = 64;
+/// Directories of programs that belong to the system.
+const SYSTEM_DIRECTORIES: &[&str] =
+    &["/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/nix/store"];
 
-/// The form of a command that can always be pinned, for messages.
+/// Description, for messages, of commands that can always be pinned.
 pub const PINNABLE: &str = "a command can be pinned that is a plain path to a script and arguments, as in [\"./hooks/gate.sh\", \"--strict\"]";
 
-/// Returns the files of the workspace that a hook can get its orders from, and the places at which such a file could appear.
+/// Returns pins of the workspace files that a hook can run, and of the missing files that it would run if they appeared.
 ///
 /// ```
 /// use windlass_core::{Author, Host as _};
@@ -49,59 +51,65 @@ pub const PINNABLE: &str = "a command can be pinned that is a plain path to a sc
 /// ```
 pub fn reached_files(hook: &HookDefinition, files: &dyn Files) -> Result<Vec<Pin>, String> {
     let mut walk =
-        Walk { files, workspace: files.workspace().to_owned(), reached: BTreeMap::new() };
+        FileFollower { files, workspace: files.workspace().to_owned(), reached: BTreeMap::new() };
     for (variable, _) in &hook.environment {
         refuse_variable(variable)?;
     }
-    let mut place = Place::in_workspace(&walk.workspace);
+    let mut context = ShellContext::in_workspace(&walk.workspace);
     match &hook.command {
         HookCommand::Words(words) => {
             let word = |text: &String| Word { written: text.clone(), value: Some(text.clone()) };
-            walk.command(&words.iter().map(word).collect(), &mut place)?;
+            walk.follow_command(&words.iter().map(word).collect(), &mut context)?;
         }
-        HookCommand::Shell(text) => walk.shell(text, &mut place)?,
+        HookCommand::Shell(text) => walk.follow_shell_text(text, &mut context)?,
     }
     Ok(walk.reached.into_values().collect())
 }
 
-/// Where commands are while they run, and what is known to them.
+/// Known state of a shell at a command: its directory and its variables.
 #[derive(Clone)]
-struct Place {
-    /// Directories in which the command may be.
+struct ShellContext {
+    /// Directories that may be the current one.
     directories: Vec<PathBuf>,
-    /// Whether it may be anywhere else.
-    is_lost: bool,
-    values: Values,
+    /// True if the current directory may be any other, too.
+    may_be_elsewhere: bool,
+    values: KnownValues,
 }
 
-impl Place {
+impl ShellContext {
+    /// Returns the context in which a hook's command starts.
     fn in_workspace(workspace: &Path) -> Self {
         let text = workspace.to_string_lossy().into_owned();
         let names = ["CLAUDE_PROJECT_DIR", "PWD", "pwd", "pwd -P"];
         let values = names.map(|name| (name.to_owned(), Some(text.clone())));
-        Self { directories: vec![workspace.to_owned()], is_lost: false, values: values.into() }
+        Self {
+            directories: vec![workspace.to_owned()],
+            may_be_elsewhere: false,
+            values: values.into(),
+        }
     }
 
-    /// The same for a script: it knows its own path.
+    /// Returns the context of a script that is run from here. The script knows its own path.
     fn of_script(&self, script: &Path) -> Self {
-        let mut place = self.clone();
-        place.values.retain(|_, value| value.is_none());
+        let mut context = self.clone();
+        context.values.retain(|_, value| value.is_none());
         let workspace = self.values.get("CLAUDE_PROJECT_DIR").cloned();
-        place.values.insert("CLAUDE_PROJECT_DIR".to_owned(), workspace.flatten());
-        if let ([directory], false) = (&self.directories[..], self.is_lost) {
+        context.values.insert("CLAUDE_PROJECT_DIR".to_owned(), workspace.flatten());
+        if let ([directory], false) = (&self.directories[..], self.may_be_elsewhere) {
             let text = Some(directory.to_string_lossy().into_owned());
             for name in ["PWD", "pwd", "pwd -P"] {
-                place.values.insert(name.to_owned(), text.clone());
+                context.values.insert(name.to_owned(), text.clone());
             }
         }
-        place.set_own("0", script);
+        context.set_script_path("0", script);
         for name in ["BASH_SOURCE", "BASH_SOURCE[0]"] {
-            place.set_own(name, script);
+            context.set_script_path(name, script);
         }
-        place
+        context
     }
 
-    fn set_own(&mut self, name: &str, script: &Path) {
+    /// Adds the values of a script's own path and directory, in all usual spellings such as `$(dirname "$0")`.
+    fn set_script_path(&mut self, name: &str, script: &Path) {
         let text = |path: &Path| Some(path.to_string_lossy().into_owned());
         let directory = script.parent().unwrap_or(script);
         self.values.insert(name.to_owned(), text(script));
@@ -125,72 +133,88 @@ impl Place {
     }
 }
 
-struct Walk<'f> {
+/// Follows commands and scripts, and collects pins of the files that they can run.
+struct FileFollower<'f> {
     files: &'f dyn Files,
     workspace: PathBuf,
     reached: BTreeMap<PathBuf, Pin>,
 }
 
-impl Walk<'_> {
-    fn shell(&mut self, text: &str, place: &mut Place) -> Result<(), String> {
-        for command in shell::commands(text, &mut place.values)? {
-            self.command(&command, place)?;
+impl FileFollower<'_> {
+    /// Follows all commands of a shell text.
+    fn follow_shell_text(&mut self, text: &str, context: &mut ShellContext) -> Result<(), String> {
+        for command in shell::split_commands(text, &mut context.values)? {
+            self.follow_command(&command, context)?;
         }
         Ok(())
     }
 
-    /// One command, whatever runs it.
-    fn command(&mut self, command: &Command, place: &mut Place) -> Result<(), String> {
-        let assignments = command.iter().take_while(|word| shell::assigned(word).is_some()).count();
+    /// Follows one command.
+    fn follow_command(
+        &mut self,
+        command: &Command,
+        context: &mut ShellContext,
+    ) -> Result<(), String> {
+        let assignments =
+            command.iter().take_while(|word| shell::assigned_name(word).is_some()).count();
         let (assigned, words) = command.split_at(assignments);
         for word in assigned {
-            refuse_variable(shell::assigned(word).unwrap_or_default())?;
+            refuse_variable(shell::assigned_name(word).unwrap_or_default())?;
         }
         let Some((program, arguments)) = words.split_first() else { return Ok(()) };
         let Some(name) = &program.value else {
             return Err(format!("`{}` is known only when it runs", program.written));
         };
-        if place.values.contains_key(&format!("{name}()")) {
+        if context.values.contains_key(&format!("{name}()")) {
             return Ok(());
         }
         if !name.contains('/') {
-            return self.system(name, arguments, place);
+            return self.follow_system_program(name, arguments, context);
         }
         let path = Path::new(name);
         if path.is_absolute() && !path.starts_with(&self.workspace) {
-            if !SYSTEM.iter().any(|place| path.starts_with(place)) {
+            if !SYSTEM_DIRECTORIES.iter().any(|system| path.starts_with(system)) {
                 return Err(format!(
                     "`{name}` is neither in the workspace nor a program of the system"
                 ));
             }
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            return self.system(&name, arguments, place);
+            return self.follow_system_program(&name, arguments, context);
         }
-        self.each_place(name, place, |walk, script, place| walk.script(script, None, place))
+        self.follow_path(name, context, |walk, script, context| {
+            walk.follow_script(script, None, context)
+        })
     }
 
-    /// A program of the system with its arguments.
-    fn system(&mut self, name: &str, arguments: &[Word], place: &mut Place) -> Result<(), String> {
-        match Program::named(name) {
-            Program::HookRunner => {
+    /// Follows a program of the system with its arguments.
+    fn follow_system_program(
+        &mut self,
+        name: &str,
+        arguments: &[Word],
+        context: &mut ShellContext,
+    ) -> Result<(), String> {
+        match ProgramKind::named(name) {
+            ProgramKind::TaskRunner => {
                 Err(format!("`{name}` runs what files of the workspace say that are not named"))
             }
-            Program::Unknown => {
+            ProgramKind::Unknown => {
                 Err(format!("it is not known from which files `{name}` takes its orders"))
             }
-            Program::OtherInterpreter => Err(format!("scripts of `{name}` are not looked through")),
-            Program::Plain => self.plain(name, arguments, place),
-            Program::Shell => self.run_shell(name, arguments, place),
-            Program::Python => self.run_python(name, arguments, place),
-            Program::Node => match arguments.first().and_then(|word| word.value.as_deref()) {
+            ProgramKind::OtherInterpreter => {
+                Err(format!("scripts of `{name}` are not looked through"))
+            }
+            ProgramKind::Plain => self.follow_plain_program(name, arguments, context),
+            ProgramKind::Shell => self.follow_shell_program(name, arguments, context),
+            ProgramKind::Python => self.follow_python(name, arguments, context),
+            ProgramKind::Node => match arguments.first().and_then(|word| word.value.as_deref()) {
                 Some(script) if !script.starts_with('-') => {
-                    self.each_place(script, place, |walk, path, place| {
-                        walk.script(path, Some(Program::Node), place)
+                    self.follow_path(script, context, |walk, path, context| {
+                        walk.follow_script(path, Some(ProgramKind::Node), context)
                     })
                 }
                 _ => Err("`node` is followed only with a script as its first argument".to_owned()),
             },
-            Program::Awk => refuse_words(name, arguments, |text| {
+            ProgramKind::Awk => refuse_words(name, arguments, |text| {
                 text.starts_with("-f")
                     || text.starts_with("--file")
                     || text.contains("system")
@@ -198,14 +222,20 @@ impl Walk<'_> {
                     || text.contains("getline")
                     || text.contains('@')
             }),
-            Program::Find => refuse_words(name, arguments, |text| {
+            ProgramKind::Find => refuse_words(name, arguments, |text| {
                 ["-exec", "-ok"].iter().any(|option| text.starts_with(option))
             }),
-            Program::Wrapper => self.wrapped(name, arguments, place),
+            ProgramKind::Wrapper => self.follow_wrapped_command(name, arguments, context),
         }
     }
 
-    fn plain(&mut self, name: &str, arguments: &[Word], place: &mut Place) -> Result<(), String> {
+    /// Follows a program that only does what its arguments say, or a shell builtin.
+    fn follow_plain_program(
+        &mut self,
+        name: &str,
+        arguments: &[Word],
+        context: &mut ShellContext,
+    ) -> Result<(), String> {
         if let Some(word) =
             arguments.iter().find(|word| programs::runs_subscript(name, &word.written))
         {
@@ -213,24 +243,24 @@ impl Walk<'_> {
         }
         match name {
             "." | "source" => {
-                let target = known(name, arguments.first())?;
-                self.each_place(target, place, Self::sourced)
+                let target = known_value(name, arguments.first())?;
+                self.follow_path(target, context, Self::follow_sourced_script)
             }
             "cd" | "pushd" | "popd" => {
                 let target =
                     arguments.iter().find(|word| word.written != "--" && word.written != "-P");
                 match target.and_then(|word| word.value.as_deref()) {
                     Some(target) if name != "popd" && target != "-" => {
-                        let more: Vec<PathBuf> = place
+                        let more: Vec<PathBuf> = context
                             .directories
                             .iter()
                             .map(|from| normalize(&from.join(target)))
                             .collect();
-                        place.directories.extend(more);
-                        place.directories.sort();
-                        place.directories.dedup();
+                        context.directories.extend(more);
+                        context.directories.sort();
+                        context.directories.dedup();
                     }
-                    _ => place.is_lost = true,
+                    _ => context.may_be_elsewhere = true,
                 }
                 Ok(())
             }
@@ -238,13 +268,13 @@ impl Walk<'_> {
             | "readarray" | "printf" | "getopts" | "unset" => {
                 for word in arguments {
                     let text = word.value.as_deref().unwrap_or(&word.written);
-                    refuse_variable(shell::assigned(word).unwrap_or(text))?;
+                    refuse_variable(shell::assigned_name(word).unwrap_or(text))?;
                 }
                 Ok(())
             }
             _ => {
                 let values = arguments.iter().map(|word| word.value.as_deref());
-                match programs::order(name, values) {
+                match programs::code_argument(name, values) {
                     Some(order) => Err(format!("`{name} {order}` can run what is not named")),
                     None => Ok(()),
                 }
@@ -252,29 +282,30 @@ impl Walk<'_> {
         }
     }
 
-    fn run_shell(
+    /// Follows a call of a shell with a script or with `-c`.
+    fn follow_shell_program(
         &mut self,
         name: &str,
         arguments: &[Word],
-        place: &mut Place,
+        context: &mut ShellContext,
     ) -> Result<(), String> {
         let mut arguments = arguments.iter();
         while let Some(word) = arguments.next() {
-            let value = known(name, Some(word))?;
+            let value = known_value(name, Some(word))?;
             match value.strip_prefix('-') {
                 Some("c") => {
-                    let text = known(name, arguments.next())?.to_owned();
-                    place.values.remove("0");
-                    return self.shell(&text, place);
+                    let text = known_value(name, arguments.next())?.to_owned();
+                    context.values.remove("0");
+                    return self.follow_shell_text(&text, context);
                 }
                 Some("o") => drop(arguments.next()),
                 Some(flags)
                     if !flags.is_empty() && flags.chars().all(|flag| "euxfnvE".contains(flag)) => {}
                 Some(_) => return Err(format!("`{name} {value}` is not followed")),
                 None => {
-                    let shell = Some(Program::Shell);
-                    return self.each_place(value, place, |walk, path, place| {
-                        walk.script(path, shell, place)
+                    let shell = Some(ProgramKind::Shell);
+                    return self.follow_path(value, context, |walk, path, context| {
+                        walk.follow_script(path, shell, context)
                     });
                 }
             }
@@ -282,32 +313,33 @@ impl Walk<'_> {
         Err(format!("`{name}` without a script runs what it is told on its input"))
     }
 
-    /// Python looks for modules first in the directory of its script, also for those that its own modules load, and takes compiled copies from
-    /// beside them: only in isolated mode is the script all that it gets from the workspace.
-    fn run_python(
+    /// Follows Python. It searches modules first in the directory of its script, also for imports of its own modules, and uses
+    /// compiled copies from `__pycache__` there. Only in isolated mode (`-I`) does it load nothing but the script from the
+    /// workspace.
+    fn follow_python(
         &mut self,
         name: &str,
         arguments: &[Word],
-        place: &mut Place,
+        context: &mut ShellContext,
     ) -> Result<(), String> {
         let mut is_isolated = false;
         let mut arguments = arguments.iter();
         while let Some(word) = arguments.next() {
-            let value = known(name, Some(word))?;
+            let value = known_value(name, Some(word))?;
             match value {
                 "-I" => is_isolated = true,
                 "-u" | "-B" | "-O" => {}
                 "-c" if is_isolated => {
-                    return modules::refuse_python(known(name, arguments.next())?);
+                    return modules::refuse_python(known_value(name, arguments.next())?);
                 }
                 _ if value.starts_with('-') && is_isolated => {
                     return Err(format!("`{name} {value}` is not followed"));
                 }
                 _ if !is_isolated => return Err(not_isolated(name)),
                 _ => {
-                    let python = Some(Program::Python);
-                    return self.each_place(value, place, |walk, path, place| {
-                        walk.script(path, python, place)
+                    let python = Some(ProgramKind::Python);
+                    return self.follow_path(value, context, |walk, path, context| {
+                        walk.follow_script(path, python, context)
                     });
                 }
             }
@@ -315,8 +347,13 @@ impl Walk<'_> {
         Err(format!("`{name}` without a script runs what it is told on its input"))
     }
 
-    /// Commands that are arguments of others.
-    fn wrapped(&mut self, name: &str, arguments: &[Word], place: &mut Place) -> Result<(), String> {
+    /// Follows a command that is the argument of another one, as in `timeout 5 COMMAND`.
+    fn follow_wrapped_command(
+        &mut self,
+        name: &str,
+        arguments: &[Word],
+        context: &mut ShellContext,
+    ) -> Result<(), String> {
         let skipped = match name {
             "command"
                 if arguments.first().is_some_and(|word| ["-v", "-V"].contains(&&*word.written)) =>
@@ -325,13 +362,13 @@ impl Walk<'_> {
             }
             "trap" | "eval" => {
                 let Some(word) = arguments.first() else { return Ok(()) };
-                let text = known(name, Some(word))?.to_owned();
+                let text = known_value(name, Some(word))?.to_owned();
                 return if name == "eval" && arguments.len() > 1 {
                     Err("`eval` of several words is not followed".to_owned())
                 } else if text == "-" {
                     Ok(())
                 } else {
-                    self.shell(&text, place)
+                    self.follow_shell_text(&text, context)
                 };
             }
             "timeout" => 1,
@@ -341,39 +378,39 @@ impl Walk<'_> {
         if let Some(word) = rest.first().filter(|word| word.written.starts_with('-')) {
             return Err(format!("`{name} {}` is not followed", word.written));
         }
-        self.command(&rest.to_vec(), place)
+        self.follow_command(&rest.to_vec(), context)
     }
 
-    /// Follows a path from all directories in which the command may be.
-    fn each_place(
+    /// Follows a path from every directory that may be the current one.
+    fn follow_path(
         &mut self,
         written: &str,
-        place: &mut Place,
-        follow: impl Fn(&mut Self, &Path, &mut Place) -> Result<(), String>,
+        context: &mut ShellContext,
+        follow: impl Fn(&mut Self, &Path, &mut ShellContext) -> Result<(), String>,
     ) -> Result<(), String> {
-        if Path::new(written).is_relative() && place.is_lost {
+        if Path::new(written).is_relative() && context.may_be_elsewhere {
             return Err("it changes to a directory that is known only when it runs".to_owned());
         }
-        for from in place.directories.clone() {
+        for from in context.directories.clone() {
             let path = normalize(&from.join(written));
-            if inside(&path.to_string_lossy(), &self.workspace).is_none() {
+            if workspace_relative(&path.to_string_lossy(), &self.workspace).is_none() {
                 return Err(format!("`{written}` is not in the workspace"));
             }
-            follow(self, &path, place)?;
+            follow(self, &path, context)?;
         }
         Ok(())
     }
 
-    /// Pins a file; its content if it is there and was not followed yet.
-    fn reach(&mut self, path: &Path) -> Result<Option<String>, String> {
-        let Some(relative) = inside(&path.to_string_lossy(), &self.workspace) else {
+    /// Pins a file. Returns its content if it exists and was not pinned before.
+    fn pin_file(&mut self, path: &Path) -> Result<Option<String>, String> {
+        let Some(relative) = workspace_relative(&path.to_string_lossy(), &self.workspace) else {
             return Err(format!("{} is not in the workspace", quote::path(path)));
         };
         if self.reached.contains_key(&relative) {
             return Ok(None);
         }
-        if self.reached.values().filter(|pin| pin.hash.is_some()).count() >= MOST_FILES {
-            return Err(format!("it reaches more than {MOST_FILES} files"));
+        if self.reached.values().filter(|pin| pin.hash.is_some()).count() >= MAX_REACHED_FILES {
+            return Err(format!("it reaches more than {MAX_REACHED_FILES} files"));
         }
         let (pin, bytes) = Pin::take(self.files, &relative)?;
         let is_there = pin.hash.is_some();
@@ -385,69 +422,79 @@ impl Walk<'_> {
         text.map(Some).map_err(|_| format!("{} is not a script", quote::path(&relative)))
     }
 
-    /// A script that is run, by an interpreter that was named or by its own.
-    fn script(
+    /// Follows a script that is run by a given interpreter, or by the one in its first line.
+    fn follow_script(
         &mut self,
         path: &Path,
-        by: Option<Program>,
-        place: &mut Place,
+        by: Option<ProgramKind>,
+        context: &mut ShellContext,
     ) -> Result<(), String> {
-        let Some(text) = self.reach(path)? else { return Ok(()) };
+        let Some(text) = self.pin_file(path)? else { return Ok(()) };
         let by = match by {
             Some(by) => by,
             None => interpreter(&text)?,
         };
         let followed = match by {
-            Program::Shell => self.shell(&text, &mut place.of_script(path)),
-            Program::Python => modules::refuse_python(&text),
-            Program::Node => modules::refuse_node(&text),
+            ProgramKind::Shell => self.follow_shell_text(&text, &mut context.of_script(path)),
+            ProgramKind::Python => modules::refuse_python(&text),
+            ProgramKind::Node => modules::refuse_node(&text),
             _ => Err("it is run by a program whose scripts are not looked through".to_owned()),
         };
-        followed.map_err(|why| format!("{}: {why}", shown(path, &self.workspace)))
+        followed.map_err(|why| format!("{}: {why}", path_text(path, &self.workspace)))
     }
 
-    /// A script that another one sources: it goes on in the same place.
-    fn sourced(&mut self, path: &Path, place: &mut Place) -> Result<(), String> {
-        let Some(text) = self.reach(path)? else { return Ok(()) };
+    /// Follows a script that another one sources: it shares the context of that one.
+    fn follow_sourced_script(
+        &mut self,
+        path: &Path,
+        context: &mut ShellContext,
+    ) -> Result<(), String> {
+        let Some(text) = self.pin_file(path)? else { return Ok(()) };
         for name in ["BASH_SOURCE", "BASH_SOURCE[0]"] {
-            place.set_own(name, path);
+            context.set_script_path(name, path);
         }
-        self.shell(&text, place).map_err(|why| format!("{}: {why}", shown(path, &self.workspace)))
+        self.follow_shell_text(&text, context)
+            .map_err(|why| format!("{}: {why}", path_text(path, &self.workspace)))
     }
 }
 
+/// Returns the error about Python without `-I`.
 fn not_isolated(name: &str) -> String {
     format!("`{name}` loads modules from the directory it is in unless its first argument is `-I`")
 }
 
-/// The interpreter that the first line of a script names; a shell if it names none.
-fn interpreter(text: &str) -> Result<Program, String> {
+/// Returns the interpreter in the first line of a script; a shell if there is none.
+fn interpreter(text: &str) -> Result<ProgramKind, String> {
     let Some(line) = text.strip_prefix("#!").and_then(|rest| rest.lines().next()) else {
-        return Ok(Program::Shell);
+        return Ok(ProgramKind::Shell);
     };
     let mut words = line.split_whitespace();
     let path = words.next().unwrap_or_default();
     let mut name = path.rsplit('/').next().unwrap_or_default();
-    if !SYSTEM.iter().any(|place| Path::new(path).starts_with(place)) {
+    if !SYSTEM_DIRECTORIES.iter().any(|system| Path::new(path).starts_with(system)) {
         return Err(format!("`{path}` is not a program of the system"));
     }
     if name == "env" {
         name =
             words.next().filter(|word| *word != "-S").or_else(|| words.next()).unwrap_or_default();
     }
-    match Program::named(name) {
-        Program::Python if words.next() != Some("-I") => Err(not_isolated(name)),
-        Program::Shell | Program::Python | Program::Node => Ok(Program::named(name)),
+    match ProgramKind::named(name) {
+        ProgramKind::Python if words.next() != Some("-I") => Err(not_isolated(name)),
+        ProgramKind::Shell | ProgramKind::Python | ProgramKind::Node => {
+            Ok(ProgramKind::named(name))
+        }
         _ => Err(format!("scripts of `{name}` are not looked through")),
     }
 }
 
-fn known<'w>(program: &str, word: Option<&'w Word>) -> Result<&'w str, String> {
+/// Returns the value of a word, or the error that it is missing or known only at run time.
+fn known_value<'w>(program: &str, word: Option<&'w Word>) -> Result<&'w str, String> {
     let Some(word) = word else { return Err(format!("`{program}` lacks an argument")) };
     let unknown = || format!("what `{program}` runs is known only then: `{}`", word.written);
     word.value.as_deref().ok_or_else(unknown)
 }
 
+/// Refuses a command if one of its arguments may run something that it does not name.
 fn refuse_words(
     name: &str,
     arguments: &[Word],
@@ -462,6 +509,7 @@ fn refuse_words(
     Ok(())
 }
 
+/// Refuses an assignment to a variable that changes what programs run.
 fn refuse_variable(name: &str) -> Result<(), String> {
     if programs::is_dangerous(name) {
         return Err(format!("the variable `{name}` changes what programs run"));
@@ -469,7 +517,8 @@ fn refuse_variable(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn shown(path: &Path, workspace: &Path) -> String {
+/// Returns a path relative to the workspace, quoted for messages.
+fn path_text(path: &Path, workspace: &Path) -> String {
     quote::path(path.strip_prefix(workspace).unwrap_or(path)).into_owned()
 }
 

@@ -1,4 +1,4 @@
-//! Runs a hook's program: in the sandbox, with bounded output, and with nothing left of it afterwards.
+//! Runs a hook's program: in the sandbox, with limited output, and with no process left afterwards.
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -9,13 +9,13 @@ use windlass_core::{
 };
 use windlass_host::{LocalProcesses, ProcessSettings};
 
-use super::telling::Told;
+use super::telling::HookInput;
 use super::{HookCommand, HookDefinition};
 
-/// How much a hook may print.
-const MOST_PRINTED: usize = 1 << 20;
+/// Maximum bytes that a hook may print.
+const MAX_OUTPUT_BYTES: usize = 1 << 20;
 
-/// Starts the programs of hooks. They have a door of their own, because their confinement does not depend on that of commands.
+/// Starts the programs of hooks. It has its own process doors, because hooks are confined independently of commands.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -35,9 +35,9 @@ pub struct HookRunner {
     off: OnceLock<LocalProcesses>,
 }
 
-/// What came of a program.
+/// End and output of a program.
 #[derive(Debug)]
-pub(super) struct Ran {
+pub(super) struct ProgramRun {
     pub(super) end: ProcessEnd,
     pub(super) printed: Vec<u8>,
     pub(super) errors: Vec<u8>,
@@ -50,7 +50,7 @@ impl std::fmt::Debug for HookRunner {
 }
 
 impl HookRunner {
-    /// Makes a runner on this machine, with the settings that commands have but for the confinement.
+    /// Creates a runner with the settings of commands, except for their confinement.
     pub fn new(host: Arc<dyn Host>, settings: ProcessSettings) -> Self {
         Self {
             host,
@@ -61,56 +61,59 @@ impl HookRunner {
         }
     }
 
+    /// Runs a hook's program with an input. Checks its pinned files before and after.
     pub(super) async fn run(
         self: &Arc<Self>,
         hook: &HookDefinition,
-        told: &Told,
-    ) -> Result<Ran, ToolError> {
-        let request = self.request(hook, told);
+        input: &HookInput,
+    ) -> Result<ProgramRun, ToolError> {
+        let request = self.request(hook, input);
         let (runner, sandbox, pins) = (self.clone(), hook.sandbox, hook.pins.clone());
         let begin = move || {
             let files = runner.host.files();
-            let held: Result<Vec<_>, String> = pins.iter().map(|pin| pin.hold(files)).collect();
+            let held: Result<Vec<_>, String> = pins.iter().map(|pin| pin.check(files)).collect();
             let held = held.map_err(ToolError::failed)?;
-            Ok::<_, ToolError>((held, runner.door(sandbox).start(&request)?))
+            Ok::<_, ToolError>((held, runner.processes_for(sandbox).start(&request)?))
         };
         let begun = tokio::task::spawn_blocking(begin).await;
         let (held, process) = begun
             .map_err(|error| ToolError::internal(format!("it was not started: {error}")))??;
-        let ran = attend(&*process).await?;
+        let ran = collect_output(&*process).await?;
         drop(process);
-        // What was swapped while it ran has not answered for anybody.
+        // The answer of a script that was swapped while it ran does not count.
         for (pin, held) in hook.pins.iter().zip(&held) {
-            pin.still(self.host.files(), held.as_ref()).map_err(ToolError::failed)?;
+            pin.check_unchanged(self.host.files(), held.as_ref()).map_err(ToolError::failed)?;
         }
         Ok(ran)
     }
 
-    fn request(&self, hook: &HookDefinition, told: &Told) -> ProcessRequest {
+    /// Builds the request to start the program.
+    fn request(&self, hook: &HookDefinition, input: &HookInput) -> ProcessRequest {
         let program = match &hook.command {
             HookCommand::Words(words) => Program::words(words.iter()),
             HookCommand::Shell(text) => Program::Shell(text.clone()),
         };
         let path = self.host.files().workspace().to_owned();
         let directory = Resolved { path, inside: Some(PathBuf::new()), exists: true };
-        let environment = hook.environment.iter().chain(&told.environment).cloned().collect();
+        let environment = hook.environment.iter().chain(&input.environment).cloned().collect();
         let access = if hook.sandbox == Level::Workspace { Access::Direct } else { Access::Read };
         let named = match hook.author {
-            Author::Person => outside_files(&hook.command),
+            Author::Person => absolute_files(&hook.command),
             Author::Workspace => Vec::new(),
         };
         let rights = self.settings.rights.as_deref().cloned();
         ProcessRequest {
             environment,
             rights: rights.map(|rights| Arc::new(rights.with_named(named))),
-            stdin: Stdin::Bytes(told.json.to_string().into_bytes()),
+            stdin: Stdin::Bytes(input.json.to_string().into_bytes()),
             errors: Errors::Apart,
             access,
             ..ProcessRequest::new(program, directory)
         }
     }
 
-    fn door(&self, level: Level) -> &LocalProcesses {
+    /// Returns the process door for a confinement, which is created on first use.
+    fn processes_for(&self, level: Level) -> &LocalProcesses {
         let (place, level) = match level {
             Level::Off => (&self.off, Level::Off),
             Level::Workspace | Level::Staged => (&self.workspace, Level::Workspace),
@@ -125,23 +128,24 @@ impl HookRunner {
     }
 }
 
-/// The files that a person's hook names by an absolute path: its script may lie where no other program can read.
-fn outside_files(command: &HookCommand) -> Vec<PathBuf> {
+/// Returns the files that a person's hook names by absolute path. They are readable for the hook, because its script may lie where
+/// programs cannot read otherwise.
+fn absolute_files(command: &HookCommand) -> Vec<PathBuf> {
     let text = command.to_string();
     let words = text.split(|c: char| c.is_whitespace() || "'\"();|&<>=".contains(c));
     let paths = words.filter(|word| word.starts_with('/')).map(PathBuf::from);
     paths.filter(|path| path.is_file()).collect()
 }
 
-/// Goes with a program to its end. Whoever drops this ends the program.
-async fn attend(process: &dyn Process) -> Result<Ran, ToolError> {
+/// Reads the output of a program to its end. Dropping the future ends the program.
+async fn collect_output(process: &dyn Process) -> Result<ProgramRun, ToolError> {
     let (mut printed, mut errors) = (Vec::new(), Vec::new());
     let output = async {
         while process.read(&mut printed).await.is_ok_and(|read| read > 0) {
-            if printed.len() > MOST_PRINTED {
+            if printed.len() > MAX_OUTPUT_BYTES {
                 return Err(ToolError::failed(format!(
                     "it printed more than {} MiB",
-                    MOST_PRINTED >> 20
+                    MAX_OUTPUT_BYTES >> 20
                 )));
             }
         }
@@ -150,7 +154,7 @@ async fn attend(process: &dyn Process) -> Result<Ran, ToolError> {
     let complaints = async {
         let mut piece = Vec::new();
         while process.read_errors(&mut piece).await.is_ok_and(|read| read > 0) {
-            let room = MOST_PRINTED.saturating_sub(errors.len()).min(piece.len());
+            let room = MAX_OUTPUT_BYTES.saturating_sub(errors.len()).min(piece.len());
             errors.extend_from_slice(piece.get(..room).unwrap_or_default());
             piece.clear();
         }
@@ -158,5 +162,5 @@ async fn attend(process: &dyn Process) -> Result<Ran, ToolError> {
     };
     tokio::try_join!(output, complaints)?;
     let end = process.ended().await;
-    Ok(Ran { end, printed, errors })
+    Ok(ProgramRun { end, printed, errors })
 }

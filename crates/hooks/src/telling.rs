@@ -1,45 +1,48 @@
-//! What a hook's program is told: one JSON object for everybody, with the names that its kind of file is used to.
+//! Builds the input of a hook's program: one JSON object for all formats, with the tool and argument names of the hook's format.
 
 use std::path::Path;
 
 use serde_json::{Map, Value, json};
 use windlass_core::{Happening, HookCall, HookEvent, Moment, Reach, quote};
 
-use super::matching::{claude_name, touched};
+use super::matching::{claude_tool_name, touched_paths};
 use super::{HookDefinition, HookShape};
 
-/// In how many pieces one call is told at most.
-const MOST_FILES: usize = 64;
+/// Maximum inputs for one call, one for each file.
+const MAX_FILES_PER_CALL: usize = 64;
 
-/// What one run of a program is told.
+/// Input of one run of a hook's program.
 #[derive(Debug)]
-pub(super) struct Told {
+pub(super) struct HookInput {
     pub(super) json: Value,
     pub(super) environment: Vec<(String, String)>,
 }
 
-/// What the event is, secrets taken out. A call that touches several files is told one file at a time to a hook that only knows calls
-/// about one: it must not be enough to look at the first.
-pub(super) fn tellings(hook: &HookDefinition, event: &HookEvent<'_>) -> Result<Vec<Told>, String> {
-    let Some(call) = event.what.call() else { return Ok(vec![told(hook, event, None)]) };
-    let input = shaped(hook.shape, call, event.workspace);
+/// Returns the inputs for an event, with secrets redacted. A call that touches several files becomes one input for each file if the
+/// hook's format knows only calls about one file: a check of the first file must not be enough.
+pub(super) fn hook_inputs(
+    hook: &HookDefinition,
+    event: &HookEvent<'_>,
+) -> Result<Vec<HookInput>, String> {
+    let Some(call) = event.what.call() else { return Ok(vec![hook_input(hook, event, None)]) };
+    let input = shaped_arguments(hook.shape, call, event.workspace);
     let files = match (hook.shape, call.tool) {
-        (HookShape::Claude | HookShape::Hex, "patch") => paths(call, event.workspace),
+        (HookShape::Claude | HookShape::Hex, "patch") => touched_file_paths(call, event.workspace),
         _ => Vec::new(),
     };
     if files.is_empty() {
-        return Ok(vec![told(hook, event, Some(input))]);
+        return Ok(vec![hook_input(hook, event, Some(input))]);
     }
     let one = |path: &String| {
         let mut input = input.clone();
         if let Value::Object(input) = &mut input {
             input.insert("file_path".into(), path.as_str().into());
         }
-        told(hook, event, Some(input))
+        hook_input(hook, event, Some(input))
     };
-    if files.len() > MOST_FILES {
+    if files.len() > MAX_FILES_PER_CALL {
         return Err(format!(
-            "the call touches {} files; a hook of {} is asked about each, and {MOST_FILES} are the most",
+            "the call touches {} files; a hook of {} is asked about each, and {MAX_FILES_PER_CALL} are the most",
             files.len(),
             hook.shape
         ));
@@ -47,16 +50,17 @@ pub(super) fn tellings(hook: &HookDefinition, event: &HookEvent<'_>) -> Result<V
     Ok(files.iter().map(one).collect())
 }
 
-fn told(hook: &HookDefinition, event: &HookEvent<'_>, input: Option<Value>) -> Told {
+/// Builds the input of one run: the JSON object, with secrets redacted, and the environment.
+fn hook_input(hook: &HookDefinition, event: &HookEvent<'_>, input: Option<Value>) -> HookInput {
     let moment = event.what.moment();
-    let workspace = text_of(event.workspace);
+    let workspace = path_text(event.workspace);
     let mut json = Map::new();
     let mut set = |key: &str, value: Value| {
         json.insert(key.to_owned(), value);
     };
     set("event", moment.to_string().into());
     set("hook_event_name", claude_moment(moment).into());
-    // Not its command: what a hook looks for in what it is told would often be found there.
+    // Not its command: a hook that searches its input for a text would often find the text there.
     set("hook_name", hook.given_name.clone().into());
     set("session_id", event.session.id().as_str().into());
     set("agent", event.session.agent().into());
@@ -89,9 +93,10 @@ fn told(hook: &HookDefinition, event: &HookEvent<'_>, input: Option<Value>) -> T
     let mut json = Value::Object(json);
     event.secrets.redact_json(&mut json);
     let environment = environment(hook, event, &json, workspace);
-    Told { json, environment }
+    HookInput { json, environment }
 }
 
+/// Returns the environment variables of one run.
 fn environment(
     hook: &HookDefinition,
     event: &HookEvent<'_>,
@@ -100,7 +105,7 @@ fn environment(
 ) -> Vec<(String, String)> {
     let mut variables: Vec<(String, String)> = Vec::new();
     let mut set = |name: &str, value: String| {
-        // A variable ends at the first zero byte.
+        // An environment variable ends at the first zero byte.
         variables.push((name.to_owned(), value.replace('\0', "")));
     };
     set("WINDLASS_EVENT", event.what.moment().to_string());
@@ -127,7 +132,7 @@ fn environment(
     variables
 }
 
-/// What Claude Code, and Hex after it, call a moment.
+/// Returns the name of an event in Claude Code, which Hex uses too.
 pub(super) fn claude_moment(moment: Moment) -> &'static str {
     match moment {
         Moment::SessionStart => "SessionStart",
@@ -145,22 +150,23 @@ pub(super) fn claude_moment(moment: Moment) -> &'static str {
     }
 }
 
+/// Returns the tool's name in the hook's format.
 fn tool_name(shape: HookShape, tool: &str) -> &str {
     match (shape, tool) {
-        (HookShape::Claude, _) => claude_name(tool),
+        (HookShape::Claude, _) => claude_tool_name(tool),
         (HookShape::Hex, "read") => "read_file",
         (HookShape::Hex, "write") => "write_file",
         _ => tool,
     }
 }
 
-/// Whether a tool's `path` is the `file_path` of others.
+/// Returns whether the tool's `path` is called `file_path` in the hook's format.
 fn is_about_file(shape: HookShape, tool: &str) -> bool {
     matches!(shape, HookShape::Claude | HookShape::Hex) && matches!(tool, "read" | "write" | "edit")
 }
 
-/// The arguments under the names that a hook of this shape looks for.
-fn shaped(shape: HookShape, call: HookCall<'_>, workspace: &Path) -> Value {
+/// Returns the arguments of a call under the names of the hook's format.
+fn shaped_arguments(shape: HookShape, call: HookCall<'_>, workspace: &Path) -> Value {
     let mut input = call.input.clone();
     if !is_about_file(shape, call.tool) {
         return input;
@@ -168,35 +174,39 @@ fn shaped(shape: HookShape, call: HookCall<'_>, workspace: &Path) -> Value {
     if let Value::Object(fields) = &mut input
         && let Some(path) = fields.remove("path")
     {
-        let resolved = paths(call, workspace).into_iter().next().map(Value::String);
+        let resolved = touched_file_paths(call, workspace).into_iter().next().map(Value::String);
         fields.insert("file_path".into(), resolved.unwrap_or(path));
     }
     input
 }
 
-/// The files that a call touches, absolute.
-fn paths(call: HookCall<'_>, workspace: &Path) -> Vec<String> {
-    let mut paths: Vec<String> = touched(call.effects)
+/// Returns the absolute paths of the files that a call touches.
+fn touched_file_paths(call: HookCall<'_>, workspace: &Path) -> Vec<String> {
+    let mut paths: Vec<String> = touched_paths(call.effects)
         .filter(|at| at.reach != Reach::Tree)
-        .map(|at| text_of(&workspace.join(&at.path)))
+        .map(|at| path_text(&workspace.join(&at.path)))
         .collect();
     paths.sort();
     paths.dedup();
     paths
 }
 
-/// A path as it is, quoted only where it is no text.
-fn text_of(path: &Path) -> String {
+/// Returns a path as text; quoted only if it is not UTF-8.
+fn path_text(path: &Path) -> String {
     path.to_str().map_or_else(|| quote::path(path).into_owned(), str::to_owned)
 }
 
-/// Arguments that a hook gave, under our names again, and with the secrets that it was not shown where it left their places alone.
-pub(super) fn restored(hook: &HookDefinition, event: &HookEvent<'_>, mut input: Value) -> Value {
+/// Translates arguments that a hook returned back to our names, and puts secrets back for the placeholders that it left unchanged.
+pub(super) fn restore_arguments(
+    hook: &HookDefinition,
+    event: &HookEvent<'_>,
+    mut input: Value,
+) -> Value {
     let Some(call) = event.what.call() else { return input };
-    let shown = shaped(hook.shape, call, event.workspace);
+    let shown = shaped_arguments(hook.shape, call, event.workspace);
     let mut redacted = shown.clone();
     event.secrets.redact_json(&mut redacted);
-    restore(&mut input, &redacted, &shown);
+    restore_unchanged(&mut input, &redacted, &shown);
     if is_about_file(hook.shape, call.tool)
         && let Value::Object(fields) = &mut input
         && let Some(path) = fields.remove("file_path")
@@ -206,8 +216,8 @@ pub(super) fn restored(hook: &HookDefinition, event: &HookEvent<'_>, mut input: 
     input
 }
 
-/// Puts `original` wherever `value` is still what was shown in its place.
-fn restore(value: &mut Value, shown: &Value, original: &Value) {
+/// Replaces each part of `value` that still equals `shown` by the original.
+fn restore_unchanged(value: &mut Value, shown: &Value, original: &Value) {
     if value == shown {
         value.clone_from(original);
         return;
@@ -216,13 +226,13 @@ fn restore(value: &mut Value, shown: &Value, original: &Value) {
         (Value::Object(values), Value::Object(shown), Value::Object(original)) => {
             for (key, value) in values {
                 if let (Some(shown), Some(original)) = (shown.get(key), original.get(key)) {
-                    restore(value, shown, original);
+                    restore_unchanged(value, shown, original);
                 }
             }
         }
         (Value::Array(values), Value::Array(shown), Value::Array(original)) => {
             for ((value, shown), original) in values.iter_mut().zip(shown).zip(original) {
-                restore(value, shown, original);
+                restore_unchanged(value, shown, original);
             }
         }
         _ => {}
@@ -234,11 +244,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_left_alone_is_what_it_was() {
+    fn unchanged_placeholders_get_their_secrets_back() {
         let shown = json!({"a": "[secret X]", "b": ["one", "[secret X]"], "c": 1});
         let original = json!({"a": "hunter2!", "b": ["one", "hunter2!"], "c": 1});
         let mut given = json!({"a": "[secret X]", "b": ["two", "[secret X]"], "d": "[secret X]"});
-        restore(&mut given, &shown, &original);
+        restore_unchanged(&mut given, &shown, &original);
         assert_eq!(given, json!({"a": "hunter2!", "b": ["two", "hunter2!"], "d": "[secret X]"}));
     }
 }

@@ -1,11 +1,11 @@
-//! The files that hooks are written in: what is understood, and what is said of the rest.
+//! Hook files: the hooks that are read, and the warnings about the rest.
 
 use std::time::Duration;
 
 use windlass_core::{Author, Level, Moment};
 use windlass_hooks::{HookCommand, HookFile, HookShape};
 
-/// The hooks of a file in one line each, and the warnings.
+/// Returns the hooks of a file in one line each, and the warnings.
 fn read(shape: HookShape, author: Author, name: &str, content: &str) -> (Vec<String>, Vec<String>) {
     let (hooks, warnings) =
         HookFile { path: name.into(), text: content.into(), author, shape }.read();
@@ -21,7 +21,7 @@ fn read(shape: HookShape, author: Author, name: &str, content: &str) -> (Vec<Str
 }
 
 #[test]
-fn our_own() {
+fn windlass_format_is_read() {
     let content = r#"
 mode = "ask"
 [[hooks]]
@@ -74,7 +74,7 @@ event = "stop"
 }
 
 #[test]
-fn those_of_claude_code() {
+fn claude_code_format_is_read() {
     let content = r#"{"permissions": {"deny": []}, "hooks": {
         "PreToolUse": [{"matcher": "Bash|Write", "hooks": [
             {"type": "command", "command": "./a.sh", "timeout": 7},
@@ -104,7 +104,7 @@ fn those_of_claude_code() {
 }
 
 #[test]
-fn what_a_workspace_may_not() {
+fn workspace_hook_stays_read_only() {
     let content = r#"{"hooks": [{"event": "pre_tool", "command": "x", "sandbox": "workspace"}]}"#;
     let file = |author| HookFile {
         path: "hooks.json".into(),
@@ -120,7 +120,7 @@ fn what_a_workspace_may_not() {
 }
 
 #[test]
-fn nonsense_is_told_of_and_stops_nothing() {
+fn malformed_files_give_one_warning() {
     for (name, content, why) in [
         ("a.json", "{", "a.json: it is not JSON"),
         ("a.toml", "= 3", "a.toml: it is not TOML"),
@@ -142,9 +142,10 @@ fn nonsense_is_told_of_and_stops_nothing() {
     assert_eq!(read(HookShape::Claude, Author::Person, "a.json", "{}"), (vec![], vec![]));
 }
 
-/// In our own files, nothing may be misspelt. In those of others, words that we do not have are no errors, unless one is a gate misspelt.
+/// In our own files no word may be misspelled. In files of other programs unknown words are no errors, unless one is a misspelled
+/// gate.
 #[test]
-fn a_gate_is_not_lost_to_a_typing_mistake() {
+fn typing_mistake_in_a_gate_is_an_error() {
     use HookShape::{Claude, Hygge, Windlass};
     let group = |event: &str, kind: &str| {
         format!(

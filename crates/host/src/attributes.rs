@@ -1,8 +1,8 @@
-//! What an object has besides its content: mode, owner, times, and extended attributes (access control lists, labels and what
-//! people attach to files).
+//! Reads and sets the attributes of an object besides its content: mode, owner, times and extended attributes (access control
+//! lists, security labels and attributes that users set).
 //!
-//! Owner and extended attributes are given as far as the file system and our rights allow: a label that only the system may set is
-//! set by the system. Mode and time are ours to give, and a failure there is one.
+//! Owner and extended attributes are set as far as the file system and our rights allow: a label that only the system may set is
+//! set by the system. Any owner of a file can set mode and time, so a failure there is an error.
 
 use std::ffi::{CStr, CString};
 use std::os::fd::AsFd;
@@ -15,26 +15,27 @@ use windlass_core::Attributes;
 
 use crate::kernel::stat_from;
 
-/// The most that Linux allows for one value, and for all names together.
-const MAX_SIZE: usize = 64 * 1024;
+/// Maximum bytes that Linux allows for one extended attribute value, and for the list of all names.
+const MAX_XATTR_BYTES: usize = 64 * 1024;
 
-/// Enough for the names, or the value, of nearly every object.
-const USUAL_SIZE: usize = 1024;
+/// Buffer size that is tried first. It suffices for the names, or the value, of nearly every object.
+const USUAL_XATTR_BYTES: usize = 1024;
 
-/// Where a list of more rights than the mode can say is kept.
-const ACCESS_LIST: &CStr = c"system.posix_acl_access";
+/// Extended attribute that holds a POSIX access control list, which says more than the mode can.
+const ACL_NAME: &CStr = c"system.posix_acl_access";
 
-/// All that an open object has.
+/// Reads all attributes of an open object.
 pub(crate) fn read(of: impl AsFd, raw: &rustix::fs::Stat) -> Result<Attributes, Errno> {
     Ok(Attributes { extended: Some(Extended::read(of)?.into_texts()), ..plain(raw) })
 }
 
-/// All that an open object on a stage has, whose file system keeps extended attributes.
+/// Reads all attributes of an open object on a stage. Its file system supports extended attributes, so failing to list them is an
+/// error.
 pub(crate) fn read_staged(of: impl AsFd, raw: &rustix::fs::Stat) -> Result<Attributes, Errno> {
     Ok(Attributes { extended: Some(Extended::read_all(of)?.into_texts()), ..plain(raw) })
 }
 
-/// What an object has that need not be opened.
+/// Returns the attributes that are known from `stat` alone, without opening the object.
 pub(crate) fn plain(raw: &rustix::fs::Stat) -> Attributes {
     let stat = stat_from(raw);
     Attributes {
@@ -45,7 +46,8 @@ pub(crate) fn plain(raw: &rustix::fs::Stat) -> Attributes {
     }
 }
 
-/// Gives an open object, which is `now`, what is wanted, but for the time of its last change: that comes last of all.
+/// Sets the wanted attributes, except the modification time, on an open object whose current state is `now`. The modification time
+/// must be set last of all, because the other changes may touch it.
 pub(crate) fn give(
     to: impl AsFd,
     now: &rustix::fs::Stat,
@@ -54,12 +56,12 @@ pub(crate) fn give(
     if let Some(owner) = wanted.owner {
         give_owner(&to, now, owner)?;
     }
-    let is_other = match &wanted.extended {
-        Some(extended) => give_extended(&to, extended)?,
+    let has_changed = match &wanted.extended {
+        Some(extended) => set_extended_all(&to, extended)?,
         None => false,
     };
-    let mode = if wanted.owner.is_some() || is_other {
-        // A new owner takes set-id bits away, and a list of rights has its own idea of the mode.
+    let mode = if wanted.owner.is_some() || has_changed {
+        // A change of the owner clears set-id bits, and an access control list may change the mode bits.
         rustix::fs::fstat(&to)?.st_mode
     } else {
         now.st_mode
@@ -67,34 +69,35 @@ pub(crate) fn give(
     give_mode(to, mode, wanted.mode.unwrap_or(now.st_mode))
 }
 
-/// Gives an object these extended attributes and removes others that people could have set; whether that changed any.
-fn give_extended(to: impl AsFd, wanted: &[(String, Vec<u8>)]) -> Result<bool, Errno> {
+/// Makes an object's extended attributes equal to `wanted`, and removes others that a user could have set. Returns whether anything
+/// changed.
+fn set_extended_all(to: impl AsFd, wanted: &[(String, Vec<u8>)]) -> Result<bool, Errno> {
     let now = Extended::read(&to)?;
     let is_wanted =
         |name: &CStr| wanted.iter().any(|(wanted, _)| wanted.as_bytes() == name.to_bytes());
-    let mut is_other = false;
-    let is_other_of_people = |name: &CStr| Attributes::is_told(name.to_bytes()) && !is_wanted(name);
-    for (name, _) in now.0.iter().filter(|(name, _)| is_other_of_people(name)) {
-        remove_extended(&to, name)?;
-        is_other = true;
+    let mut has_changed = false;
+    let is_unwanted = |name: &CStr| Attributes::is_told(name.to_bytes()) && !is_wanted(name);
+    for (name, _) in now.0.iter().filter(|(name, _)| is_unwanted(name)) {
+        remove_extended_one(&to, name)?;
+        has_changed = true;
     }
     for (name, value) in wanted {
-        let is_it =
+        let is_equal =
             |(had, old): &(CString, Vec<u8>)| had.to_bytes() == name.as_bytes() && old == value;
-        if !now.0.iter().any(is_it) {
-            set_extended(&to, name.as_str(), value)?;
-            is_other = true;
+        if !now.0.iter().any(is_equal) {
+            set_extended_one(&to, name.as_str(), value)?;
+            has_changed = true;
         }
     }
-    Ok(is_other)
+    Ok(has_changed)
 }
 
-/// Returns whether an extended attribute is one in which overlayfs notes something about an object of its layers.
+/// Returns whether overlayfs uses the extended attribute to mark objects of its layers.
 pub(crate) fn is_note_of_overlay(name: &[u8]) -> bool {
     name.starts_with(b"user.overlay.")
 }
 
-/// Whether the object has that owner and group, or could be given them.
+/// Sets owner and group if they differ. Returns false if we may not set them.
 pub(crate) fn give_owner(
     to: impl AsFd,
     raw: &rustix::fs::Stat,
@@ -110,7 +113,7 @@ pub(crate) fn give_owner(
     }
 }
 
-/// Gives an object that has the mode `now` another.
+/// Changes the mode of an object from `now` to `wanted`, if they differ.
 pub(crate) fn give_mode(to: impl AsFd, now: u32, wanted: u32) -> Result<(), Errno> {
     if now & 0o7777 == wanted & 0o7777 {
         return Ok(());
@@ -118,21 +121,22 @@ pub(crate) fn give_mode(to: impl AsFd, now: u32, wanted: u32) -> Result<(), Errn
     rustix::fs::fchmod(to, Mode::from_raw_mode(wanted & 0o7777))
 }
 
-/// Sets the time of the last change of content, to the nanosecond; to now if none is given.
+/// Sets the modification time, to the nanosecond; to the current time if `modified` is `None`.
 ///
-/// The kernel's own stamp can be milliseconds coarse. Two changes within that time, and the inode of the first used again for the
-/// second, would have one fingerprint.
+/// The kernel's own time stamp can be milliseconds coarse. Two changes within that time, the second of which reuses the inode of
+/// the first, would have the same fingerprint.
 pub(crate) fn give_time(to: impl AsFd, modified: Option<i64>) -> Result<(), Errno> {
     rustix::fs::futimens(to, &times(modified.unwrap_or_else(now)))
 }
 
-/// Lets the kernel say that it was changed, and read, now: that much is free to everyone who may write it.
+/// Sets access and modification time to now, as the kernel sees it. Every process that may write the file may do this; setting any
+/// other time takes ownership.
 pub(crate) fn give_present_time(to: impl AsFd) -> Result<(), Errno> {
     let now = Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW };
     rustix::fs::futimens(to, &Timestamps { last_access: now, last_modification: now })
 }
 
-/// The time of the last change as the kernel takes it. That of the last access stays.
+/// Returns the modification time in the kernel's form. The access time stays as it is.
 pub(crate) fn times(modified: i64) -> Timestamps {
     const PER_SECOND: i64 = 1_000_000_000;
     Timestamps {
@@ -144,17 +148,19 @@ pub(crate) fn times(modified: i64) -> Timestamps {
     }
 }
 
+/// Returns the current time in nanoseconds since 1970.
 fn now() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// The extended attributes of an object.
+/// Extended attributes of an object, by name.
 #[derive(Debug, Default)]
 pub(crate) struct Extended(Vec<(CString, Vec<u8>)>);
 
 impl Extended {
-    /// Those that we may read. A disk that fails is a failure: an object must not lose what could not be read.
+    /// Reads the extended attributes that we may read. A failing disk is an error: an object must not lose attributes that could
+    /// not be read.
     pub(crate) fn read(of: impl AsFd) -> Result<Self, Errno> {
         match Self::read_all(of) {
             Err(Errno::OPNOTSUPP | Errno::PERM | Errno::ACCESS) => Ok(Self::default()),
@@ -162,11 +168,12 @@ impl Extended {
         }
     }
 
-    /// The same of an object that must let them be listed.
+    /// Reads the extended attributes of an object whose attributes we must be able to list.
     fn read_all(of: impl AsFd) -> Result<Self, Errno> {
-        let names = names(&of)?;
-        let with_value = |name: &CStr| Ok(value(&of, name)?.map(|value| (name.to_owned(), value)));
-        let found = texts(&names).filter_map(|name| with_value(name).transpose());
+        let names = extended_names(&of)?;
+        let with_value =
+            |name: &CStr| Ok(extended_value(&of, name)?.map(|value| (name.to_owned(), value)));
+        let found = split_names(&names).filter_map(|name| with_value(name).transpose());
         found.collect::<Result<_, _>>().map(Self)
     }
 
@@ -174,63 +181,69 @@ impl Extended {
         self.0.is_empty()
     }
 
-    /// Gives a new file exactly these but for notes of overlayfs, and says whether it had others. A directory can have given it a list
-    /// of rights, which the file in whose place it comes did not have.
+    /// Sets exactly these extended attributes on a new file, except those of overlayfs. Removes an access control list that the
+    /// file inherited from its directory, unless one is among these. Returns true if it inherited one or there are attributes to
+    /// set.
     pub(crate) fn give(&self, to: impl AsFd) -> Result<bool, Errno> {
-        let is_list = |name: &CStr| name == ACCESS_LIST;
-        let names = match names(&to) {
+        let is_list = |name: &CStr| name == ACL_NAME;
+        let names = match extended_names(&to) {
             Err(Errno::OPNOTSUPP | Errno::PERM | Errno::ACCESS) => Vec::new(),
             names => names?,
         };
-        let inherited = texts(&names).any(is_list);
+        let inherited = split_names(&names).any(is_list);
         if inherited && !self.0.iter().any(|(name, _)| is_list(name)) {
-            rustix::fs::fremovexattr(&to, ACCESS_LIST)?;
+            rustix::fs::fremovexattr(&to, ACL_NAME)?;
         }
         let given = self.0.iter().filter(|(name, _)| !is_note_of_overlay(name.to_bytes()));
-        { given }.try_for_each(|(name, value)| set_extended(&to, name.as_c_str(), value))?;
+        { given }.try_for_each(|(name, value)| set_extended_one(&to, name.as_c_str(), value))?;
         Ok(inherited || !self.0.is_empty())
     }
 
-    /// Those whose names are text.
+    /// Converts to text names. Leaves out attributes whose name is not UTF-8.
     fn into_texts(self) -> Vec<(String, Vec<u8>)> {
         let texts = self.0.into_iter();
         texts.filter_map(|(name, value)| Some((name.into_string().ok()?, value))).collect()
     }
 }
 
-/// As far as our rights go; but a disk that fails is a failure.
-fn remove_extended(to: impl AsFd, name: &CStr) -> Result<(), Errno> {
+/// Removes an extended attribute as far as our rights go. Only a failing or full disk is an error.
+fn remove_extended_one(to: impl AsFd, name: &CStr) -> Result<(), Errno> {
     match rustix::fs::fremovexattr(to, name) {
         Err(errno @ (Errno::NOSPC | Errno::DQUOT | Errno::IO | Errno::ROFS)) => Err(errno),
         _ => Ok(()),
     }
 }
 
-/// As far as our rights go; but a full disk is a failure.
-fn set_extended(to: impl AsFd, name: impl rustix::path::Arg, value: &[u8]) -> Result<(), Errno> {
+/// Sets an extended attribute as far as our rights go. Only a failing or full disk is an error.
+fn set_extended_one(
+    to: impl AsFd,
+    name: impl rustix::path::Arg,
+    value: &[u8],
+) -> Result<(), Errno> {
     match rustix::fs::fsetxattr(to, name, value, XattrFlags::empty()) {
         Err(errno @ (Errno::NOSPC | Errno::DQUOT | Errno::IO | Errno::ROFS)) => Err(errno),
         _ => Ok(()),
     }
 }
 
-/// The names, each with a NUL after it.
-fn names(of: impl AsFd) -> Result<Vec<u8>, Errno> {
+/// Returns the names of all extended attributes, each followed by a NUL.
+fn extended_names(of: impl AsFd) -> Result<Vec<u8>, Errno> {
     let fill = |room| {
         let mut names = Vec::with_capacity(room);
         rustix::fs::flistxattr(&of, spare_capacity(&mut names)).map(|_| names)
     };
-    grown(fill)
+    read_growing(fill)
 }
 
-fn texts(names: &[u8]) -> impl Iterator<Item = &CStr> {
+/// Iterates over names that are each followed by a NUL.
+fn split_names(names: &[u8]) -> impl Iterator<Item = &CStr> {
     let names = names.split_inclusive(|byte| *byte == 0);
     names.filter_map(|name| CStr::from_bytes_with_nul(name).ok())
 }
 
-/// The value of an extended attribute; `None` if it is gone, or not ours to read.
-fn value(of: impl AsFd, name: &CStr) -> Result<Option<Vec<u8>>, Errno> {
-    let read = grown(|room| {
+/// Returns the value of an extended attribute; `None` if it no longer exists or we may not read it.
+fn extended_value(of: impl AsFd, name: &CStr) -> Result<Option<Vec<u8>>, Errno> {
+    let read = read_growing(|room| {
         let mut value = Vec::with_capacity(room);
         rustix::fs::fgetxattr(&of, name, spare_capacity(&mut value)).map(|_| value)
     });
@@ -240,10 +253,10 @@ fn value(of: impl AsFd, name: &CStr) -> Result<Option<Vec<u8>>, Errno> {
     }
 }
 
-/// Tries with the usual room first, then with all that could be needed.
-fn grown(fill: impl Fn(usize) -> Result<Vec<u8>, Errno>) -> Result<Vec<u8>, Errno> {
-    match fill(USUAL_SIZE) {
-        Err(Errno::RANGE) => fill(MAX_SIZE),
+/// Calls `fill` with the usual buffer size first, and with the maximum if that was too small.
+fn read_growing(fill: impl Fn(usize) -> Result<Vec<u8>, Errno>) -> Result<Vec<u8>, Errno> {
+    match fill(USUAL_XATTR_BYTES) {
+        Err(Errno::RANGE) => fill(MAX_XATTR_BYTES),
         filled => filled,
     }
 }
@@ -263,7 +276,7 @@ mod tests {
         for read in both {
             let found = read(file.as_file().as_fd(), &raw).unwrap().extended;
             assert_eq!(found, Some(vec![("user.mark".to_owned(), b"1".to_vec())]));
-            // A handle that only names an object does not let them be read.
+            // A handle opened with `O_PATH` does not allow reading them.
             let flags = rustix::fs::OFlags::PATH;
             let named = rustix::fs::open(file.path(), flags, Mode::empty()).unwrap();
             assert_eq!(read(named.as_fd(), &raw), Err(Errno::BADF));

@@ -1,10 +1,10 @@
-//! What time it is on this machine.
+//! The machine's clock.
 
 use std::time::SystemTime;
 
 use windlass_core::Clock;
 
-/// The machine's own clock.
+/// The machine's clock, as a [`Clock`].
 ///
 /// ```
 /// use windlass_core::Clock;

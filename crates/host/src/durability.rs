@@ -1,10 +1,10 @@
-//! What a change survives once it is reported as made.
+//! Decides when a change waits for the disk, and does the waiting.
 
 use std::os::fd::AsFd;
 
 use rustix::io::Errno;
 
-/// What a change survives once it is reported as made.
+/// Failures that a change survives once it is reported as made.
 ///
 /// ```
 /// use windlass_host::{Durability, LocalHost};
@@ -14,33 +14,35 @@ use rustix::io::Errno;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
-    /// A power cut: each change waits for the disk.
+    /// Survives a power cut: each change waits for the disk.
     #[default]
     Disk,
-    /// The end of this process, however it comes, but no power cut: the kernel writes to the disk when it likes. Much faster.
+    /// Survives the end of this process in any form, but not a power cut: the kernel writes to the disk in its own time. Much
+    /// faster.
     Kernel,
 }
 
-/// When the disk is waited for.
+/// Policy for waiting for the disk.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Settling {
     durability: Durability,
-    /// Whether names and attributes wait for the end of a batch. Contents never do: no name is given to what could be lost.
+    /// True if directory entries and attributes wait for the end of a batch. Contents never do: no name may point to content that
+    /// could be lost.
     in_batch: bool,
 }
 
 impl Settling {
-    /// With each change.
+    /// Waits with each change.
     pub(crate) fn each(durability: Durability) -> Self {
         Self { durability, in_batch: false }
     }
 
-    /// Once for all changes of a batch.
+    /// Waits once for all changes of a batch.
     pub(crate) fn in_batch(self) -> Self {
         Self { in_batch: true, ..self }
     }
 
-    /// Waits until the disk has the file.
+    /// Waits until the file is on the disk.
     pub(crate) fn settle_file(self, file: impl AsFd) -> Result<(), Errno> {
         match self.durability {
             Durability::Disk => rustix::fs::fsync(file),
@@ -48,12 +50,13 @@ impl Settling {
         }
     }
 
-    /// Waits until the disk has a file whose content it has already, if that was begun in a batch.
+    /// Waits until a file is on the disk whose content is there already. In a batch this is left to the batch's end.
     pub(crate) fn settle_adopted(self, file: impl AsFd) -> Result<(), Errno> {
         if self.in_batch { Ok(()) } else { self.settle_file(file) }
     }
 
-    /// Waits until the disk has the names in a directory. Not every file system, and not every handle, can say that it has.
+    /// Waits until the entries of a directory are on the disk. Ignores errors of file systems and handles that cannot sync a
+    /// directory.
     pub(crate) fn settle_directory(self, directory: impl AsFd) -> Result<(), Errno> {
         if self.in_batch {
             return Ok(());
@@ -64,7 +67,7 @@ impl Settling {
         }
     }
 
-    /// Waits until the disk has all of the file system that an open object is on.
+    /// Waits until everything on the open object's file system is on the disk.
     pub(crate) fn settle_file_system(self, of: impl AsFd) -> Result<(), Errno> {
         match self.durability {
             Durability::Disk => rustix::fs::syncfs(of),
@@ -72,7 +75,7 @@ impl Settling {
         }
     }
 
-    /// Whether the disk is waited for at all.
+    /// Returns whether changes wait for the disk at all.
     pub(crate) fn is_on_disk(self) -> bool {
         self.durability == Durability::Disk
     }

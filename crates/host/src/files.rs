@@ -1,4 +1,4 @@
-//! The door to the files of this machine.
+//! Implements the file door ([`Files`]) on this machine.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::session_tmp::SessionTmp;
 use crate::temporary::TemporaryDirectories;
 use crate::{alter, ancestry, look, nearest, walk};
 
-/// The files of this machine, seen from one workspace.
+/// The files of this machine, as one workspace sees them.
 #[derive(Debug)]
 pub struct LocalFiles {
     pub(crate) resolver: Arc<Resolver>,
@@ -28,16 +28,17 @@ pub struct LocalFiles {
 }
 
 impl LocalFiles {
-    /// Takes hold of a workspace: a directory that exists. Changes wait for the disk.
+    /// Opens a workspace, which must be an existing directory. Each change waits for the disk.
     pub fn open(workspace: &Path) -> Result<Self, FileError> {
         Self::open_with(workspace, Durability::Disk)
     }
 
-    /// The same, with changes that survive as much as is told.
+    /// Opens a workspace like [`Self::open`], with the given durability of changes.
     pub fn open_with(workspace: &Path, durability: Durability) -> Result<Self, FileError> {
         Self::open_by(workspace, Lookup::available(), durability)
     }
 
+    /// Opens a workspace with a given way of path lookup.
     pub(crate) fn open_by(
         workspace: &Path,
         lookup: Lookup,
@@ -47,7 +48,7 @@ impl LocalFiles {
         Ok(Self { resolver, locks: Arc::default(), durability: Settling::each(durability) })
     }
 
-    /// The same files with the `/tmp` of a session, whose directory is in this state.
+    /// Returns the same files with the `/tmp` of a session, whose directory is inside the state directory `state`.
     ///
     /// ```
     /// use windlass_core::{Files as _, SessionId};
@@ -63,6 +64,7 @@ impl LocalFiles {
         self.in_session(Arc::new(directories), session)
     }
 
+    /// Returns the same files with the `/tmp` of a session.
     pub(crate) fn in_session(
         &self,
         directories: Arc<TemporaryDirectories>,
@@ -76,12 +78,12 @@ impl LocalFiles {
         }
     }
 
-    /// The same files, for the changes of a batch.
+    /// Returns the same files, with the wait for the disk left to the end of a batch.
     pub(crate) fn in_batch(&self) -> Self {
         Self { durability: self.durability.in_batch(), ..self.alike() }
     }
 
-    /// The same files.
+    /// Returns another handle on the same files.
     pub(crate) fn alike(&self) -> Self {
         Self {
             resolver: self.resolver.clone(),
@@ -129,7 +131,7 @@ impl Files for LocalFiles {
             return walk::walk(&self.resolver, root, options, visitors);
         }
         let outside = || -> Box<dyn Visitor + '_> {
-            Box::new(OutsideTmp { root: &root.path, is_tmp: &is_tmp, inner: visitors() })
+            Box::new(TmpSkippingVisitor { root: &root.path, is_tmp: &is_tmp, inner: visitors() })
         };
         walk::walk(&self.resolver, root, options, &outside)
     }
@@ -166,14 +168,14 @@ impl Files for LocalFiles {
     }
 }
 
-/// Keeps a walk that began outside out of the machine's own `/tmp`.
-struct OutsideTmp<'w, 'v> {
+/// Visitor that keeps a walk that began outside the workspace and `/tmp` out of the machine's own `/tmp`.
+struct TmpSkippingVisitor<'w, 'v> {
     root: &'w Path,
     is_tmp: &'w (dyn Fn(&Path) -> bool + Sync),
     inner: Box<dyn Visitor + 'v>,
 }
 
-impl Visitor for OutsideTmp<'_, '_> {
+impl Visitor for TmpSkippingVisitor<'_, '_> {
     fn visit(&mut self, entry: &Entry<'_>) -> Walk {
         if (self.is_tmp)(&self.root.join(entry.path)) {
             Walk::Skip

@@ -1,7 +1,7 @@
-//! Files whose presence or content decided something, with a cheap check that they are as they were.
+//! Files whose presence or content decided something, and a cheap check that they are unchanged.
 //!
-//! A cache of decisions is valid only as long as its inputs are. An input that changed a moment ago is never trusted: a second
-//! change within the same tick of the file system's clock would leave the same time stamp.
+//! A cache of decisions is valid only as long as its inputs are unchanged. An input that changed a moment ago is never trusted: a
+//! second change within the same tick of the file system's clock would leave the same time stamp.
 
 use std::path::{Path, PathBuf};
 
@@ -11,13 +11,14 @@ use windlass_core::{FileKind, Fingerprint};
 
 use crate::kernel::stat_from;
 
-/// Time stamps younger than this may be given twice. Longer than the slowest tick of the kernel (10 ms).
-const TICK: i64 = 20_000_000;
+/// Nanoseconds for which a new time stamp is not trusted, because a second change may get the same one. Longer than the slowest
+/// kernel tick (10 ms).
+const FINE_TICK_NANOS: i64 = 20_000_000;
 
-/// The same for file systems that keep whole seconds; the coarsest (FAT) keep every other second.
-const COARSE_TICK: i64 = 2_000_000_000;
+/// The same for file systems that store whole seconds; the coarsest (FAT) store even seconds only.
+const COARSE_TICK_NANOS: i64 = 2_000_000_000;
 
-/// A file that decided something, by absolute path, and its state at that time.
+/// Absolute path of a file that decided something, and its state at that time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Input {
     pub(crate) path: PathBuf,
@@ -42,8 +43,8 @@ impl Input {
         Self { path, state }
     }
 
-    /// Forgets a state that may change again without a new time stamp. `now` is the time before the file was read.
-    pub(crate) fn settle(&mut self, now: i64) {
+    /// Sets a state to unknown if the file may change again without a new time stamp. `now` is the time before the file was read.
+    pub(crate) fn distrust_if_recent(&mut self, now: i64) {
         if let InputState::Followed(Some(found)) | InputState::Named(Some(found)) = self.state
             && !is_settled(found.changed, now)
         {
@@ -53,7 +54,7 @@ impl Input {
 }
 
 impl InputState {
-    /// Compares with the file that is at the path now.
+    /// Returns whether the file at the path still has this state.
     pub(crate) fn is_current(self, path: &Path) -> bool {
         let now = match self {
             Self::Unknown => return false,
@@ -62,25 +63,24 @@ impl InputState {
                 Err(Errno::NOENT | Errno::NOTDIR) => Self::Exists(false),
                 Err(_) => Self::Unknown,
             },
-            Self::Followed(_) => {
-                regular(statat(CWD, path, AtFlags::empty())).map_or(Self::Unknown, Self::Followed)
-            }
-            Self::Named(_) => regular(statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW))
+            Self::Followed(_) => regular_fingerprint(statat(CWD, path, AtFlags::empty()))
+                .map_or(Self::Unknown, Self::Followed),
+            Self::Named(_) => regular_fingerprint(statat(CWD, path, AtFlags::SYMLINK_NOFOLLOW))
                 .map_or(Self::Unknown, Self::Named),
         };
         now != Self::Unknown && now == self
     }
 }
 
-/// Tells if a time stamp is so old that every later change gets another one.
+/// Returns whether a time stamp is so old that every later change gets another one.
 pub(crate) fn is_settled(changed: i64, now: i64) -> bool {
     let is_whole_second = changed.rem_euclid(1_000_000_000) == 0;
-    let tick = if is_whole_second { COARSE_TICK } else { TICK };
+    let tick = if is_whole_second { COARSE_TICK_NANOS } else { FINE_TICK_NANOS };
     changed < now.saturating_sub(tick)
 }
 
-/// The fingerprint of a regular file; `None` within if there is no such file.
-fn regular(found: Result<Stat, Errno>) -> Result<Option<Fingerprint>, Errno> {
+/// Returns the fingerprint of a regular file; `Ok(None)` if there is no such file.
+fn regular_fingerprint(found: Result<Stat, Errno>) -> Result<Option<Fingerprint>, Errno> {
     match found.map(|raw| stat_from(&raw)) {
         Ok(stat) => Ok((stat.kind == FileKind::File).then_some(stat.fingerprint)),
         Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
@@ -97,8 +97,8 @@ mod tests {
         const SECOND: i64 = 1_000_000_000;
         let cases = [
             (5 * SECOND + 1, 5 * SECOND + 1, false),
-            (5 * SECOND + 1, 5 * SECOND + TICK, false),
-            (5 * SECOND + 1, 5 * SECOND + TICK + 2, true),
+            (5 * SECOND + 1, 5 * SECOND + FINE_TICK_NANOS, false),
+            (5 * SECOND + 1, 5 * SECOND + FINE_TICK_NANOS + 2, true),
             (5 * SECOND, 6 * SECOND, false),
             (5 * SECOND, 7 * SECOND + 1, true),
             (9 * SECOND + 1, 5 * SECOND, false),

@@ -1,9 +1,9 @@
-//! This machine behind the doors of [`windlass_core::Host`].
+//! Implements [`windlass_core::Host`] on the real machine: files, processes, network and clock.
 //!
-//! Nothing here decides what is allowed. What it guarantees is that a decision holds: a path is resolved once, decided on by its
-//! real name, and opened by exactly that name beneath a directory handle. No spelling, no link and no race leads elsewhere.
+//! This crate does not decide what is allowed. It guarantees that a decision holds: a path is resolved once, decided on by its real
+//! name, and opened by exactly that name beneath a directory handle. No spelling, no link and no race leads elsewhere.
 //!
-//! Linux only for now. All calls of the kernel go through safe wrappers.
+//! Linux only for now. All system calls go through safe wrappers.
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("this host is written for Linux; another system needs its own way to look up paths");
@@ -53,7 +53,7 @@ pub use stage::{Delta, PASS_THROUGH, Scan, Stage, delta};
 use windlass_core::{Clock, FileError, Files, Host, Network, Processes, SessionId};
 pub use windlass_sandbox::{hide_memory, landlock_version, share_heap};
 
-/// This machine, seen from one workspace.
+/// The host of one workspace on this machine.
 ///
 /// ```
 /// use windlass_core::Host;
@@ -71,13 +71,13 @@ pub struct LocalHost {
 }
 
 impl LocalHost {
-    /// Takes hold of a workspace: a directory that exists. The path may be relative and may lead through links. Changes wait for
-    /// the disk.
+    /// Opens a workspace, which must be an existing directory. The path may be relative and may lead through links. Each change
+    /// waits for the disk.
     pub fn open(workspace: &Path) -> Result<Self, FileError> {
         Self::open_with(workspace, Durability::Disk)
     }
 
-    /// The same, with changes that survive as much as is told.
+    /// Opens a workspace like [`Self::open`], with the given durability of changes.
     pub fn open_with(workspace: &Path, durability: Durability) -> Result<Self, FileError> {
         let files = LocalFiles::open_with(workspace, durability)?;
         let processes = LocalProcesses::new(files.workspace(), ProcessSettings::default());
@@ -85,14 +85,14 @@ impl LocalHost {
         Ok(Self { files, processes, network, clock: SystemClock })
     }
 
-    /// The same with other settings for programs.
+    /// Replaces the settings for programs.
     #[must_use]
     pub fn with_processes(mut self, settings: ProcessSettings) -> Self {
         self.processes = LocalProcesses::new(self.files.workspace(), settings);
         self
     }
 
-    /// The same with other settings for the network.
+    /// Replaces the settings for the network.
     #[must_use]
     pub fn with_network(mut self, settings: HttpSettings) -> Self {
         self.network = LocalNetwork::new(settings);
@@ -105,7 +105,8 @@ impl Host for LocalHost {
         &self.files
     }
 
-    /// Where programs see the machine's own `/tmp`, file tools do too.
+    /// Returns the files with the session's own `/tmp`; `None` if programs see the machine's `/tmp`, so that file tools see the
+    /// same one as programs.
     fn session_files(&self, session: &SessionId) -> Option<Arc<dyn Files>> {
         let directories = self.processes.temporaries()?;
         Some(Arc::new(self.files.in_session(directories.clone(), session)))

@@ -1,7 +1,7 @@
-//! All there is to know about what is at a place: what a change must know before it can be taken back.
+//! Collects everything about the object at a path: what a change must know so that it can be undone.
 //!
-//! A link is read, not followed, and what is neither file, link nor directory is never opened. It is on the way of every write, so
-//! the usual case, a regular file with nothing special about it, takes four calls of the kernel.
+//! A link is read, not followed, and an object that is neither file, link nor directory is never opened. Every write does this
+//! first, so the usual case, a regular file with nothing special about it, takes four system calls.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -18,17 +18,19 @@ use crate::kernel::{
 };
 use crate::resolver::{Resolver, same_object};
 
-/// What is at a place; `None` if nothing is.
+/// Returns facts, attributes and content of the object at a path; `None` if nothing exists there.
 pub(crate) fn look(resolver: &Resolver, path: &Resolved) -> Result<Option<Found>, FileErrorKind> {
-    if let Some(found) = look_at_file(resolver, path) {
+    if let Some(found) = inspect_regular_file(resolver, path) {
         return Ok(Some(found));
     }
-    match look_closely(resolver, path) {
-        // What is to be changed or taken back is looked at whatever its mode; who owns it could give it another.
-        Err(Errno::ACCESS) => match look_as_owner(resolver, path) {
+    match inspect_from_parent(resolver, path) {
+        // An object that is to be changed or undone is inspected whatever its mode: its owner could give it another mode.
+        Err(Errno::ACCESS) => match inspect_as_owner(resolver, path) {
             Ok(found) => Ok(Some(found)),
             Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
-            Err(_) => unlisted(resolver, path).map(Some).map_err(|_| meaning(Errno::ACCESS)),
+            Err(_) => {
+                describe_unlistable(resolver, path).map(Some).map_err(|_| meaning(Errno::ACCESS))
+            }
         },
         Ok(found) => Ok(Some(found)),
         Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
@@ -36,8 +38,8 @@ pub(crate) fn look(resolver: &Resolver, path: &Resolved) -> Result<Option<Found>
     }
 }
 
-/// The usual case: there is a regular file, and what is then opened is that very file. `None` if it takes a closer look.
-fn look_at_file(resolver: &Resolver, path: &Resolved) -> Option<Found> {
+/// Handles the usual case: a regular file that is still the same object once it is open. `None` if the path needs the careful way.
+fn inspect_regular_file(resolver: &Resolver, path: &Resolved) -> Option<Found> {
     let (from, place) = resolver.place(path).ok()?;
     let seen = stat_child(from, place).ok().filter(|seen| seen.kind == FileKind::File)?;
     let handle = resolver.open_place(path, FOR_READING).ok()?;
@@ -48,22 +50,23 @@ fn look_at_file(resolver: &Resolver, path: &Resolved) -> Option<Found> {
     same.then(|| Found { stat, attributes, body: FoundBody::File(handle.into()) })
 }
 
-/// By the handle of its directory, and one that names the object without opening it.
-fn look_closely(resolver: &Resolver, path: &Resolved) -> Result<Found, Errno> {
+/// Inspects an object by the handle of its parent directory and an `O_PATH` handle, which names the object without opening it.
+fn inspect_from_parent(resolver: &Resolver, path: &Resolved) -> Result<Found, Errno> {
     let is_tmp_itself = resolver.tmp_of(path).is_some()
         && resolver.place(path).is_ok_and(|(_, way)| way.as_os_str().is_empty());
     let (Some(name), false) = (path.path.file_name(), is_tmp_itself) else {
-        // The root of all, and that of the session's files, has no directory, and cannot be anything else.
+        // The root directory and the root of the session's `/tmp` have no parent here and can only be directories.
         let handle = resolver.open_place(path, FOR_LISTING)?;
         let raw = rustix::fs::fstat(&handle)?;
-        return directory(&handle, &raw);
+        return inspect_directory(&handle, &raw);
     };
     let parent = resolver.open_parent(path, NAME_ONLY | OFlags::DIRECTORY)?;
     let named = rustix::fs::openat(&parent, name, NAME_ONLY | OFlags::NOFOLLOW, Mode::empty())?;
-    describe(parent.as_fd(), name, &named)
+    inspect_named(parent.as_fd(), name, &named)
 }
 
-fn describe(parent: BorrowedFd<'_>, name: &OsStr, named: &OwnedFd) -> Result<Found, Errno> {
+/// Inspects the object behind an `O_PATH` handle, by its name in the parent directory.
+fn inspect_named(parent: BorrowedFd<'_>, name: &OsStr, named: &OwnedFd) -> Result<Found, Errno> {
     let raw = rustix::fs::fstat(named)?;
     let stat = stat_from(&raw);
     let body = match stat.kind {
@@ -75,17 +78,18 @@ fn describe(parent: BorrowedFd<'_>, name: &OsStr, named: &OwnedFd) -> Result<Fou
         }
         FileKind::Directory => {
             let (handle, raw) = open_same(parent, name, &raw, FOR_LISTING)?;
-            return directory(&handle, &raw);
+            return inspect_directory(&handle, &raw);
         }
-        FileKind::Symlink => FoundBody::Symlink(target(named)?),
+        FileKind::Symlink => FoundBody::Symlink(read_link(named)?),
         FileKind::Fifo | FileKind::Socket | FileKind::Device => FoundBody::Other,
     };
     Ok(Found { stat, attributes: attributes::plain(&raw), body })
 }
 
-fn directory(handle: &OwnedFd, raw: &rustix::fs::Stat) -> Result<Found, Errno> {
+/// Lists an open directory and reads its attributes.
+fn inspect_directory(handle: &OwnedFd, raw: &rustix::fs::Stat) -> Result<Found, Errno> {
     let mut names = Vec::new();
-    // Not by its name once more, which its mode may forbid.
+    // Duplicates the handle instead of opening the directory by name again, which its mode may forbid.
     for entry in rustix::fs::Dir::new(rustix::io::fcntl_dupfd_cloexec(handle, 0)?)? {
         let name = entry?.file_name().to_bytes().to_vec();
         if name != b"." && name != b".." {
@@ -99,19 +103,20 @@ fn directory(handle: &OwnedFd, raw: &rustix::fs::Stat) -> Result<Found, Errno> {
     })
 }
 
-/// Facts about what the mode of a directory above it keeps from its owner.
+/// Returns facts about an object that the mode of a directory above it hides from its owner.
 pub(crate) fn stat_as_owner(resolver: &Resolver, path: &Resolved) -> Result<Stat, Errno> {
     stat(open_as_owner(resolver, path, NAME_ONLY | OFlags::NOFOLLOW)?)
 }
 
+/// Opens a path despite the modes of the directories on the way, as far as their owner could.
 fn open_as_owner(resolver: &Resolver, path: &Resolved, flags: OFlags) -> Result<OwnedFd, Errno> {
     let (from, place) = resolver.place(path)?;
     windlass_sandbox::open_as_owner(from, place, flags.bits())
         .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
 }
 
-/// The same of what its mode, or that of a directory above it, keeps from its owner.
-fn look_as_owner(resolver: &Resolver, path: &Resolved) -> Result<Found, Errno> {
+/// Inspects an object that its own mode, or that of a directory above it, hides from its owner.
+fn inspect_as_owner(resolver: &Resolver, path: &Resolved) -> Result<Found, Errno> {
     let open = |flags| open_as_owner(resolver, path, flags);
     let named = open(NAME_ONLY | OFlags::NOFOLLOW)?;
     let raw = rustix::fs::fstat(&named)?;
@@ -130,23 +135,23 @@ fn look_as_owner(resolver: &Resolver, path: &Resolved) -> Result<Found, Errno> {
         }
         FileKind::Directory => {
             let (handle, raw) = opened(FOR_LISTING)?;
-            return directory(&handle, &raw);
+            return inspect_directory(&handle, &raw);
         }
-        FileKind::Symlink => FoundBody::Symlink(target(&named)?),
+        FileKind::Symlink => FoundBody::Symlink(read_link(&named)?),
         FileKind::Fifo | FileKind::Socket | FileKind::Device => FoundBody::Other,
     };
     Ok(Found { stat, attributes: attributes::plain(&raw), body })
 }
 
-/// A directory that cannot be listed by anything we can do: what is in it, and what it has besides, is left out.
-fn unlisted(resolver: &Resolver, path: &Resolved) -> Result<Found, Errno> {
+/// Describes a directory that we have no way to list: leaves out its entries and extended attributes.
+fn describe_unlistable(resolver: &Resolver, path: &Resolved) -> Result<Found, Errno> {
     let named = resolver.open_place(path, NAME_ONLY | OFlags::NOFOLLOW | OFlags::DIRECTORY)?;
     let raw = rustix::fs::fstat(&named)?;
     let body = FoundBody::Directory(Vec::new());
     Ok(Found { stat: stat_from(&raw), attributes: attributes::plain(&raw), body })
 }
 
-/// Opens a name that must still be of the object that was named.
+/// Opens a directory entry, and fails if it is no longer the object `named`.
 fn open_same(
     parent: BorrowedFd<'_>,
     name: &OsStr,
@@ -162,7 +167,8 @@ fn open_same(
     }
 }
 
-fn target(link: &OwnedFd) -> Result<PathBuf, Errno> {
+/// Returns the target of a symbolic link.
+fn read_link(link: &OwnedFd) -> Result<PathBuf, Errno> {
     let target = rustix::fs::readlinkat(link, Path::new(""), Vec::new())?;
     Ok(OsString::from_vec(target.into_bytes()).into())
 }

@@ -1,6 +1,6 @@
-//! "Did you mean …?" for paths: what is near a path that leads nowhere.
+//! Finds "did you mean ...?" suggestions for paths that do not exist.
 //!
-//! Only inside the workspace, and only what a walk would show: a hint must not name what is hidden.
+//! Suggests only paths inside the workspace that a walk would show: a hint must not name hidden files.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -12,28 +12,28 @@ use windlass_core::{Entry, FileKind, Resolved, Visitor, Walk, WalkOptions, liken
 use crate::resolver::Resolver;
 use crate::walk::walk;
 
-/// How much of the workspace is looked through.
+/// Maximum entries of the workspace that one search visits.
 const MAX_ENTRIES: usize = 2_000;
 
-/// Names less alike than this are not the same one mistyped.
-const ALIKE: f64 = 0.6;
+/// Minimum likeness of two names in the same directory for one to be taken for a misspelling of the other.
+const MIN_LIKENESS: f64 = 0.6;
 
-/// Somewhere else in the tree a name must be nearly the same.
-const NEARLY_THE_SAME: f64 = 0.85;
+/// Minimum likeness for a name in another directory, which must be nearly the same.
+const MIN_LIKENESS_ELSEWHERE: f64 = 0.85;
 
-/// An existing path that was probably meant, relative to the workspace.
+/// Returns the existing path, relative to the workspace, that was probably meant.
 pub(crate) fn nearest(resolver: &Resolver, path: &Path) -> Option<PathBuf> {
     let asked = resolver.resolve(path).ok().filter(|found| !found.exists)?.inside?;
-    mistyped(resolver, &asked).or_else(|| misplaced(resolver, &asked))
+    correct_components(resolver, &asked).or_else(|| find_elsewhere(resolver, &asked))
 }
 
-/// The same path, with the components that do not exist exchanged for the closest ones that do.
-fn mistyped(resolver: &Resolver, asked: &Path) -> Option<PathBuf> {
+/// Replaces each missing component of the path by the most similar name that exists in that directory.
+fn correct_components(resolver: &Resolver, asked: &Path) -> Option<PathBuf> {
     let mut here = PathBuf::new();
     for component in asked.components() {
         let Component::Normal(name) = component else { return None };
         let next = here.join(name);
-        here = if place(resolver, &next).exists {
+        here = if resolve_inside(resolver, &next).exists {
             next
         } else {
             here.join(closest_name(resolver, &here, &name.to_string_lossy())?)
@@ -42,44 +42,46 @@ fn mistyped(resolver: &Resolver, asked: &Path) -> Option<PathBuf> {
     Some(here)
 }
 
+/// Returns the entry of a directory whose name is most similar to the wanted one.
 fn closest_name(resolver: &Resolver, directory: &Path, wanted: &str) -> Option<OsString> {
-    let directory = place(resolver, directory);
+    let directory = resolve_inside(resolver, directory);
     let best = search(resolver, &directory, 1, &|entry| {
-        let alike = likeness(wanted, &entry.path.to_string_lossy());
-        (alike >= ALIKE).then_some(alike)
+        let likeness_score = likeness(wanted, &entry.path.to_string_lossy());
+        (likeness_score >= MIN_LIKENESS).then_some(likeness_score)
     })?;
     best.file_name().map(OsString::from)
 }
 
-/// A file of the same name elsewhere.
-fn misplaced(resolver: &Resolver, asked: &Path) -> Option<PathBuf> {
+/// Finds a file of nearly the same name elsewhere in the workspace.
+fn find_elsewhere(resolver: &Resolver, asked: &Path) -> Option<PathBuf> {
     let wanted = asked.file_name()?.to_string_lossy();
-    let workspace = place(resolver, Path::new(""));
+    let workspace = resolve_inside(resolver, Path::new(""));
     search(resolver, &workspace, usize::MAX, &|entry| {
         if entry.kind != FileKind::File {
             return None;
         }
-        let alike = likeness(&wanted, &entry.path.file_name()?.to_string_lossy());
-        (alike >= NEARLY_THE_SAME).then_some(alike)
+        let likeness_score = likeness(&wanted, &entry.path.file_name()?.to_string_lossy());
+        (likeness_score >= MIN_LIKENESS_ELSEWHERE).then_some(likeness_score)
     })
 }
 
-/// The path inside the workspace; no link is followed to it.
-fn place(resolver: &Resolver, inside: &Path) -> Resolved {
+/// Returns the path `inside` the workspace as a resolved path, without following links.
+fn resolve_inside(resolver: &Resolver, inside: &Path) -> Resolved {
     let path = resolver.workspace().join(inside);
     let mut place = resolver.resolved(path, true);
     place.exists = resolver.pin(&place).is_ok();
     place
 }
 
-/// The best of the first entries that a walk shows; of equals the shallowest, then the first by name.
+/// Returns the entry with the highest score among the first [`MAX_ENTRIES`] that a walk shows. Of equal scores the shallowest wins,
+/// then the first by name.
 fn search(
     resolver: &Resolver,
     root: &Resolved,
     max_depth: usize,
-    judge: &(dyn Fn(&Entry<'_>) -> Option<f64> + Sync),
+    score: &(dyn Fn(&Entry<'_>) -> Option<f64> + Sync),
 ) -> Option<PathBuf> {
-    let best = Mutex::new(Best { left: MAX_ENTRIES, found: None });
+    let best = Mutex::new(BestMatch { remaining_entries: MAX_ENTRIES, found: None });
     let options = WalkOptions {
         max_depth,
         ignore_files: true,
@@ -89,47 +91,51 @@ fn search(
         left_out: &|_, _| {},
         cancelled: &|| false,
     };
-    walk(resolver, root, &options, &|| Box::new(Judge { judge, best: &best })).ok()?;
+    walk(resolver, root, &options, &|| Box::new(CandidateVisitor { score, best: &best })).ok()?;
     let best = best.into_inner().unwrap_or_else(PoisonError::into_inner);
     Some(root.inside.as_ref()?.join(best.found?.path))
 }
 
-struct Best {
-    left: usize,
-    found: Option<Candidate>,
+/// Best candidate so far, and the number of entries that may still be visited.
+struct BestMatch {
+    remaining_entries: usize,
+    found: Option<PathCandidate>,
 }
 
-struct Candidate {
-    alike: f64,
+/// A path that was possibly meant.
+struct PathCandidate {
+    likeness_score: f64,
     depth: usize,
     path: PathBuf,
 }
 
-struct Judge<'a> {
-    judge: &'a (dyn Fn(&Entry<'_>) -> Option<f64> + Sync),
-    best: &'a Mutex<Best>,
+/// Visitor that scores entries and keeps the best one.
+struct CandidateVisitor<'a> {
+    score: &'a (dyn Fn(&Entry<'_>) -> Option<f64> + Sync),
+    best: &'a Mutex<BestMatch>,
 }
 
-impl Visitor for Judge<'_> {
+impl Visitor for CandidateVisitor<'_> {
     fn visit(&mut self, entry: &Entry<'_>) -> Walk {
         let mut best = self.best.lock().unwrap_or_else(PoisonError::into_inner);
-        if best.left == 0 {
+        if best.remaining_entries == 0 {
             return Walk::Stop;
         }
-        best.left -= 1;
-        if let Some(alike) = (self.judge)(entry)
-            && best.found.as_ref().is_none_or(|found| found.is_worse_than(alike, entry))
+        best.remaining_entries -= 1;
+        if let Some(likeness_score) = (self.score)(entry)
+            && best.found.as_ref().is_none_or(|found| found.is_worse_than(likeness_score, entry))
         {
             let (depth, path) = (entry.depth, entry.path.to_owned());
-            best.found = Some(Candidate { alike, depth, path });
+            best.found = Some(PathCandidate { likeness_score, depth, path });
         }
         Walk::Continue
     }
 }
 
-impl Candidate {
-    fn is_worse_than(&self, alike: f64, entry: &Entry<'_>) -> bool {
-        match alike.total_cmp(&self.alike) {
+impl PathCandidate {
+    /// Returns whether another entry with this score is better.
+    fn is_worse_than(&self, likeness_score: f64, entry: &Entry<'_>) -> bool {
+        match likeness_score.total_cmp(&self.likeness_score) {
             std::cmp::Ordering::Equal => {
                 (entry.depth, entry.path.as_os_str().as_bytes())
                     < (self.depth, self.path.as_os_str().as_bytes())

@@ -1,4 +1,4 @@
-//! Randomness from the kernel: for names that nobody can foresee, and for ids.
+//! Randomness from the kernel: for unpredictable names and for ids.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Mutex, PoisonError};
@@ -8,13 +8,13 @@ use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 use windlass_core::{IdSource, id_number};
 
-/// How many ids one call of the kernel serves.
-const IDS_AT_ONCE: usize = 32;
+/// Ids that are served by one `getrandom` call.
+const IDS_PER_CALL: usize = 32;
 
-/// The bytes of randomness in an id: 40 bits.
+/// Random bytes in an id: 40 bits.
 const BYTES_PER_ID: usize = 5;
 
-/// Ids that no other process and no other moment will give: the time and 40 random bits.
+/// Creates ids that are unique across processes and over time: each holds the time and 40 random bits.
 ///
 /// ```
 /// use windlass_core::IdSource;
@@ -31,11 +31,12 @@ impl IdSource for RandomIds {
 }
 
 impl RandomIds {
+    /// Returns the random bits of one id.
     fn random(&self) -> u64 {
         let mut pool = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if pool.len() < BYTES_PER_ID {
-            let mut fresh = [0; IDS_AT_ONCE * BYTES_PER_ID];
-            // An id has to be unique, not secret: where the kernel has no randomness to give, the hasher's seed must do.
+            let mut fresh = [0; IDS_PER_CALL * BYTES_PER_ID];
+            // An id has to be unique, not secret. If the kernel gives no randomness, the hasher's seed is good enough.
             if fill(&mut fresh).is_err() {
                 return RandomState::new().hash_one(SystemTime::now());
             }
@@ -46,19 +47,19 @@ impl RandomIds {
     }
 }
 
-/// A name that nobody can foresee.
+/// Returns an unpredictable name: 16 hexadecimal digits.
 pub(crate) fn name() -> Result<String, Errno> {
     Ok(format!("{:016x}", number()?))
 }
 
-/// A random number.
+/// Returns a random number.
 pub(crate) fn number() -> Result<u64, Errno> {
     let mut bytes = [0; 8];
     fill(&mut bytes)?;
     Ok(u64::from_ne_bytes(bytes))
 }
 
-/// Fills with randomness, in one call if the kernel is not interrupted.
+/// Fills the buffer with random bytes, in one call unless a signal interrupts it.
 fn fill(bytes: &mut [u8]) -> Result<(), Errno> {
     let mut filled = 0;
     while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {

@@ -1,7 +1,7 @@
 //! Reads the ignore files of one directory.
 //!
-//! They are files of the tree like any other, written by whoever wrote the tree: read without waiting, bounded in size, and a
-//! line that is not a pattern is passed over. A `.aiexclude` that cannot be understood is an error rather than an empty one.
+//! They are ordinary files of the tree and as untrusted as the tree: opening one never blocks, its size is limited, and a line that
+//! is not a pattern is skipped. An `.aiexclude` that cannot be read is an error rather than an empty file.
 
 use std::io::{self, Read};
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -14,32 +14,33 @@ use windlass_core::{FileKind, Fingerprint};
 
 use crate::inputs::{Input, InputState};
 use crate::kernel::{FOR_READING, Lookup, as_path, stat};
-use crate::rules::{Additions, Kind};
+use crate::rules::{Additions, IgnoreFileKind};
 
-/// The name of the file that hides things from us alone.
+/// Name of the ignore file that hides files from this program alone.
 pub(crate) const AI_EXCLUDE: &str = ".aiexclude";
 
-/// More than this is not a list of patterns.
-const MAX_BYTES: u64 = 1 << 20;
+/// Maximum bytes of an ignore file. A larger file is not a list of patterns.
+const MAX_RULE_FILE_BYTES: u64 = 1 << 20;
 
-/// The names that mean something here, each with its bit in [`Signs`].
-const NAMES: [(&str, Kind); 4] = [
-    (AI_EXCLUDE, Kind::AiExclude),
-    (".rgignore", Kind::RgIgnore),
-    (".ignore", Kind::Ignore),
-    (".gitignore", Kind::GitIgnore),
+/// Names of ignore files. The position in this list (continued by [`REPOSITORY_NAMES`]) is the bit in [`Signs`].
+const RULE_FILE_NAMES: [(&str, IgnoreFileKind); 4] = [
+    (AI_EXCLUDE, IgnoreFileKind::AiExclude),
+    (".rgignore", IgnoreFileKind::RgIgnore),
+    (".ignore", IgnoreFileKind::Ignore),
+    (".gitignore", IgnoreFileKind::GitIgnore),
 ];
-const REPOSITORIES: [&str; 2] = [".git", ".jj"];
+/// Names of directories that mark the root of a repository.
+const REPOSITORY_NAMES: [&str; 2] = [".git", ".jj"];
 
-/// Which of those names are in a directory, so that nobody needs to look for the others.
+/// Set of the ignore file and repository names that exist in a directory, so that the others need not be looked up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Signs(u8);
 
 impl Signs {
-    /// Any of them may be there.
+    /// Any of the names may exist.
     pub(crate) const UNKNOWN: Self = Self(u8::MAX);
 
-    /// Takes note of a name.
+    /// Adds a name if it is one of them.
     pub(crate) fn see(&mut self, name: &[u8]) {
         if name.first() != Some(&b'.') {
             return;
@@ -49,70 +50,73 @@ impl Signs {
         }
     }
 
-    /// Those that others have not.
+    /// Returns the names that are not in `others`.
     pub(crate) fn without(self, others: Self) -> Self {
         Self(self.0 & !others.0)
     }
 
+    /// Returns whether the name may exist.
     fn has(self, name: &str) -> bool {
         all_names().position(|known| known == name).is_some_and(|at| self.0 & (1 << at) != 0)
     }
 }
 
 fn all_names() -> impl Iterator<Item = &'static str> {
-    NAMES.iter().map(|(name, _)| *name).chain(REPOSITORIES)
+    RULE_FILE_NAMES.iter().map(|(name, _)| *name).chain(REPOSITORY_NAMES)
 }
 
-/// Reads the ignore files of directories, and keeps what it read.
+/// Reads the ignore files of directories, and records which files it read.
 #[derive(Debug)]
 pub(crate) struct RuleFiles {
     lookup: Lookup,
-    /// Whether anything but `.aiexclude` counts.
+    /// True if ignore files other than `.aiexclude` apply.
     ignoring: bool,
-    /// The files that were read, as they were then.
-    pub(crate) seen: Vec<(PathBuf, Fingerprint)>,
-    /// All files that decided something, also by not being there.
+    /// Files that were read, with their fingerprints at that time.
+    pub(crate) fingerprints: Vec<(PathBuf, Fingerprint)>,
+    /// Every file whose presence, absence or content decided something.
     pub(crate) inputs: Vec<Input>,
 }
 
-/// A `.aiexclude` that could not be used. What it would hide is not known, so all that it could hide stays hidden.
+/// An `.aiexclude` file that could not be read. What it would hide is unknown, so everything that it could hide stays hidden.
 #[derive(Debug)]
-pub(crate) struct Unusable {
+pub(crate) struct UnusableExcludeFile {
     pub(crate) path: PathBuf,
     pub(crate) why: io::Error,
 }
 
-/// The content of a small file.
-struct Text {
+/// Content of a small file.
+struct SmallFile {
     bytes: Vec<u8>,
     fingerprint: Fingerprint,
 }
 
 impl RuleFiles {
     pub(crate) fn new(lookup: Lookup, ignoring: bool) -> Self {
-        Self { lookup, ignoring, seen: Vec::new(), inputs: Vec::new() }
+        Self { lookup, ignoring, fingerprints: Vec::new(), inputs: Vec::new() }
     }
 
-    /// What the directory at `within`, beneath the handle `from`, adds to the rules. Its absolute path is `path`.
+    /// Reads the rules that the directory at `within`, beneath the handle `from`, adds. Its absolute path is `path`.
     pub(crate) fn read(
         &mut self,
         from: BorrowedFd<'_>,
         within: &Path,
         path: &[u8],
         signs: Signs,
-    ) -> Result<Additions, Unusable> {
+    ) -> Result<Additions, UnusableExcludeFile> {
         let mut added = Additions::default();
         if signs == Signs::default() {
             return Ok(added);
         }
-        for (name, kind) in NAMES {
-            if !signs.has(name) || !(self.ignoring || kind == Kind::AiExclude) {
+        for (name, kind) in RULE_FILE_NAMES {
+            if !signs.has(name) || !(self.ignoring || kind == IgnoreFileKind::AiExclude) {
                 continue;
             }
             let path = as_path(path).join(name);
             match self.matcher(from, &within.join(name), &path) {
                 Ok(matcher) => added.matchers.extend(matcher.map(|matcher| (kind, matcher))),
-                Err(why) if kind == Kind::AiExclude => return Err(Unusable { path, why }),
+                Err(why) if kind == IgnoreFileKind::AiExclude => {
+                    return Err(UnusableExcludeFile { path, why });
+                }
                 Err(_) => {}
             }
         }
@@ -122,6 +126,7 @@ impl RuleFiles {
         Ok(added)
     }
 
+    /// Adds the rules of a repository if this directory is the root of one.
     fn add_repository(
         &mut self,
         from: BorrowedFd<'_>,
@@ -140,13 +145,13 @@ impl RuleFiles {
         if there(".git") {
             added.repository = true;
             let exclude = self.git_exclude(from, within, path);
-            added.matchers.extend(exclude.map(|matcher| (Kind::GitExclude, matcher)));
+            added.matchers.extend(exclude.map(|matcher| (IgnoreFileKind::GitExclude, matcher)));
         } else {
             added.repository = there(".jj");
         }
     }
 
-    /// The rules that belong to one clone of a repository. In a linked worktree they are in the main one.
+    /// Reads `.git/info/exclude`, the rules of one clone of a repository. A linked worktree uses the file of its main repository.
     fn git_exclude(
         &mut self,
         from: BorrowedFd<'_>,
@@ -158,48 +163,49 @@ impl RuleFiles {
             Ok(None) => {}
             found => return found.ok().flatten(),
         }
-        let pointer = read_text(self.lookup, from, &within.join(".git"));
-        let pointer = self.depend(path.join(".git"), pointer).ok()??;
+        let pointer = read_small_file(self.lookup, from, &within.join(".git"));
+        let pointer = self.record_input(path.join(".git"), pointer).ok()??;
         let pointer = std::str::from_utf8(&pointer.bytes).ok()?.strip_prefix("gitdir:")?;
         let git = path.join(pointer.trim());
-        let common = match self.read_anywhere(&git.join("commondir")) {
+        let common = match self.read_outside_tree(&git.join("commondir")) {
             Some(text) => git.join(std::str::from_utf8(&text.bytes).ok()?.trim()),
             None => git,
         };
         let exclude = common.join("info/exclude");
-        let text = self.read_anywhere(&exclude)?;
-        self.seen.push((exclude, text.fingerprint));
+        let text = self.read_outside_tree(&exclude)?;
+        self.fingerprints.push((exclude, text.fingerprint));
         parse(&text.bytes).ok().flatten()
     }
 
+    /// Reads and parses one ignore file, and records it as an input.
     fn matcher(
         &mut self,
         from: BorrowedFd<'_>,
         within: &Path,
         path: &Path,
     ) -> io::Result<Option<Gitignore>> {
-        let text = read_text(self.lookup, from, within);
-        let Some(text) = self.depend(path.to_owned(), text)? else { return Ok(None) };
-        self.seen.push((path.to_owned(), text.fingerprint));
+        let text = read_small_file(self.lookup, from, within);
+        let Some(text) = self.record_input(path.to_owned(), text)? else { return Ok(None) };
+        self.fingerprints.push((path.to_owned(), text.fingerprint));
         parse(&text.bytes)
     }
 
-    /// Reads a file that a `.git` file points to. It is outside the tree, and read for patterns only.
-    fn read_anywhere(&mut self, path: &Path) -> Option<Text> {
+    /// Reads a file that a `.git` file points to. It is outside the tree, and only its patterns are used.
+    fn read_outside_tree(&mut self, path: &Path) -> Option<SmallFile> {
         let text = match open_linked(rustix::fs::CWD, path) {
-            Ok(handle) => take_text(handle),
+            Ok(handle) => read_regular(handle),
             Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
             Err(errno) => Err(errno.into()),
         };
-        self.depend(path.to_owned(), text).ok()?
+        self.record_input(path.to_owned(), text).ok()?
     }
 
-    /// Takes note of a file that was read, or not found.
-    fn depend(
+    /// Records a file that was read, or not found, as an input.
+    fn record_input(
         &mut self,
         path: PathBuf,
-        text: io::Result<Option<Text>>,
-    ) -> io::Result<Option<Text>> {
+        text: io::Result<Option<SmallFile>>,
+    ) -> io::Result<Option<SmallFile>> {
         let state = match &text {
             Ok(text) => InputState::Followed(text.as_ref().map(|text| text.fingerprint)),
             Err(_) => InputState::Unknown,
@@ -209,20 +215,25 @@ impl RuleFiles {
     }
 }
 
-/// Reads a small regular file; `None` if there is none.
-fn read_text(lookup: Lookup, from: BorrowedFd<'_>, path: &Path) -> io::Result<Option<Text>> {
+/// Reads a small regular file; `None` if it does not exist.
+fn read_small_file(
+    lookup: Lookup,
+    from: BorrowedFd<'_>,
+    path: &Path,
+) -> io::Result<Option<SmallFile>> {
     let opened = match lookup.open(from, path, FOR_READING) {
-        // Like git's and ripgrep's users, ours may keep one list and link to it.
+        // Follows links, because a user may keep one list and link to it, as git and ripgrep allow.
         Err(Errno::LOOP) => open_linked(from, path),
         opened => opened,
     };
     match opened {
-        Ok(handle) => take_text(handle),
+        Ok(handle) => read_regular(handle),
         Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
         Err(errno) => Err(errno.into()),
     }
 }
 
+/// Opens a file, following links, if it is a regular file.
 fn open_linked(from: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd, Errno> {
     let target = rustix::fs::statat(from, path, AtFlags::empty())?;
     if FileType::from_raw_mode(target.st_mode) != FileType::RegularFile {
@@ -231,20 +242,21 @@ fn open_linked(from: BorrowedFd<'_>, path: &Path) -> Result<OwnedFd, Errno> {
     rustix::fs::openat(from, path, FOR_READING.difference(OFlags::NOFOLLOW), Mode::empty())
 }
 
-fn take_text(handle: OwnedFd) -> io::Result<Option<Text>> {
+/// Reads the whole file; `None` if it is not a regular file. Fails if it is too large.
+fn read_regular(handle: OwnedFd) -> io::Result<Option<SmallFile>> {
     let stat = stat(&handle)?;
     if stat.kind != FileKind::File {
         return Ok(None);
     }
-    if stat.len > MAX_BYTES {
+    if stat.len > MAX_RULE_FILE_BYTES {
         return Err(io::Error::other("it is larger than 1 MiB"));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(stat.len).unwrap_or(0) + 1);
-    std::fs::File::from(handle).take(MAX_BYTES).read_to_end(&mut bytes)?;
-    Ok(Some(Text { bytes, fingerprint: stat.fingerprint }))
+    std::fs::File::from(handle).take(MAX_RULE_FILE_BYTES).read_to_end(&mut bytes)?;
+    Ok(Some(SmallFile { bytes, fingerprint: stat.fingerprint }))
 }
 
-/// The patterns of a file; `None` if there are none in it.
+/// Parses the patterns of a file; `None` if it has none.
 fn parse(bytes: &[u8]) -> io::Result<Option<Gitignore>> {
     const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
     // Paths are made relative to the file's directory before they are matched, so the matcher needs no root of its own.

@@ -1,9 +1,10 @@
-//! Which ignore files hide what: the rules that hold in one directory, on top of those of the directories above it.
+//! Decides which paths the ignore files of a directory and of the directories above it hide.
 //!
-//! A chain of links shared between all walks of a directory's children, so entering a directory without ignore files costs a
-//! reference count. Matching is that of the `ignore` crate; the order of precedence is ripgrep's: every `.rgignore` beats every
+//! The rules are a linked chain that all walks of a directory's children share, so entering a directory without ignore files costs
+//! one reference count. The `ignore` crate does the matching; the order of precedence is ripgrep's: every `.rgignore` beats every
 //! `.ignore` beats every `.gitignore` beats `.git/info/exclude`, and within one kind the deeper file beats the shallower. A
-//! repository's own rules end where the repository does. `.aiexclude` stands apart: it hides whatever the others say.
+//! repository's own rules end at the root of the repository. `.aiexclude` is separate: it hides a path whatever the other files
+//! say.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -14,9 +15,9 @@ use windlass_core::FileKind;
 
 use crate::kernel::as_path;
 
-/// The kinds of ignore files, in order of precedence after `.aiexclude`.
+/// Kinds of ignore files. Those after `AiExclude` are in order of precedence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum IgnoreFileKind {
     AiExclude,
     RgIgnore,
     Ignore,
@@ -24,85 +25,87 @@ pub(crate) enum Kind {
     GitExclude,
 }
 
-impl Kind {
-    /// The kinds that may hide or show, the strongest first.
+impl IgnoreFileKind {
+    /// The kinds that may hide a path or show it again, the strongest first.
     const IGNORING: [Self; 4] = [Self::RgIgnore, Self::Ignore, Self::GitIgnore, Self::GitExclude];
 
+    /// Returns whether files of this kind apply only within one repository.
     fn ends_at_repository(self) -> bool {
         matches!(self, Self::GitIgnore | Self::GitExclude)
     }
 }
 
-/// The rules of one directory and of all above it. Cheap to clone.
+/// The rules of one directory and of all directories above it. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Rules(Option<Arc<Node>>);
+pub(crate) struct Rules(Option<Arc<RuleNode>>);
 
-/// What one directory adds to the rules.
+/// Rules that one directory adds.
 #[derive(Debug, Default)]
 pub(crate) struct Additions {
-    pub(crate) matchers: Vec<(Kind, Gitignore)>,
-    /// Whether it is the root of a repository.
+    pub(crate) matchers: Vec<(IgnoreFileKind, Gitignore)>,
+    /// True if the directory is the root of a repository.
     pub(crate) repository: bool,
 }
 
+/// One directory of the chain of rules.
 #[derive(Debug)]
-struct Node {
+struct RuleNode {
     above: Rules,
     added: Additions,
-    /// How many bytes of an absolute path are this directory's, with the slash after it.
+    /// Length in bytes of this directory's absolute path and the slash after it.
     base: usize,
 }
 
 impl Rules {
-    /// The rules inside the directory at `path` (absolute, without a final slash).
+    /// Returns the rules inside the directory at `path` (absolute, without a final slash).
     pub(crate) fn with(&self, path: &[u8], added: Additions) -> Self {
         if added.matchers.is_empty() && !added.repository {
             return self.clone();
         }
-        Self(Some(Arc::new(Node { above: self.clone(), added, base: path.len() + 1 })))
+        Self(Some(Arc::new(RuleNode { above: self.clone(), added, base: path.len() + 1 })))
     }
 
-    /// Whether there are no rules at all.
+    /// Returns whether there are no rules at all.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 
-    /// Tells whether the directory is in a repository, or is the root of one.
+    /// Returns whether the directory is in a repository, or is the root of one.
     pub(crate) fn are_in_repository(&self) -> bool {
         self.nodes().any(|node| node.added.repository)
     }
 
-    /// These rules for a workspace at a path below them, or none if they ignore the workspace itself: a repository does not govern
-    /// what it ignores.
+    /// Returns these rules for a workspace below their directory, or no rules if they ignore the workspace itself: a repository
+    /// does not govern directories that it ignores.
     pub(crate) fn around(self, workspace: &Path) -> Self {
         let is_ignored =
             |path: &Path| self.ignored(path.as_os_str().as_bytes(), FileKind::Directory);
         if workspace.ancestors().any(is_ignored) { Self::default() } else { self }
     }
 
-    /// Whether an object directly in this directory is hidden. `path` is absolute.
+    /// Returns whether an object directly in this directory is hidden. `path` is absolute.
     pub(crate) fn hide(&self, path: &[u8], kind: FileKind) -> bool {
         self.0.is_some() && (self.excluded(path, kind).is_some() || self.ignored(path, kind))
     }
 
-    /// The directory, as the first so many bytes of `path`, whose `.aiexclude` hides the object.
+    /// Returns the directory, as a prefix of `path`, whose `.aiexclude` hides the object.
     pub(crate) fn excluded<'p>(&self, path: &'p [u8], kind: FileKind) -> Option<&'p [u8]> {
         let (node, hidden) = self
             .nodes()
-            .find_map(|node| Some((node, node.answer(Kind::AiExclude, path, kind)?)))?;
+            .find_map(|node| Some((node, node.matches(IgnoreFileKind::AiExclude, path, kind)?)))?;
         path.get(..node.base - 1).filter(|_| hidden)
     }
 
-    /// Whether an ignore file, other than `.aiexclude`, hides it.
+    /// Returns whether an ignore file other than `.aiexclude` hides the object.
     pub(crate) fn ignored(&self, path: &[u8], kind: FileKind) -> bool {
-        Kind::IGNORING
+        IgnoreFileKind::IGNORING
             .into_iter()
-            .find_map(|of| self.nodes_for(of).find_map(|node| node.answer(of, path, kind)))
+            .find_map(|of| self.nodes_for(of).find_map(|node| node.matches(of, path, kind)))
             .unwrap_or(false)
     }
 
-    /// The directories whose files of one kind count here, the deepest first.
-    fn nodes_for(&self, of: Kind) -> impl Iterator<Item = &Node> {
+    /// Iterates over the directories whose files of one kind apply here, the deepest first.
+    fn nodes_for(&self, of: IgnoreFileKind) -> impl Iterator<Item = &RuleNode> {
         let mut left_repository = false;
         self.nodes().take_while(move |node| {
             let counts = !(left_repository && of.ends_at_repository());
@@ -111,14 +114,15 @@ impl Rules {
         })
     }
 
-    fn nodes(&self) -> impl Iterator<Item = &Node> {
+    /// Iterates over the directories of the chain, the deepest first.
+    fn nodes(&self) -> impl Iterator<Item = &RuleNode> {
         std::iter::successors(self.0.as_deref(), |node| node.above.0.as_deref())
     }
 }
 
-impl Node {
-    /// What this directory's file of one kind says: hidden, shown, or nothing.
-    fn answer(&self, of: Kind, path: &[u8], kind: FileKind) -> Option<bool> {
+impl RuleNode {
+    /// Matches a path against this directory's file of one kind: hidden, shown, or `None` if no pattern matches.
+    fn matches(&self, of: IgnoreFileKind, path: &[u8], kind: FileKind) -> Option<bool> {
         let (_, matcher) = self.added.matchers.iter().find(|(kind, _)| *kind == of)?;
         let relative = as_path(path.get(self.base..)?);
         match matcher.matched(relative, kind == FileKind::Directory) {
@@ -129,8 +133,8 @@ impl Node {
     }
 }
 
-impl Drop for Node {
-    /// Link by link: a tree may be deeper than a stack.
+impl Drop for RuleNode {
+    /// Drops the chain in a loop, because a tree may be deeper than the stack allows for recursion.
     fn drop(&mut self) {
         let mut next = self.above.0.take();
         while let Some(mut node) = next.and_then(Arc::into_inner) {

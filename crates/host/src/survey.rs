@@ -1,9 +1,10 @@
-//! Surveys a tree before a program starts: the entries to mask in its view, build directories, sockets, repositories and mounts.
+//! Surveys a tree before a program starts: finds the entries to mask in its view, build directories, sockets, repositories and
+//! mounts.
 //!
-//! Programs start often and trees change little, so findings are kept in an index file by each directory's inode and change time.
-//! The next survey makes one `statx` for each known directory and lists only those that changed. A change of a file's content or
-//! mode does not touch its directory, so only names and kinds decide; the few files whose content decides something (ignore
-//! files, cache tags, files that may hold a credential) are checked by themselves.
+//! Programs start often and trees change little, so findings are stored in an index file with each directory's inode and change
+//! time. The next survey makes one `statx` for each known directory and lists only those that changed. A change of a file's content
+//! or mode does not touch its directory, so findings depend on names and kinds only; the few files whose content decides something
+//! (ignore files, cache tags, files that may hold a credential) are checked one by one.
 //!
 //! The result describes one moment. Entries that appear later are not in it.
 
@@ -21,28 +22,29 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use windlass_core::FileKind;
 
 use crate::isolate::tree::Tree;
-use index::Key;
-use walker::Walker;
+use index::IndexKey;
+use walker::SurveyWalker;
 
 /// Decides which entries of a tree are masked.
 pub(crate) trait MaskRule: Sync {
-    /// Changes whenever the answers may change although the tree did not. An index made under another value is not used.
+    /// Changes whenever the rule's answers may change although the tree did not. An index made under another value is not used.
     fn fingerprint(&self) -> u64;
 
-    /// Asked for every entry whose parent directory is not masked. The path is absolute.
+    /// Returns whether to mask an entry. Called for every entry whose parent directory is not masked; the path is absolute.
     fn masks(&self, path: &Path, kind: FileKind) -> Masking;
 }
 
-/// The answer of a [`MaskRule`] about one entry.
+/// Answer of a [`MaskRule`] about one entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Masking {
     Show,
     Mask,
-    /// Mask a regular file if its content has a credential, as `.npmrc` may. Other kinds are shown.
+    /// Mask a regular file if its content has a credential, as `.npmrc` may. Show other kinds.
     IfCredential,
 }
 
-/// Findings about a tree. All paths are relative to its root and sorted; a masked entry is in `masked`, and at most in `protected` besides.
+/// Findings about a tree. All paths are relative to its root and sorted; a masked entry is in `masked` and, apart from that, at
+/// most in `protected`.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Survey {
     /// Masked entries with their kind, none below another.
@@ -54,14 +56,14 @@ pub(crate) struct Survey {
     /// Entries named `.git` (directory, file or link), directories named `.jj` or `.hg`, and directories that look like a bare
     /// repository. The named ones are not entered.
     pub(crate) git: Vec<PathBuf>,
-    /// Mount points. They are not entered: an overlay does not show them either.
+    /// Mount points. They are not entered; an overlay does not show their contents either.
     pub(crate) other_devices: Vec<PathBuf>,
-    /// Entries that are protected places by their name, or have one in them. They may be masked, too.
+    /// Entries that are protected paths by their name, or contain one. They may be masked, too.
     pub(crate) protected: Vec<PathBuf>,
 }
 
 impl Survey {
-    /// Adds the findings about a directory of the tree, by its path.
+    /// Adds the findings about a directory of the tree, given by its path.
     pub(crate) fn add(&mut self, directory: &Path, found: Survey) {
         let inside = |path: PathBuf| directory.join(path);
         let Survey { masked, build_directories, sockets, git, other_devices, protected } = found;
@@ -78,16 +80,16 @@ impl Survey {
     }
 }
 
-/// The effort of one survey.
+/// Work that one survey did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Effort {
-    /// Directories that were listed, because the index did not know them as they are.
+pub(crate) struct SurveyEffort {
+    /// Directories that were listed because the index had no current record of them.
     pub(crate) listed: usize,
-    /// The index file was written.
+    /// True if the index file was written.
     pub(crate) saved: bool,
 }
 
-/// Surveys the tree at `root`, an absolute path without links, with the help of the file `index`.
+/// Surveys the tree at `root`, an absolute path without links, using the index file `index`.
 ///
 /// An index that is missing or damaged, or was made for another tree, rule or list of names, costs a full walk and is no error.
 pub(crate) fn survey(
@@ -99,26 +101,27 @@ pub(crate) fn survey(
     survey_at(root, rule, build_names, index, &wall_clock).map(|(survey, _)| survey)
 }
 
-/// The same by a given clock, in nanoseconds since 1970.
+/// Surveys like [`survey`], with a given clock in nanoseconds since 1970, and also returns the effort.
 pub(crate) fn survey_at(
     root: &Path,
     rule: &dyn MaskRule,
     build_names: &[String],
     index: &Path,
     clock: &dyn Fn() -> i64,
-) -> io::Result<(Survey, Effort)> {
+) -> io::Result<(Survey, SurveyEffort)> {
     let tree = Tree::open(root).map_err(io::Error::other)?;
-    let key = Key::new(root, rule.fingerprint(), build_names);
+    let key = IndexKey::new(root, rule.fingerprint(), build_names);
     let file = index::load(index).unwrap_or_default();
     let old = index::decode(&file, &key).unwrap_or_default();
     let known = old.records;
-    let walker = Walker::new(&tree, rule, build_names, clock, old);
+    let walker = SurveyWalker::new(&tree, rule, build_names, clock, old);
     let (survey, records, listed) = walker.walk()?;
     // A survey without an index is slower, not wrong: a failure to write it must not prevent the program's start.
     let saved = records != known && index::save(index, &encode::encode(&key, &records)).is_ok();
-    Ok((survey, Effort { listed, saved }))
+    Ok((survey, SurveyEffort { listed, saved }))
 }
 
+/// Returns the time in nanoseconds since 1970.
 fn wall_clock() -> i64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)

@@ -1,4 +1,4 @@
-//! The tests of this crate: each looks at both ways of looking up a path, by the kernel and by component.
+//! Tests of this crate. Those of path lookup run with both ways of lookup, by the kernel and by component.
 
 mod adopt;
 mod alter;
@@ -50,12 +50,12 @@ use crate::{Durability, LocalFiles};
 
 pub(crate) const LOOKUPS: [Lookup; 2] = [Lookup::AtOnce, Lookup::ByComponent];
 
-/// A directory that is gone after the test, with a workspace `work` and a directory `outside` in it.
-pub(crate) struct Ground {
+/// A temporary directory with a workspace `work` and a directory `outside` in it.
+pub(crate) struct TestWorkspace {
     directory: TempDir,
 }
 
-impl Ground {
+impl TestWorkspace {
     pub(crate) fn new() -> Self {
         let ground = Self { directory: TempDir::new().unwrap() };
         fs::create_dir_all(ground.work("")).unwrap();
@@ -63,7 +63,7 @@ impl Ground {
         ground
     }
 
-    /// With these files in the workspace; a name that ends in `/` is a directory.
+    /// Creates the workspace with these files; a name that ends in `/` is a directory.
     pub(crate) fn with(files: &[(&str, &str)]) -> Self {
         let ground = Self::new();
         for (name, content) in files {
@@ -99,7 +99,7 @@ impl Ground {
         LocalFiles::open_by(&self.work(""), lookup, Durability::Disk).unwrap()
     }
 
-    /// Every name below, sorted, with no difference between kinds.
+    /// Returns the names of all entries of a directory, sorted.
     pub(crate) fn names(&self, name: &str) -> Vec<String> {
         let mut names: Vec<_> = fs::read_dir(self.path(name))
             .unwrap()
@@ -110,7 +110,7 @@ impl Ground {
     }
 }
 
-/// Resolves and reads, as a tool would.
+/// Resolves and reads a file, as a tool would.
 pub(crate) fn read(files: &LocalFiles, path: impl AsRef<Path>) -> Result<String, FileError> {
     let mut text = String::new();
     files.open(&files.resolve(path.as_ref())?)?.file.read_to_string(&mut text).unwrap();
@@ -121,7 +121,7 @@ pub(crate) fn at(files: &LocalFiles, path: impl AsRef<Path>) -> Resolved {
     files.resolve(path.as_ref()).unwrap()
 }
 
-/// A place of that name in the workspace, even if a link is there.
+/// Returns the path in the workspace without resolving it, so a link is not followed.
 pub(crate) fn place(files: &LocalFiles, inside: impl AsRef<Path>) -> Resolved {
     let inside = inside.as_ref().to_owned();
     Resolved { path: files.workspace().join(&inside), inside: Some(inside), exists: true }
@@ -131,7 +131,7 @@ pub(crate) fn seen(files: &LocalFiles, path: impl AsRef<Path>) -> Fingerprint {
     files.stat(&at(files, path)).unwrap().fingerprint
 }
 
-/// What is at a place now, following no link.
+/// Returns the expectation that the path is as it is now, without following a link.
 pub(crate) fn expect(files: &LocalFiles, place: &Resolved) -> Expect {
     files.look(place).unwrap().map_or(Expect::Absent, |found| Expect::Same(found.stat.fingerprint))
 }
@@ -145,7 +145,7 @@ pub(crate) fn alter(
     files.alter(path, &Alteration { expect, to, temporary: None })
 }
 
-/// Resolves and writes, as a tool would.
+/// Resolves and writes a file, as a tool would.
 pub(crate) fn write(
     files: &LocalFiles,
     path: impl AsRef<Path>,
@@ -155,7 +155,7 @@ pub(crate) fn write(
     alter(files, &files.resolve(path.as_ref())?, expect, file(content.as_ref(), None))
 }
 
-/// Writes over what is there now.
+/// Writes over the current content of a file.
 pub(crate) fn rewrite(
     files: &LocalFiles,
     path: &str,
@@ -169,7 +169,7 @@ pub(crate) fn file<'a>(content: &'a [u8], attributes: Option<&'a Attributes>) ->
     To::File { content: Source::Bytes(content), attributes }
 }
 
-/// The name of an error's kind, for tables.
+/// Returns the name of an error's kind, for tables.
 pub(crate) fn name(kind: &FileErrorKind) -> String {
     let text = format!("{kind:?}");
     text.split_once('(').map_or(text.clone(), |(name, _)| name.to_owned())

@@ -1,8 +1,8 @@
-//! Follows a path one component at a time, as the kernel would, and keeps the real name of the place it has come to.
+//! Follows a path one component at a time, as the kernel would, and records the real path of the current directory.
 //!
-//! It serves where the kernel's own lookup has no answer: a path whose end is missing, a link that leads nowhere or in a circle,
-//! a kernel without `openat2`. What it finds is only a statement; whoever opens the place follows no link any more, so a change in
-//! the meantime is noticed there.
+//! It is used where the kernel's own lookup has no answer: a path whose end does not exist, a link that points to nothing or to
+//! itself, a kernel without `openat2`. Its result may be outdated at once; code that opens the real path follows no links, so it
+//! notices a change in the meantime.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};
@@ -17,20 +17,20 @@ use crate::kernel::{Lookup, NAME_ONLY, is_on_proc, meaning};
 use crate::resolver::is_session_tmp;
 use crate::session_tmp::SessionTmp;
 
-/// As many links as Linux follows in one path.
+/// Maximum symbolic links in one path; the same as Linux allows.
 const MAX_LINKS: usize = 40;
 
-/// The inode of the root of every `/proc`.
+/// Inode of the root of every `/proc`.
 const PROC_ROOT_INODE: u64 = 1;
 
-/// The real path at the end of a trail.
+/// The real path that a path leads to.
 #[derive(Debug)]
-pub(crate) struct End {
+pub(crate) struct FollowedPath {
     pub(crate) path: PathBuf,
     pub(crate) exists: bool,
 }
 
-/// The directory that relative paths begin in.
+/// The directory at which relative paths begin.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Start<'a> {
     pub(crate) handle: &'a OwnedFd,
@@ -38,7 +38,7 @@ pub(crate) struct Start<'a> {
     pub(crate) path: &'a Path,
 }
 
-/// The directory of a session that is entered instead of the machine's `/tmp`.
+/// The session's directory that is entered instead of the machine's `/tmp`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Detour<'a> {
     pub(crate) tmp: &'a SessionTmp,
@@ -46,100 +46,109 @@ pub(crate) struct Detour<'a> {
     pub(crate) lookup: Lookup,
 }
 
-/// Where `path` leads.
+/// Returns the real path that `path` leads to.
 pub(crate) fn follow(
     path: &Path,
     start: Start<'_>,
     slash: &OwnedFd,
     detour: Option<Detour<'_>>,
-) -> Result<End, FileErrorKind> {
+) -> Result<FollowedPath, FileErrorKind> {
     let absolute = path.is_absolute();
     let mut trail = Trail {
         slash,
         detour,
-        at: clone(if absolute { slash } else { start.handle })?,
+        directory: clone(if absolute { slash } else { start.handle })?,
         real: if absolute { PathBuf::from("/") } else { start.path.to_owned() },
-        ahead: Vec::new(),
+        remaining: Vec::new(),
         links: 0,
     };
-    trail.plan(path.as_os_str());
+    trail.push_components(path.as_os_str());
     trail.follow()
 }
 
+/// A path that is being followed: the current directory and the remaining components.
 struct Trail<'a> {
+    /// Handle of `/`.
     slash: &'a OwnedFd,
     detour: Option<Detour<'a>>,
-    /// The directory it has come to.
-    at: OwnedFd,
-    /// Its real path, or that of the object at the end.
+    /// Handle of the current directory.
+    directory: OwnedFd,
+    /// Real path of the current directory, or of the object at the end.
     real: PathBuf,
-    /// The components still to go, the next one last. An empty one stands for a slash too many: only a directory has one.
-    ahead: Vec<OsString>,
+    /// Components still to follow, the next one last. An empty one stands for a repeated or final slash.
+    remaining: Vec<OsString>,
+    /// Symbolic links followed so far.
     links: usize,
 }
 
-/// What one component turned out to be.
-enum Step {
-    Taken,
+/// Result of following one component.
+enum ComponentResult {
+    Followed,
     Missing,
 }
 
 impl Trail<'_> {
-    fn plan(&mut self, path: &OsStr) {
+    /// Adds the components of a path before the remaining ones.
+    fn push_components(&mut self, path: &OsStr) {
         let parts = path.as_bytes().split(|byte| *byte == b'/');
-        self.ahead.extend(parts.rev().map(|part| OsStr::from_bytes(part).to_owned()));
+        self.remaining.extend(parts.rev().map(|part| OsStr::from_bytes(part).to_owned()));
     }
 
-    fn follow(mut self) -> Result<End, FileErrorKind> {
-        while let Some(part) = self.ahead.pop() {
+    /// Follows all remaining components.
+    fn follow(mut self) -> Result<FollowedPath, FileErrorKind> {
+        while let Some(part) = self.remaining.pop() {
             match part.as_bytes() {
                 b"" | b"." => {}
-                b".." => self.up()?,
-                _ => match self.down(&part)? {
-                    Step::Taken => {}
-                    Step::Missing => return self.end_at_missing(part),
+                b".." => self.enter_parent()?,
+                _ => match self.follow_component(&part)? {
+                    ComponentResult::Followed => {}
+                    ComponentResult::Missing => return self.end_at_missing(part),
                 },
             }
         }
-        Ok(End { path: self.real, exists: true })
+        Ok(FollowedPath { path: self.real, exists: true })
     }
 
-    fn up(&mut self) -> Result<(), FileErrorKind> {
+    /// Follows `..`.
+    fn enter_parent(&mut self) -> Result<(), FileErrorKind> {
         let flags = NAME_ONLY | OFlags::DIRECTORY;
         let was_in_tmp = self.is_in_tmp();
         self.real.pop();
         let above = match self.detour {
-            // Around the session's directory there is what is around the machine's.
+            // The directory above the session's directory is the one above the machine's `/tmp`.
             Some(detour) if was_in_tmp && !self.is_in_tmp() => {
                 let above = self.real.strip_prefix("/").unwrap_or(&self.real);
                 detour.lookup.open(self.slash.as_fd(), above, flags)
             }
-            _ => rustix::fs::openat(&self.at, "..", flags, Mode::empty()),
+            _ => rustix::fs::openat(&self.directory, "..", flags, Mode::empty()),
         };
-        self.at = above.map_err(meaning)?;
+        self.directory = above.map_err(meaning)?;
         Ok(())
     }
 
-    /// Whether it has come to the session's directory for temporary files, or below.
+    /// Returns whether the current directory is the session's `/tmp` or below it.
     fn is_in_tmp(&self) -> bool {
         self.detour.is_some_and(|detour| is_session_tmp(&self.real, detour.workspace))
     }
 
-    fn down(&mut self, name: &OsStr) -> Result<Step, FileErrorKind> {
+    /// Follows one name: enters a directory, follows a link, or ends at a file.
+    fn follow_component(&mut self, name: &OsStr) -> Result<ComponentResult, FileErrorKind> {
         let found = match self.open(name) {
             Ok(found) => found,
-            Err(Errno::NOENT) => return Ok(Step::Missing),
+            Err(Errno::NOENT) => return Ok(ComponentResult::Missing),
             Err(errno) => return Err(meaning(errno)),
         };
         let stat = rustix::fs::fstat(&found).map_err(meaning)?;
         match FileType::from_raw_mode(stat.st_mode) {
-            FileType::Symlink => return self.turn(&found).map(|()| Step::Taken),
-            FileType::Directory => self.at = found,
-            _ if self.ahead.is_empty() => {}
+            FileType::Symlink => {
+                return self.follow_link(&found).map(|()| ComponentResult::Followed);
+            }
+            FileType::Directory => self.directory = found,
+            _ if self.remaining.is_empty() => {}
             _ => return Err(FileErrorKind::NotADirectory),
         }
         self.real.push(name);
-        Ok(Step::Taken)
+        Ok(ComponentResult::Followed)
     }
 
     /// Opens the next object, without following it if it is a link.
@@ -150,7 +159,7 @@ impl Trail<'_> {
             .detour
             .filter(|detour| !self.is_in_tmp() && is_session_tmp(&next, detour.workspace))
         else {
-            return rustix::fs::openat(&self.at, name, flags, Mode::empty());
+            return rustix::fs::openat(&self.directory, name, flags, Mode::empty());
         };
         let (tmp, below) = detour.tmp.place(&next)?;
         let directory = below.parent().unwrap_or(below);
@@ -159,8 +168,8 @@ impl Trail<'_> {
         rustix::fs::openat(&directory, name, flags, Mode::empty())
     }
 
-    /// Goes on where a link points to.
-    fn turn(&mut self, link: &OwnedFd) -> Result<(), FileErrorKind> {
+    /// Continues at the target of a link.
+    fn follow_link(&mut self, link: &OwnedFd) -> Result<(), FileErrorKind> {
         self.links += 1;
         if self.links > MAX_LINKS {
             return Err(FileErrorKind::BadName("its symbolic links lead in a circle"));
@@ -171,30 +180,31 @@ impl Trail<'_> {
         let target = rustix::fs::readlinkat(link, "", Vec::new()).map_err(meaning)?;
         let target = OsString::from_vec(target.into_bytes());
         if target.as_bytes().starts_with(b"/") {
-            self.at = clone(self.slash)?;
+            self.directory = clone(self.slash)?;
             self.real = PathBuf::from("/");
         }
-        self.plan(&target);
+        self.push_components(&target);
         Ok(())
     }
 
-    /// The links right in `/proc` (`self`, `mounts`, `net`) are ordinary ones; those below it lead wherever a process is.
+    /// Returns whether the current directory is the root of `/proc`. The links right in `/proc` (`self`, `mounts`, `net`) are
+    /// ordinary ones; those below it lead to wherever a process has its files.
     fn at_root_of_proc(&self) -> Result<bool, FileErrorKind> {
-        let here = crate::kernel::stat(&self.at).map_err(meaning)?;
-        Ok(is_on_proc(&self.at) && here.fingerprint.inode == PROC_ROOT_INODE)
+        let here = crate::kernel::stat(&self.directory).map_err(meaning)?;
+        Ok(is_on_proc(&self.directory) && here.fingerprint.inode == PROC_ROOT_INODE)
     }
 
-    /// Below a missing directory there is nothing: the rest can only be names.
-    fn end_at_missing(mut self, name: OsString) -> Result<End, FileErrorKind> {
+    /// Ends at a missing component. The remaining components can only be names, because nothing exists below it.
+    fn end_at_missing(mut self, name: OsString) -> Result<FollowedPath, FileErrorKind> {
         self.real.push(name);
-        while let Some(part) = self.ahead.pop() {
+        while let Some(part) = self.remaining.pop() {
             match part.as_bytes() {
                 b"" | b"." => {}
                 b".." => return Err(FileErrorKind::NotFound),
                 _ => self.real.push(part),
             }
         }
-        Ok(End { path: self.real, exists: false })
+        Ok(FollowedPath { path: self.real, exists: false })
     }
 }
 

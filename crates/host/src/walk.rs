@@ -1,12 +1,12 @@
 //! Walks a tree by directory handles, on several threads.
 //!
-//! Not by path strings: a name that was seen in a directory is opened in that very directory, so nothing can slip in under it, and
-//! the kernel looks up one component instead of all. What a walk shows is what ripgrep shows (dotfiles included, symlinks not
-//! followed, ignore files obeyed, repositories' own directories left out), minus what `.aiexclude` and the caller hide.
+//! It does not use path strings: a name that was listed in a directory is opened in that very directory, so no link can be swapped
+//! in, and the kernel looks up one component instead of all. A walk shows what ripgrep shows (dotfiles included, symlinks not
+//! followed, ignore files obeyed, repositories' own directories left out), except for what `.aiexclude` and the caller hide.
 //!
 //! A tree may be wider and deeper than memory, open files or a stack allow for. So there is no recursion, a directory is read piece
-//! by piece, a place knows its name and its parent instead of its path, and beyond a number of open handles a directory is found
-//! again from the root.
+//! by piece, a pending directory stores its name and its parent instead of its path, and beyond a number of open handles a
+//! directory is opened again from the root.
 
 mod crew;
 mod handles;
@@ -30,22 +30,22 @@ use windlass_core::{
 use crate::ancestry::{self, without_final_slash};
 use crate::kernel::{Lookup, as_path, failure, stat};
 use crate::resolver::Resolver;
-use crate::rule_files::Unusable;
+use crate::rule_files::UnusableExcludeFile;
 use crate::rules::Rules;
-use crew::Crew;
-use handles::Handles;
+use crew::WorkerPool;
+use handles::DirectoryHandles;
 use worker::Worker;
 
-/// More notes than this help nobody.
+/// Maximum notes in a report. More would help no reader.
 const MAX_NOTES: usize = 200;
 
 /// Directories that belong to a version control system, never to the project.
 const VERSION_CONTROL: [&[u8]; 7] = [b".git", b".hg", b".svn", b".jj", b".bzr", b"_darcs", b"CVS"];
 
-/// Makes one visitor for each thread.
+/// Creates one visitor for each thread.
 pub(crate) type Visitors<'r, 'a> = &'r (dyn Fn() -> Box<dyn Visitor + 'a> + Sync + 'a);
 
-/// Visits everything below `root`, or the one file that it is.
+/// Visits everything below `root`, or the one file that `root` is.
 pub(crate) fn walk<'a>(
     resolver: &Resolver,
     root: &Resolved,
@@ -56,47 +56,51 @@ pub(crate) fn walk<'a>(
     let pinned = resolver.pin(root).map_err(failed)?;
     let ancestry = match ancestry::read(resolver, root, options.ignore_files) {
         Ok(ancestry) => ancestry,
-        Err(unusable) => return Ok(nothing_because(unusable_note(&unusable))),
+        Err(unusable) => return Ok(empty_report(unusable_note(&unusable))),
     };
     let excluded_by =
         ancestry.excluded_by.clone().or_else(|| ancestry.excluding(&root.path, pinned.stat.kind));
     if let Some(file) = excluded_by {
-        return Ok(nothing_because(format!("it is hidden by {}", quote::path(&file))));
+        return Ok(empty_report(format!("it is hidden by {}", quote::path(&file))));
     }
     if pinned.stat.kind != FileKind::Directory {
-        return Ok(visit_alone(resolver, root, pinned.stat, options, visitors));
+        return Ok(visit_root_file(resolver, root, pinned.stat, options, visitors));
     }
-    let tour = Tour::new(resolver.lookup(), root, options, visitors, pinned.handle);
-    tour.observe_all(ancestry.seen);
-    tour.run(&ancestry.rules).map_err(failed)?;
-    Ok(tour.report())
+    let state = WalkState::new(resolver.lookup(), root, options, visitors, pinned.handle);
+    state.observe_all(ancestry.fingerprints);
+    state.run(&ancestry.rules).map_err(failed)?;
+    Ok(state.report())
 }
 
-/// Everything that the threads of one walk share.
-struct Tour<'r, 'a> {
+/// State that the threads of one walk share.
+struct WalkState<'r, 'a> {
     root: &'r Resolved,
-    /// The root's absolute path, such that a slash and a name can follow.
+    /// Absolute path of the root without a final slash, so that a slash and a name can follow.
     root_path: &'r [u8],
     options: &'r WalkOptions<'a>,
     visitors: Visitors<'r, 'a>,
     lookup: Lookup,
-    handles: Handles,
-    crew: Crew,
-    /// Whether directories of version control are left out: unless the walk began inside one.
+    handles: DirectoryHandles,
+    pool: WorkerPool,
+    /// True if directories of version control are left out: always, unless the options include them or the walk began inside one.
     skip_version_control: bool,
+    /// True if entries are visited in sorted order, which takes a single thread.
     sorted: bool,
     notes: Mutex<Notes>,
+    /// True until too many directories and ignore files were observed for the report.
     observing: AtomicBool,
+    /// Listed directories and read ignore files, with their fingerprints.
     observed: Mutex<Vec<(PathBuf, Fingerprint)>>,
 }
 
+/// Notes about entries that could not be read, at most [`MAX_NOTES`], and the number of those beyond.
 #[derive(Default)]
 struct Notes {
     kept: Vec<Note>,
     left_out: usize,
 }
 
-impl<'r, 'a> Tour<'r, 'a> {
+impl<'r, 'a> WalkState<'r, 'a> {
     fn new(
         lookup: Lookup,
         root: &'r Resolved,
@@ -110,8 +114,8 @@ impl<'r, 'a> Tour<'r, 'a> {
             options,
             visitors,
             lookup,
-            handles: Handles::new(handle, lookup),
-            crew: Crew::new(options.threads),
+            handles: DirectoryHandles::new(handle, lookup),
+            pool: WorkerPool::new(options.threads),
             skip_version_control: !options.version_control && !is_in_version_control(&root.path),
             sorted: options.threads == 1,
             notes: Mutex::default(),
@@ -120,22 +124,25 @@ impl<'r, 'a> Tour<'r, 'a> {
         }
     }
 
-    /// Walks on this thread, and on others as soon as there is enough for them to do.
+    /// Walks on this thread, and on others as soon as there is enough work for them.
     fn run(&self, rules: &Rules) -> Result<(), Errno> {
-        let walked =
-            std::thread::scope(|scope| self.guard(|| Worker::new(self, scope).lead(rules)));
-        match self.crew.take_panic() {
-            // As if there had been no threads: the caller contains panics by call.
+        let walked = std::thread::scope(|scope| {
+            self.run_guarded(|| Worker::new(self, scope).walk_from_root(rules))
+        });
+        match self.pool.take_panic() {
+            // The panic continues on the caller's thread, as if there had been no threads: the caller contains panics call by call.
             Some(panic) => resume_unwind(panic),
             None => walked.unwrap_or(Ok(())),
         }
     }
 
-    /// Does a thread's part of the walk. If it panics, the others are told to stop: they would wait for it for ever.
-    fn guard<T>(&self, part: impl FnOnce() -> T) -> Option<T> {
-        catch_unwind(AssertUnwindSafe(part)).map_err(|panic| self.crew.panicked(panic)).ok()
+    /// Runs a thread's part of the walk and catches a panic. If it panics, the other threads are stopped: they would wait for it
+    /// forever.
+    fn run_guarded<T>(&self, part: impl FnOnce() -> T) -> Option<T> {
+        catch_unwind(AssertUnwindSafe(part)).map_err(|panic| self.pool.stop_with_panic(panic)).ok()
     }
 
+    /// Adds a note about a path that could not be read.
     fn note(&self, path: &Path, why: &str) {
         let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
         if notes.kept.len() < MAX_NOTES {
@@ -149,6 +156,7 @@ impl<'r, 'a> Tour<'r, 'a> {
         self.observing.load(Ordering::Relaxed)
     }
 
+    /// Adds observed files to the report. Gives up on observing once there are too many.
     fn observe_all(&self, seen: impl IntoIterator<Item = (PathBuf, Fingerprint)>) {
         let mut observed = self.observed.lock().unwrap_or_else(PoisonError::into_inner);
         observed.extend(seen);
@@ -158,6 +166,7 @@ impl<'r, 'a> Tour<'r, 'a> {
         }
     }
 
+    /// Adds a directory that is about to be listed to the report.
     fn observe_directory(&self, path: &[u8], handle: impl AsFd) {
         if self.is_observing()
             && let Ok(stat) = stat(handle)
@@ -167,6 +176,7 @@ impl<'r, 'a> Tour<'r, 'a> {
         }
     }
 
+    /// Builds the report of the walk.
     fn report(self) -> WalkReport {
         let observing = self.is_observing();
         let notes = self.notes.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -181,13 +191,14 @@ impl<'r, 'a> Tour<'r, 'a> {
     }
 }
 
-/// A report that says why there is nothing in it.
-fn nothing_because(why: String) -> WalkReport {
+/// Returns an empty report with a note that says why it is empty.
+fn empty_report(why: String) -> WalkReport {
     WalkReport { notes: vec![Note { path: PathBuf::new(), why }], observed: None }
 }
 
-fn unusable_note(unusable: &Unusable) -> String {
-    let Unusable { path, why } = unusable;
+/// Returns the text of a note about an `.aiexclude` that cannot be read.
+fn unusable_note(unusable: &UnusableExcludeFile) -> String {
+    let UnusableExcludeFile { path, why } = unusable;
     format!("{} cannot be used ({why}), so nothing that it might hide is shown", quote::path(path))
 }
 
@@ -199,7 +210,8 @@ fn is_in_version_control(path: &Path) -> bool {
     path.components().any(|part| is_version_control(part.as_os_str().as_bytes()))
 }
 
-fn visit_alone(
+/// Visits the root of the walk if it is not a directory.
+fn visit_root_file(
     resolver: &Resolver,
     root: &Resolved,
     stat: Stat,
@@ -209,13 +221,14 @@ fn visit_alone(
     if !(options.hidden)(&root.path) && !(options.cancelled)() {
         let opener = RootFile { resolver, root };
         let entry = Entry { path: Path::new(""), kind: stat.kind, depth: 0, opener: &opener };
-        // There is nothing to go on with, whatever the visitor says.
+        // The walk has only this one entry, so the visitor's answer does not matter.
         let _: windlass_core::Walk = visitors().visit(&entry);
     }
     let observed = vec![(root.path.clone(), stat.fingerprint)];
     WalkReport { notes: Vec::new(), observed: Some(observed) }
 }
 
+/// Opens the root of the walk if it is not a directory.
 struct RootFile<'a> {
     resolver: &'a Resolver,
     root: &'a Resolved,

@@ -1,7 +1,7 @@
-//! Configuration: one table of keys, read in layers, each value with the place that it came from.
+//! Configuration: one table of keys, read in layers, each value with its source.
 //!
-//! The layers are: defaults, the person's own file, the workspace's file (only after `windlass trust`, and only to narrow), the file
-//! of `--config`, the flags. A later layer replaces a value; lists of rules add up, because no layer may take back a denial.
+//! The layers are: defaults, the person's own file, the workspace's file (only after `windlass trust`, and only to narrow), the
+//! file of `--config`, the flags. A later layer replaces a value; lists of rules add up, because no layer may take back a denial.
 
 mod keys;
 mod layers;
@@ -20,13 +20,13 @@ use windlass::tool::{Author, CommandFile};
 pub use self::keys::{InWorkspace, KEYS, Key, Takes, UnknownKey, key};
 use crate::error::with_causes;
 use crate::rules;
-use crate::secrets::Place;
-use crate::trust::{ClosedGate, Trusted};
+use crate::secrets::SecretSource;
+use crate::trust::{DenyEveryCall, Trusted};
 
-/// Not a setting: the calls by which a file can be tested, written as `[[example]]`.
-const EXAMPLES: &str = "example";
+/// Key of the example calls for tests of the file, written as `[[example]]`. It is not a setting.
+const EXAMPLES_KEY: &str = "example";
 
-/// A configuration that cannot be used.
+/// Error about a configuration that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// A file cannot be read.
@@ -37,7 +37,7 @@ pub enum ConfigError {
         /// The reason.
         source: io::Error,
     },
-    /// A file has JSON in it, by its name.
+    /// A file holds JSON, according to its name.
     #[error("{}: JSON configuration names MCP servers, and this version starts none; use TOML", .0.display())]
     Json(PathBuf),
     /// A file is not TOML.
@@ -48,8 +48,8 @@ pub enum ConfigError {
         /// The reason, with its place in the file.
         source: Box<toml::de::Error>,
     },
-    /// A file has a key that there is not.
-    #[error("in {}{}", path.display(), in_line(*line))]
+    /// A file has an unknown key.
+    #[error("in {}{}", path.display(), line_suffix(*line))]
     UnknownKey {
         /// The file.
         path: PathBuf,
@@ -58,8 +58,8 @@ pub enum ConfigError {
         /// The key.
         source: UnknownKey,
     },
-    /// A file gives a key a value that the key does not take.
-    #[error("`{key}` in {}{}: {why}", path.display(), in_line(*line))]
+    /// A file has a value that its key does not take.
+    #[error("`{key}` in {}{}: {why}", path.display(), line_suffix(*line))]
     WrongValue {
         /// The key.
         key: &'static str,
@@ -73,7 +73,7 @@ pub enum ConfigError {
     /// A file has a hook that cannot be understood.
     #[error(transparent)]
     WrongHook(#[from] HookFileError),
-    /// An override gives a key a value that the key does not take.
+    /// An override has a value that its key does not take.
     #[error("{why}")]
     WrongOverride {
         /// The key.
@@ -83,14 +83,14 @@ pub enum ConfigError {
     },
 }
 
-/// The place that a value came from.
+/// The source of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// No layer gives it.
+    /// No layer sets the value.
     Default,
     /// A file.
     File(PathBuf),
-    /// The overrides of [`Settings`](crate::Settings): the command line, say.
+    /// The overrides of [`Settings`](crate::Settings), such as the flags of the command line.
     Flag,
 }
 
@@ -104,7 +104,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// A tool that a key names.
+/// A tool name that a key contains.
 #[derive(Debug, Clone)]
 pub(crate) struct NamedTool {
     pub(crate) tool: String,
@@ -112,7 +112,7 @@ pub(crate) struct NamedTool {
     pub(crate) source: Source,
 }
 
-/// One value, or one more entry of a list.
+/// One value of a key, or one more entry of a list.
 #[derive(Debug, Clone)]
 struct Setting {
     key: &'static str,
@@ -121,7 +121,7 @@ struct Setting {
     layer: Layer,
 }
 
-/// The configuration in force: the values of all layers, and what else they bring.
+/// The configuration in force: the values of all layers, and the tools and hooks that come with them.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -136,29 +136,29 @@ struct Setting {
 #[derive(Debug, Default)]
 pub struct Config {
     settings: Vec<Setting>,
-    /// The command tools of the workspace, as they were when a person trusted them.
+    /// Command tools of the workspace, as they were when a person trusted them.
     pub(crate) command_tools: Vec<CommandFile>,
-    /// The files that may have hooks in them, the earlier layers first.
+    /// Files that may contain hooks, those of earlier layers first.
     pub(crate) hook_files: Vec<HookFile>,
-    /// The files of the workspace that a person has trusted.
+    /// Files of the workspace that a person has trusted.
     pub(crate) trusted: Option<Trusted>,
-    /// The workspace is not as it was trusted: of its hooks, only those that can refuse act.
+    /// True if the workspace changed since it was trusted: then only those of its hooks run that can refuse.
     pub(crate) only_gates: bool,
-    /// Denies every call, because a gate of the workspace changed.
-    pub(crate) closed: Option<ClosedGate>,
+    /// Hook that denies every call, if a gate of the workspace changed.
+    pub(crate) closed: Option<DenyEveryCall>,
     warnings: Vec<String>,
     examples: Vec<Value>,
 }
 
 impl Config {
-    /// Reads one file, and nothing else.
+    /// Reads one file, without any other layer.
     pub fn of_file(path: &Path) -> Result<Self, ConfigError> {
         let mut config = Self::default();
         config.add_file(path, true, Layer::User)?;
         Ok(config)
     }
 
-    /// The parts that were left out and why, for a person to read.
+    /// Returns sentences for a person about the parts that were left out, with reasons.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -167,17 +167,17 @@ impl Config {
         self.warnings.extend(warnings);
     }
 
-    /// The calls by which files can be tested, as they are written: nothing in them was looked at.
+    /// Returns the example calls as they are written in the files, unchecked.
     pub fn examples(&self) -> &[Value] {
         &self.examples
     }
 
-    /// The command tools of the workspace, as they were when a person trusted them.
+    /// Returns the command tools of the workspace, as they were when a person trusted them.
     pub fn command_tools(&self) -> &[CommandFile] {
         &self.command_tools
     }
 
-    /// Adds a file that a person wrote. One that does not exist adds nothing, unless it is required.
+    /// Adds a file that a person wrote. A missing file adds nothing, unless it is required.
     pub(crate) fn add_file(
         &mut self,
         path: &Path,
@@ -200,14 +200,14 @@ impl Config {
         })
     }
 
-    /// Adds a file that may have hooks in it. A hook that cannot be understood could be a gate, so it is an error as a wrong rule is.
+    /// Adds a file that may contain hooks. A hook that cannot be understood could be a gate, so it is an error, like a wrong rule.
     fn add_hook_file(&mut self, file: HookFile) -> Result<(), ConfigError> {
         file.check()?;
         self.hook_files.push(file);
         Ok(())
     }
 
-    /// Adds the workspace's file, which others may have written: it may only narrow.
+    /// Adds the workspace's file. Other people may have written it, so it may only narrow.
     pub(crate) fn add_workspace(&mut self, text: &str, path: &Path) -> Result<(), ConfigError> {
         let parsed = parse(text, path, Layer::Project)?;
         self.examples.extend(parsed.examples);
@@ -224,12 +224,13 @@ impl Config {
         Ok(())
     }
 
-    /// Sets a value over those of all files.
+    /// Sets a value that overrides those of all files.
     pub(crate) fn set(&mut self, key: &'static str, value: impl Into<Value>) {
         let (value, source, layer) = (value.into(), Source::Flag, Layer::Flags);
         self.settings.push(Setting { key, value, source, layer });
     }
 
+    /// Returns whether a setting of a workspace only narrows what is allowed so far.
     fn narrows(&self, setting: &Setting) -> Result<bool, ConfigError> {
         let Some(key) = KEYS.iter().find(|key| key.name == setting.key) else { return Ok(false) };
         Ok(match key.in_workspace {
@@ -239,18 +240,18 @@ impl Config {
                 setting.value.as_integer().is_some_and(|number| number <= self.number_of(key.name))
             }
             InWorkspace::Stricter => {
-                let mode = mode_of(&setting.value).map_err(wrong("mode"))?;
+                let mode = mode_of(&setting.value).map_err(wrong_override("mode"))?;
                 strictness(mode) >= strictness(self.mode()?)
             }
         })
     }
 
-    /// The mode, which decides where no rule does.
+    /// Returns the mode, which decides where no rule does.
     pub fn mode(&self) -> Result<Mode, ConfigError> {
         self.parsed("mode", mode_of)
     }
 
-    /// The confinement of programs.
+    /// Returns the confinement of programs.
     pub fn confinement(&self) -> Result<Confinement, ConfigError> {
         Ok(Confinement {
             level: self.parsed("sandbox", level_of)?,
@@ -259,25 +260,27 @@ impl Config {
         })
     }
 
-    /// The shell for commands.
+    /// Returns the shell for commands.
     pub fn shell(&self) -> Result<Shell, ConfigError> {
         self.parsed("shell", shell_of)
     }
 
-    /// The value in force of a key, or the default of its type.
+    /// Returns the parsed value of a key, or the default of its type.
     fn parsed<T: Default>(
         &self,
         key: &'static str,
         parse: fn(&Value) -> Result<T, String>,
     ) -> Result<T, ConfigError> {
-        self.last(key).map_or_else(|| Ok(T::default()), |it| parse(&it.value).map_err(wrong(key)))
+        self.last_setting(key)
+            .map_or_else(|| Ok(T::default()), |it| parse(&it.value).map_err(wrong_override(key)))
     }
 
-    /// Every rule, with the layer that it came from.
+    /// Returns every rule with the layer that it came from.
     pub fn rules(&self) -> Vec<Ruling> {
         self.rulings().map(|(_, ruling)| ruling).collect()
     }
 
+    /// Iterates over every rule with the setting that contains it.
     fn rulings(&self) -> impl Iterator<Item = (&Setting, Ruling)> {
         let decisions =
             [("allow", Decision::Allow), ("ask", Decision::Ask), ("deny", Decision::Deny)];
@@ -290,7 +293,7 @@ impl Config {
         })
     }
 
-    /// The tools that the configuration names, each with the key and the place that name it.
+    /// Returns the tool names in the configuration, each with its key and source.
     pub(crate) fn named_tools(&self) -> Vec<NamedTool> {
         let without = self.settings.iter().filter(|setting| setting.key == "without");
         let without = without.flat_map(|setting| {
@@ -311,7 +314,7 @@ impl Config {
             .collect()
     }
 
-    /// The entries of a list of names, from all layers.
+    /// Returns the entries of a list of names, from all layers.
     pub(crate) fn names(&self, key: &str) -> Vec<String> {
         self.settings
             .iter()
@@ -320,22 +323,23 @@ impl Config {
             .collect()
     }
 
-    /// The entries of a table of places, from all layers; a later layer replaces what an earlier one says of a name.
-    pub(crate) fn places(&self, key: &str) -> BTreeMap<String, Place> {
+    /// Returns the entries of a table of secrets, from all layers. A later layer replaces an entry of the same name.
+    pub(crate) fn secret_sources(&self, key: &str) -> BTreeMap<String, SecretSource> {
         let settings = self.settings.iter().filter(|setting| setting.key == key);
-        settings.filter_map(|setting| places_of(&setting.value).ok()).flatten().collect()
+        settings.filter_map(|setting| secret_sources_of(&setting.value).ok()).flatten().collect()
     }
 
-    /// A number.
+    /// Returns a number, or its default.
     pub(crate) fn number(&self, key: &'static str) -> u64 {
         u64::try_from(self.number_of(key)).unwrap_or(0)
     }
 
-    /// A switch.
+    /// Returns whether a switch is on.
     pub(crate) fn is_on(&self, key: &str) -> bool {
-        self.last(key).and_then(|setting| setting.value.as_bool()).unwrap_or(false)
+        self.last_setting(key).and_then(|setting| setting.value.as_bool()).unwrap_or(false)
     }
 
+    /// Returns a number, or the default of its key.
     fn number_of(&self, name: &str) -> i64 {
         let default = || {
             KEYS.iter()
@@ -343,14 +347,17 @@ impl Config {
                 .and_then(|key| key.default.parse().ok())
                 .unwrap_or(0)
         };
-        self.last(name).and_then(|setting| setting.value.as_integer()).unwrap_or_else(default)
+        self.last_setting(name)
+            .and_then(|setting| setting.value.as_integer())
+            .unwrap_or_else(default)
     }
 
-    fn last(&self, key: &str) -> Option<&Setting> {
+    /// Returns the last setting of a key, which overrides all earlier ones.
+    fn last_setting(&self, key: &str) -> Option<&Setting> {
         self.settings.iter().rev().find(|setting| setting.key == key)
     }
 
-    /// The value in force as TOML, and every place that had a say, the deciding one last.
+    /// Returns the value in force as TOML, and all values with their sources, the deciding one last.
     pub fn explain(&self, key: &Key) -> (String, Vec<(String, Source)>) {
         let mut said = vec![(key.default.to_owned(), Source::Default)];
         said.extend(
@@ -370,7 +377,7 @@ impl Config {
                     .to_string()
             }
             Takes::Places => {
-                let places = self.places(key.name).into_iter();
+                let places = self.secret_sources(key.name).into_iter();
                 let table: toml::Table =
                     places.map(|(name, place)| (name, place.to_string().into())).collect();
                 Value::Table(table).to_string()
@@ -387,46 +394,48 @@ impl Config {
     }
 }
 
-fn wrong(key: &'static str) -> impl FnOnce(String) -> ConfigError {
+/// Returns a converter of a reason into the error about an override.
+fn wrong_override(key: &'static str) -> impl FnOnce(String) -> ConfigError {
     move |why| ConfigError::WrongOverride { key, why }
 }
 
-/// The content of a file.
+/// Parsed content of a file.
 #[derive(Debug)]
-struct Parsed {
+struct ParsedFile {
     settings: Vec<Setting>,
     examples: Vec<Value>,
 }
 
-fn parse(text: &str, path: &Path, layer: Layer) -> Result<Parsed, ConfigError> {
+/// Parses a configuration file and checks its keys and values.
+fn parse(text: &str, path: &Path, layer: Layer) -> Result<ParsedFile, ConfigError> {
     let mut table: toml::Table = text.parse().map_err(|source| ConfigError::NotToml {
         path: path.to_owned(),
         source: Box::new(source),
     })?;
-    let examples = match table.remove(EXAMPLES) {
+    let examples = match table.remove(EXAMPLES_KEY) {
         Some(Value::Array(examples)) => examples,
         Some(other) => vec![other],
         None => Vec::new(),
     };
     let mut settings = Vec::new();
-    // Hooks are read by the crate that knows them.
+    // The `hooks` table is read by the hooks crate.
     for (name, value) in table.into_iter().filter(|(name, _)| name != "hooks") {
         let place = || (path.to_owned(), line_of(text, &name));
         let key = key(&name).map_err(|source| {
             let (path, line) = place();
             ConfigError::UnknownKey { path, line, source }
         })?;
-        check(key, &value).map_err(|why| {
+        check_value(key, &value).map_err(|why| {
             let (path, line) = place();
             ConfigError::WrongValue { key: key.name, path, line, why }
         })?;
         let source = Source::File(path.to_owned());
         settings.push(Setting { key: key.name, value, source, layer });
     }
-    Ok(Parsed { settings, examples })
+    Ok(ParsedFile { settings, examples })
 }
 
-/// The line of a key of a text, counted from 1.
+/// Returns the line of a key, counted from 1.
 fn line_of(text: &str, key: &str) -> Option<usize> {
     let table = toml::de::DeTable::parse(text).ok()?;
     let (found, _) = table.get_ref().iter().find(|(name, _)| name.get_ref() == key)?;
@@ -434,11 +443,13 @@ fn line_of(text: &str, key: &str) -> Option<usize> {
     Some(before.matches('\n').count() + 1)
 }
 
-fn in_line(line: Option<usize>) -> String {
+/// Returns the line for an error message.
+fn line_suffix(line: Option<usize>) -> String {
     line.map(|line| format!(", line {line}")).unwrap_or_default()
 }
 
-fn check(key: &Key, value: &Value) -> Result<(), String> {
+/// Checks that a value is one that the key takes.
+fn check_value(key: &Key, value: &Value) -> Result<(), String> {
     let is_list = || value.as_array().is_some_and(|list| list.iter().all(Value::is_str));
     match key.takes {
         Takes::Mode => mode_of(value).map(drop),
@@ -446,7 +457,7 @@ fn check(key: &Key, value: &Value) -> Result<(), String> {
         Takes::Backend => backend_of(value).map(drop),
         Takes::Hosts => network_of(value).map(drop),
         Takes::Shell => shell_of(value).map(drop),
-        Takes::Places => places_of(value).map(drop),
+        Takes::Places => secret_sources_of(value).map(drop),
         Takes::Number if value.as_integer().is_some_and(|number| number >= 0) => Ok(()),
         Takes::Number => Err("it must be a whole number, 0 or more".to_owned()),
         Takes::Switch if value.is_bool() => Ok(()),
@@ -494,7 +505,8 @@ fn shell_of(value: &Value) -> Result<Shell, String> {
     }
 }
 
-fn places_of(value: &Value) -> Result<BTreeMap<String, Place>, String> {
+/// Parses a table of names and sources of secrets.
+fn secret_sources_of(value: &Value) -> Result<BTreeMap<String, SecretSource>, String> {
     let table =
         value.as_table().ok_or("it must be a table, such as { NAME = \"env:VARIABLE\" }")?;
     let place = |(name, place): (&String, &Value)| {
@@ -505,7 +517,7 @@ fn places_of(value: &Value) -> Result<BTreeMap<String, Place>, String> {
     table.iter().map(place).collect()
 }
 
-/// From allowing everything to allowing nothing.
+/// Ranks modes from the most permissive (0) to the strictest.
 fn strictness(mode: Mode) -> u8 {
     match mode {
         Mode::Yolo => 0,
@@ -516,6 +528,7 @@ fn strictness(mode: Mode) -> u8 {
     }
 }
 
+/// Returns the strings of a list.
 fn strings(value: &Value) -> Vec<String> {
     value
         .as_array()

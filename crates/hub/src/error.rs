@@ -1,4 +1,4 @@
-//! Errors of the assembly.
+//! Errors of the hub.
 
 use std::error::Error as StdError;
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use windlass::policy::RuleError;
 use crate::config::ConfigError;
 use crate::trust::TrustError;
 
-/// The reason why a workspace cannot be opened, or a session cannot be made.
+/// Reason why a workspace cannot be opened, or a session cannot be created.
 ///
 /// ```
 /// use windlass_hub::{Error, Hub, Settings};
@@ -22,7 +22,7 @@ use crate::trust::TrustError;
 /// ```
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The workspace is not there, or cannot be reached.
+    /// The workspace does not exist or cannot be reached.
     #[error("the workspace {} cannot be used", path.display())]
     Workspace {
         /// The path that was given.
@@ -33,20 +33,20 @@ pub enum Error {
     /// The configuration cannot be used.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// A path of the key `hidden` does not make a rule.
+    /// A path of the key `hidden` cannot be turned into a rule.
     #[error(transparent)]
     Hidden(#[from] RuleError),
-    /// A tool that there is not.
+    /// A tool name is unknown.
     #[error("{place}: there is no tool `{tool}`{}", .nearest.as_ref().map_or_else(String::new, |near| format!("; did you mean `{near}`?")))]
     UnknownTool {
-        /// The name that was given.
+        /// The unknown name.
         tool: String,
-        /// The option or key, and the file.
+        /// The option, or the key and the file, that contains the name.
         place: String,
         /// The tool with the most similar name.
         nearest: Option<String>,
     },
-    /// The files that take effect only after trust cannot be looked at.
+    /// The files that take effect only after trust cannot be read.
     #[error(transparent)]
     Trust(#[from] TrustError),
     /// The engine cannot be built.
@@ -57,7 +57,7 @@ pub enum Error {
     Store(#[from] StoreError),
 }
 
-/// An error and its causes in one line.
+/// Returns an error and its causes in one line.
 pub(crate) fn with_causes(error: &dyn StdError) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,4 +1,4 @@
-//! The hooks in force: the person's own first, then those of the workspace, if a person trusts it.
+//! Collects the hooks in force: the person's own first, then those of the workspace, if a person trusts it.
 
 use std::io;
 use std::path::Path;
@@ -9,8 +9,8 @@ use windlass::tool::Author;
 use crate::config::{Config, ConfigError};
 use crate::trust::{self, Trusted};
 
-/// Reads the file of nothing but hooks in the person's own configuration directory, if there is one.
-pub(crate) fn own(directory: &Path) -> Result<Option<HookFile>, ConfigError> {
+/// Reads `hooks.json` in the person's own configuration directory, if it exists.
+pub(crate) fn read_personal(directory: &Path) -> Result<Option<HookFile>, ConfigError> {
     let path = directory.join("hooks.json");
     match std::fs::read_to_string(&path) {
         Ok(text) => {
@@ -22,42 +22,42 @@ pub(crate) fn own(directory: &Path) -> Result<Option<HookFile>, ConfigError> {
     }
 }
 
-/// Tells whether nothing is there, which is no error.
+/// Returns whether the error only means that the file does not exist.
 fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// Reads the hooks of all files, in their order. What there is to say of them becomes a warning of the configuration.
-pub(crate) fn read(
+/// Reads the hooks of all files in order. Adds the warnings about them to the configuration.
+pub(crate) fn read_all(
     config: &mut Config,
     workspace: &Path,
     trusted: Option<&Trusted>,
 ) -> Vec<HookDefinition> {
     let files = std::mem::take(&mut config.hook_files);
     let mut hooks = Vec::new();
-    // A file of --config comes after the workspace's, but it is the person's, and the person comes first.
+    // A file of `--config` comes after the workspace's, but its author is the person, and hooks of the person come first.
     for author in [Author::Person, Author::Workspace] {
         for file in files.iter().filter(|file| file.author == author) {
             let (mut read, warnings) = file.read();
             config.warn(warnings);
             if let (Author::Workspace, Some(trusted)) = (author, trusted) {
-                leave_out_unaccepted(config, trusted, file, &mut read);
+                refuse_or_drop_unpinnable(config, trusted, file, &mut read);
             }
             if author == Author::Workspace && config.only_gates {
-                // Where every call is denied, there is nothing to ask a gate.
+                // If every call is denied, no gate needs to run.
                 read.retain(|hook| hook.can_refuse() && config.closed.is_none());
             }
             hooks.append(&mut read);
         }
     }
     for hook in &mut hooks {
-        trust::pin(hook, workspace, trusted);
+        trust::pin_hook(hook, workspace, trusted);
     }
     hooks
 }
 
-/// A gate that cannot be pinned stays a gate, and refuses; any other hook that cannot be pinned is left out.
-fn leave_out_unaccepted(
+/// Makes each gate that cannot be pinned refuse everything, and drops any other hook that cannot be pinned.
+fn refuse_or_drop_unpinnable(
     config: &mut Config,
     trusted: &Trusted,
     file: &HookFile,

@@ -1,4 +1,4 @@
-//! The hub: settings that become running engines, one for each workspace.
+//! The hub: opens running engines for workspaces, all with the same settings.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -14,8 +14,8 @@ use crate::settings::canonical;
 use crate::trust::Found;
 use crate::{Error, Settings, Workspace, secrets};
 
-/// Opens engines by workspace. All of them follow the same [`Settings`] and share the state directory: each has its own writer there,
-/// as several processes would.
+/// Opens engines by workspace. All of them have the same [`Settings`] and share the state directory: each has its own writer there,
+/// as separate processes would.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -41,23 +41,23 @@ use crate::{Error, Settings, Workspace, secrets};
 #[derive(Debug)]
 pub struct Hub {
     settings: Settings,
-    /// The engines that are in use, by the real paths of their workspaces.
+    /// Engines that are in use, by the real paths of their workspaces.
     open: Mutex<HashMap<PathBuf, Weak<Workspace>>>,
 }
 
 impl Hub {
-    /// A hub with these settings. Nothing is read or opened yet.
+    /// Creates a hub with these settings. Reads and opens nothing yet.
     pub fn new(settings: Settings) -> Self {
         Self { settings, open: Mutex::default() }
     }
 
-    /// The settings.
+    /// Returns the settings.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// Opens a workspace, by the configuration that is in force there. While the returned value is in use, the same workspace gives the
-    /// same running engine.
+    /// Opens a workspace with the configuration that is in force there. While the returned value is in use, the same workspace
+    /// returns the same running engine.
     pub fn open(&self, workspace: &Path) -> Result<Arc<Workspace>, Error> {
         let workspace = real_workspace(workspace)?;
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -71,7 +71,7 @@ impl Hub {
         Ok(opened)
     }
 
-    /// Opens a workspace by a configuration of the caller: an engine of its own, which is not shared.
+    /// Opens a workspace with a configuration of the caller. The engine is not shared.
     pub fn open_with(&self, workspace: &Path, config: Config) -> Result<Workspace, Error> {
         Workspace::open(&self.settings, &real_workspace(workspace)?, config)
     }
@@ -81,30 +81,34 @@ impl Hub {
         Config::read(&self.settings, &real_workspace(workspace)?)
     }
 
-    /// Puts the extra file and the overrides of the settings over a configuration.
+    /// Adds the extra file and the overrides of the settings to a configuration.
     pub fn add_overrides(&self, config: &mut Config) -> Result<(), ConfigError> {
         config.add_overrides(&self.settings)
     }
 
-    /// The person's own hooks, whatever a workspace says.
+    /// Returns the person's own hooks, independent of any workspace.
     pub fn hooks_of_person(&self) -> Result<Vec<HookDefinition>, ConfigError> {
         let config = Config::of_person(&self.settings)?;
         Ok(config.hook_files.iter().flat_map(|file| file.read().0).collect())
     }
 
-    /// The warnings that the files of a workspace lead to where a person trusts them; the error is why they cannot be used.
+    /// Returns the warnings that the files of a workspace would cause once a person trusts them. Fails if they cannot be used.
     pub fn warnings_of(&self, workspace: &Path, found: &Found) -> Result<Vec<String>, Error> {
         Ok(Config::if_trusted(&self.settings, workspace, found)?.warnings().to_vec())
     }
 
-    /// The secrets of the person and of a workspace, for what is shown of earlier sessions.
+    /// Returns the secrets of the person and of a workspace, to redact records of earlier sessions.
     pub fn secrets(&self, workspace: &Path) -> Result<Secrets, Error> {
         let workspace = real_workspace(workspace)?;
         let config = Config::read(&self.settings, &workspace)?;
-        Ok(secrets::known(&workspace, config.places("secrets"), &self.settings.places))
+        Ok(secrets::find_when_needed(
+            &workspace,
+            config.secret_sources("secrets"),
+            &self.settings.places,
+        ))
     }
 
-    /// Opens the journal alone, to look back.
+    /// Opens only the journal, to read records.
     pub fn store(&self) -> Result<Store, StoreError> {
         let outside_anchor = outside_anchor(&self.settings);
         let settings = windlass::journal::Settings {
@@ -115,18 +119,19 @@ impl Hub {
     }
 }
 
-/// The real path of a workspace: rules and trust are about real paths.
+/// Returns the real path of a workspace. Rules and trust apply to real paths.
 pub fn real_workspace(workspace: &Path) -> Result<PathBuf, Error> {
     std::fs::canonicalize(workspace)
         .map_err(|source| Error::Workspace { path: workspace.to_owned(), source })
 }
 
-/// The file outside of the state directory that says how far its journal came; none where there is no place for it.
+/// Returns the anchor: the file outside the state directory that records the end of its journal. `None` if it is switched off or
+/// has no place.
 pub(crate) fn outside_anchor(settings: &Settings) -> Option<PathBuf> {
     let data = settings.places.data.as_ref().filter(|_| settings.has_anchor)?;
     let state = canonical(&settings.state);
     let name = ContentHash::of(state.as_os_str().as_encoded_bytes()).to_string();
     let anchors = data.join("anchors");
-    // Inside of the state it would be put back with it.
+    // Inside the state directory, it would be restored together with an old copy of it.
     (!anchors.starts_with(&state)).then(|| anchors.join(name))
 }

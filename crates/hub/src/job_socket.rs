@@ -1,7 +1,7 @@
-//! The socket by which other processes look at jobs, in the state directory: one line of JSON each way.
+//! A socket in the state directory by which other processes inspect jobs: one line of JSON each way.
 //!
-//! Jobs live in the process whose session started them, and nothing of them is kept on disk. A socket that no process answers at
-//! is removed by the next one that asks.
+//! Jobs live in the process whose session started them, and are not stored on disk. A socket whose process is dead is removed by
+//! the next process that asks.
 
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
@@ -17,10 +17,10 @@ use windlass::Session;
 use windlass::engine::Engine;
 use windlass::process::{Job, Signal};
 
-/// The longest question.
-const LONGEST: u64 = 64 << 10;
-/// The most bytes of an output in one answer.
-const AT_ONCE: u64 = 1 << 20;
+/// Maximum bytes of a question.
+const MAX_QUESTION_BYTES: u64 = 64 << 10;
+/// Maximum bytes of output in one answer.
+const MAX_OUTPUT_BYTES: u64 = 1 << 20;
 
 /// A question about the jobs of other processes.
 #[derive(Debug, Serialize, Deserialize)]
@@ -28,23 +28,23 @@ const AT_ONCE: u64 = 1 << 20;
 pub enum JobQuestion {
     /// Lists the jobs.
     List,
-    /// Asks for the output of a job, from a byte on.
+    /// Requests the output of a job, from a byte offset on.
     Output {
         /// The job's id.
         job: String,
-        /// The byte.
+        /// The byte offset.
         cursor: u64,
     },
     /// Ends a job.
     Kill {
         /// The job's id.
         job: String,
-        /// The name of the signal that it gets first.
+        /// Name of the signal that it gets first.
         signal: String,
     },
 }
 
-/// Answers for the jobs of a session for as long as it is there.
+/// Answers questions about the jobs of a session until it is dropped.
 #[derive(Debug)]
 pub struct JobSocket {
     path: PathBuf,
@@ -52,13 +52,14 @@ pub struct JobSocket {
 }
 
 impl JobSocket {
-    /// Must be called inside a runtime.
+    /// Opens the socket; `None` if that fails. Must be called inside a runtime.
     pub(crate) fn open(state: &Path, engine: &Engine, session: &Arc<Session>) -> Option<Self> {
-        let directory = directory(state);
+        let directory = socket_directory(state);
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory).ok()?;
         let path = directory.join(format!("{}.sock", std::process::id()));
         let listener = {
-            // Between its making and the first listening, a socket looks like one that was left behind.
+            // Between `bind` and `listen`, a socket looks like one that a dead process left, so sweeping and creating exclude each
+            // other.
             let _alone = lock(&directory).ok()?;
             sweep(&directory);
             drop(std::fs::remove_file(&path));
@@ -74,7 +75,7 @@ impl JobSocket {
                         Duration::from_secs(30),
                         serve(stream, engine, session),
                     );
-                    // A process that asked and went away needs no answer.
+                    // A process that disconnected needs no answer.
                     drop(answered.await);
                 });
             }
@@ -90,24 +91,26 @@ impl Drop for JobSocket {
     }
 }
 
-fn directory(state: &Path) -> PathBuf {
+/// Returns the directory of the sockets.
+fn socket_directory(state: &Path) -> PathBuf {
     state.join("jobs")
 }
 
-/// Keeps others from making and removing sockets until the file is closed.
+/// Locks the directory, so that no other process creates or removes sockets until the file is closed.
 fn lock(directory: &Path) -> io::Result<std::fs::File> {
     let file = std::fs::File::open(directory)?;
     file.lock()?;
     Ok(file)
 }
 
-/// Removes the sockets of processes that were killed; with the lock held.
+/// Removes the sockets of processes that were killed. The caller holds the lock.
 fn sweep(directory: &Path) {
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         remove_if_dead(&entry.path());
     }
 }
 
+/// Removes a socket that no process listens on.
 fn remove_if_dead(socket: &Path) {
     let refused = UnixStream::connect(socket)
         .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
@@ -116,6 +119,7 @@ fn remove_if_dead(socket: &Path) {
     }
 }
 
+/// Answers one connection.
 async fn serve(
     mut stream: tokio::net::UnixStream,
     engine: Engine,
@@ -123,7 +127,7 @@ async fn serve(
 ) -> io::Result<()> {
     let (read, mut write) = stream.split();
     let mut line = String::new();
-    tokio::io::BufReader::new(read.take(LONGEST)).read_line(&mut line).await?;
+    tokio::io::BufReader::new(read.take(MAX_QUESTION_BYTES)).read_line(&mut line).await?;
     let answer = match serde_json::from_str(&line) {
         Ok(question) => answer(&engine, &session, question).await,
         Err(error) => json!({"error": error.to_string()}),
@@ -132,6 +136,7 @@ async fn serve(
     Ok(())
 }
 
+/// Answers one question.
 async fn answer(engine: &Engine, session: &Session, question: JobQuestion) -> Value {
     let find = |id: &str| session.all_jobs().into_iter().find(|job| job.id().as_str() == id);
     match question {
@@ -139,7 +144,7 @@ async fn answer(engine: &Engine, session: &Session, question: JobQuestion) -> Va
             session.all_jobs().iter().map(|job| describe(engine, session, job)).collect()
         }
         JobQuestion::Output { job, cursor } => find(&job).map_or(Value::Null, |job| {
-            let (piece, next) = engine.printed(&job, cursor, AT_ONCE);
+            let (piece, next) = engine.printed(&job, cursor, MAX_OUTPUT_BYTES);
             let mut told = describe(engine, session, &job);
             told["text"] = piece.text.into();
             told["missed"] = piece.missed.into();
@@ -157,6 +162,7 @@ async fn answer(engine: &Engine, session: &Session, question: JobQuestion) -> Va
     }
 }
 
+/// Describes a job as JSON.
 fn describe(engine: &Engine, session: &Session, job: &Job) -> Value {
     let end = job.end();
     let exit_code = end.as_ref().and_then(|end| match end.how {
@@ -176,7 +182,7 @@ fn describe(engine: &Engine, session: &Session, job: &Job) -> Value {
     })
 }
 
-/// The jobs of a state directory cannot be looked for.
+/// Error: the jobs of a state directory cannot be listed.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot look for jobs in {}", state.display())]
 pub struct JobsError {
@@ -186,9 +192,9 @@ pub struct JobsError {
     pub source: io::Error,
 }
 
-/// Asks every process that has jobs. The sockets of processes that are gone are removed.
+/// Asks every process that has jobs, and collects the answers. Removes the sockets of dead processes.
 pub fn ask_jobs(state: &Path, question: &JobQuestion) -> Result<Vec<Value>, JobsError> {
-    let entries = match std::fs::read_dir(directory(state)) {
+    let entries = match std::fs::read_dir(socket_directory(state)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.map_err(|source| JobsError { state: state.to_owned(), source })?,
     };
@@ -200,8 +206,9 @@ pub fn ask_jobs(state: &Path, question: &JobQuestion) -> Result<Vec<Value>, Jobs
             Ok(Value::Null) => {}
             Ok(one) => answers.push(one),
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                // It may just have been made: then it is asked in vain once, and stays.
-                if let Ok(_alone) = lock(&directory(state)) {
+                // A socket that was just created also refuses: then this question misses it, and it is checked again under the
+                // lock.
+                if let Ok(_alone) = lock(&socket_directory(state)) {
                     remove_if_dead(&path);
                 }
             }
@@ -211,6 +218,7 @@ pub fn ask_jobs(state: &Path, question: &JobQuestion) -> Result<Vec<Value>, Jobs
     Ok(answers)
 }
 
+/// Asks one process.
 fn ask(path: &Path, question: &JobQuestion) -> io::Result<Value> {
     let mut stream = UnixStream::connect(path)?;
     stream.set_read_timeout(Some(Duration::from_secs(30)))?;

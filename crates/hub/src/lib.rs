@@ -1,7 +1,7 @@
-//! The assembly: from one plain struct of [`Settings`] to running engines and their sessions.
+//! The assembly: turns one plain struct of [`Settings`] into running engines and their sessions.
 //!
-//! A front door (the command line, an MCP server, a program of your own) fills [`Settings`] and asks a [`Hub`] for workspaces. The hub
-//! reads the layers of configuration, decides which files of a workspace are trusted, finds secrets and hooks, and builds an
+//! A front door (the command line, an MCP server, a program of your own) fills [`Settings`] and asks a [`Hub`] for workspaces. The
+//! hub reads the layers of configuration, decides which files of a workspace are trusted, finds secrets and hooks, and builds an
 //! engine of the facade `windlass`. It prints nothing and reads no environment: warnings go to [`OnWarning`], and directories and
 //! variables come in [`Places`].
 

@@ -1,28 +1,28 @@
-//! Finds the git repository of a workspace whose git directory lies elsewhere: above the workspace, or where a linked worktree or a
-//! submodule points to.
+//! Finds the git repository of a workspace whose git directory lies elsewhere: above the workspace, or at the target of a linked
+//! worktree or submodule.
 //!
-//! A `.git` file of a workspace can be written by whatever changes files there. So it is believed only if the directory that it names
-//! points back, which git writes there when it makes the worktree or submodule.
+//! Any program that changes files in the workspace can write a `.git` file. So the file is believed only if the directory that it
+//! names points back, which git arranges when it creates the worktree or submodule.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// A larger pointer or configuration is not looked at.
-const MOST_BYTES: u64 = 1 << 20;
+/// Maximum bytes of a pointer file or git configuration that is read.
+const MAX_BYTES: u64 = 1 << 20;
 
 /// The parts of a workspace's repository that lie outside the workspace.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct OuterRepository {
-    /// The places that git reads: the directory of the repository, and what of the worktree is not inside it.
+    /// Paths that git reads: the directory of the repository, and the parts of the worktree that are not inside it.
     pub(crate) git: Vec<PathBuf>,
-    /// The working tree that the workspace is a part of. Without it, git takes the other files for deleted.
+    /// The working tree that contains the workspace. If git cannot see it, it reports the other files as deleted.
     pub(crate) tree: Option<PathBuf>,
 }
 
 impl OuterRepository {
-    /// Finds the repository of a workspace, which is a real path; `None` if it is inside, or not the person's own. A repository that
-    /// holds the whole home directory is none of a project.
+    /// Finds the repository of a workspace, which is a real path. Returns `None` if it is inside the workspace, has another owner,
+    /// or is not confirmed by its git directory. A repository around the whole home directory does not count as one of the project.
     pub(crate) fn of(workspace: &Path, home: Option<&Path>) -> Option<Self> {
         let top = workspace.ancestors().find(|top| top.join(".git").symlink_metadata().is_ok())?;
         let tree = (top != workspace).then(|| top.to_owned());
@@ -33,8 +33,8 @@ impl OuterRepository {
         }
         let entry = top.join(".git");
         let is_file = !entry.symlink_metadata().ok()?.is_dir();
-        let own = if is_file { pointed_to(top)? } else { entry.clone() };
-        let common = match text_of(&own.join("commondir")) {
+        let own = if is_file { git_directory_of_file(top)? } else { entry.clone() };
+        let common = match read_small_text(&own.join("commondir")) {
             Some(common) => own.join(common).canonicalize().ok()?,
             None => own.clone(),
         };
@@ -50,36 +50,38 @@ impl OuterRepository {
     }
 }
 
-/// The directory that a `.git` file names, if it points back to it.
-fn pointed_to(top: &Path) -> Option<PathBuf> {
+/// Returns the directory that a `.git` file names, if that directory points back to it.
+fn git_directory_of_file(top: &Path) -> Option<PathBuf> {
     let file = top.join(".git");
-    let text = text_of(&file)?;
+    let text = read_small_text(&file)?;
     let directory = top.join(text.strip_prefix("gitdir:")?.trim()).canonicalize().ok()?;
-    let is_worktree =
-        || text_of(&directory.join("gitdir")).is_some_and(|back| directory.join(back) == file);
+    let is_worktree = || {
+        read_small_text(&directory.join("gitdir")).is_some_and(|back| directory.join(back) == file)
+    };
     let is_submodule = || {
-        let tree = worktree_of(&text_of(&directory.join("config"))?)?;
+        let tree = core_worktree(&read_small_text(&directory.join("config"))?)?;
         Some(directory.join(tree).canonicalize().ok()? == top)
     };
     (is_worktree() || is_submodule().unwrap_or(false)).then_some(directory)
 }
 
-/// The value of `core.worktree` in a git configuration.
-fn worktree_of(config: &str) -> Option<String> {
+/// Returns the value of `core.worktree` in a git configuration.
+fn core_worktree(config: &str) -> Option<String> {
     let mut lines = config.lines().map(str::trim).skip_while(|line| *line != "[core]").skip(1);
     let in_section = lines.by_ref().take_while(|line| !line.starts_with('['));
     let mut settings = in_section.filter_map(|line| line.split_once('='));
     settings.find(|(key, _)| key.trim() == "worktree").map(|(_, value)| value.trim().to_owned())
 }
 
+/// Returns the user id of a path's owner.
 fn owner(path: &Path) -> Option<u32> {
     path.metadata().ok().map(|found| found.uid())
 }
 
-/// The text of a regular file, without the blanks around it.
-fn text_of(path: &Path) -> Option<String> {
+/// Returns the trimmed text of a small regular file.
+fn read_small_text(path: &Path) -> Option<String> {
     let found = path.symlink_metadata().ok()?;
-    let is_small = found.is_file() && found.len() <= MOST_BYTES;
+    let is_small = found.is_file() && found.len() <= MAX_BYTES;
     is_small.then(|| fs::read_to_string(path).ok())?.map(|text| text.trim().to_owned())
 }
 
@@ -96,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn where_a_repository_lies() {
+    fn outer_repositories_are_found() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
         let at = |path: &str| root.join(path);
@@ -111,7 +113,7 @@ mod tests {
                 ("wt/in/a", ""),
                 ("repo/.git/worktrees/wt/gitdir", &back),
                 ("repo/.git/worktrees/wt/commondir", "../..\n"),
-                // It names a directory that does not point back.
+                // The directory that this file names does not point back.
                 ("false/.git", &format!("gitdir: {}\n", at("repo/.git/worktrees/wt").display())),
                 ("repo/module/.git", "gitdir: ../.git/modules/module\n"),
                 ("repo/.git/modules/module/HEAD", ""),

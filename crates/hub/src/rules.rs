@@ -1,4 +1,4 @@
-//! Rules as the configuration has them: a text, or a table with a reason and an end.
+//! Parses rules of the configuration: a string, or a table with a reason and an expiry time.
 //!
 //! ```toml
 //! deny = ["exec rm", { rule = "write infra/**", reason = "frozen until the move", until = 2026-12-01 }]
@@ -16,30 +16,32 @@ pub(crate) fn check(value: &Value) -> Result<(), String> {
     let Some(list) = value.as_array() else {
         return Err("it must be a list of rules, such as [\"…\"]".to_owned());
     };
-    list.iter().try_for_each(|entry| rule_of(&entry_of(entry)?).map(drop))
+    list.iter().try_for_each(|entry| parse_rule(&parse_entry(entry)?).map(drop))
 }
 
-/// The texts of the rules in a list.
+/// Returns the texts of the rules in a list.
 pub(crate) fn texts(value: &Value) -> Vec<String> {
     let entries = value.as_array().into_iter().flatten();
-    entries.filter_map(|entry| entry_of(entry).ok()).map(|entry| entry.rule.to_owned()).collect()
+    entries.filter_map(|entry| parse_entry(entry).ok()).map(|entry| entry.rule.to_owned()).collect()
 }
 
-/// The rules of a list that was checked.
+/// Returns the rules of a list that was checked before.
 pub(crate) fn rulings(value: &Value, decision: Decision, layer: Layer) -> Vec<Ruling> {
     let entries = value.as_array().into_iter().flatten();
-    entries.filter_map(|entry| ruling(&entry_of(entry).ok()?, decision, layer).ok()).collect()
+    entries.filter_map(|entry| to_ruling(&parse_entry(entry).ok()?, decision, layer).ok()).collect()
 }
 
-struct Entry<'a> {
+/// One entry of a list of rules.
+struct RuleEntry<'a> {
     rule: &'a str,
     reason: Option<&'a str>,
     until: Option<SystemTime>,
 }
 
-fn entry_of(value: &Value) -> Result<Entry<'_>, String> {
+/// Parses an entry: a string or a table.
+fn parse_entry(value: &Value) -> Result<RuleEntry<'_>, String> {
     if let Some(rule) = value.as_str() {
-        return Ok(Entry { rule, reason: None, until: None });
+        return Ok(RuleEntry { rule, reason: None, until: None });
     }
     let Some(table) = value.as_table() else {
         return Err(
@@ -52,27 +54,29 @@ fn entry_of(value: &Value) -> Result<Entry<'_>, String> {
         return Err(format!("a rule has no `{unknown}`: it has `rule`, `reason` and `until`"));
     }
     let text = |key: &str| table.get(key).map(|value| value.as_str().ok_or("it must be a text"));
-    let until = table.get("until").map(end_of).transpose();
-    Ok(Entry {
+    let until = table.get("until").map(parse_end).transpose();
+    Ok(RuleEntry {
         rule: text("rule").ok_or("a rule needs its `rule`")??,
         reason: text("reason").transpose().map_err(|why| format!("`reason`: {why}"))?,
         until: until.map_err(|why| format!("`until`: {why}"))?,
     })
 }
 
-fn rule_of(entry: &Entry<'_>) -> Result<Rule, String> {
+/// Parses the rule of an entry.
+fn parse_rule(entry: &RuleEntry<'_>) -> Result<Rule, String> {
     entry.rule.parse().map_err(|error: RuleError| error.to_string())
 }
 
-fn ruling(entry: &Entry<'_>, decision: Decision, layer: Layer) -> Result<Ruling, String> {
-    let mut ruling = Ruling::new(decision, rule_of(entry)?).in_layer(layer);
+/// Converts an entry to a rule with its decision, layer, reason and expiry.
+fn to_ruling(entry: &RuleEntry<'_>, decision: Decision, layer: Layer) -> Result<Ruling, String> {
+    let mut ruling = Ruling::new(decision, parse_rule(entry)?).in_layer(layer);
     ruling.reason = entry.reason.map(str::to_owned);
     ruling.until = entry.until;
     Ok(ruling)
 }
 
-/// A date or a time; a date ends with its day, and what has no zone is in UTC.
-fn end_of(value: &Value) -> Result<SystemTime, String> {
+/// Parses a date or a time. A date expires at the end of its day; a time without a zone is in UTC.
+fn parse_end(value: &Value) -> Result<SystemTime, String> {
     let datetime = match value {
         Value::Datetime(datetime) => *datetime,
         Value::String(text) => {
@@ -80,16 +84,16 @@ fn end_of(value: &Value) -> Result<SystemTime, String> {
         }
         _ => return Err("it must be a date, such as 2026-12-31, or a time".to_owned()),
     };
-    seconds(&datetime)
+    seconds_since_1970(&datetime)
         .and_then(|seconds| u64::try_from(seconds).ok())
         .and_then(|seconds| SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds)))
         .ok_or_else(|| "it must be a date after 1970, such as 2026-12-31".to_owned())
 }
 
-/// Seconds since 1970.
-fn seconds(datetime: &Datetime) -> Option<i64> {
+/// Returns the seconds since 1970.
+fn seconds_since_1970(datetime: &Datetime) -> Option<i64> {
     let date = datetime.date?;
-    let day = days(i64::from(date.year), i64::from(date.month), i64::from(date.day));
+    let day = days_since_1970(i64::from(date.year), i64::from(date.month), i64::from(date.day));
     let in_day = match datetime.time {
         Some(time) => {
             let second = i64::from(time.second.unwrap_or(0));
@@ -104,8 +108,8 @@ fn seconds(datetime: &Datetime) -> Option<i64> {
     Some(day * 24 * 3600 + in_day - zone)
 }
 
-/// Days from 1970 to a date: years are counted from March, so that the day more comes last.
-fn days(year: i64, month: i64, day: i64) -> i64 {
+/// Returns the days from 1970 to a date. Years begin in March, so that a leap day is the last day of its year.
+fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let month = (month + 9) % 12;
     let in_years = year * 365 + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
@@ -135,9 +139,9 @@ mod tests {
     }
 
     #[test]
-    fn when_a_rule_ends() {
+    fn expiry_times_are_parsed() {
         let seconds = |text: &str| {
-            let end = end_of(&value(text)).expect(text);
+            let end = parse_end(&value(text)).expect(text);
             end.duration_since(SystemTime::UNIX_EPOCH).expect("after 1970").as_secs()
         };
         for (text, expected) in [
@@ -153,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_rule_says_why() {
+    fn wrong_rules_are_explained() {
         for (text, why) in [
             ("\"x\"", "a list of rules"),
             ("[3]", "a rule is a text"),

@@ -1,8 +1,8 @@
-//! The secrets of this person and this workspace: found once, when the first text is to be cleaned.
+//! Finds the secrets of this person and this workspace, once, when the first text must be redacted.
 //!
-//! They are looked for where programs keep them: in variables whose names tell, in the files of well-known programs, in the `.env`
-//! files of the workspace, and where the configuration says. Files are small and few, and one that is not there costs nothing worth
-//! speaking of. What is found is known to the process alone.
+//! It searches the places in which programs keep secrets: variables with telling names, the files of well-known programs, the
+//! `.env` files of the workspace, and the sources in the configuration. These files are small and few, and a missing one costs
+//! almost nothing. Only this process knows the values.
 
 mod files;
 mod values;
@@ -16,19 +16,19 @@ use windlass::policy::Secrets;
 
 use crate::settings::{Environment, Places};
 
-/// More are not looked for at a time: each has some dozens of forms.
-const MOST: usize = 256;
+/// Maximum number of secrets. Redaction searches for dozens of encoded forms of each.
+const MAX_SECRETS: usize = 256;
 
-/// The place of a value.
+/// Source of a configured secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// In a variable of the environment.
+pub(crate) enum SecretSource {
+    /// A variable of the environment.
     Variable(String),
-    /// In a file, all of it.
+    /// The whole content of a file.
     File(PathBuf),
 }
 
-impl FromStr for Place {
+impl FromStr for SecretSource {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -40,7 +40,7 @@ impl FromStr for Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SecretSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Variable(name) => write!(f, "env:{name}"),
@@ -49,7 +49,8 @@ impl fmt::Display for Place {
     }
 }
 
-impl Place {
+impl SecretSource {
+    /// Returns the secret, without its final line end; `None` if it cannot be read.
     fn value(&self, home: Option<&Path>, environment: &Environment) -> Option<String> {
         match self {
             Self::Variable(name) => environment.get(name).map(str::to_owned),
@@ -64,30 +65,30 @@ impl Place {
     }
 }
 
-/// All secrets that can be found here. They are looked for when the first text is to be cleaned.
-pub(crate) fn known(
+/// Returns all secrets that can be found here. The search runs when the first text must be redacted.
+pub(crate) fn find_when_needed(
     workspace: &Path,
-    configured: BTreeMap<String, Place>,
+    configured: BTreeMap<String, SecretSource>,
     places: &Places,
 ) -> Secrets {
     let (workspace, places) = (workspace.to_owned(), places.clone());
     Secrets::when_needed(move || {
         let (home, environment) = (places.home.as_deref(), &places.environment);
-        // Those that a person has named come first, and under that name.
+        // Secrets that a person has named come first, so that they keep their names.
         let named = configured
             .iter()
             .filter_map(|(name, place)| Some((name.clone(), place.value(home, environment)?)));
         let variables =
             environment.iter().filter_map(|(name, value)| values::of_variable(name, value));
         let files = home.into_iter().flat_map(files::of_person);
-        distinct(named.chain(variables).chain(files).chain(files::of_workspace(&workspace)))
+        distinct_values(named.chain(variables).chain(files).chain(files::of_workspace(&workspace)))
     })
 }
 
-/// Each value once, under the first of its names.
-fn distinct(found: impl Iterator<Item = (String, String)>) -> Vec<(String, String)> {
+/// Returns each value once, under the first of its names.
+fn distinct_values(found: impl Iterator<Item = (String, String)>) -> Vec<(String, String)> {
     let mut values = std::collections::HashSet::new();
-    found.filter(|(_, value)| values.insert(value.clone())).take(MOST).collect()
+    found.filter(|(_, value)| values.insert(value.clone())).take(MAX_SECRETS).collect()
 }
 
 #[cfg(test)]
@@ -97,10 +98,10 @@ mod tests {
     #[test]
     fn places_are_read_as_they_are_written() {
         for text in ["env:TOKEN", "file:/run/secrets/a:b", "file:~/key"] {
-            assert_eq!(text.parse::<Place>().unwrap().to_string(), text);
+            assert_eq!(text.parse::<SecretSource>().unwrap().to_string(), text);
         }
         for text in ["", "TOKEN", "env:", "command:pass show x"] {
-            assert!(text.parse::<Place>().is_err(), "{text}");
+            assert!(text.parse::<SecretSource>().is_err(), "{text}");
         }
     }
 
@@ -109,20 +110,23 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("key");
         std::fs::write(&path, "two\nlines-of-it\n").unwrap();
-        let place = Place::File("~/key".into());
+        let place = SecretSource::File("~/key".into());
         let none = Environment::default();
         assert_eq!(place.value(Some(directory.path()), &none).as_deref(), Some("two\nlines-of-it"));
-        assert_eq!(Place::File(path.join("none")).value(None, &none), None);
+        assert_eq!(SecretSource::File(path.join("none")).value(None, &none), None);
         let environment = Environment::new([("A".into(), "one".into())]);
-        assert_eq!(Place::Variable("A".into()).value(None, &environment).as_deref(), Some("one"));
-        assert_eq!(Place::Variable("B".into()).value(None, &environment), None);
+        assert_eq!(
+            SecretSource::Variable("A".into()).value(None, &environment).as_deref(),
+            Some("one")
+        );
+        assert_eq!(SecretSource::Variable("B".into()).value(None, &environment), None);
     }
 
     #[test]
     fn the_first_name_of_a_value_is_its_name() {
         let found = [("A", "1"), ("B", "2"), ("C", "1")];
         let found = found.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let names: Vec<String> = distinct(found).into_iter().map(|(name, _)| name).collect();
+        let names: Vec<String> = distinct_values(found).into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["A", "B"]);
     }
 }

@@ -1,4 +1,4 @@
-//! The settings of a hub: plain data, which a front door fills from its flags, its requests or its tests.
+//! The settings of a hub: plain data that a front door fills from its flags, its requests or its tests.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -22,27 +22,27 @@ use windlass::tool::{Predicate, Role};
 /// ```
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The directory of sessions, journal, outputs, trust and undo history. All workspaces of a hub share it.
+    /// Directory of sessions, journal, outputs, trust and undo history. All workspaces of a hub share it.
     pub state: PathBuf,
-    /// Keep a file outside of the state directory that says how far the journal came, in [`Places::data`]. With it, a state that is
-    /// put back from an older copy is noticed. A state directory that is thrown away needs none.
+    /// True to keep an anchor outside the state directory, in [`Places::data`]: a file that records the end of the journal. With
+    /// it, a state directory that was replaced by an older copy is noticed. A temporary state directory needs no anchor.
     pub has_anchor: bool,
-    /// The person's directories and environment.
+    /// Directories and environment of the person.
     pub places: Places,
-    /// One more configuration file, over those of the person and of the workspace.
+    /// An extra configuration file, which overrides those of the person and of the workspace.
     pub config_file: Option<PathBuf>,
-    /// Values over all files.
+    /// Values that override all files.
     pub overrides: ConfigOverrides,
-    /// The people who are asked.
+    /// People who answer approvals and questions.
     pub people: People,
-    /// The record of calls.
+    /// Way in which calls are recorded.
     pub recording: Recording,
-    /// Is told what a person should know and what is not the fault of a call.
+    /// Receives warnings that a person should see and that no call caused.
     pub on_warning: OnWarning,
 }
 
 impl Settings {
-    /// Settings with a state directory: calls are recorded, no person is asked, and nothing is known of the person's directories.
+    /// Creates settings with a state directory: calls are recorded, no person is asked, and the person's directories are unknown.
     pub fn new(state: impl Into<PathBuf>) -> Self {
         Self {
             state: state.into(),
@@ -57,27 +57,27 @@ impl Settings {
     }
 }
 
-/// The directories of the person, and the environment. A library does not look for them: its front door hands them over.
+/// Directories of the person, and the environment. The library does not look them up: its front door passes them in.
 #[derive(Debug, Clone, Default)]
 pub struct Places {
-    /// The home directory.
+    /// Home directory.
     pub home: Option<PathBuf>,
-    /// The directory of the person's own `config.toml`, `hooks.json` and `tools/`.
+    /// Directory of the person's own `config.toml`, `hooks.json` and `tools/`.
     pub config: Option<PathBuf>,
-    /// The directory of what is kept outside of the state directory on purpose.
+    /// Directory for data that must stay outside the state directory, such as anchors.
     pub data: Option<PathBuf>,
-    /// The environment, in which secrets are looked for.
+    /// Environment variables, which are searched for secrets.
     pub environment: Environment,
 }
 
 impl Places {
-    /// The directory of the person's own command tools.
+    /// Returns the directory of the person's own command tools.
     pub fn command_tools(&self) -> Option<PathBuf> {
         self.config.as_ref().map(|config| config.join("tools"))
     }
 }
 
-/// Variables of the environment. Their values may be secret, so that they are never shown.
+/// Environment variables. Their values may be secret, so `Debug` does not show them.
 ///
 /// ```
 /// let environment = windlass_hub::Environment::new([("TOKEN".into(), "hunter2hunter2".into())]);
@@ -87,7 +87,7 @@ impl Places {
 pub struct Environment(Arc<[(String, String)]>);
 
 impl Environment {
-    /// Takes variables. One whose name or value is not UTF-8 is left out.
+    /// Collects variables. Leaves out a variable whose name or value is not UTF-8.
     pub fn new(variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
         let text = |(name, value): (OsString, OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
@@ -111,29 +111,29 @@ impl fmt::Debug for Environment {
     }
 }
 
-/// Values over all configuration files: the flags of a command line, say.
+/// Values that override all configuration files, such as the flags of a command line.
 #[derive(Debug, Clone, Default)]
 pub struct ConfigOverrides {
-    /// The mode, which decides where no rule does.
+    /// Mode, which decides where no rule does.
     pub mode: Option<Mode>,
-    /// The level of the sandbox.
+    /// Level of the sandbox.
     pub sandbox: Option<Level>,
-    /// The hosts that programs can talk to, as the key `net` writes them.
+    /// Hosts that programs may reach, in the syntax of the key `net`.
     pub net: Option<String>,
-    /// Rules that allow. One that does not parse is a warning.
+    /// Rules that allow. A rule that does not parse is an error.
     pub allow: Vec<String>,
-    /// Rules that deny. One that does not parse is a warning.
+    /// Rules that deny. A rule that does not parse is an error.
     pub deny: Vec<String>,
 }
 
-/// The people who are asked about calls.
+/// People who are asked about calls.
 #[derive(Clone)]
 pub enum People {
-    /// None: what needs a person is denied.
+    /// No person: a call that needs an answer is denied.
     Nobody,
-    /// None, because a person has approved everything in advance. What is denied stays denied.
+    /// No person, because one has approved everything in advance. Denied calls stay denied.
     Beforehand,
-    /// Those at this front door.
+    /// The people at this front door.
     Attendant(Arc<dyn Attendant>),
 }
 
@@ -147,30 +147,32 @@ impl fmt::Debug for People {
     }
 }
 
-/// The record of calls.
+/// Way in which calls are recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recording {
-    /// Calls are recorded.
+    /// Calls are recorded, and the spool is drained into the database at the end.
     Whole,
-    /// Calls are recorded, and there are so few that the journal's database is not opened for them.
+    /// Calls are recorded. For programs with few calls: the spool is drained at the end only if it is large or there is no database
+    /// yet.
     Brief,
-    /// No call is made: neither the journal nor the hooks are opened.
+    /// No calls are made: neither the journal nor the hooks are opened.
     Off,
 }
 
-/// A function that is told what a person should know.
+/// Function that receives warnings for a person.
 #[derive(Clone, Default)]
 pub struct OnWarning(Option<Arc<Listener>>);
 
 type Listener = dyn Fn(&str) + Send + Sync;
 
 impl OnWarning {
-    /// Calls this function with each warning.
+    /// Creates a receiver that calls this function with each warning.
     pub fn call(function: impl Fn(&str) + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(function)))
     }
 
-    pub(crate) fn tell(&self, warning: &str) {
+    /// Passes a warning to the function, if there is one.
+    pub(crate) fn report(&self, warning: &str) {
         if let Some(function) = &self.0 {
             function(warning);
         }
@@ -190,19 +192,19 @@ impl fmt::Debug for OnWarning {
 /// Everything that a front door chooses for one session.
 #[derive(Debug, Clone, Default)]
 pub struct SessionOptions {
-    /// The session to go on with; it begins if there is none of that name. Default: a new one.
+    /// Session to continue; created if it does not exist. Default: a new session.
     pub id: Option<SessionId>,
-    /// The agent that calls are made for. Default: the session's own model.
+    /// Agent that makes the calls. Default: the session's own model.
     pub asker: Asker,
-    /// The tools on offer.
+    /// Tools that the session offers.
     pub tools: ToolChoice,
-    /// Hold changes of files as proposals instead of making them.
+    /// True to hold file changes as proposals instead of making them.
     pub proposals: bool,
-    /// The program ends after one call, and its jobs with it.
+    /// True if the program ends after one call, and its jobs with it.
     pub is_for_one_call: bool,
 }
 
-/// The tools that a session offers, besides what the configuration leaves out.
+/// Tools that a session offers, apart from those that the configuration leaves out.
 ///
 /// ```
 /// use windlass_hub::ToolChoice;
@@ -211,16 +213,16 @@ pub struct SessionOptions {
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct ToolChoice {
-    /// These alone; an empty list means none.
+    /// Offers only these tools; an empty list offers none.
     pub only: Option<Vec<String>>,
-    /// All but these.
+    /// Offers all tools but these.
     pub without: Vec<String>,
-    /// Those of a role.
+    /// Restricts the tools to those of a role.
     pub role: Option<Role>,
 }
 
 impl ToolChoice {
-    /// The rights of a session with this choice, without tools of a list of others.
+    /// Returns the rights of a session with this choice, also without the tools in `also_without`.
     pub(crate) fn limits(self, also_without: &[String]) -> Limits {
         let mut without = also_without.to_vec();
         without.extend(self.without);
@@ -231,7 +233,7 @@ impl ToolChoice {
     }
 }
 
-/// A path without links, as far as it is there: so that a directory has one name before and after it is made.
+/// Resolves the links in the existing part of a path, so that a directory has the same path before and after its creation.
 pub(crate) fn canonical(path: &Path) -> PathBuf {
     for above in path.ancestors() {
         if let (Ok(real), Ok(below)) = (std::fs::canonicalize(above), path.strip_prefix(above)) {

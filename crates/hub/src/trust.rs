@@ -1,9 +1,9 @@
-//! Trust in workspaces: a person trusts the content of everything in one that could act, not its name.
+//! Trust in workspaces: a person trusts the content of all files in a workspace that could act, not its name.
 //!
-//! Until a workspace is trusted, nothing in it is even parsed: which files count is decided by their places alone, and whether they
-//! are trusted by their hashes. What acts later acts with the content that was hashed here, never with what a second look would find.
-//! A change of one byte, a file more or a file less asks for trust again, and says which. Until then, what the trusted files narrowed
-//! goes on to hold, from copies in the state.
+//! Until a workspace is trusted, nothing in it is even parsed: the paths of files alone decide which ones matter, and their hashes
+//! decide whether they are trusted. A file acts only with the content that was hashed here, never with a content that was read
+//! later. A change of one byte, an added file or a removed file requires trust again, and is named in the request. Until then, the
+//! restrictions of the trusted files stay in force, from copies in the state directory.
 
 mod contents;
 mod holding;
@@ -23,11 +23,11 @@ use windlass::host::{Host as _, LocalHost};
 use windlass::quote;
 use windlass::tool::{Author, CommandFile};
 
-pub(crate) use contents::Contents;
-pub(crate) use holding::ClosedGate;
+pub(crate) use contents::TrustedContents;
+pub(crate) use holding::DenyEveryCall;
 pub use known::Known;
 
-/// The files of a workspace that need trust cannot be looked at, or trust cannot be remembered.
+/// Error: the files of a workspace that need trust cannot be read, or trust cannot be stored.
 #[derive(Debug, thiserror::Error)]
 pub enum TrustError {
     /// The workspace cannot be used.
@@ -36,7 +36,7 @@ pub enum TrustError {
     /// A file of the state directory cannot be used.
     #[error("{tried}")]
     State {
-        /// The attempt.
+        /// The attempt that failed.
         tried: String,
         /// The reason.
         source: io::Error,
@@ -49,14 +49,14 @@ impl TrustError {
     }
 }
 
-/// The role of a file that could act.
+/// Role of a file that could act.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// The configuration of the workspace.
     Config,
     /// A command tool.
     CommandTool,
-    /// A file of hooks.
+    /// A file that defines hooks.
     Hooks(HookShape),
     /// A list of MCP servers.
     McpServers,
@@ -64,12 +64,12 @@ pub enum Role {
     Skill,
     /// A part of a plugin.
     Plugin,
-    /// A script that a hook runs.
+    /// A script that a hook reaches.
     Script,
 }
 
 impl Role {
-    /// The heading of a group of such files, for people.
+    /// Returns the heading of a group of such files, for people.
     pub fn heading(self) -> &'static str {
         match self {
             Self::Config => "configuration: it may only narrow what is allowed",
@@ -86,13 +86,13 @@ impl Role {
         }
     }
 
-    /// Tells whether this version uses anything in such a file.
+    /// Returns whether this version uses such files.
     fn acts(self) -> bool {
         matches!(self, Self::Config | Self::CommandTool | Self::Hooks(_))
     }
 }
 
-/// A file that could act, and its content.
+/// A file that could act, with its content.
 #[derive(Debug)]
 pub struct Acting {
     /// Its role.
@@ -108,17 +108,17 @@ impl Acting {
         ContentHash::of(&self.bytes)
     }
 
-    /// Its content as text.
+    /// Returns its content as text.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.bytes).into_owned()
     }
 
-    /// The file as one that may be a tool.
+    /// Returns the file as a possible command tool.
     pub fn to_command_file(&self, workspace: &Path) -> CommandFile {
         CommandFile { path: workspace.join(&self.path), text: self.text() }
     }
 
-    /// The file as one that may have hooks in it; `None` if its role has none.
+    /// Returns the file as a possible hook file; `None` if files of its role have no hooks.
     pub fn to_hook_file(&self) -> Option<HookFile> {
         let shape = match self.role {
             Role::Hooks(shape) => shape,
@@ -130,7 +130,7 @@ impl Acting {
     }
 }
 
-/// Everything in a workspace that could act.
+/// All files in a workspace that could act.
 ///
 /// ```
 /// use windlass_hub::trust::{Found, Known};
@@ -149,30 +149,30 @@ impl Acting {
 pub struct Found {
     /// The files.
     pub files: Vec<Acting>,
-    /// The files that gates are written in, and those that gates reach: known once the scripts are added.
+    /// Files that define gates, and files that gates reach. Filled by [`Self::add_scripts`].
     gates: BTreeSet<PathBuf>,
-    /// The files that the workspace's own hooks reach, and the places where one could appear.
+    /// Files that the workspace's own hooks reach, and paths at which such a file could appear.
     reached: BTreeSet<PathBuf>,
-    /// The places that hooks name and where nothing is.
+    /// Paths that hooks name but at which no file exists.
     pub absent: Vec<PathBuf>,
-    /// The workspace's own hooks that cannot be pinned.
+    /// Hooks of the workspace that cannot be pinned.
     pub unaccepted: Vec<Unaccepted>,
-    /// Sentences about files that could not be read.
+    /// Warnings about files that could not be read.
     pub warnings: Vec<String>,
 }
 
 impl Found {
-    /// Looks at the places where such files are.
+    /// Reads all files of a workspace that could act, except scripts of hooks.
     pub fn in_workspace(workspace: &Path) -> Result<Self, TrustError> {
-        if places::are_all_empty(workspace) {
+        if places::have_no_files(workspace) {
             return Ok(Self::default());
         }
         let host = LocalHost::open(workspace)?;
-        Ok(places::look(host.files()))
+        Ok(places::scan(host.files()))
     }
 
-    /// Adds the files of the workspace that hooks reach: those of the workspace, and those of the person. Only once a person looks at all of
-    /// it, since this takes the hooks to be read.
+    /// Adds the files of the workspace that hooks reach: hooks of the workspace and of the person. Call it only when a person
+    /// reviews the workspace, because it parses the hooks.
     pub fn add_scripts(
         &mut self,
         workspace: &Path,
@@ -199,7 +199,7 @@ impl Found {
         Ok(())
     }
 
-    /// Adds what one hook of the workspace reaches, or why it cannot be accepted.
+    /// Adds the files that one hook of the workspace reaches, or the reason why it cannot be pinned.
     fn add_reached(&mut self, files: &dyn Files, at: usize, hook: &HookDefinition) {
         if hook.can_refuse() {
             self.gates.insert(hook.path.clone());
@@ -215,7 +215,7 @@ impl Found {
                 }
             }
             Err(why) => self.unaccepted.push(Unaccepted {
-                file: name(&hook.path),
+                file: quoted_path(&hook.path),
                 at,
                 hook: hook.name.clone(),
                 is_gate: hook.can_refuse(),
@@ -224,34 +224,34 @@ impl Found {
         }
     }
 
-    /// Tells whether there is anything that this version would use.
+    /// Returns whether the workspace has any file that this version would use.
     pub fn acts(&self) -> bool {
         self.files.iter().any(|file| file.role.acts())
     }
 
     fn hashes(&self) -> BTreeMap<String, ContentHash> {
-        let hash = |file: &Acting| (name(&file.path), file.hash());
+        let hash = |file: &Acting| (quoted_path(&file.path), file.hash());
         self.files.iter().map(hash).collect()
     }
 }
 
-/// A path as it is written down.
-fn name(path: &Path) -> String {
+/// Returns a path in the quoted form in which it is stored.
+fn quoted_path(path: &Path) -> String {
     quote::path(path).into_owned()
 }
 
 /// A hook of the workspace that cannot be pinned.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Unaccepted {
-    /// The file that it is written in.
+    /// The file that defines it.
     file: String,
-    /// Its place among the hooks of the file.
+    /// Its index among the hooks of the file.
     at: usize,
     /// Its name.
     pub hook: String,
-    /// It can refuse, so that it refuses everything as long as it is not accepted.
+    /// True if it can refuse. It then refuses everything until it can be pinned.
     pub is_gate: bool,
-    /// The reason why it cannot be pinned.
+    /// Reason why it cannot be pinned.
     pub why: String,
 }
 
@@ -261,7 +261,7 @@ impl fmt::Display for Unaccepted {
     }
 }
 
-/// The files of the workspace that a hook of the person names. The person means one only by a path.
+/// Returns the files of the workspace that a hook of the person names. Only a word with a slash counts as a path here.
 fn named_by_person(hook: &HookDefinition, workspace: &Path) -> Vec<PathBuf> {
     let mut named = named_files(&hook.command, workspace);
     let text = hook.command.to_string();
@@ -272,8 +272,8 @@ fn named_by_person(hook: &HookDefinition, workspace: &Path) -> Vec<PathBuf> {
     named
 }
 
-/// Lets a hook run only with the files that were trusted. One of the workspace is held to all that its hooks reach.
-pub(crate) fn pin(hook: &mut HookDefinition, workspace: &Path, trusted: Option<&Trusted>) {
+/// Pins a hook to the trusted files. A hook of the workspace is pinned to all files that the workspace's hooks reach.
+pub(crate) fn pin_hook(hook: &mut HookDefinition, workspace: &Path, trusted: Option<&Trusted>) {
     let paths: Vec<PathBuf> = match (hook.author, trusted) {
         (Author::Workspace, Some(trusted)) => {
             trusted.reached.iter().map(|path| quote::unpath(path)).collect()
@@ -287,25 +287,25 @@ pub(crate) fn pin(hook: &mut HookDefinition, workspace: &Path, trusted: Option<&
     hook.pins = paths.into_iter().map(pin).collect();
 }
 
-/// The files that a person has trusted of one workspace.
+/// Files of one workspace that a person has trusted, with their hashes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Trusted {
-    /// Hashes by path.
+    /// Hashes of the files with a role, by path.
     files: BTreeMap<String, ContentHash>,
-    /// The hashes of those that hooks name and that are not trusted for their place.
+    /// Hashes of the scripts that hooks reach, by path.
     scripts: BTreeMap<String, ContentHash>,
-    /// Those of all of them that gates are written in or reach.
+    /// Paths of files that define gates or that gates reach.
     gates: BTreeSet<String>,
-    /// Files that the workspace's own hooks reach, and places where nothing was.
+    /// Paths that the workspace's own hooks reach, also those at which no file existed.
     reached: BTreeSet<String>,
-    /// The hooks of the workspace that cannot be pinned.
+    /// Hooks of the workspace that cannot be pinned.
     unaccepted: Vec<Unaccepted>,
 }
 
-/// A file that is not as it was trusted.
+/// A file that differs from the trusted one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// Its path, relative to the workspace, as it is written down.
+    /// Its path relative to the workspace, in quoted form.
     pub path: String,
     /// `added`, `changed` or `removed`.
     how: &'static str,
@@ -317,40 +317,45 @@ impl fmt::Display for Change {
     }
 }
 
-/// Changes in one line.
+/// Returns the changes in one line.
 pub fn listed<'a>(changes: impl IntoIterator<Item = &'a Change>) -> String {
     let changes: Vec<String> = changes.into_iter().map(Change::to_string).collect();
     changes.join(", ")
 }
 
 impl Trusted {
+    /// Returns the trusted form of the files that were found.
     fn of(found: &Found) -> Self {
         let is_script = |path: &String| {
-            found.files.iter().any(|file| file.role == Role::Script && name(&file.path) == *path)
+            found
+                .files
+                .iter()
+                .any(|file| file.role == Role::Script && quoted_path(&file.path) == *path)
         };
         let (scripts, files) = found.hashes().into_iter().partition(|(path, _)| is_script(path));
-        let names = |paths: &BTreeSet<PathBuf>| paths.iter().map(|path| name(path)).collect();
+        let names =
+            |paths: &BTreeSet<PathBuf>| paths.iter().map(|path| quoted_path(path)).collect();
         let (gates, reached) = (names(&found.gates), names(&found.reached));
         Self { files, scripts, gates, reached, unaccepted: found.unaccepted.clone() }
     }
 
-    /// The reasons why hooks of the workspace cannot be used, by file and place in it.
+    /// Returns the reason why a hook of the workspace cannot be used, found by its file and its index there.
     pub(crate) fn refusal(&self, file: &Path, at: usize) -> Option<&Unaccepted> {
-        let file = name(file);
+        let file = quoted_path(file);
         self.unaccepted.iter().find(|hook| hook.at == at && hook.file == file)
     }
 
     fn hash(&self, path: &Path) -> Option<ContentHash> {
-        let name = name(path);
+        let name = quoted_path(path);
         self.files.get(&name).or_else(|| self.scripts.get(&name)).copied()
     }
 
-    /// The content that a file had when it was trusted; `None` if it was not there, or its copy is not kept.
+    /// Returns the trusted content of a file; `None` if the file did not exist or its copy is missing.
     pub fn copy(&self, state: &Path, path: &Path) -> Option<Vec<u8>> {
-        Contents::in_state(state).get(self.hash(path)?)
+        TrustedContents::in_state(state).get(self.hash(path)?)
     }
 
-    /// The files that are not as they were, in the order of paths.
+    /// Returns the files that differ from the trusted ones, in the order of paths.
     pub fn changes(&self, workspace: &Path, found: &Found) -> Result<Vec<Change>, TrustError> {
         let mut now = found.hashes();
         if !self.scripts.is_empty() || !self.reached.is_empty() {

@@ -1,4 +1,4 @@
-//! A workspace with its running engine: from the configuration in force to an engine, and from options to sessions on it.
+//! A workspace with its running engine: builds the engine from the configuration, and sessions from options.
 
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use crate::job_socket::JobSocket;
 use crate::repository::OuterRepository;
 use crate::{Error, People, Recording, SessionOptions, Settings, ToolChoice, hook_files, secrets};
 
-/// A workspace with its running engine. It is a [`Windlass`] in all it does, and makes the sessions that follow the configuration.
+/// A workspace with its running engine. It dereferences to [`Windlass`], and creates sessions that follow the configuration.
 #[derive(Debug)]
 pub struct Workspace {
     windlass: Windlass,
@@ -52,27 +52,29 @@ impl Workspace {
         builder = with_policy(builder, &mut config)?;
         let repository = OuterRepository::of(path, settings.places.home.as_deref());
         builder = with_repository(builder, repository.as_ref());
-        builder = with_places(builder, settings, &config);
+        builder = with_directories(builder, settings, &config);
         let tree = repository.and_then(|repository| repository.tree);
-        builder = with_limits(builder, settings, &config, tree)?;
+        builder = with_undo_and_processes(builder, settings, &config, tree)?;
         builder = with_programs(builder, settings, path, &mut config);
         builder = with_people(builder, settings);
         for warning in config.warnings() {
-            settings.on_warning.tell(warning);
+            settings.on_warning.report(warning);
         }
-        let secrets = secrets::known(path, config.places("secrets"), &settings.places);
+        let secrets =
+            secrets::find_when_needed(path, config.secret_sources("secrets"), &settings.places);
         let soft_limit = Some(config.number("soft_limit")).filter(|seconds| *seconds > 0);
         let overrides =
             Overrides { soft_limit: soft_limit.map(Duration::from_secs), ..Overrides::default() };
         let (without, budget) = (config.names("without"), budget(&config));
         let named_tools = config.named_tools();
-        let windlass =
-            builder.configure(move |engine| limits(engine, &config).secrets(secrets)).build()?;
+        let windlass = builder
+            .configure(move |engine| with_call_limits(engine, &config).secrets(secrets))
+            .build()?;
         for warning in check_tools(&windlass.engine().tool_names(), named_tools)? {
-            settings.on_warning.tell(&warning);
+            settings.on_warning.report(&warning);
         }
         for line in windlass.recovered() {
-            settings.on_warning.tell(line);
+            settings.on_warning.report(line);
         }
         Ok(Self {
             windlass,
@@ -85,17 +87,17 @@ impl Workspace {
         })
     }
 
-    /// The real path of the workspace.
+    /// Returns the real path of the workspace.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The engine with its journal and its history.
+    /// Returns the engine with its journal and its undo history.
     pub fn windlass(&self) -> &Windlass {
         &self.windlass
     }
 
-    /// Makes a session, or goes on with the one that the options name: it then knows what its earlier parts have seen.
+    /// Creates a session, or continues the one that the options name: it then remembers the files that it has seen.
     ///
     /// ```
     /// use windlass::session::SessionId;
@@ -123,7 +125,7 @@ impl Workspace {
             .on_behalf_of(&asker)
             .with_budget(self.budget);
         if is_named {
-            store.map_or(Ok(()), |store| recall(store, &session))?;
+            store.map_or(Ok(()), |store| restore_seen(store, &session))?;
             let rules = self.given_rules(session.id());
             session = session.with_given_rules(&rules);
         }
@@ -136,14 +138,14 @@ impl Workspace {
         Ok(Arc::new(session))
     }
 
-    /// The rules that people gave a session of this workspace with their answers. A record that cannot be read gives none, and whoever
-    /// is asked next is told what is wrong with it.
+    /// Returns the rules that people gave a session of this workspace with their answers. A record that cannot be read gives none;
+    /// the next approval reports what is wrong with it.
     fn given_rules(&self, session: &SessionId) -> Vec<String> {
         let answers = ApprovalFile::in_state(&self.state).list().unwrap_or_default();
         answers.iter().flat_map(|one| one.rules_of(session, &self.path)).cloned().collect()
     }
 
-    /// Checks that the tools of a choice are there: one that is misspelt would be offered, or left out, in silence.
+    /// Checks that the tools of a choice exist: a misspelled one would be offered, or left out, silently.
     fn check_choice(&self, choice: &ToolChoice) -> Result<(), Error> {
         let known = self.windlass.engine().tool_names();
         let only = choice.only.iter().flatten().map(|tool| ("--tools", tool));
@@ -155,15 +157,15 @@ impl Workspace {
         Ok(())
     }
 
-    /// Answers other processes that look at the jobs of a session, for as long as the returned value lives. A process has one such
-    /// socket. Must be called inside a runtime. `None` if there cannot be a socket: the session works without it.
+    /// Answers other processes that inspect the jobs of a session, until the returned value is dropped. A process has one such
+    /// socket. Must be called inside a runtime. Returns `None` if the socket cannot be created: the session works without it.
     pub fn serve_jobs(&self, session: &Arc<Session>) -> Option<JobSocket> {
         JobSocket::open(&self.state, self.windlass.engine(), session)
     }
 }
 
-/// Checks the tools that the configuration names. One with a name like another's is misspelt; any other may be a command tool of
-/// another workspace, which is a warning.
+/// Checks the tool names in the configuration. A name that is similar to a known tool is a misspelling and an error; any other may
+/// be a command tool of another workspace, which is a warning.
 fn check_tools(known: &[String], named: Vec<NamedTool>) -> Result<Vec<String>, Error> {
     let mut warnings = Vec::new();
     for NamedTool { tool, key, source } in named {
@@ -178,12 +180,12 @@ fn check_tools(known: &[String], named: Vec<NamedTool>) -> Result<Vec<String>, E
     Ok(warnings)
 }
 
-/// Returns whether a name differs from that of a tool by one slip or two.
+/// Returns whether a name is likely a misspelling of a known tool.
 fn is_misspelt(known: &[String], tool: &str) -> bool {
     known.iter().any(|name| likeness(tool, name) >= 0.75)
 }
 
-/// The error about a tool that there is not. Patterns and tools of servers, which may start later, are not looked up.
+/// Returns the error about an unknown tool. Patterns and tools of servers, which may start later, are not checked.
 fn unknown_tool(known: &[String], tool: &str, place: String) -> Option<Error> {
     if tool.contains('*') || tool.contains("__") || known.iter().any(|name| name == tool) {
         return None;
@@ -192,7 +194,7 @@ fn unknown_tool(known: &[String], tool: &str, place: String) -> Option<Error> {
     Some(Error::UnknownTool { tool: tool.to_owned(), place, nearest })
 }
 
-/// The mode and the rules.
+/// Adds the mode and the rules.
 fn with_policy(builder: Builder, config: &mut Config) -> Result<Builder, Error> {
     let mut builder = builder.mode(config.mode()?);
     for ruling in config.rules() {
@@ -208,7 +210,7 @@ fn with_policy(builder: Builder, config: &mut Config) -> Result<Builder, Error> 
         .not_secret(not_secret.iter().flat_map(|text| not_secret_globs(text))))
 }
 
-/// Lets git read its directory where that lies outside the workspace. Changes of it are decided on like any other outside.
+/// Allows reading the git directory if it lies outside the workspace. Writes there are decided like any other write outside.
 fn with_repository(builder: Builder, repository: Option<&OuterRepository>) -> Builder {
     let directories = repository.into_iter().flat_map(|repository| &repository.git);
     let rules =
@@ -218,14 +220,14 @@ fn with_repository(builder: Builder, repository: Option<&OuterRepository>) -> Bu
     })
 }
 
-/// A text of `not_secret` as a glob, and as the exact path that it may be.
+/// Returns an entry of `not_secret` as a glob, and as an exact path.
 fn not_secret_globs(text: &str) -> impl Iterator<Item = PathGlob> {
     let exact = PathGlob::from(PathBuf::from(text));
     text.parse().into_iter().chain([exact])
 }
 
-/// The directories that no tool touches, and the record of calls.
-fn with_places(mut builder: Builder, settings: &Settings, config: &Config) -> Builder {
+/// Adds the directories that no tool may touch, and the way of recording.
+fn with_directories(mut builder: Builder, settings: &Settings, config: &Config) -> Builder {
     let (state, places) = (&settings.state, &settings.places);
     builder = builder
         .protect([state.clone()])
@@ -238,7 +240,7 @@ fn with_places(mut builder: Builder, settings: &Settings, config: &Config) -> Bu
     builder = match settings.recording {
         Recording::Whole => builder.state(state),
         Recording::Brief => builder.state(state).drain_at_close(DrainAtClose::WhenLarge),
-        // What people answered counts for what is only explained, too.
+        // Answers of people also apply to calls that are only explained.
         Recording::Off => {
             let book = Arc::new(ApprovalFile::in_state(&settings.state));
             builder.configure(|engine| engine.approval_book(book))
@@ -250,8 +252,8 @@ fn with_places(mut builder: Builder, settings: &Settings, config: &Config) -> Bu
     builder
 }
 
-/// The limits of the history, and the confinement of programs.
-fn with_limits(
+/// Adds the limits of the undo history, and the confinement of programs.
+fn with_undo_and_processes(
     builder: Builder,
     settings: &Settings,
     config: &Config,
@@ -259,15 +261,15 @@ fn with_limits(
 ) -> Result<Builder, Error> {
     let bytes = config.number("undo_megabytes").saturating_mul(1 << 20);
     let seconds = config.number("undo_days").saturating_mul(24 * 60 * 60);
-    Ok(builder.undo_limits(bytes, Duration::from_secs(seconds)).processes(processes(
+    Ok(builder.undo_limits(bytes, Duration::from_secs(seconds)).processes(process_settings(
         config,
         &settings.state,
         tree,
     )?))
 }
 
-/// The settings of programs. They can read the working tree that the workspace is a part of.
-fn processes(
+/// Returns the settings of programs. They may read the working tree that contains the workspace.
+fn process_settings(
     config: &Config,
     state: &Path,
     tree: Option<PathBuf>,
@@ -290,7 +292,7 @@ fn processes(
     })
 }
 
-/// The command tools and, where calls are made, the hooks.
+/// Adds the command tools and, if calls are made, the hooks.
 fn with_programs(
     mut builder: Builder,
     settings: &Settings,
@@ -305,7 +307,7 @@ fn with_programs(
         return builder;
     }
     let trusted = config.trusted.take();
-    let hooks = hook_files::read(config, path, trusted.as_ref());
+    let hooks = hook_files::read_all(config, path, trusted.as_ref());
     builder = builder.hooks(hooks);
     match config.closed.take() {
         Some(closed) => builder.configure(|engine| engine.hook(Arc::new(closed))),
@@ -313,7 +315,7 @@ fn with_programs(
     }
 }
 
-/// The people who are asked, and the one who is told.
+/// Adds the people who are asked, and the receiver of warnings.
 fn with_people(builder: Builder, settings: &Settings) -> Builder {
     let (people, on_warning) = (settings.people.clone(), settings.on_warning.clone());
     let builder = builder.configure(|engine| match people {
@@ -324,10 +326,10 @@ fn with_people(builder: Builder, settings: &Settings) -> Builder {
     if !on_warning.is_set() {
         return builder;
     }
-    builder.configure(|engine| engine.on_warning(move |warning| on_warning.tell(warning)))
+    builder.configure(|engine| engine.on_warning(move |warning| on_warning.report(warning)))
 }
 
-/// The budget of a session.
+/// Returns the budget of a session.
 fn budget(config: &Config) -> Budget {
     let limit = |key| Some(config.number(key)).filter(|most| *most > 0);
     Budget {
@@ -340,8 +342,8 @@ fn budget(config: &Config) -> Budget {
     }
 }
 
-/// The limits of one call and of the cache.
-fn limits(engine: EngineBuilder, config: &Config) -> EngineBuilder {
+/// Sets the limits of one call and of the cache.
+fn with_call_limits(engine: EngineBuilder, config: &Config) -> EngineBuilder {
     let count = |key| usize::try_from(config.number(key)).unwrap_or(usize::MAX);
     engine
         .timeout(Duration::from_secs(config.number("timeout")))
@@ -350,12 +352,12 @@ fn limits(engine: EngineBuilder, config: &Config) -> EngineBuilder {
         .cache(count("cache_entries"), Duration::from_secs(config.number("cache_seconds")))
 }
 
-/// Tells a session which files its earlier parts have seen, and whether they read what others may have written.
-fn recall(store: &Store, session: &Session) -> Result<(), StoreError> {
+/// Restores from the journal the files that a session has seen, and whether it has read untrusted content.
+fn restore_seen(store: &Store, session: &Session) -> Result<(), StoreError> {
     let mut after = 0;
     loop {
         let rows = match store.records(Some(session.id()), after, 1_000) {
-            // It begins now.
+            // The session is new.
             Err(StoreError::UnknownSession(_)) => return Ok(()),
             rows => rows?,
         };

@@ -1,4 +1,4 @@
-//! The hub: engines by workspace, sessions on them, and settings that come from the caller alone.
+//! The hub: engines by workspace, sessions on them, and settings that come only from the caller.
 
 #![allow(clippy::expect_used, reason = "a test that does not get what it expects should stop")]
 
@@ -14,10 +14,10 @@ use windlass_hub::{
     Settings, ToolChoice, Workspace,
 };
 
-/// A folder with workspaces, a state directory and a configuration directory in it.
-struct Ground(tempfile::TempDir);
+/// A directory with workspaces, a state directory and a configuration directory.
+struct TestFolder(tempfile::TempDir);
 
-impl Ground {
+impl TestFolder {
     fn new(workspaces: &[&str]) -> Self {
         let ground = Self(tempfile::tempdir().expect("a folder"));
         for name in workspaces.iter().chain(&["config"]) {
@@ -62,7 +62,7 @@ fn named(id: &str) -> SessionOptions {
 
 #[test]
 fn a_workspace_has_one_engine_for_as_long_as_it_is_in_use() {
-    let ground = Ground::new(&["one", "two"]);
+    let ground = TestFolder::new(&["one", "two"]);
     std::os::unix::fs::symlink(ground.path("one"), ground.path("link")).expect("a link");
     let hub = ground.hub();
     let one = hub.open(&ground.path("one")).expect("a workspace");
@@ -76,7 +76,7 @@ fn a_workspace_has_one_engine_for_as_long_as_it_is_in_use() {
 
 #[tokio::test]
 async fn workspaces_share_the_journal() {
-    let ground = Ground::new(&["one", "two"]);
+    let ground = TestFolder::new(&["one", "two"]);
     let hub = ground.hub();
     let mut open = Vec::new();
     for name in ["one", "two"] {
@@ -101,8 +101,8 @@ async fn workspaces_share_the_journal() {
 }
 
 #[tokio::test]
-async fn a_session_that_goes_on_knows_the_files_it_has_seen() {
-    let ground = Ground::new(&["w"]);
+async fn continued_session_remembers_seen_files() {
+    let ground = TestFolder::new(&["w"]);
     ground.put("w/a.txt", "one\n");
     let write = || json!({"path": "a.txt", "content": "two\n"});
     let hub = ground.hub();
@@ -118,8 +118,8 @@ async fn a_session_that_goes_on_knows_the_files_it_has_seen() {
 }
 
 #[tokio::test]
-async fn the_tools_of_a_session() {
-    let ground = Ground::new(&["w"]);
+async fn session_offers_the_chosen_tools() {
+    let ground = TestFolder::new(&["w"]);
     ground.put("config/config.toml", "without = [\"fetch\", \"grep\"]\n");
     let open = ground.hub().open(&ground.path("w")).expect("a workspace");
     let list = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
@@ -155,7 +155,7 @@ async fn the_tools_of_a_session() {
 
 #[tokio::test]
 async fn secrets_come_from_the_environment_that_was_handed_over() {
-    let ground = Ground::new(&["w"]);
+    let ground = TestFolder::new(&["w"]);
     ground.put("w/notes.txt", "the token is hunter2hunter2\n");
     let mut settings = ground.settings();
     settings.places.environment = Environment::new([("MY_TOKEN".into(), "hunter2hunter2".into())]);
@@ -169,8 +169,8 @@ async fn secrets_come_from_the_environment_that_was_handed_over() {
 }
 
 #[tokio::test]
-async fn layers_come_in_their_order_and_a_workspace_needs_trust() {
-    let ground = Ground::new(&["w"]);
+async fn layers_apply_in_order_and_a_workspace_needs_trust() {
+    let ground = TestFolder::new(&["w"]);
     ground.put("config/config.toml", "mode = \"auto\"\ntimeout = 60\n");
     ground.put("w/.windlass/config.toml", "mode = \"plan\"\ntimeout = 30\n");
     ground.put("more.toml", "timeout = 20\n");
@@ -217,7 +217,7 @@ async fn people_are_asked_as_the_settings_say() {
         ),
     ] {
         let told = format!("{people:?}");
-        let ground = Ground::new(&["w"]);
+        let ground = TestFolder::new(&["w"]);
         let overrides = ConfigOverrides { mode: Some(Mode::Ask), ..ConfigOverrides::default() };
         let hub = Hub::new(Settings { overrides, people, ..ground.settings() });
         let open = hub.open(&ground.path("w")).expect("a workspace");
@@ -229,7 +229,7 @@ async fn people_are_asked_as_the_settings_say() {
 
 #[test]
 fn without_recording_nothing_is_written() {
-    let ground = Ground::new(&["w"]);
+    let ground = TestFolder::new(&["w"]);
     let hub = Hub::new(Settings { recording: Recording::Off, ..ground.settings() });
     let open = hub.open(&ground.path("w")).expect("a workspace");
     assert!(open.store().is_none() && open.session(named("s1")).is_ok());
@@ -241,7 +241,7 @@ async fn the_anchor_is_outside_of_the_state_or_nowhere() {
     for (data, has_anchor, expected) in
         [("data", true, true), ("data", false, false), ("state/data", true, false)]
     {
-        let ground = Ground::new(&["w"]);
+        let ground = TestFolder::new(&["w"]);
         let mut settings = Settings { has_anchor, ..ground.settings() };
         settings.places.data = Some(ground.path(data));
         let open = Hub::new(settings).open(&ground.path("w")).expect("a workspace");

@@ -1,17 +1,17 @@
-//! One hook of a file: its command, of what it hears, and what it may.
+//! Reads one hook of a file: its command, its matcher and its options.
 
 use std::time::Duration;
 
 use serde_json::Value;
 use windlass_core::{Author, Kinds, Level, Moment, quote};
 
-use super::{Fields, Reader, is_misspelt};
-use crate::matching::{PathMatch, names, stars_of_regex};
+use super::{Fields, HookFileReader, is_misspelt};
+use crate::matching::{PathMatch, regex_to_stars, tool_names};
 use crate::{HookCommand, HookDefinition, HookMatcher, HookShape};
 
-impl Reader<'_> {
-    /// One hook for one event.
-    pub(super) fn entry(
+impl HookFileReader<'_> {
+    /// Reads one hook for one event.
+    pub(super) fn read_hook(
         &mut self,
         place: &str,
         moment: Moment,
@@ -25,11 +25,11 @@ impl Reader<'_> {
         match entry.remove("type") {
             None => {}
             Some(kind) if kind == "command" => {}
-            Some(kind) => return self.not_a_command(place, &kind),
+            Some(kind) => return self.report_not_a_command(place, &kind),
         }
         let Some(command) = self.command(place, moment, &mut entry) else { return };
         let matcher = self.matcher(place, moment, &mut entry, matcher);
-        let (gate, is_heard) = self.weight(place, moment, &mut entry);
+        let (gate, is_heard) = self.gate_and_heard(place, moment, &mut entry);
         let given_name = self.text(place, &mut entry, "name");
         let called = given_name.clone().unwrap_or_else(|| command.to_string());
         let name = format!("{} ({})", short(&called), quote::path(&self.file.path));
@@ -50,19 +50,22 @@ impl Reader<'_> {
             pins: Vec::new(),
             unusable: None,
         };
-        self.unknown(place, &entry);
+        self.report_unknown_fields(place, &entry);
         self.hooks.push(hook);
     }
 
-    /// Notes a hook that is another thing than a command. One that only misspells the word is an error in the files of others, too.
-    fn not_a_command(&mut self, place: &str, kind: &Value) {
+    /// Reports a hook that is not a command. A misspelled `command` is an error in files of other programs, too.
+    fn report_not_a_command(&mut self, place: &str, kind: &Value) {
         let why = format!("hooks of the type {kind} are not run; only commands are");
         match kind.as_str() {
-            Some(word) if !is_misspelt(word, "command") => self.unclear(place, word, &why, ""),
-            word => self.wrong(place, word, &why, ""),
+            Some(word) if !is_misspelt(word, "command") => {
+                self.report_unknown_word(place, word, &why, "")
+            }
+            word => self.report_error(place, word, &why, ""),
         }
     }
 
+    /// Reads the command. An unreadable one becomes an empty command at a gate, which then refuses, and leaves out any other hook.
     fn command(&mut self, place: &str, moment: Moment, entry: &mut Fields) -> Option<HookCommand> {
         let words = |values: &[Value]| -> Option<Vec<String>> {
             values.iter().map(|value| value.as_str().map(str::to_owned)).collect()
@@ -87,13 +90,19 @@ impl Reader<'_> {
         }
         let why = "its `command` is neither a text nor a list of words";
         if moment.is_gate() {
-            self.unclear(place, "command", why, "; it refuses everything that it is asked");
+            self.report_unknown_word(
+                place,
+                "command",
+                why,
+                "; it refuses everything that it is asked",
+            );
             return Some(HookCommand::Words(Vec::new()));
         }
-        self.unclear(place, "command", why, "; it is left out");
+        self.report_unknown_word(place, "command", why, "; it is left out");
         None
     }
 
+    /// Reads the matcher, from `match` and from the tools of the group.
     fn matcher(
         &mut self,
         place: &str,
@@ -116,7 +125,7 @@ impl Reader<'_> {
             Some(Value::Object(given)) => given,
             Some(_) => {
                 let why = "`match` is not an object";
-                self.unclear(place, "match", why, "; the hook is told of everything");
+                self.report_unknown_word(place, "match", why, "; the hook is told of everything");
                 return matcher;
             }
         };
@@ -136,12 +145,17 @@ impl Reader<'_> {
                 Ok(path) => matcher.paths.push(path),
                 Err(why) => {
                     let why = format!("`path`: {why}");
-                    self.unclear(place, "match", &why, "; the hook is told of every path");
+                    self.report_unknown_word(
+                        place,
+                        "match",
+                        &why,
+                        "; the hook is told of every path",
+                    );
                 }
             }
         }
         if let Some(regex) = self.text(place, &mut given, "filePattern") {
-            match stars_of_regex(&regex) {
+            match regex_to_stars(&regex) {
                 Some(stars) => matcher.paths.push(PathMatch::Stars(stars)),
                 None => self.warn(
                     place,
@@ -152,14 +166,24 @@ impl Reader<'_> {
         match given.remove("isSubagent") {
             None => {}
             Some(Value::Bool(is)) => matcher.subagent = Some(is),
-            Some(_) => self.unclear(place, "match", "`isSubagent` is neither true nor false", ""),
+            Some(_) => self.report_unknown_word(
+                place,
+                "match",
+                "`isSubagent` is neither true nor false",
+                "",
+            ),
         }
-        self.unknown(&format!("{place}.match"), &given);
+        self.report_unknown_fields(&format!("{place}.match"), &given);
         matcher
     }
 
-    /// Whether it must have agreed, and whether it has a say at all.
-    fn weight(&mut self, place: &str, moment: Moment, entry: &mut Fields) -> (Option<bool>, bool) {
+    /// Returns whether the hook must agree (`None` for the default), and whether its answer counts.
+    fn gate_and_heard(
+        &mut self,
+        place: &str,
+        moment: Moment,
+        entry: &mut Fields,
+    ) -> (Option<bool>, bool) {
         let mut gate = self.flag(place, entry, "gate");
         if self.flag(place, entry, "ignoreFailure") == Some(true) {
             gate = Some(false);
@@ -173,6 +197,7 @@ impl Reader<'_> {
         (if is_async { Some(false) } else { gate }, !is_async)
     }
 
+    /// Reads the time limit.
     fn timeout(&mut self, place: &str, shape: HookShape, entry: &mut Fields) -> Duration {
         let given = match entry.remove("timeout") {
             None => return HookDefinition::USUAL_TIMEOUT,
@@ -193,7 +218,7 @@ impl Reader<'_> {
                 HookDefinition::LONGEST_TIMEOUT
             }
             None => {
-                self.unclear(
+                self.report_unknown_word(
                     place,
                     "timeout",
                     "`timeout` is not a number of seconds",
@@ -204,6 +229,7 @@ impl Reader<'_> {
         }
     }
 
+    /// Reads the confinement. Hooks of a workspace are always read-only.
     fn sandbox(&mut self, place: &str, entry: &mut Fields) -> Level {
         let Some(text) = self.text(place, entry, "sandbox") else { return Level::ReadOnly };
         match text.parse() {
@@ -218,24 +244,25 @@ impl Reader<'_> {
             Ok(Level::Staged | Level::Discard) => {
                 self.warn(
                     place,
-                    "`sandbox`: nobody is asked about what a hook changes; it is read-only",
+                    "`sandbox`: changes by a hook cannot be approved; it is read-only",
                 );
                 Level::ReadOnly
             }
             Ok(level) => level,
             Err(why) => {
-                self.unclear(place, &text, &why, "; it is read-only");
+                self.report_unknown_word(place, &text, &why, "; it is read-only");
                 Level::ReadOnly
             }
         }
     }
 
+    /// Reads the environment variables.
     fn environment(&mut self, place: &str, entry: &mut Fields) -> Vec<(String, String)> {
         let given = match entry.remove("env") {
             None => return Vec::new(),
             Some(Value::Object(given)) => given,
             Some(_) => {
-                self.unclear(place, "env", "`env` is not an object", "");
+                self.report_unknown_word(place, "env", "`env` is not an object", "");
                 return Vec::new();
             }
         };
@@ -249,27 +276,34 @@ impl Reader<'_> {
                 _ => {
                     let why =
                         format!("`env`: `{}` is no variable with a text", quote::visible(&name));
-                    self.unclear(place, "env", &why, "; it is left out");
+                    self.report_unknown_word(place, "env", &why, "; it is left out");
                 }
             }
         }
         variables
     }
 
+    /// Parses a list of names; `None` (everything) if it cannot be understood.
     fn names(&mut self, place: &str, text: &str) -> Option<Vec<String>> {
-        names(text).unwrap_or_else(|why| {
-            self.unclear(place, "match", &why, "; the hook is told of everything");
+        tool_names(text).unwrap_or_else(|why| {
+            self.report_unknown_word(place, "match", &why, "; the hook is told of everything");
             None
         })
     }
 
+    /// Parses a list of effects; `None` (everything) if one is unknown.
     fn effects(&mut self, place: &str, text: &str) -> Option<Kinds> {
         let mut kinds = Kinds::NONE;
         for name in text.split('|').map(str::trim) {
             let Some(kind) = Kinds::named(name) else {
                 let known = Kinds::ALL.names().join(", ");
                 let why = format!("there is no effect `{name}`: it is one of {known}");
-                self.unclear(place, "match", &why, "; the hook is told of every effect");
+                self.report_unknown_word(
+                    place,
+                    "match",
+                    &why,
+                    "; the hook is told of every effect",
+                );
                 return None;
             };
             kinds = kinds | kind;
@@ -277,41 +311,44 @@ impl Reader<'_> {
         Some(kinds)
     }
 
+    /// Takes a string field.
     fn text(&mut self, place: &str, fields: &mut Fields, key: &str) -> Option<String> {
         let value = fields.remove(key)?;
         if !value.is_string() {
-            self.unclear(place, key, &format!("`{key}` is not a text"), "");
+            self.report_unknown_word(place, key, &format!("`{key}` is not a text"), "");
         }
         value.as_str().map(str::to_owned)
     }
 
+    /// Takes a boolean field.
     fn flag(&mut self, place: &str, fields: &mut Fields, key: &str) -> Option<bool> {
         let value = fields.remove(key)?;
         if !value.is_boolean() {
-            self.unclear(place, key, &format!("`{key}` is neither true nor false"), "");
+            self.report_unknown_word(place, key, &format!("`{key}` is neither true nor false"), "");
         }
         value.as_bool()
     }
 
-    pub(super) fn unknown(&mut self, place: &str, rest: &Fields) {
+    /// Reports the fields that remain unread.
+    pub(super) fn report_unknown_fields(&mut self, place: &str, rest: &Fields) {
         for key in rest.keys() {
             let why = format!("unknown field `{}`", quote::visible(key));
-            self.unclear(place, key, &why, "");
+            self.report_unknown_word(place, key, &why, "");
         }
     }
 }
 
-/// As much of a name or a command as fits into a message.
+/// Returns the first line of a name or command, cut to fit into a message.
 fn short(text: &str) -> String {
-    const LONGEST: usize = 60;
+    const MAX_CHARS: usize = 60;
     let line = quote::visible(text.lines().next().unwrap_or_default()).into_owned();
-    match line.char_indices().nth(LONGEST) {
+    match line.char_indices().nth(MAX_CHARS) {
         Some((cut, _)) => format!("{}…", line.get(..cut).unwrap_or_default()),
         None => line,
     }
 }
 
-/// `5`, `5s`, `500ms`, `1m`.
+/// Parses a duration in seconds: `5`, `5s`, `500ms`, `1m`.
 fn seconds(text: &str) -> Option<f64> {
     let text = text.trim();
     let split = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());

@@ -1,7 +1,7 @@
-//! Modules that scripts of Python and Node load.
+//! Refuses Python and Node scripts that may load code from other files.
 
-/// Words of Python with which a script loads or runs what its text does not name.
-const PYTHON: &[&str] = &[
+/// Python words with which a script can load or run code that its text does not name.
+const PYTHON_LOADERS: &[&str] = &[
     "importlib",
     "__import__",
     "runpy",
@@ -21,8 +21,8 @@ const PYTHON: &[&str] = &[
     "imp.",
 ];
 
-/// The same of Node.
-const NODE: &[&str] = &[
+/// Node words with which a script can load or run code that its text does not name.
+const NODE_LOADERS: &[&str] = &[
     "child_process",
     "eval(",
     "Function(",
@@ -35,7 +35,7 @@ const NODE: &[&str] = &[
 ];
 
 /// Modules that are part of Node.
-const NODE_OWN: &[&str] = &[
+const NODE_BUILTIN_MODULES: &[&str] = &[
     "assert",
     "buffer",
     "crypto",
@@ -54,14 +54,14 @@ const NODE_OWN: &[&str] = &[
     "zlib",
 ];
 
-/// Makes sure that a script of Python runs nothing that its text does not name.
+/// Refuses a Python script that may run code that its text does not name.
 pub(super) fn refuse_python(text: &str) -> Result<(), String> {
-    refuse(text, PYTHON)
+    refuse(text, PYTHON_LOADERS)
 }
 
-/// Makes sure that a script of Node loads nothing but modules that are part of it.
+/// Refuses a Node script that may load anything but modules that are part of Node.
 pub(super) fn refuse_node(text: &str) -> Result<(), String> {
-    refuse(text, NODE)?;
+    refuse(text, NODE_LOADERS)?;
     for (begin, _) in text
         .match_indices("require")
         .chain(text.match_indices("import"))
@@ -71,7 +71,7 @@ pub(super) fn refuse_node(text: &str) -> Result<(), String> {
         let line = rest.lines().next().unwrap_or_default();
         let Some(name) = line.split(['"', '\'', '`']).nth(1) else { continue };
         let name = name.strip_prefix("node:").unwrap_or(name);
-        if !NODE_OWN.contains(&name) {
+        if !NODE_BUILTIN_MODULES.contains(&name) {
             return Err(format!("it loads `{name}`, which is not part of Node"));
         }
     }
@@ -85,6 +85,7 @@ pub(super) fn refuse_node(text: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// Refuses a script that contains one of these words.
 fn refuse(text: &str, words: &[&str]) -> Result<(), String> {
     match words.iter().find(|word| text.contains(**word)) {
         Some(word) => Err(format!("it can run what is not named: `{word}`")),

@@ -1,9 +1,9 @@
-//! Programs of the system, by what files they get their orders from.
+//! Classifies programs of the system by the files that can decide what they run.
 
-/// Programs that do what their arguments say, and take no orders from files of a workspace unless an argument names one.
+/// Programs that do what their arguments say, and run nothing from files of a workspace unless an argument names one.
 ///
 /// `sed`, `git`, `mapfile`, `declare`, `local` and `let` are not among them: each has a form in which a text is run.
-const PLAIN: &[&str] = &[
+const PLAIN_PROGRAMS: &[&str] = &[
     ".",
     ":",
     "[",
@@ -93,8 +93,8 @@ const PLAIN: &[&str] = &[
     "xxd",
 ];
 
-/// Programs that find out from files of the workspace what to do.
-const RUNNERS: &[&str] = &[
+/// Programs that read from files of the workspace what to run.
+const TASK_RUNNERS: &[&str] = &[
     "ant",
     "bazel",
     "bun",
@@ -131,8 +131,8 @@ const RUNNERS: &[&str] = &[
     "yarn",
 ];
 
-/// Arguments with which a plain program runs others, or takes orders from a file.
-const ORDERS: &[(&str, &[&str])] = &[
+/// Arguments with which a plain program runs other programs, or reads code from a file.
+const CODE_ARGUMENTS: &[(&str, &[&str])] = &[
     ("jq", &["-f", "--from-file", "-L"]),
     ("rg", &["--pre", "--hostname-bin"]),
     ("sort", &["--compress-program"]),
@@ -141,32 +141,32 @@ const ORDERS: &[(&str, &[&str])] = &[
     ("shopt", &["expand_aliases"]),
 ];
 
-/// Builtins of the shell that take names of variables, and run what is in a subscript of one: `read 'a[$(./x)]'`.
-const SUBSCRIPTS: &[&str] =
+/// Shell builtins that take variable names, and run a substitution in the subscript of one: `read 'a[$(./x)]'`.
+const SUBSCRIPT_BUILTINS: &[&str] =
     &["[", "export", "getopts", "printf", "read", "readonly", "test", "unset", "wait"];
 
-/// The way in which a program of the system gets its orders.
+/// Way in which a program of the system gets the code or commands that it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Program {
+pub(super) enum ProgramKind {
     /// From its arguments.
     Plain,
     /// From files of the workspace that its arguments do not name.
-    HookRunner,
+    TaskRunner,
     Shell,
     Python,
     Node,
-    /// From a script that is not looked through.
+    /// From a script that this module cannot analyze.
     OtherInterpreter,
     Awk,
     Find,
-    /// It runs the command that its arguments are.
+    /// Runs the command that its arguments form.
     Wrapper,
-    /// Nothing is known of it.
+    /// Unknown program.
     Unknown,
 }
 
-impl Program {
-    /// By the last part of its path.
+impl ProgramKind {
+    /// Returns the kind of a program by the last component of its path.
     pub(super) fn named(name: &str) -> Self {
         match name {
             "sh" | "bash" | "dash" | "ash" | "ksh" | "zsh" => Self::Shell,
@@ -179,19 +179,19 @@ impl Program {
                 Self::OtherInterpreter
             }
             _ if is_python(name) => Self::Python,
-            _ if RUNNERS.contains(&name) => Self::HookRunner,
-            _ if PLAIN.contains(&name) => Self::Plain,
+            _ if TASK_RUNNERS.contains(&name) => Self::TaskRunner,
+            _ if PLAIN_PROGRAMS.contains(&name) => Self::Plain,
             _ => Self::Unknown,
         }
     }
 }
 
-/// Returns the argument by which a plain program would take orders from elsewhere. `None` for an argument is one that nobody knows.
-pub(super) fn order<'a>(
+/// Returns the argument with which a plain program would run code from elsewhere. A `None` argument is one whose value is unknown.
+pub(super) fn code_argument<'a>(
     program: &str,
     arguments: impl Iterator<Item = Option<&'a str>>,
 ) -> Option<String> {
-    let (_, orders) = ORDERS.iter().find(|(name, _)| *name == program)?;
+    let (_, orders) = CODE_ARGUMENTS.iter().find(|(name, _)| *name == program)?;
     arguments.flatten().find_map(|argument| {
         let gives = |order: &&str| {
             argument == *order
@@ -203,16 +203,16 @@ pub(super) fn order<'a>(
     })
 }
 
-/// Tells whether a builtin would run what is in the subscript of a name.
+/// Returns whether a builtin would run a substitution in the subscript of a variable name.
 pub(super) fn runs_subscript(program: &str, written: &str) -> bool {
-    SUBSCRIPTS.contains(&program)
+    SUBSCRIPT_BUILTINS.contains(&program)
         && written.contains('[')
         && (written.contains("$(") || written.contains('`'))
 }
 
-/// Variables that change what programs run or load.
+/// Returns whether a variable changes what programs run or load.
 pub(super) fn is_dangerous(variable: &str) -> bool {
-    const NAMES: &[&str] = &[
+    const EXACT_NAMES: &[&str] = &[
         "IFS",
         "ENV",
         "BASH_ENV",
@@ -224,12 +224,12 @@ pub(super) fn is_dangerous(variable: &str) -> bool {
         "PWD",
         "CLAUDE_PROJECT_DIR",
     ];
-    const STARTS: &[&str] =
+    const PREFIXES: &[&str] =
         &["LD_", "PYTHON", "NODE_", "PERL", "RUBY", "GIT_", "XDG_", "BASH_FUNC_", "DYLD_", "JQ_"];
-    const ENDS: &[&str] = &["PATH", "PAGER", "EDITOR", "SHELL", "OPTIONS", "OPTS"];
-    NAMES.contains(&variable)
-        || STARTS.iter().any(|start| variable.starts_with(start))
-        || ENDS.iter().any(|end| variable.ends_with(end))
+    const SUFFIXES: &[&str] = &["PATH", "PAGER", "EDITOR", "SHELL", "OPTIONS", "OPTS"];
+    EXACT_NAMES.contains(&variable)
+        || PREFIXES.iter().any(|start| variable.starts_with(start))
+        || SUFFIXES.iter().any(|end| variable.ends_with(end))
 }
 
 fn is_python(name: &str) -> bool {

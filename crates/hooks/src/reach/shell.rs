@@ -1,71 +1,75 @@
-//! Splits a shell text into its commands, whatever surrounds them: loops, conditions, substitutions.
+//! Splits a shell text into its commands, inside loops, conditions and substitutions, too.
 //!
-//! It does not run anything and knows no values but those of a few names. A word that depends on more is [`Word::unknown`]. Texts that it cannot
-//! split for certain are an error: who asks wants to know all that a text could start.
+//! It runs nothing and knows only the values of a few variables. The value of a word that depends on anything else is `None`. A
+//! text that cannot be split with certainty is an error, because the caller needs every command that the text could start.
 
 use std::collections::HashMap;
 
-use super::programs::Program;
+use super::programs::ProgramKind;
 
 /// A word of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Word {
-    /// As it is written.
+    /// The word as written.
     pub(super) written: String,
-    /// Its value; `None` if that is known only when it runs.
+    /// Its value; `None` if it is known only at run time.
     pub(super) value: Option<String>,
 }
 
 /// One command: its words, without redirections.
 pub(super) type Command = Vec<Word>;
 
-/// Values of variables, and of substitutions such as `dirname $0`; `None` where there may be several. A function `f` is known as `f()`.
-pub(super) type Values = HashMap<String, Option<String>>;
+/// Values of variables and of substitutions such as `dirname $0`; `None` if there may be several. A function `f` has the entry
+/// `f()`.
+pub(super) type KnownValues = HashMap<String, Option<String>>;
 
-/// Words that stand before a command and are none.
+/// Words that precede a command without being one.
 const BEFORE_COMMANDS: &[&str] =
     &["if", "then", "else", "elif", "while", "until", "do", "!", "{", "time"];
-/// Words that end something.
-const ENDS: &[&str] = &["fi", "done", "esac", "}"];
+/// Words that end a block.
+const BLOCK_ENDS: &[&str] = &["fi", "done", "esac", "}"];
 
-/// Returns the commands of a text in its order, those inside of substitutions first, and learns the values of its variables.
-pub(super) fn commands(text: &str, values: &mut Values) -> Result<Vec<Command>, String> {
-    // A variable that turns out to have several values has none that is known, also before.
-    for _ in 0..MOST_PASSES {
+/// Returns the commands of a text in order, those inside substitutions first, and adds the values of its variables to `values`.
+pub(super) fn split_commands(text: &str, values: &mut KnownValues) -> Result<Vec<Command>, String> {
+    // A variable with several values counts as unknown in the whole text, also before the second assignment. So the text is read
+    // again until nothing changes.
+    for _ in 0..MAX_PASSES {
         let before = values.clone();
-        let found = pass(text, values)?;
-        let is_settled = before.iter().all(|(name, value)| values.get(name) == Some(value));
+        let found = split_once_through(text, values)?;
+        let is_unchanged = before.iter().all(|(name, value)| values.get(name) == Some(value));
         let has_learnt =
             values.iter().any(|(name, value)| value.is_none() && before.get(name) != Some(value));
-        if is_settled && !has_learnt {
+        if is_unchanged && !has_learnt {
             return Ok(found);
         }
-        // What was learnt of single values is learnt again in its order.
+        // Single values are forgotten, so that the next pass learns them in the order of the text.
         values.retain(|name, value| value.is_none() || before.contains_key(name));
     }
     Err("its variables change too often to be followed".to_owned())
 }
 
-/// How often a text is read until it is known which variables have one value.
-const MOST_PASSES: usize = 16;
+/// Maximum passes over a text until it is clear which variables have only one value.
+const MAX_PASSES: usize = 16;
 
-fn pass(text: &str, values: &mut Values) -> Result<Vec<Command>, String> {
+/// Splits the text once, with the values that are known so far.
+fn split_once_through(text: &str, values: &mut KnownValues) -> Result<Vec<Command>, String> {
     let (rest, found, documents) = (text.chars().collect(), Vec::new(), Vec::new());
-    let mut splitter = Splitter { rest, at: 0, values, found, documents };
-    splitter.all(None)?;
+    let mut splitter = ShellSplitter { rest, at: 0, values, found, documents };
+    splitter.split_until(None)?;
     Ok(splitter.found)
 }
 
-struct Splitter<'v> {
+/// Splits the characters of a text into commands.
+struct ShellSplitter<'v> {
     rest: Vec<char>,
     at: usize,
-    values: &'v mut Values,
+    values: &'v mut KnownValues,
     found: Vec<Command>,
-    /// Delimiters of here-documents that begin with the next line, and whether they are quoted.
+    /// Delimiters of the here-documents that begin on the next line, and whether they are quoted.
     documents: Vec<(String, bool)>,
 }
 
-impl Splitter<'_> {
+impl ShellSplitter<'_> {
     fn peek(&self, ahead: usize) -> Option<char> {
         self.rest.get(self.at + ahead).copied()
     }
@@ -76,25 +80,26 @@ impl Splitter<'_> {
         taken
     }
 
-    fn follows(&self, text: &str) -> bool {
+    /// Returns whether the rest begins with this text.
+    fn is_next(&self, text: &str) -> bool {
         text.chars().enumerate().all(|(at, c)| self.peek(at) == Some(c))
     }
 
     /// Splits up to a closing character, or to the end.
-    fn all(&mut self, until: Option<char>) -> Result<(), String> {
+    fn split_until(&mut self, until: Option<char>) -> Result<(), String> {
         let mut command = Command::new();
         loop {
-            self.blanks();
+            self.skip_blanks();
             let Some(next) = self.peek(0) else { break };
             if Some(next) == until {
                 self.at += 1;
-                self.end(&mut command);
+                self.finish_command(&mut command);
                 return Ok(());
             }
             match next {
                 '\n' => {
                     self.at += 1;
-                    self.end(&mut command);
+                    self.finish_command(&mut command);
                     self.skip_documents()?;
                 }
                 '#' => {
@@ -103,80 +108,81 @@ impl Splitter<'_> {
                     }
                 }
                 ';' | '&' | '|' => {
-                    if self.follows("&>") {
-                        self.redirection()?;
+                    if self.is_next("&>") {
+                        self.skip_redirection()?;
                     } else {
                         self.at += 1;
-                        self.end(&mut command);
+                        self.finish_command(&mut command);
                     }
                 }
-                '(' if command.len() == 1 && self.follows("()") => {
-                    // A function: its name is one of those that are known from here on.
+                '(' if command.len() == 1 && self.is_next("()") => {
+                    // A function definition: from here on its name is known.
                     self.at += 2;
                     let name = command.remove(0).written;
-                    // Before its definition, the name would stand for the program.
-                    if Program::named(&name) != Program::Unknown {
-                        return Err(no("a function with the name of a program"));
+                    // A call before the definition would run the program of that name.
+                    if ProgramKind::named(&name) != ProgramKind::Unknown {
+                        return Err(unsupported("a function with the name of a program"));
                     }
                     self.values.insert(format!("{name}()"), Some(String::new()));
                 }
-                '(' if command.is_empty() && self.follows("((") => return Err(no("`((`")),
+                '(' if command.is_empty() && self.is_next("((") => return Err(unsupported("`((`")),
                 '(' if command.is_empty() => {
                     self.at += 1;
-                    self.all(Some(')'))?;
+                    self.split_until(Some(')'))?;
                 }
-                '(' | ')' => return Err(no("parentheses")),
-                '<' | '>' => self.redirection()?,
+                '(' | ')' => return Err(unsupported("parentheses")),
+                '<' | '>' => self.skip_redirection()?,
                 _ => {
-                    let word = self.word()?;
+                    let word = self.read_word()?;
                     let is_number = word.written.chars().all(|c| c.is_ascii_digit());
                     if is_number && matches!(self.peek(0), Some('<' | '>')) {
-                        self.redirection()?;
+                        self.skip_redirection()?;
                         continue;
                     }
-                    self.add(&mut command, word)?;
+                    self.add_word(&mut command, word)?;
                 }
             }
         }
         if until.is_some() {
             return Err("it has a parenthesis without its end".to_owned());
         }
-        self.end(&mut command);
+        self.finish_command(&mut command);
         Ok(())
     }
 
-    /// Adds a word to a command, or takes it as a part of what surrounds commands.
-    fn add(&mut self, command: &mut Command, word: Word) -> Result<(), String> {
+    /// Adds a word to a command, or handles it as syntax around commands.
+    fn add_word(&mut self, command: &mut Command, word: Word) -> Result<(), String> {
         if !command.is_empty() {
             command.push(word);
             return Ok(());
         }
         match word.written.as_str() {
-            before if BEFORE_COMMANDS.contains(&before) || ENDS.contains(&before) => {}
+            before if BEFORE_COMMANDS.contains(&before) || BLOCK_ENDS.contains(&before) => {}
             "for" | "select" => {
-                self.blanks();
-                let name = self.word()?.written;
+                self.skip_blanks();
+                let name = self.read_word()?.written;
                 self.assign(&name, None);
                 self.skip_until_separator()?;
             }
-            "case" => self.case()?,
-            "function" => return Err(no("the word `function`")),
-            "coproc" => return Err(no("`coproc`")),
-            "[[" => self.test()?,
+            "case" => self.split_case()?,
+            "function" => return Err(unsupported("the word `function`")),
+            "coproc" => return Err(unsupported("`coproc`")),
+            "[[" => self.skip_double_bracket()?,
             _ => command.push(word),
         }
         Ok(())
     }
 
-    fn end(&mut self, command: &mut Command) {
+    /// Ends a command: records its assignments and adds it to the found commands.
+    fn finish_command(&mut self, command: &mut Command) {
         let command = std::mem::take(command);
         let first = command.first().and_then(|word| word.value.as_deref()).unwrap_or_default();
         let declares = ["export", "local", "readonly", "declare", "typeset"].contains(&first);
         let sets =
             ["read", "mapfile", "readarray", "getopts", "unset", "printf", "let"].contains(&first);
-        if declares || command.iter().all(|word| assigned(word).is_some()) {
+        if declares || command.iter().all(|word| assigned_name(word).is_some()) {
             for word in &command {
-                let Some(name) = assigned(word) else { continue };
+                let Some(name) = assigned_name(word) else { continue };
                 let is_whole = !word.written.contains("+=");
                 let value = word.value.as_deref().filter(|_| is_whole);
                 self.assign(name, value.and_then(|value| Some(value.split_once('=')?.1)));
@@ -195,6 +201,7 @@ impl Splitter<'_> {
         }
     }
 
+    /// Records a value of a variable. A second, different value makes it unknown.
     fn assign(&mut self, name: &str, value: Option<&str>) {
         let new = || value.map(str::to_owned);
         let known = self.values.entry(name.to_owned()).or_insert_with(new);
@@ -203,7 +210,8 @@ impl Splitter<'_> {
         }
     }
 
-    fn blanks(&mut self) {
+    /// Skips blanks and escaped line ends.
+    fn skip_blanks(&mut self) {
         loop {
             match self.peek(0) {
                 Some(' ' | '\t' | '\r') => self.at += 1,
@@ -213,26 +221,29 @@ impl Splitter<'_> {
         }
     }
 
+    /// Skips the words of a `for` loop.
     fn skip_until_separator(&mut self) -> Result<(), String> {
         loop {
-            self.blanks();
+            self.skip_blanks();
             match self.peek(0) {
                 None | Some(';' | '\n') => return Ok(()),
-                Some('(' | ')' | '<' | '>' | '&' | '|') => return Err(no("an operator in `for`")),
-                Some(_) => drop(self.word()?),
+                Some('(' | ')' | '<' | '>' | '&' | '|') => {
+                    return Err(unsupported("an operator in `for`"));
+                }
+                Some(_) => drop(self.read_word()?),
             }
         }
     }
 
-    /// `[[ … ]]` starts nothing but what is substituted in it.
-    fn test(&mut self) -> Result<(), String> {
+    /// Skips `[[ … ]]`, in which only substitutions start commands.
+    fn skip_double_bracket(&mut self) -> Result<(), String> {
         loop {
-            self.blanks();
+            self.skip_blanks();
             match self.peek(0) {
                 None => return Err("`[[` has no end".to_owned()),
                 Some('&' | '|' | '<' | '>' | '(' | ')' | '\n' | ';') => self.at += 1,
                 Some(_) => {
-                    if self.word()?.written == "]]" {
+                    if self.read_word()?.written == "]]" {
                         return Ok(());
                     }
                 }
@@ -240,31 +251,32 @@ impl Splitter<'_> {
         }
     }
 
-    /// `case WORD in PATTERN) commands ;; … esac`
-    fn case(&mut self) -> Result<(), String> {
-        self.blanks();
-        self.word()?;
+    /// Splits `case WORD in PATTERN) commands ;; … esac`.
+    fn split_case(&mut self) -> Result<(), String> {
+        self.skip_blanks();
+        self.read_word()?;
         self.skip_lines();
-        if self.word()?.written != "in" {
+        if self.read_word()?.written != "in" {
             return Err("`case` without `in`".to_owned());
         }
         loop {
             self.skip_lines();
-            if self.follows("esac") {
+            if self.is_next("esac") {
                 self.at += 4;
                 return Ok(());
             }
-            self.pattern()?;
-            self.branch()?;
+            self.skip_pattern()?;
+            self.split_branch()?;
         }
     }
 
-    fn pattern(&mut self) -> Result<(), String> {
+    /// Skips the pattern of a `case` branch, up to its `)`.
+    fn skip_pattern(&mut self) -> Result<(), String> {
         if self.peek(0) == Some('(') {
             self.at += 1;
         }
         loop {
-            self.blanks();
+            self.skip_blanks();
             match self.peek(0) {
                 Some(')') => {
                     self.at += 1;
@@ -274,34 +286,34 @@ impl Splitter<'_> {
                 None | Some('\n' | ';' | '&' | '<' | '>' | '(') => {
                     return Err("`case` has a pattern without `)`".to_owned());
                 }
-                Some(_) => drop(self.word()?),
+                Some(_) => drop(self.read_word()?),
             }
         }
     }
 
-    /// The commands of one pattern: up to `;;`, or to `esac`, which is left.
-    fn branch(&mut self) -> Result<(), String> {
+    /// Splits the commands of one pattern: up to `;;`, or to `esac`, which is not consumed.
+    fn split_branch(&mut self) -> Result<(), String> {
         let from = self.at;
         let mut inner = Vec::new();
-        while !self.follows(";;") {
+        while !self.is_next(";;") {
             let starts_word = self.at == from
                 || matches!(self.rest.get(self.at - 1), Some(' ' | '\t' | '\n' | ';'));
             if starts_word
-                && self.follows("esac")
+                && self.is_next("esac")
                 && !self.peek(4).is_some_and(char::is_alphanumeric)
             {
-                return self.nested(inner);
+                return self.split_nested(inner);
             }
             match self.peek(0) {
                 None => return Err("`case` without `esac`".to_owned()),
                 Some('\'' | '"' | '$' | '`' | '\\') => {
                     let begin = self.at;
-                    self.word()?;
+                    self.read_word()?;
                     inner.extend(self.rest.get(begin..self.at).unwrap_or_default());
                 }
                 Some(c) => {
-                    if starts_word && self.follows("case ") {
-                        return Err(no("`case` in `case`"));
+                    if starts_word && self.is_next("case ") {
+                        return Err(unsupported("`case` in `case`"));
                     }
                     inner.push(c);
                     self.at += 1;
@@ -312,12 +324,13 @@ impl Splitter<'_> {
         if self.peek(0) == Some('&') {
             self.at += 1;
         }
-        self.nested(inner)
+        self.split_nested(inner)
     }
 
+    /// Skips blanks, empty lines and comments.
     fn skip_lines(&mut self) {
         loop {
-            self.blanks();
+            self.skip_blanks();
             match self.peek(0) {
                 Some('\n') => self.at += 1,
                 Some('#') => {
@@ -330,43 +343,47 @@ impl Splitter<'_> {
         }
     }
 
-    fn nested(&mut self, text: Vec<char>) -> Result<(), String> {
-        let found = commands(&text.into_iter().collect::<String>(), self.values)?;
+    /// Splits a text that is part of this one, and adds its commands.
+    fn split_nested(&mut self, text: Vec<char>) -> Result<(), String> {
+        let found = split_commands(&text.into_iter().collect::<String>(), self.values)?;
         self.found.extend(found);
         Ok(())
     }
 
-    fn redirection(&mut self) -> Result<(), String> {
+    /// Skips a redirection with its target.
+    fn skip_redirection(&mut self) -> Result<(), String> {
         while matches!(self.peek(0), Some('<' | '>' | '&' | '|'))
-            && !self.follows("<(")
-            && !self.follows(">(")
+            && !self.is_next("<(")
+            && !self.is_next(">(")
         {
-            if self.follows("<<<") {
+            if self.is_next("<<<") {
                 self.at += 3;
                 break;
             }
-            if self.follows("<<") {
+            if self.is_next("<<") {
                 return self.begin_document();
             }
             self.at += 1;
         }
-        self.blanks();
-        self.word().map(drop)
+        self.skip_blanks();
+        self.read_word().map(drop)
     }
 
+    /// Notes the delimiter of a here-document, whose text begins on the next line.
     fn begin_document(&mut self) -> Result<(), String> {
         self.at += 2;
         if self.peek(0) == Some('-') {
             self.at += 1;
         }
-        self.blanks();
-        let word = self.word()?;
+        self.skip_blanks();
+        let word = self.read_word()?;
         let is_quoted = word.written.contains(['\'', '"', '\\']);
         let delimiter = word.written.replace(['\'', '"', '\\'], "");
         self.documents.push((delimiter, is_quoted));
         Ok(())
     }
 
+    /// Skips the texts of the here-documents that begin here.
     fn skip_documents(&mut self) -> Result<(), String> {
         for (delimiter, is_quoted) in std::mem::take(&mut self.documents) {
             loop {
@@ -381,42 +398,43 @@ impl Splitter<'_> {
                     break;
                 }
                 if !is_quoted && (line.contains("$(") || line.contains('`')) {
-                    return Err(no("a substitution in a here-document"));
+                    return Err(unsupported("a substitution in a here-document"));
                 }
             }
         }
         Ok(())
     }
 
-    fn word(&mut self) -> Result<Word, String> {
+    /// Reads one word with its quotes and expansions.
+    fn read_word(&mut self) -> Result<Word, String> {
         let (begin, mut value, mut is_pattern) = (self.at, Some(String::new()), false);
         while let Some(next) = self.peek(0) {
             match next {
                 '(' if self.at > begin && self.rest.get(self.at - 1) == Some(&'=') => {
-                    return Err(no("an array"));
+                    return Err(unsupported("an array"));
                 }
                 '<' | '>' if self.peek(1) == Some('(') => {
                     self.at += 2;
-                    self.all(Some(')'))?;
+                    self.split_until(Some(')'))?;
                     value = None;
                 }
                 ' ' | '\t' | '\r' | '\n' | ';' | '&' | '|' | '(' | ')' | '<' | '>' => break,
-                '\'' => self.single(&mut value)?,
-                '"' => self.double(&mut value)?,
+                '\'' => self.read_single_quoted(&mut value)?,
+                '"' => self.read_double_quoted(&mut value)?,
                 '\\' => {
                     self.at += 1;
                     if let Some(c) = self.take().filter(|c| *c != '\n') {
-                        push(&mut value, &c.to_string());
+                        push_text(&mut value, &c.to_string());
                     }
                 }
-                '$' | '`' => self.expansion(&mut value)?,
+                '$' | '`' => self.read_expansion(&mut value)?,
                 '*' | '?' | '[' | '~' | '{' => {
-                    // It becomes names of files that are there when it runs.
+                    // Expands to file names that are known only at run time.
                     is_pattern = true;
                     self.at += 1;
                 }
                 c => {
-                    push(&mut value, &c.to_string());
+                    push_text(&mut value, &c.to_string());
                     self.at += 1;
                 }
             }
@@ -431,18 +449,20 @@ impl Splitter<'_> {
         Ok(Word { written, value })
     }
 
-    fn single(&mut self, value: &mut Option<String>) -> Result<(), String> {
+    /// Reads a text in single quotation marks.
+    fn read_single_quoted(&mut self, value: &mut Option<String>) -> Result<(), String> {
         self.at += 1;
         loop {
             match self.take() {
                 None => return Err("it has a quotation mark without its end".to_owned()),
                 Some('\'') => return Ok(()),
-                Some(c) => push(value, &c.to_string()),
+                Some(c) => push_text(value, &c.to_string()),
             }
         }
     }
 
-    fn double(&mut self, value: &mut Option<String>) -> Result<(), String> {
+    /// Reads a text in double quotation marks.
+    fn read_double_quoted(&mut self, value: &mut Option<String>) -> Result<(), String> {
         self.at += 1;
         loop {
             match self.peek(0) {
@@ -454,55 +474,55 @@ impl Splitter<'_> {
                 Some('\\') => {
                     self.at += 1;
                     match self.take() {
-                        Some(c @ ('$' | '`' | '"' | '\\')) => push(value, &c.to_string()),
+                        Some(c @ ('$' | '`' | '"' | '\\')) => push_text(value, &c.to_string()),
                         Some('\n') | None => {}
-                        Some(c) => push(value, &format!("\\{c}")),
+                        Some(c) => push_text(value, &format!("\\{c}")),
                     }
                 }
-                Some('$' | '`') => self.expansion(value)?,
+                Some('$' | '`') => self.read_expansion(value)?,
                 Some(c) => {
-                    push(value, &c.to_string());
+                    push_text(value, &c.to_string());
                     self.at += 1;
                 }
             }
         }
     }
 
-    /// `$NAME`, `${…}`, `$(…)`, `` `…` ``, `$((…))`.
-    fn expansion(&mut self, value: &mut Option<String>) -> Result<(), String> {
+    /// Handles `$NAME`, `${…}`, `$(…)`, `` `…` ``, `$((…))`.
+    fn read_expansion(&mut self, value: &mut Option<String>) -> Result<(), String> {
         let begin = self.at;
-        if self.follows("$((") {
-            return Err(no("`$((`"));
+        if self.is_next("$((") {
+            return Err(unsupported("`$((`"));
         }
-        if self.follows("$(") {
+        if self.is_next("$(") {
             self.at += 2;
             let inside = self.at;
-            self.all(Some(')'))?;
+            self.split_until(Some(')'))?;
             let inside: String =
                 self.rest.get(inside..self.at - 1).unwrap_or_default().iter().collect();
-            return self.put(value, &normal(&inside));
+            return self.push_value_of(value, &normalize_substitution(&inside));
         }
         if self.take() == Some('`') {
-            return Err(no("a backtick; `$(…)` can be followed"));
+            return Err(unsupported("a backtick; `$(…)` can be followed"));
         }
         if self.peek(0) == Some('{') {
             self.at += 1;
             let inside = self.at;
             while self.peek(0).is_some_and(|c| c != '}') {
-                if self.follows("$(") || self.peek(0) == Some('`') || self.follows("${") {
-                    return Err(no("a substitution in `${…}`"));
+                if self.is_next("$(") || self.peek(0) == Some('`') || self.is_next("${") {
+                    return Err(unsupported("a substitution in `${…}`"));
                 }
                 self.at += 1;
             }
             let name: String = self.rest.get(inside..self.at).unwrap_or_default().iter().collect();
             self.at += 1;
             if (name.contains('@') && !name.contains("[@]") && name != "@") || name.contains('=') {
-                return Err(no("`${…@…}` or `${…=…}`"));
+                return Err(unsupported("`${…@…}` or `${…=…}`"));
             }
-            return self.put(value, &name);
+            return self.push_value_of(value, &name);
         }
         if self.peek(0) == Some('\'') {
-            return Err(no("`$'…'`"));
+            return Err(unsupported("`$'…'`"));
         }
         while self.peek(0).is_some_and(|c| c.is_ascii_alphanumeric() || c == '_') {
             self.at += 1;
@@ -512,36 +532,37 @@ impl Splitter<'_> {
         }
         let name: String = self.rest.get(begin + 1..self.at).unwrap_or_default().iter().collect();
         if name.is_empty() {
-            push(value, "$");
+            push_text(value, "$");
             return Ok(());
         }
-        self.put(value, &name)
+        self.push_value_of(value, &name)
     }
 
-    /// Adds the value of a name, or makes the word unknown.
+    /// Adds the value of a name to the word, or makes the word's value unknown.
     #[expect(clippy::unnecessary_wraps, reason = "it ends functions that can fail")]
-    fn put(&mut self, value: &mut Option<String>, name: &str) -> Result<(), String> {
+    fn push_value_of(&mut self, value: &mut Option<String>, name: &str) -> Result<(), String> {
         match self.values.get(name) {
-            Some(Some(known)) => push(value, &known.clone()),
+            Some(Some(known)) => push_text(value, &known.clone()),
             Some(None) | None => *value = None,
         }
         Ok(())
     }
 }
 
-fn push(value: &mut Option<String>, text: &str) {
+/// Appends to a value, unless it is unknown.
+fn push_text(value: &mut Option<String>, text: &str) {
     if let Some(value) = value {
         value.push_str(text);
     }
 }
 
-/// A substitution as it is looked up: without quotation marks, blanks as one.
-fn normal(inside: &str) -> String {
+/// Normalizes a substitution for lookup: without quotation marks, with single blanks.
+fn normalize_substitution(inside: &str) -> String {
     inside.replace('"', "").split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The name that a word assigns to.
-pub(super) fn assigned(word: &Word) -> Option<&str> {
+/// Returns the variable name that a word assigns to.
+pub(super) fn assigned_name(word: &Word) -> Option<&str> {
     let name = word.written.split_once('=')?.0;
     let name = name.strip_suffix('+').unwrap_or(name);
     let is_name = name
@@ -551,6 +572,7 @@ pub(super) fn assigned(word: &Word) -> Option<&str> {
     (is_name && !name.is_empty()).then_some(name)
 }
 
-fn no(what: &str) -> String {
+/// Returns the error about syntax that this module does not analyze.
+fn unsupported(what: &str) -> String {
     format!("it has {what}, which is not looked through")
 }

@@ -4,7 +4,7 @@ use windlass_host::LocalHost;
 
 use crate::{HookFile, HookShape};
 
-/// A workspace with these files; what a shell text in it reaches.
+/// Returns the files that a shell text reaches in a workspace with these files, and whether each exists.
 fn reached(files: &[(&str, &str)], command: &str) -> Result<Vec<(String, bool)>, String> {
     reached_as(files, &serde_json::json!({"event": "pre_tool", "command": command}))
 }
@@ -28,14 +28,14 @@ fn reached_as(
     Ok(pins.iter().map(|pin| (pin.path.display().to_string(), pin.hash.is_some())).collect())
 }
 
-/// Of the files that are there, those that are reached.
+/// Returns the reached files that exist.
 fn present(files: &[(&str, &str)], command: &str) -> Result<Vec<String>, String> {
     let reached = reached(files, command)?;
     Ok(reached.into_iter().filter(|(_, is_there)| *is_there).map(|(path, _)| path).collect())
 }
 
 #[test]
-fn every_way_to_a_script_ends_at_its_file() {
+fn scripts_are_found_however_they_are_run() {
     let files = [
         ("scripts/gate.sh", "exit 0\n"),
         ("gate.py", "import json, sys\njson.load(sys.stdin)\n"),
@@ -98,7 +98,7 @@ impl Strings for &[&str] {
 }
 
 #[test]
-fn what_cannot_be_told_beforehand_is_not_accepted() {
+fn unpredictable_commands_are_refused() {
     let files = [
         ("gate.sh", "exit 0\n"),
         ("Makefile", "gate:\n\t./gate.sh\n"),
@@ -176,7 +176,7 @@ fn what_cannot_be_told_beforehand_is_not_accepted() {
 }
 
 #[test]
-fn places_where_a_file_could_appear_are_pinned_as_empty() {
+fn missing_files_are_pinned_as_absent() {
     for (command, absent) in [
         ("./late.sh", "late.sh"),
         ("cd scripts && ./gate.sh", "scripts/gate.sh"),

@@ -1,7 +1,7 @@
-//! Tells if a configuration file of npm or its relatives holds a credential.
+//! Detects credentials in configuration files of npm and similar package managers.
 //!
-//! Most `.npmrc` files of projects name a registry and no more, and installing packages fails without them. A file that cannot be
-//! read, or is too large to be one, counts as one that holds a credential.
+//! Most `.npmrc` files of projects only name a registry, and installing packages fails if they are masked. A file that cannot be
+//! read, or is too large, counts as one that holds a credential.
 
 use std::ffi::OsStr;
 use std::io::Read;
@@ -13,18 +13,18 @@ use windlass_core::FileKind;
 use crate::inputs::InputState;
 use crate::kernel::{FOR_READING, open_child, stat};
 
-/// A larger file is not read.
+/// Maximum bytes that are read. A larger file counts as one that holds a credential.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Endings of the names of settings that hold a credential, in lower case.
+/// Endings of setting names that hold a credential, in lower case.
 const SECRET_SETTINGS: [&str; 6] =
     ["_auth", "authtoken", "authident", "password", "secret", "_token"];
 
-/// Reads the file `name` of a directory, and gives its state at that time with the answer.
+/// Reads the file `name` of a directory. Returns whether it holds a credential, and its state at that time.
 pub(super) fn read(directory: BorrowedFd<'_>, name: &OsStr) -> (bool, InputState) {
     let file = match open_child(directory, name, FOR_READING) {
         Ok(file) => file,
-        // It went away, or became a link: then the directory changed too and is listed again.
+        // The file was removed or became a link meanwhile: then the directory changed too and is listed again.
         Err(Errno::NOENT | Errno::LOOP) => return (false, InputState::Named(None)),
         Err(_) => return (true, InputState::Unknown),
     };
@@ -43,11 +43,12 @@ pub(super) fn read(directory: BorrowedFd<'_>, name: &OsStr) -> (bool, InputState
     }
 }
 
+/// Returns whether any line of a file sets a credential.
 fn has_credential(text: &str) -> bool {
     text.lines().any(is_credential)
 }
 
-/// Tells if one line sets a credential, or an address with a password in it.
+/// Returns whether one line sets a credential, or an address with a password in it.
 fn is_credential(line: &str) -> bool {
     let line = line.trim();
     if line.starts_with(['#', ';']) {
@@ -68,7 +69,7 @@ fn is_credential(line: &str) -> bool {
         || value.contains("PRIVATE KEY")
 }
 
-/// Tells if a value is nothing but the name of an environment variable.
+/// Returns whether a value is only a reference to an environment variable.
 fn is_reference(value: &str) -> bool {
     let Some(inside) = value.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')) else {
         return false;
@@ -77,7 +78,7 @@ fn is_reference(value: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// The password, or the only name, before the host of an address.
+/// Returns the password before the host of an address, or the user name if there is no password.
 fn password_in_address(value: &str) -> Option<&str> {
     let (_, rest) = value.split_once("://")?;
     let authority = rest.split(['/', '?', '#']).next()?;

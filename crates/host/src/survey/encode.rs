@@ -1,28 +1,28 @@
-//! Writes the bytes of an index file; [`index`](super::index) describes and reads them.
+//! Encodes an index file; [`index`](super::index) describes and decodes it.
 
 use std::os::unix::ffi::OsStrExt;
 
-use super::index::{CHECKSUM, FindingKind, KINDS, Key, MAGIC};
+use super::index::{CHECKSUM_BYTES, FindingKind, IndexKey, KINDS, MAGIC};
 use crate::inputs::{Input, InputState};
 
-/// Everything that an index knows about one directory.
-pub(super) struct Record<'r> {
+/// Contents of an index about one directory.
+pub(super) struct IndexRecord<'r> {
     pub(super) name: &'r [u8],
     pub(super) device: u64,
     pub(super) inode: u64,
     pub(super) changed: i64,
-    /// Files that decide about everything below.
+    /// Files that decide about everything below the directory.
     pub(super) rule_inputs: &'r [Input],
-    /// Files that decide about entries of this directory alone.
+    /// Files that decide about entries of this directory only.
     pub(super) inputs: &'r [Input],
     pub(super) findings: &'r [(FindingKind, Vec<u8>)],
-    /// The number of directories in it that are walked; their records follow, each with those below it.
+    /// Number of subdirectories that are walked. Their records follow, each with those below it.
     pub(super) children: usize,
 }
 
-/// The bytes of an index file. `records` begins with the inputs from above the root.
-pub(super) fn encode(key: &Key, records: &[u8]) -> Vec<u8> {
-    let begin = MAGIC.len() + CHECKSUM;
+/// Returns the bytes of an index file. `records` begins with the inputs from above the root.
+pub(super) fn encode(key: &IndexKey, records: &[u8]) -> Vec<u8> {
+    let begin = MAGIC.len() + CHECKSUM_BYTES;
     let mut bytes = Vec::with_capacity(begin + key.0.len() + records.len());
     bytes.extend_from_slice(MAGIC);
     let mut hasher = blake3::Hasher::new();
@@ -33,6 +33,7 @@ pub(super) fn encode(key: &Key, records: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// Appends a list of inputs.
 pub(super) fn put_inputs(to: &mut Vec<u8>, inputs: &[Input]) {
     put_length(to, inputs.len());
     for Input { path, state } in inputs {
@@ -57,7 +58,8 @@ pub(super) fn put_inputs(to: &mut Vec<u8>, inputs: &[Input]) {
     }
 }
 
-pub(super) fn put_record(to: &mut Vec<u8>, record: &Record<'_>) {
+/// Appends the record of one directory.
+pub(super) fn put_record(to: &mut Vec<u8>, record: &IndexRecord<'_>) {
     put_bytes(to, record.name);
     put_number(to, record.device);
     put_number(to, record.inode);
@@ -73,15 +75,18 @@ pub(super) fn put_record(to: &mut Vec<u8>, record: &Record<'_>) {
     put_length(to, record.children);
 }
 
+/// Appends a byte string with its length before it.
 pub(super) fn put_bytes(to: &mut Vec<u8>, bytes: &[u8]) {
     put_length(to, bytes.len());
     to.extend_from_slice(bytes);
 }
 
+/// Appends a length as a LEB128 number.
 pub(super) fn put_length(to: &mut Vec<u8>, length: usize) {
     put_number(to, length as u64);
 }
 
+/// Appends a LEB128 number.
 fn put_number(to: &mut Vec<u8>, mut number: u64) {
     loop {
         let low = u8::try_from(number & 0x7f).unwrap_or_default();

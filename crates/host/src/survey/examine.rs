@@ -1,4 +1,4 @@
-//! Decides about the entries of one listed directory.
+//! Classifies the entries of one listed directory.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::BorrowedFd;
@@ -13,15 +13,15 @@ use crate::inputs::Input;
 use crate::stage::build_directory::{Candidate, MAX_DEPTH, is_not_entered};
 use crate::stage::lineage::LevelRules;
 
-/// The directory whose entries are examined, and the rules that hold in it.
-pub(super) struct Directory<'d> {
+/// The directory whose entries are examined, and the rules that apply in it.
+pub(super) struct ExaminedDirectory<'d> {
     pub(super) handle: BorrowedFd<'d>,
     /// Its absolute path.
     pub(super) path: &'d Path,
-    /// The number of directories above it, up to the root.
+    /// Number of directories above it, up to the root of the survey.
     pub(super) depth: usize,
     pub(super) rules: &'d LevelRules,
-    /// Every entry is masked, because an ignore file that may mask it could not be read.
+    /// True if every entry is masked, because an ignore file that may mask it could not be read.
     pub(super) masks_all: bool,
     pub(super) rule: &'d dyn MaskRule,
     pub(super) build_names: &'d [String],
@@ -29,24 +29,25 @@ pub(super) struct Directory<'d> {
 
 /// Everything that a survey needs to know about the entries of a directory.
 #[derive(Default)]
-pub(super) struct Contents {
+pub(super) struct ExaminedEntries {
     pub(super) findings: Vec<(FindingKind, Vec<u8>)>,
-    /// The directories to walk.
+    /// Names of the subdirectories to walk.
     pub(super) children: Vec<Vec<u8>>,
     /// Files whose content decided something.
     pub(super) inputs: Vec<Input>,
 }
 
-/// The answer about one entry.
-enum Verdict {
+/// Decision about one entry.
+enum EntryDecision {
     Nothing,
     Find(FindingKind),
     Walk,
 }
 
-impl Directory<'_> {
-    pub(super) fn examine(&self, entries: Vec<(OsString, FileKind)>) -> Contents {
-        let mut contents = Contents::default();
+impl ExaminedDirectory<'_> {
+    /// Decides about all entries of the directory.
+    pub(super) fn examine(&self, entries: Vec<(OsString, FileKind)>) -> ExaminedEntries {
+        let mut contents = ExaminedEntries::default();
         if looks_bare(&entries) && !self.masks_all {
             contents.findings.push((FindingKind::BareRepository, Vec::new()));
         }
@@ -54,32 +55,34 @@ impl Directory<'_> {
             if begins_protected_place(&name) {
                 contents.findings.push((FindingKind::Protected, name.as_bytes().to_vec()));
             }
-            match self.judge(&name, kind, &mut contents.inputs) {
-                Verdict::Nothing => {}
-                Verdict::Find(finding) => contents.findings.push((finding, name.into_vec())),
-                Verdict::Walk => contents.children.push(name.into_vec()),
+            match self.decide(&name, kind, &mut contents.inputs) {
+                EntryDecision::Nothing => {}
+                EntryDecision::Find(finding) => contents.findings.push((finding, name.into_vec())),
+                EntryDecision::Walk => contents.children.push(name.into_vec()),
             }
         }
         contents
     }
 
-    fn judge(&self, name: &OsStr, kind: FileKind, inputs: &mut Vec<Input>) -> Verdict {
+    /// Decides about one entry, and adds the files that the decision depends on to `inputs`.
+    fn decide(&self, name: &OsStr, kind: FileKind, inputs: &mut Vec<Input>) -> EntryDecision {
         let path = self.path.join(name);
         if self.is_masked(&path, name, kind, inputs) {
-            return Verdict::Find(FindingKind::Masked(kind));
+            return EntryDecision::Find(FindingKind::Masked(kind));
         }
         match kind {
-            _ if name == ".git" => Verdict::Find(FindingKind::Git),
-            FileKind::Directory if is_not_entered(name) => Verdict::Find(FindingKind::Git),
+            _ if name == ".git" => EntryDecision::Find(FindingKind::Git),
+            FileKind::Directory if is_not_entered(name) => EntryDecision::Find(FindingKind::Git),
             FileKind::Directory if self.is_build_directory(&path, name, inputs) => {
-                Verdict::Find(FindingKind::BuildDirectory)
+                EntryDecision::Find(FindingKind::BuildDirectory)
             }
-            FileKind::Directory => Verdict::Walk,
-            FileKind::Socket => Verdict::Find(FindingKind::Socket),
-            _ => Verdict::Nothing,
+            FileKind::Directory => EntryDecision::Walk,
+            FileKind::Socket => EntryDecision::Find(FindingKind::Socket),
+            _ => EntryDecision::Nothing,
         }
     }
 
+    /// Returns whether an entry is masked by `.aiexclude`, by the mask rule, or because the rules are unusable.
     fn is_masked(
         &self,
         path: &Path,
@@ -103,6 +106,7 @@ impl Directory<'_> {
         }
     }
 
+    /// Returns whether a subdirectory holds build results.
     fn is_build_directory(&self, path: &Path, name: &OsStr, inputs: &mut Vec<Input>) -> bool {
         let (parent, standing) = (self.handle, &self.rules.standing);
         self.depth < MAX_DEPTH
@@ -111,7 +115,7 @@ impl Directory<'_> {
     }
 }
 
-/// Tells if a directory has the entries of a bare repository. Masked entries count: git would find them outside.
+/// Returns whether a directory has the entries of a bare repository. Masked entries count: git outside the sandbox would find them.
 fn looks_bare(entries: &[(OsString, FileKind)]) -> bool {
     let has = |wanted: &str, is_directory: bool| {
         entries

@@ -1,8 +1,8 @@
 //! The index file: one record for each directory of a surveyed tree, in the order of a depth-first walk.
 //!
-//! A header with a magic number, a version and a checksum is followed by the key (root, rule and names it was made for), the
-//! inputs from above the root, and the records. Numbers are LEB128, byte strings have their length before them. A file that is
-//! not exactly as it was written is not used.
+//! A header (magic string with version, checksum) is followed by the key (root, rule and names the index was made for), the inputs
+//! from above the root, and the records. Numbers are LEB128, byte strings are preceded by their length. A file that differs in any
+//! byte from what was written is not used.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read, Write};
@@ -18,17 +18,18 @@ use super::encode::{put_bytes, put_length};
 use crate::inputs::InputState;
 use crate::kernel::{FOR_READING, as_path};
 
-/// Changes with every change of the format, and of the meaning of a finding.
+/// Changes with every change of the format or of the meaning of a finding.
 pub(super) const MAGIC: &[u8] = b"windlass survey 2\n";
-pub(super) const CHECKSUM: usize = blake3::OUT_LEN;
+/// Length of the checksum in the header.
+pub(super) const CHECKSUM_BYTES: usize = blake3::OUT_LEN;
 
-/// A larger file is not read. Ten million directories have a smaller one.
+/// Maximum bytes of an index file that is read. An index of ten million directories is smaller.
 const MAX_BYTES: u64 = 1 << 30;
 
-/// The change time of a directory that must be listed again.
+/// Change time that marks a directory to be listed again.
 pub(super) const LIST_AGAIN: i64 = i64::MIN;
 
-/// All kinds of findings; the place in the list is the number in the file.
+/// All kinds of findings. The position in the list is the number in the file.
 pub(super) const KINDS: [FindingKind; 11] = [
     FindingKind::Masked(FileKind::File),
     FindingKind::Masked(FileKind::Directory),
@@ -43,37 +44,37 @@ pub(super) const KINDS: [FindingKind; 11] = [
     FindingKind::Protected,
 ];
 
-/// Kind of an entry that a survey reports.
+/// Kind of a finding about an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FindingKind {
     Masked(FileKind),
     BuildDirectory,
     Socket,
     Git,
-    /// The directory itself; the finding has no name.
+    /// The directory itself is a bare repository; the finding has no name.
     BareRepository,
     Protected,
 }
 
-/// The tree, rule and names that an index is valid for.
-pub(super) struct Key(pub(super) Vec<u8>);
+/// The tree, rule and names that an index is valid for, encoded.
+pub(super) struct IndexKey(pub(super) Vec<u8>);
 
-/// A decoded index, which borrows from the bytes of the file.
+/// A decoded index. Borrows from the bytes of the file.
 #[derive(Default)]
 pub(super) struct Index<'a> {
-    /// Everything after the key, as it is in the file.
+    /// Everything after the key, as in the file.
     pub(super) records: &'a [u8],
     /// The encoded inputs from above the root.
     pub(super) above_bytes: &'a [u8],
     pub(super) above: Range<usize>,
-    nodes: Vec<Node<'a>>,
+    nodes: Vec<IndexNode<'a>>,
     inputs: Vec<(&'a Path, InputState)>,
     findings: Vec<(FindingKind, &'a [u8])>,
 }
 
-/// One record.
+/// One decoded record.
 #[derive(Clone)]
-pub(super) struct Node<'a> {
+pub(super) struct IndexNode<'a> {
     pub(super) name: &'a [u8],
     pub(super) device: u64,
     pub(super) inode: u64,
@@ -81,13 +82,13 @@ pub(super) struct Node<'a> {
     pub(super) rule_inputs: Range<usize>,
     pub(super) inputs: Range<usize>,
     pub(super) findings: Range<usize>,
-    /// The whole record as it is in the file.
+    /// The whole record as in the file.
     pub(super) bytes: &'a [u8],
-    /// The number of the first node after those below this one.
+    /// Number of the first node after those below this one.
     end: usize,
 }
 
-impl Key {
+impl IndexKey {
     pub(super) fn new(root: &Path, rule: u64, build_names: &[String]) -> Self {
         let mut key = rule.to_le_bytes().to_vec();
         put_bytes(&mut key, root.as_os_str().as_bytes());
@@ -100,11 +101,12 @@ impl Key {
 }
 
 impl<'a> Index<'a> {
-    pub(super) fn get(&self, at: usize) -> Option<&Node<'a>> {
+    /// Returns the node of this number.
+    pub(super) fn get(&self, at: usize) -> Option<&IndexNode<'a>> {
         self.nodes.get(at)
     }
 
-    /// The directories right below one.
+    /// Iterates over the numbers of the directories right below one.
     pub(super) fn children(&self, at: usize) -> impl Iterator<Item = usize> {
         let end = self.nodes.get(at).map_or(0, |node| node.end);
         let next =
@@ -112,21 +114,23 @@ impl<'a> Index<'a> {
         std::iter::successors(Some(at + 1).filter(|first| *first < end), next)
     }
 
+    /// Returns the inputs in a range of a node.
     pub(super) fn inputs(&self, range: &Range<usize>) -> &[(&'a Path, InputState)] {
         self.inputs.get(range.clone()).unwrap_or_default()
     }
 
+    /// Returns the findings in a range of a node.
     pub(super) fn findings(&self, range: &Range<usize>) -> &[(FindingKind, &'a [u8])] {
         self.findings.get(range.clone()).unwrap_or_default()
     }
 
-    /// Tells if all these files are as they were.
+    /// Returns whether all these files are unchanged.
     pub(super) fn are_current(&self, range: &Range<usize>) -> bool {
         self.inputs(range).iter().all(|(path, state)| state.is_current(path))
     }
 }
 
-/// Reads an index file; `None` if there is none that could be used.
+/// Reads an index file; `None` if it does not exist or cannot be used.
 pub(super) fn load(path: &Path) -> Option<Vec<u8>> {
     let file = std::fs::File::from(rustix::fs::open(path, FOR_READING, Mode::empty()).ok()?);
     let found = file.metadata().ok()?;
@@ -138,7 +142,7 @@ pub(super) fn load(path: &Path) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Puts an index file in place of the old one. Of two processes that do so at once, the last one wins.
+/// Replaces an index file atomically. If two processes do so at once, the last one wins.
 pub(super) fn save(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -148,9 +152,9 @@ pub(super) fn save(path: &Path, bytes: &[u8]) -> io::Result<()> {
     temporary.push(format!(".{:016x}.tmp", crate::random::number()?));
     let temporary = parent.join(temporary);
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
-    // Without it, a sweep takes the file for one that was left behind.
+    // A sweep for leftovers removes temporary files that are not locked.
     drop(file.try_lock());
-    // Not synced: what a crash leaves of it fails the checksum.
+    // Not synced: if a crash loses a part of it, the checksum fails.
     let saved = file.write_all(bytes).and_then(|()| std::fs::rename(&temporary, path));
     if saved.is_err() {
         // The first failure is the one to report.
@@ -159,15 +163,15 @@ pub(super) fn save(path: &Path, bytes: &[u8]) -> io::Result<()> {
     saved
 }
 
-/// Decodes the bytes of an index file that was made for this key; `None` if it was not, or is damaged.
-pub(super) fn decode<'a>(bytes: &'a [u8], key: &Key) -> Option<Index<'a>> {
-    let (checksum, rest) = bytes.strip_prefix(MAGIC)?.split_at_checked(CHECKSUM)?;
+/// Decodes the bytes of an index file; `None` if it was made for another key or is damaged.
+pub(super) fn decode<'a>(bytes: &'a [u8], key: &IndexKey) -> Option<Index<'a>> {
+    let (checksum, rest) = bytes.strip_prefix(MAGIC)?.split_at_checked(CHECKSUM_BYTES)?;
     if blake3::hash(rest).as_bytes() != checksum {
         return None;
     }
     let records = rest.strip_prefix(key.0.as_slice())?;
     let mut index = Index { records, ..Index::default() };
-    let mut reader = Reader { rest: records };
+    let mut reader = RecordReader { rest: records };
     index.above = reader.inputs(&mut index.inputs)?;
     index.above_bytes = records.get(..records.len() - reader.rest.len())?;
     let mut open: Vec<(usize, u64)> = Vec::new();
@@ -189,16 +193,17 @@ pub(super) fn decode<'a>(bytes: &'a [u8], key: &Key) -> Option<Index<'a>> {
     open.is_empty().then_some(index)
 }
 
-struct Reader<'a> {
+/// Reads encoded values from the rest of an index file.
+struct RecordReader<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Reader<'a> {
-    /// Decodes one record, and says how many directories are in it.
+impl<'a> RecordReader<'a> {
+    /// Decodes one record, and returns the number of directories directly below it.
     fn node(&mut self, index: &mut Index<'a>) -> Option<u64> {
         let before = self.rest;
         let name = self.bytes()?;
-        let (device, inode, changed) = (self.number()?, self.number()?, self.stamp()?);
+        let (device, inode, changed) = (self.number()?, self.number()?, self.time_stamp()?);
         let rule_inputs = self.inputs(&mut index.inputs)?;
         let inputs = self.inputs(&mut index.inputs)?;
         let first = index.findings.len();
@@ -209,8 +214,17 @@ impl<'a> Reader<'a> {
         let findings = first..index.findings.len();
         let children = self.number()?;
         let bytes = before.get(..before.len() - self.rest.len())?;
-        let node =
-            Node { name, device, inode, changed, rule_inputs, inputs, findings, bytes, end: 0 };
+        let node = IndexNode {
+            name,
+            device,
+            inode,
+            changed,
+            rule_inputs,
+            inputs,
+            findings,
+            bytes,
+            end: 0,
+        };
         index.nodes.push(node);
         Some(children)
     }
@@ -236,9 +250,16 @@ impl<'a> Reader<'a> {
 
     fn fingerprint(&mut self) -> Option<Fingerprint> {
         let (device, inode, len) = (self.number()?, self.number()?, self.number()?);
-        Some(Fingerprint { device, inode, len, modified: self.stamp()?, changed: self.stamp()? })
+        Some(Fingerprint {
+            device,
+            inode,
+            len,
+            modified: self.time_stamp()?,
+            changed: self.time_stamp()?,
+        })
     }
 
+    /// Reads a byte string after its length.
     fn bytes(&mut self) -> Option<&'a [u8]> {
         let length = usize::try_from(self.number()?).ok()?;
         let (bytes, rest) = self.rest.split_at_checked(length)?;
@@ -246,12 +267,14 @@ impl<'a> Reader<'a> {
         Some(bytes)
     }
 
-    fn stamp(&mut self) -> Option<i64> {
+    /// Reads a time stamp of 8 bytes.
+    fn time_stamp(&mut self) -> Option<i64> {
         let (bytes, rest) = self.rest.split_first_chunk()?;
         self.rest = rest;
         Some(i64::from_le_bytes(*bytes))
     }
 
+    /// Reads a LEB128 number.
     fn number(&mut self) -> Option<u64> {
         let mut number = 0;
         for shift in (0..64).step_by(7) {

@@ -1,4 +1,4 @@
-//! The identity and change time of a directory, in one system call.
+//! Reads the identity and change time of a directory in one system call.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
@@ -10,42 +10,43 @@ use windlass_core::FileKind;
 use crate::isolate::tree::Tree;
 use crate::kernel::{MAX_PATH, NAME_ONLY, stat, stat_child};
 
-/// The facts about a directory that tell if an index still knows it.
+/// Facts about a directory that show whether the index is still current for it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct DirectoryStatus {
     pub(super) device: u64,
     pub(super) inode: u64,
-    /// The time of its last change, in nanoseconds since 1970.
+    /// Time of the last change (ctime), in nanoseconds since 1970.
     pub(super) changed: i64,
-    /// The directory is where a file system is mounted; `None` if the kernel does not say (before Linux 5.8).
+    /// True if a file system is mounted on the directory; `None` if the kernel does not report it (before Linux 5.8).
     is_mount_point: Option<bool>,
 }
 
 impl DirectoryStatus {
-    /// Tells if a walk that began on `root_device` must not enter the directory.
+    /// Returns whether the directory is a mount point. A walk that began on `root_device` must not enter it.
     ///
-    /// The device alone does not tell: a bind mount has the same one, and a btrfs subvolume, which an overlay does show, has
+    /// The device alone does not tell: a bind mount has the same device, and a btrfs subvolume, which an overlay does show, has
     /// another.
     pub(super) fn is_mounted(&self, root_device: u64) -> bool {
         self.is_mount_point.unwrap_or(self.device != root_device)
     }
 
+    /// Returns whether the directory has this device and inode.
     pub(super) fn is_same_directory(&self, device: u64, inode: u64) -> bool {
         (self.device, self.inode) == (device, inode)
     }
 }
 
-/// Looks at a path below the root of a tree; `None` if no directory is there.
+/// Reads the status of a path below the root of a tree; `None` if it is not a directory.
 ///
-/// The kernel follows links in the middle of the path. That does no harm: each directory on the way was compared with what the
-/// index knows just before, and a directory that is reached by a new link has another inode than the known one.
-pub(super) fn of_path(tree: &Tree, path: &Path) -> Result<Option<DirectoryStatus>, Errno> {
+/// The kernel follows links in the middle of the path. That does no harm: each directory on the way was compared with the index
+/// just before, and a directory that is reached by a new link has another inode than the known one.
+pub(super) fn status_of_path(tree: &Tree, path: &Path) -> Result<Option<DirectoryStatus>, Errno> {
     let found = if path.as_os_str().is_empty() {
-        of_handle(tree.root())
+        status_of_handle(tree.root())
     } else if path.as_os_str().len() < MAX_PATH {
-        of_child(tree.root(), path)
+        status_of_child(tree.root(), path)
     } else {
-        tree.at(path, NAME_ONLY).and_then(|handle| of_handle(handle.as_fd()))
+        tree.at(path, NAME_ONLY).and_then(|handle| status_of_handle(handle.as_fd()))
     };
     match found {
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
@@ -53,26 +54,29 @@ pub(super) fn of_path(tree: &Tree, path: &Path) -> Result<Option<DirectoryStatus
     }
 }
 
-/// Looks at an open directory.
-pub(super) fn of_handle(handle: BorrowedFd<'_>) -> Result<Option<DirectoryStatus>, Errno> {
-    match rustix::fs::statx(handle, "", AtFlags::EMPTY_PATH, wanted()) {
+/// Reads the status of an open directory.
+pub(super) fn status_of_handle(handle: BorrowedFd<'_>) -> Result<Option<DirectoryStatus>, Errno> {
+    match rustix::fs::statx(handle, "", AtFlags::EMPTY_PATH, wanted_fields()) {
         Err(Errno::NOSYS) => stat(handle).map(|stat| without_mount(&stat)),
         found => found.map(|found| from_statx(&found)),
     }
 }
 
-fn of_child(from: BorrowedFd<'_>, path: &Path) -> Result<Option<DirectoryStatus>, Errno> {
+/// Reads the status of a path beneath a handle.
+fn status_of_child(from: BorrowedFd<'_>, path: &Path) -> Result<Option<DirectoryStatus>, Errno> {
     let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::NO_AUTOMOUNT;
-    match rustix::fs::statx(from, path, flags, wanted()) {
+    match rustix::fs::statx(from, path, flags, wanted_fields()) {
         Err(Errno::NOSYS) => stat_child(from, path).map(|stat| without_mount(&stat)),
         found => found.map(|found| from_statx(&found)),
     }
 }
 
-fn wanted() -> StatxFlags {
+/// Returns the fields that are requested from `statx`.
+fn wanted_fields() -> StatxFlags {
     StatxFlags::TYPE | StatxFlags::INO | StatxFlags::CTIME
 }
 
+/// Converts the result of `statx`; `None` if it is not a directory.
 fn from_statx(found: &rustix::fs::Statx) -> Option<DirectoryStatus> {
     if FileType::from_raw_mode(found.stx_mode.into()) != FileType::Directory {
         return None;
@@ -90,6 +94,7 @@ fn from_statx(found: &rustix::fs::Statx) -> Option<DirectoryStatus> {
     })
 }
 
+/// Converts the result of `stat`, for kernels without `statx`; `None` if it is not a directory.
 fn without_mount(stat: &windlass_core::Stat) -> Option<DirectoryStatus> {
     (stat.kind == FileKind::Directory).then_some(DirectoryStatus {
         device: stat.fingerprint.device,

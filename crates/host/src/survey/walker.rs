@@ -1,7 +1,7 @@
-//! Walks a tree depth first, and takes from the index what it still knows.
+//! Walks a tree depth first, and reuses the records of the index for directories that did not change.
 //!
-//! A cold walk is a walk with an empty index; there is no second way to a result. The walk keeps its own stack, so a tree may be
-//! deeper than the thread's.
+//! A walk without an index is a walk with an empty one; there is no second code path. The walk keeps its own stack, so a tree may
+//! be deeper than the thread's stack allows for.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 use rustix::io::Errno;
 use windlass_core::FileKind;
 
-use super::encode::{Record, put_inputs, put_record};
-use super::examine::{Contents, Directory};
-use super::index::{FindingKind, Index, LIST_AGAIN, Node};
+use super::encode::{IndexRecord, put_inputs, put_record};
+use super::examine::{ExaminedDirectory, ExaminedEntries};
+use super::index::{FindingKind, Index, IndexNode, LIST_AGAIN};
 use super::status::{self, DirectoryStatus};
 use super::{MaskRule, Survey};
 use crate::inputs::{Input, InputState, is_settled};
@@ -27,7 +27,7 @@ use crate::stage::entries::Entries;
 use crate::stage::lineage::Lineage;
 
 /// One walk of a tree.
-pub(super) struct Walker<'a> {
+pub(super) struct SurveyWalker<'a> {
     tree: &'a Tree,
     rule: &'a dyn MaskRule,
     build_names: &'a [String],
@@ -36,21 +36,21 @@ pub(super) struct Walker<'a> {
     root_device: u64,
     entries: Entries,
     lineage: Lineage<'a>,
-    /// The directories still to visit, the next one last.
-    pending: Vec<Pending<'a>>,
-    /// The relative path of the directory that is being visited.
+    /// Directories still to visit, the next one last.
+    pending: Vec<PendingDirectory<'a>>,
+    /// Relative path of the directory that is being visited.
     path: Vec<u8>,
     survey: Survey,
-    /// The records of the new index.
+    /// Encoded records of the new index.
     records: Vec<u8>,
     listed: usize,
 }
 
 /// A directory still to visit.
-struct Pending<'a> {
-    /// The number of directories above it, up to the root.
+struct PendingDirectory<'a> {
+    /// Number of directories above it, up to the root.
     depth: usize,
-    /// The length of its parent's relative path.
+    /// Length of its parent's relative path.
     parent_length: usize,
     name: Cow<'a, [u8]>,
     /// Its node in the old index.
@@ -58,7 +58,7 @@ struct Pending<'a> {
 }
 
 /// A directory that was opened and listed.
-struct Listing {
+struct OpenedDirectory {
     handle: OwnedFd,
     status: DirectoryStatus,
     entries: Vec<(OsString, FileKind)>,
@@ -67,7 +67,7 @@ struct Listing {
     now: i64,
 }
 
-impl<'a> Walker<'a> {
+impl<'a> SurveyWalker<'a> {
     pub(super) fn new(
         tree: &'a Tree,
         rule: &'a dyn MaskRule,
@@ -92,9 +92,9 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// Gives the survey, the records of the new index, and the number of directories that were listed.
+    /// Walks the tree. Returns the survey, the records of the new index, and the number of directories that were listed.
     pub(super) fn walk(mut self) -> io::Result<(Survey, Vec<u8>, usize)> {
-        let root = status::of_path(self.tree, as_path(b""));
+        let root = status::status_of_path(self.tree, as_path(b""));
         self.root_device = root.ok().flatten().map_or(0, |status| status.device);
         let above_is_known =
             self.old.get(0).is_some() && self.old.are_current(&self.old.above.clone());
@@ -104,12 +104,17 @@ impl<'a> Walker<'a> {
             let now = (self.clock)();
             let mut inputs = self.lineage.above().inputs.clone();
             for input in &mut inputs {
-                input.settle(now);
+                input.distrust_if_recent(now);
             }
             put_inputs(&mut self.records, &inputs);
         }
         let old = above_is_known.then_some(0);
-        self.pending.push(Pending { depth: 0, parent_length: 0, name: Cow::Borrowed(b""), old });
+        self.pending.push(PendingDirectory {
+            depth: 0,
+            parent_length: 0,
+            name: Cow::Borrowed(b""),
+            old,
+        });
         while let Some(next) = self.pending.pop() {
             self.visit(&next)?;
         }
@@ -117,20 +122,21 @@ impl<'a> Walker<'a> {
         Ok((self.survey, self.records, self.listed))
     }
 
-    fn visit(&mut self, at: &Pending<'a>) -> io::Result<()> {
+    /// Visits a directory: reuses its record if it is current, lists it otherwise.
+    fn visit(&mut self, at: &PendingDirectory<'a>) -> io::Result<()> {
         self.path.truncate(at.parent_length);
         if at.depth > 1 {
             self.path.push(b'/');
         }
         self.path.extend_from_slice(&at.name);
-        let found = status::of_path(self.tree, as_path(&self.path));
-        let Some(status) = self.unless_out_of_reach(at, found)? else {
+        let found = status::status_of_path(self.tree, as_path(&self.path));
+        let Some(status) = self.unless_unreachable(at, found)? else {
             return Ok(());
         };
         if self.is_mount_point(at, &status) {
             return Ok(());
         }
-        // Another directory of the same name: nothing that is known below it holds.
+        // Another directory of the same name: no record below it applies.
         let old = at.old.filter(|old| {
             self.old.get(*old).is_some_and(|node| status.is_same_directory(node.device, node.inode))
         });
@@ -143,8 +149,8 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// The node of a directory that did not change.
-    fn current(&self, old: usize, status: &DirectoryStatus) -> Option<(usize, Node<'a>)> {
+    /// Returns the record of a directory if neither it nor its inputs changed.
+    fn current(&self, old: usize, status: &DirectoryStatus) -> Option<(usize, IndexNode<'a>)> {
         let node = self.old.get(old)?;
         let is_current = node.changed == status.changed
             && node.changed != LIST_AGAIN
@@ -153,11 +159,11 @@ impl<'a> Walker<'a> {
         is_current.then(|| (old, node.clone()))
     }
 
-    /// Takes all that is known about a directory over.
-    fn reuse(&mut self, at: &Pending<'a>, number: usize, node: &Node<'a>) {
+    /// Copies the findings and the record of an unchanged directory, and queues its subdirectories.
+    fn reuse(&mut self, at: &PendingDirectory<'a>, number: usize, node: &IndexNode<'a>) {
         self.records.extend_from_slice(node.bytes);
         for (kind, name) in self.old.findings(&node.findings) {
-            report(&mut self.survey, &self.path, *kind, name);
+            add_finding(&mut self.survey, &self.path, *kind, name);
         }
         let signs = if node.rule_inputs.is_empty() { Signs::default() } else { Signs::UNKNOWN };
         self.lineage.enter(at.depth, self.path.len(), signs);
@@ -165,32 +171,32 @@ impl<'a> Walker<'a> {
         let children = self.old.children(number).filter_map(|child| {
             let name = Cow::Borrowed(self.old.get(child)?.name);
             let (depth, parent_length) = (at.depth + 1, self.path.len());
-            Some(Pending { depth, parent_length, name, old: Some(child) })
+            Some(PendingDirectory { depth, parent_length, name, old: Some(child) })
         });
         self.pending.extend(children);
         self.reverse_from(first);
     }
 
-    /// Lists a directory that the index does not know as it is. `old` is its node if it is the same directory.
-    fn list(&mut self, at: &Pending<'a>, old: Option<usize>) -> io::Result<()> {
-        let opened = self.open();
-        let Some(listing) = self.unless_out_of_reach(at, opened)? else { return Ok(()) };
+    /// Lists a directory that has no current record. `old` is its record if it is still the same directory.
+    fn list(&mut self, at: &PendingDirectory<'a>, old: Option<usize>) -> io::Result<()> {
+        let opened = self.open_current();
+        let Some(listing) = self.unless_unreachable(at, opened)? else { return Ok(()) };
         if self.is_mount_point(at, &listing.status) {
             return Ok(());
         }
         self.listed += 1;
         self.lineage.enter(at.depth, self.path.len(), listing.signs);
         let absolute = self.tree.path.join(as_path(&self.path));
-        // Of a tree that is excluded as a whole, the root alone is listed; at any other depth, the files above could not be read this
-        // time, although they are as the index knows them.
+        // If the whole tree is excluded, only the root is listed. At any other depth this means that ignore files above could not
+        // be read this time, although they are unchanged according to the index.
         let hides_all = self.lineage.above().hides_all;
         let rules = match self.lineage.rules(&self.path) {
             Ok(rules) => rules,
             Err(errno) => {
-                return self.unless_out_of_reach(at, Err::<Option<()>, _>(errno)).map(drop);
+                return self.unless_unreachable(at, Err::<Option<()>, _>(errno)).map(drop);
             }
         };
-        let directory = Directory {
+        let directory = ExaminedDirectory {
             handle: listing.handle.as_fd(),
             path: &absolute,
             depth: at.depth,
@@ -202,44 +208,49 @@ impl<'a> Walker<'a> {
         let mut contents = directory.examine(listing.entries);
         let mut rule_inputs = rules.inputs.clone();
         for input in rule_inputs.iter_mut().chain(&mut contents.inputs) {
-            input.settle(listing.now);
+            input.distrust_if_recent(listing.now);
         }
-        // What is masked by a failure must not be remembered.
+        // A directory that was masked because of a failure must not be recorded as known.
         let is_unknown = |input: &Input| input.state == InputState::Unknown;
         let is_sure = !self.lineage.above().inputs.iter().any(is_unknown)
             && is_settled(listing.status.changed, listing.now);
-        self.record(at, &listing.status, is_sure, &rule_inputs, &contents);
+        self.record_directory(at, &listing.status, is_sure, &rule_inputs, &contents);
         for (kind, name) in &contents.findings {
-            report(&mut self.survey, &self.path, *kind, name);
+            add_finding(&mut self.survey, &self.path, *kind, name);
         }
-        self.descend(at, old.filter(|old| self.has_rules(*old, &rule_inputs)), contents.children);
+        self.queue_children(
+            at,
+            old.filter(|old| self.has_rules(*old, &rule_inputs)),
+            contents.children,
+        );
         Ok(())
     }
 
-    /// Opens and lists the directory at the current path; `None` if it is gone.
-    fn open(&mut self) -> Result<Option<Listing>, Errno> {
+    /// Opens and lists the directory at the current path; `None` if it no longer exists.
+    fn open_current(&mut self) -> Result<Option<OpenedDirectory>, Errno> {
         let handle = self.tree.directory(as_path(&self.path))?;
         let now = (self.clock)();
-        // Before it is listed: a change meanwhile gives it another time than the one remembered.
-        let Some(status) = status::of_handle(handle.as_fd())? else { return Ok(None) };
+        // Taken before the listing: a change meanwhile gives the directory another time than the recorded one.
+        let Some(status) = status::status_of_handle(handle.as_fd())? else { return Ok(None) };
         let (mut signs, mut entries) = (Signs::default(), Vec::new());
         self.entries.each(handle.as_fd(), |name, kind| {
             signs.see(name.as_bytes());
             entries.push((name.to_owned(), kind));
         })?;
         entries.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
-        Ok(Some(Listing { handle, status, entries, signs, now }))
+        Ok(Some(OpenedDirectory { handle, status, entries, signs, now }))
     }
 
-    fn record(
+    /// Writes the record of a listed directory. Unless `is_sure`, the next survey lists it again.
+    fn record_directory(
         &mut self,
-        at: &Pending<'_>,
+        at: &PendingDirectory<'_>,
         status: &DirectoryStatus,
         is_sure: bool,
         rule_inputs: &[Input],
-        contents: &Contents,
+        contents: &ExaminedEntries,
     ) {
-        let record = Record {
+        let record = IndexRecord {
             name: &at.name,
             device: status.device,
             inode: status.inode,
@@ -252,7 +263,7 @@ impl<'a> Walker<'a> {
         put_record(&mut self.records, &record);
     }
 
-    /// Tells if what was decided below a directory was decided by the same ignore files.
+    /// Returns whether the ignore files of a directory are the same ones, unchanged, as in its old record.
     fn has_rules(&self, old: usize, rule_inputs: &[Input]) -> bool {
         let Some(node) = self.old.get(old) else { return false };
         let known = self.old.inputs(&node.rule_inputs);
@@ -262,7 +273,13 @@ impl<'a> Walker<'a> {
         known.len() == rule_inputs.len() && known.iter().zip(rule_inputs).all(is_same)
     }
 
-    fn descend(&mut self, at: &Pending<'a>, old: Option<usize>, children: Vec<Vec<u8>>) {
+    /// Queues the subdirectories of a listed directory, with their old records if these still apply.
+    fn queue_children(
+        &mut self,
+        at: &PendingDirectory<'a>,
+        old: Option<usize>,
+        children: Vec<Vec<u8>>,
+    ) {
         let known: HashMap<&[u8], usize> = old
             .into_iter()
             .flat_map(|old| self.old.children(old))
@@ -272,19 +289,20 @@ impl<'a> Walker<'a> {
         let (depth, parent_length) = (at.depth + 1, self.path.len());
         self.pending.extend(children.into_iter().map(|name| {
             let old = known.get(name.as_slice()).copied();
-            Pending { depth, parent_length, name: Cow::Owned(name), old }
+            PendingDirectory { depth, parent_length, name: Cow::Owned(name), old }
         }));
         self.reverse_from(first);
     }
 
-    /// Lets the children that were found first be visited first.
+    /// Reverses the children that were pushed from `first` on, so that the first one found is visited first.
     fn reverse_from(&mut self, first: usize) {
         if let Some(children) = self.pending.get_mut(first..) {
             children.reverse();
         }
     }
 
-    fn is_mount_point(&mut self, at: &Pending<'_>, status: &DirectoryStatus) -> bool {
+    /// Returns whether the directory is a mount point, and reports it as one.
+    fn is_mount_point(&mut self, at: &PendingDirectory<'_>, status: &DirectoryStatus) -> bool {
         let is_mount_point = at.depth > 0 && status.is_mounted(self.root_device);
         if is_mount_point {
             self.survey.other_devices.push(as_path(&self.path).to_owned());
@@ -293,11 +311,11 @@ impl<'a> Walker<'a> {
         is_mount_point
     }
 
-    /// Gives `None` for a directory below the root that is gone, or that we may not list, which is masked. Other failures are
-    /// failures.
-    fn unless_out_of_reach<T>(
+    /// Returns `None` for a directory below the root that no longer exists or that we may not list, and masks the latter. Returns
+    /// any other failure as an error.
+    fn unless_unreachable<T>(
         &mut self,
-        at: &Pending<'_>,
+        at: &PendingDirectory<'_>,
         found: Result<Option<T>, Errno>,
     ) -> io::Result<Option<T>> {
         let errno = match found {
@@ -318,9 +336,9 @@ impl<'a> Walker<'a> {
         Err(io::Error::other(self.tree.failed("list", as_path(&self.path), errno)))
     }
 
-    /// Notes a directory that is looked at again each time. Its parent's record counts it.
-    fn record_unknown(&mut self, at: &Pending<'_>) {
-        let record = Record {
+    /// Writes a record for a directory that every survey must list again. Needed because its parent's record counts it.
+    fn record_unknown(&mut self, at: &PendingDirectory<'_>) {
+        let record = IndexRecord {
             name: &at.name,
             device: 0,
             inode: 0,
@@ -333,6 +351,7 @@ impl<'a> Walker<'a> {
         put_record(&mut self.records, &record);
     }
 
+    /// Sorts all findings by path.
     fn sort(&mut self) {
         let Survey { masked, build_directories, sockets, git, other_devices, protected } =
             &mut self.survey;
@@ -343,8 +362,8 @@ impl<'a> Walker<'a> {
     }
 }
 
-/// Adds a finding in the directory at `path`.
-fn report(survey: &mut Survey, path: &[u8], kind: FindingKind, name: &[u8]) {
+/// Adds a finding about an entry of the directory at `path`, or about the directory itself if `name` is empty.
+fn add_finding(survey: &mut Survey, path: &[u8], kind: FindingKind, name: &[u8]) {
     let directory = as_path(path);
     let path = if name.is_empty() { directory.to_owned() } else { directory.join(as_path(name)) };
     let paths: &mut Vec<PathBuf> = match kind {

@@ -1,4 +1,4 @@
-//! Files of ours that become new contents as they are.
+//! Staged files that are moved into the workspace instead of copied.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -7,9 +7,9 @@ use std::path::Path;
 use rustix::fs::XattrFlags;
 use windlass_core::{Attributes, Source, To};
 
-use super::{Ground, LOOKUPS, alter, expect, place};
+use super::{LOOKUPS, TestWorkspace, alter, expect, place};
 
-/// Something about the staged file, or about the directory that it comes to, and whether it is moved there.
+/// Description of the staged file or its target directory, code that arranges it, and whether the file is moved.
 type Case = (&'static str, fn(&Path, &Path), bool);
 
 const CASES: &[Case] = &[
@@ -34,10 +34,10 @@ fn mode(path: &Path, mode: u32) {
 }
 
 #[test]
-fn what_is_on_a_stage_is_moved_if_it_is_what_a_copy_would_be() {
+fn staged_file_is_moved_if_a_copy_would_be_the_same() {
     for target in ["new", "old"] {
         for (what, arrange, is_moved) in CASES {
-            let ground = Ground::with(&[("d/old", "old")]);
+            let ground = TestWorkspace::with(&[("d/old", "old")]);
             let staged = ground.path("outside/staged");
             fs::write(&staged, "staged").unwrap();
             arrange(&staged, &ground.work("d"));
@@ -69,8 +69,8 @@ fn what_is_on_a_stage_is_moved_if_it_is_what_a_copy_would_be() {
 }
 
 #[test]
-fn what_is_on_another_file_system_is_copied() {
-    let ground = Ground::new();
+fn staged_file_on_another_file_system_is_copied() {
+    let ground = TestWorkspace::new();
     let elsewhere = tempfile::tempdir_in("/dev/shm").unwrap();
     let staged = elsewhere.path().join("staged");
     fs::write(&staged, "staged").unwrap();

@@ -1,4 +1,4 @@
-//! Everything that something can become, out of everything that can be there.
+//! Every alteration of every kind of object.
 
 use std::fs;
 use std::path::Path;
@@ -6,10 +6,10 @@ use std::path::Path;
 use rustix::fs::{CWD, Mode};
 use windlass_core::{Attributes, Expect, FileErrorKind, Files, Fingerprint, Found, FoundBody, To};
 
-use super::{Ground, LOOKUPS, alter, at, expect, file, name, place};
+use super::{LOOKUPS, TestWorkspace, alter, at, expect, file, name, place};
 use crate::LocalFiles;
 
-/// What can be at the place that is to be altered, and what is expected of it.
+/// Objects at the altered path, and the expectation about them.
 const STARTS: [&str; 8] = [
     "nothing, as expected",
     "a file, unexpected",
@@ -21,7 +21,7 @@ const STARTS: [&str; 8] = [
     "a file, but another was",
 ];
 
-/// For each of those: what is there afterwards, or which error.
+/// For each alteration: the object afterwards, or the error, in the order of [`STARTS`].
 const OUTCOMES: [(&str, [&str; 8]); 7] = [
     ("file", ["new", "Exists", "new", "NotRegular", "NotRegular", "NotRegular", "Stale", "Stale"]),
     (
@@ -48,15 +48,15 @@ const OUTCOMES: [(&str, [&str; 8]); 7] = [
 ];
 
 #[test]
-fn everything_out_of_everything() {
+fn each_alteration_of_each_kind_of_object() {
     for lookup in LOOKUPS {
         for (to, outcomes) in OUTCOMES {
             for (start, expected) in STARTS.into_iter().zip(outcomes) {
-                let ground = Ground::with(&[("directory/other", "other")]);
+                let ground = TestWorkspace::with(&[("directory/other", "other")]);
                 let files = ground.files(lookup);
-                let expect = begin(&ground, &files, start);
+                let expect = arrange_start(&ground, &files, start);
                 let before = show(&files, "directory/thing");
-                let made = try_it(&files, to, expect);
+                let made = try_alteration(&files, to, expect);
                 let after = show(&files, "directory/thing");
                 let (told, unchanged) = match made {
                     Ok(()) => (after.clone(), false),
@@ -75,7 +75,7 @@ fn everything_out_of_everything() {
     }
 }
 
-fn begin(ground: &Ground, files: &LocalFiles, start: &str) -> Expect {
+fn arrange_start(ground: &TestWorkspace, files: &LocalFiles, start: &str) -> Expect {
     let path = ground.work("directory/thing");
     match start.split(',').next().unwrap() {
         "a file" => fs::write(&path, "old").unwrap(),
@@ -94,7 +94,7 @@ fn begin(ground: &Ground, files: &LocalFiles, start: &str) -> Expect {
     }
 }
 
-fn try_it(files: &LocalFiles, to: &str, expect: Expect) -> Result<(), FileErrorKind> {
+fn try_alteration(files: &LocalFiles, to: &str, expect: Expect) -> Result<(), FileErrorKind> {
     let other = at(files, "directory/other");
     let seen = files.stat(&other).unwrap().fingerprint;
     let attributes = Attributes { mode: Some(0o700), ..Attributes::default() };
@@ -128,9 +128,9 @@ fn show(files: &LocalFiles, path: &str) -> String {
 }
 
 #[test]
-fn a_link_in_the_way_leads_nowhere() {
+fn link_in_the_path_is_not_followed() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("a/file", "x"), ("a/b/", ""), ("other", "x")]);
+        let ground = TestWorkspace::with(&[("a/file", "x"), ("a/b/", ""), ("other", "x")]);
         ground.put("outside/file", "OUTSIDE");
         let files = ground.files(lookup);
         let attributes = Attributes { mode: Some(0o700), ..Attributes::default() };

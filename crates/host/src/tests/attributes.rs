@@ -1,4 +1,4 @@
-//! Attributes that are given: exactly, and by handle.
+//! Attributes are set exactly as given, and by handle.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use rustix::fs::XattrFlags;
 use windlass_core::{Attributes, Expect, Files, To};
 
-use super::{Ground, LOOKUPS, alter, at, error, expect, file, place, process, read, seen};
+use super::{LOOKUPS, TestWorkspace, alter, at, error, expect, file, place, process, read, seen};
 use crate::LocalFiles;
 
 fn told() -> Attributes {
@@ -18,15 +18,15 @@ fn told() -> Attributes {
     }
 }
 
-fn mode(ground: &Ground, path: &str) -> u32 {
+fn mode(ground: &TestWorkspace, path: &str) -> u32 {
     fs::metadata(ground.work(path)).unwrap().mode() & 0o7777
 }
 
-/// What an undo does: brings back content and all that belonged to it.
+/// An undo restores content and all attributes in this way.
 #[test]
-fn a_file_gets_exactly_what_is_told() {
+fn file_gets_exactly_the_given_attributes() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("old", "x"), ("one", "x"), ("read_only", "x")]);
+        let ground = TestWorkspace::with(&[("old", "x"), ("one", "x"), ("read_only", "x")]);
         fs::hard_link(ground.work("one"), ground.work("two")).unwrap();
         fs::set_permissions(ground.work("read_only"), fs::Permissions::from_mode(0o400)).unwrap();
         let files = ground.files(lookup);
@@ -53,9 +53,9 @@ fn a_file_gets_exactly_what_is_told() {
 }
 
 #[test]
-fn a_directory_gets_exactly_what_is_told() {
+fn directory_gets_exactly_the_given_attributes() {
     for lookup in LOOKUPS {
-        let ground = Ground::new();
+        let ground = TestWorkspace::new();
         let files = ground.files(lookup);
         let to = To::Directory { attributes: Some(&told()) };
         let made = alter(&files, &place(&files, "a/b"), Expect::Absent, to).unwrap();
@@ -71,23 +71,23 @@ fn a_directory_gets_exactly_what_is_told() {
 }
 
 #[test]
-fn the_same_object_with_other_attributes() {
+fn attributes_change_without_replacing_the_object() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("file", "x"), ("directory/", ""), ("locked", "x")]);
+        let ground = TestWorkspace::with(&[("file", "x"), ("directory/", ""), ("locked", "x")]);
         fs::set_permissions(ground.work("locked"), fs::Permissions::from_mode(0o000)).unwrap();
         let files = ground.files(lookup);
         for path in ["file", "directory", "locked"] {
             let inode = fs::metadata(ground.work(path)).unwrap().ino();
             let place = place(&files, path);
             let expect = Expect::Same(files.stat(&place).unwrap().fingerprint);
-            // An entry that comes or goes is no change of a directory.
+            // An added or removed entry does not count as a change of the directory.
             ground.put("work/directory/entry", path);
             let altered = alter(&files, &place, expect, To::Attributes(&told())).unwrap();
             let stat = altered.stat.unwrap();
             assert_eq!((stat.mode, Some(stat.fingerprint.modified)), (0o750, told().modified));
             assert_eq!(stat.fingerprint.inode, inode);
             assert_eq!(stat, files.stat(&place).unwrap());
-            // What is not told stays.
+            // Attributes that are not given stay as they are.
             let only_mode = Attributes { mode: Some(0o700), ..Attributes::default() };
             let expect = Expect::Same(stat.fingerprint);
             let altered = alter(&files, &place, expect, To::Attributes(&only_mode)).unwrap();
@@ -103,9 +103,9 @@ fn the_same_object_with_other_attributes() {
 }
 
 #[test]
-fn a_link_never_lends_its_target() {
+fn attributes_are_not_set_through_a_link() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("file", "x")]);
+        let ground = TestWorkspace::with(&[("file", "x")]);
         ground.link("file", "work/link");
         let before = mode(&ground, "file");
         let files = ground.files(lookup);
@@ -117,8 +117,8 @@ fn a_link_never_lends_its_target() {
     }
 }
 
-/// `None` where the file system has no extended attributes.
-fn mark(ground: &Ground, path: &str, name: &str, value: &[u8]) -> Option<()> {
+/// Sets an extended attribute; `None` if the file system has none.
+fn mark(ground: &TestWorkspace, path: &str, name: &str, value: &[u8]) -> Option<()> {
     match rustix::fs::setxattr(ground.work(path), name, value, XattrFlags::empty()) {
         Err(rustix::io::Errno::OPNOTSUPP) => return None,
         set => set.unwrap(),
@@ -135,9 +135,9 @@ fn marks(files: &LocalFiles, path: &str) -> Vec<(String, Vec<u8>)> {
 }
 
 #[test]
-fn extended_attributes_are_exactly_those_given() {
+fn extended_attributes_become_exactly_those_given() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("file", "x"), ("one", "x"), ("directory/", "")]);
+        let ground = TestWorkspace::with(&[("file", "x"), ("one", "x"), ("directory/", "")]);
         fs::hard_link(ground.work("one"), ground.work("two")).unwrap();
         let files = ground.files(lookup);
         for path in ["file", "one", "directory"] {
@@ -155,7 +155,7 @@ fn extended_attributes_are_exactly_those_given() {
             let expected = [("user.changed", "new"), ("user.new", "")];
             let expected = expected.map(|(name, value)| (name.into(), value.into()));
             assert_eq!(marks(&files, path), expected, "{path}");
-            // Those that are not told stay.
+            // Extended attributes stay if none are given.
             let to = match path {
                 "directory" => To::Attributes(&Attributes::default()),
                 _ => file(b"newer", None),
@@ -163,7 +163,7 @@ fn extended_attributes_are_exactly_those_given() {
             alter(&files, &place, super::expect(&files, &place), to).unwrap();
             assert_eq!(marks(&files, path), expected, "{path}");
         }
-        // What nobody but the kernel may set is no reason to fail.
+        // An attribute that only the kernel may set is no reason to fail.
         let extended = vec![("nonsense".into(), vec![1]), ("user.told".into(), vec![2])];
         let told = Attributes { extended: Some(extended), ..Attributes::default() };
         alter(&files, &place(&files, "new"), Expect::Absent, file(b"x", Some(&told))).unwrap();
@@ -171,22 +171,22 @@ fn extended_attributes_are_exactly_those_given() {
     }
 }
 
-/// Access control list: version 2; the owner, user 1 and the group read and write, others nothing.
+/// Access control list, version 2: the owner, user 1 and the group may read and write, others nothing.
 const RIGHTS: [u8; 44] = [
     2, 0, 0, 0, 1, 0, 6, 0, 255, 255, 255, 255, 2, 0, 6, 0, 1, 0, 0, 0, 4, 0, 6, 0, 255, 255, 255,
     255, 16, 0, 6, 0, 255, 255, 255, 255, 32, 0, 0, 0, 255, 255, 255, 255,
 ];
 
 #[test]
-fn lists_of_rights_are_kept_and_not_inherited() {
+fn access_control_lists_are_kept_and_not_inherited() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("with", "x"), ("without", "x")]);
+        let ground = TestWorkspace::with(&[("with", "x"), ("without", "x")]);
         let files = ground.files(lookup);
         let Some(()) = mark(&ground, "with", "system.posix_acl_access", &RIGHTS) else { return };
         let before: Vec<_> =
             ["with", "without"].map(|path| (marks(&files, path), mode(&ground, path))).into();
         assert_eq!(before[0].0[0].1, RIGHTS);
-        // From now on every new file in the workspace gets a list of rights.
+        // From now on every new file in the workspace inherits an access control list.
         mark(&ground, "", "system.posix_acl_default", &RIGHTS).unwrap();
         for (path, before) in ["with", "without"].into_iter().zip(before) {
             super::rewrite(&files, path, "new").unwrap();
@@ -200,9 +200,9 @@ fn lists_of_rights_are_kept_and_not_inherited() {
 
 #[test]
 fn the_owner_is_kept() {
-    let ground = Ground::with(&[("file", "x")]);
+    let ground = TestWorkspace::with(&[("file", "x")]);
     let path = ground.work("file");
-    // Only the system's administrator can give a file away; for everyone else there is no foreign file here.
+    // Only root can give a file away; any other user cannot create a foreign file here.
     if std::os::unix::fs::chown(&path, Some(12_345), Some(54_321)).is_err() {
         return;
     }
@@ -227,24 +227,26 @@ fn the_owner_is_kept() {
     }
 }
 
-const NOBODY: u32 = 65_534;
+/// User and group id without special rights.
+const UNPRIVILEGED_ID: u32 = 65_534;
 
-/// What belongs to somebody else and may be written by us stays theirs.
+/// A file that we may write but that belongs to another user keeps its owner.
 #[test]
 fn a_foreign_file_is_written_in_place() {
-    // Only the system's administrator can act as somebody else; for everyone else there is no foreign file here.
+    // Only root can act as another user; any other user cannot create a foreign file here.
     if !rustix::process::geteuid().is_root() {
         return;
     }
-    let ground = Ground::with(&[("foreign", "old"), ("read_only", "old")]);
+    let ground = TestWorkspace::with(&[("foreign", "old"), ("read_only", "old")]);
     for (name, mode) in [("", 0o755), ("work", 0o777), ("work/foreign", 0o666)] {
         fs::set_permissions(ground.path(name), fs::Permissions::from_mode(mode)).unwrap();
     }
-    // The program itself may be where nobody else gets to.
+    // Another user may have no access to the directory of the program itself.
     let program = ground.path("program");
     fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
-    let mut command = process::command(&program, "attributes::writes_as_nobody", &ground, "");
-    assert!(command.uid(NOBODY).gid(NOBODY).status().unwrap().success());
+    let mut command =
+        process::command(&program, "attributes::writes_as_unprivileged_user", &ground, "");
+    assert!(command.uid(UNPRIVILEGED_ID).gid(UNPRIVILEGED_ID).status().unwrap().success());
     let metadata = fs::metadata(ground.work("foreign")).unwrap();
     assert_eq!((metadata.uid(), metadata.mode() & 0o7777), (0, 0o666));
     assert_eq!(ground.names("work"), ["foreign", "read_only"]);
@@ -252,8 +254,8 @@ fn a_foreign_file_is_written_in_place() {
 
 #[test]
 #[ignore = "the other process of `a_foreign_file_is_written_in_place`"]
-fn writes_as_nobody() {
-    let (workspace, _) = process::work();
+fn writes_as_unprivileged_user() {
+    let (workspace, _) = process::workspace_and_name();
     let files = LocalFiles::open(workspace.as_ref()).unwrap();
     let told = files.look(&at(&files, "foreign")).unwrap().unwrap().attributes;
     for number in 0..20 {

@@ -1,11 +1,11 @@
-//! Changes that wait for the disk together.
+//! Batches of changes that wait for the disk once.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 
 use windlass_core::{Alteration, Attributes, Expect, Files, Source, To};
 
-use super::{Ground, LOOKUPS, expect, place, read};
+use super::{LOOKUPS, TestWorkspace, expect, place, read};
 
 fn written<'a>(
     expect: Expect,
@@ -16,14 +16,14 @@ fn written<'a>(
     Alteration { expect, to, temporary: Some(".windlass-c-0.tmp") }
 }
 
-/// The mode of a file about which nothing is told.
+/// Returns the mode of a new file for which no mode is given.
 fn usual_mode() -> u32 {
-    let ground = Ground::with(&[("plain", "")]);
+    let ground = TestWorkspace::with(&[("plain", "")]);
     fs::metadata(ground.work("plain")).unwrap().mode() & 0o777
 }
 
 #[test]
-fn a_prepared_content_becomes_the_file_without_being_written_again() {
+fn prepared_content_is_not_written_again() {
     let usual = usual_mode();
     for lookup in LOOKUPS {
         for (target, attributes, mode) in [
@@ -32,7 +32,7 @@ fn a_prepared_content_becomes_the_file_without_being_written_again() {
             ("old", true, 0o600),
             ("old", false, 0o755),
         ] {
-            let ground = Ground::with(&[("old", "old")]);
+            let ground = TestWorkspace::with(&[("old", "old")]);
             fs::set_permissions(ground.work("old"), fs::Permissions::from_mode(0o755)).unwrap();
             let files = ground.files(lookup);
             let at = place(&files, target);
@@ -58,8 +58,8 @@ fn a_prepared_content_becomes_the_file_without_being_written_again() {
 }
 
 #[test]
-fn what_has_no_directory_yet_is_not_prepared() {
-    let ground = Ground::new();
+fn file_in_missing_directory_is_not_prepared() {
+    let ground = TestWorkspace::new();
     let files = ground.files(LOOKUPS[0]);
     let batch = files.batch(&[]).unwrap().unwrap();
     let at = place(&files, "not/yet");
@@ -68,19 +68,19 @@ fn what_has_no_directory_yet_is_not_prepared() {
 }
 
 #[test]
-fn a_name_that_is_taken_is_not_written_over() {
-    let ground = Ground::with(&[(".windlass-c-0.tmp", "somebody's")]);
+fn existing_temporary_name_is_not_overwritten() {
+    let ground = TestWorkspace::with(&[(".windlass-c-0.tmp", "another's")]);
     let files = ground.files(LOOKUPS[0]);
     let batch = files.batch(&[]).unwrap().unwrap();
     let at = place(&files, "new");
     batch.prepare(&at, &written(Expect::Absent, b"x", None)).unwrap_err();
-    assert_eq!(read(&files, ".windlass-c-0.tmp").unwrap(), "somebody's");
+    assert_eq!(read(&files, ".windlass-c-0.tmp").unwrap(), "another's");
     assert_eq!(ground.names("work"), [".windlass-c-0.tmp"]);
 }
 
 #[test]
-fn a_directory_that_is_gone_in_the_end_does_not_keep_the_rest_from_the_disk() {
-    let ground = Ground::with(&[("a/b/c", "c")]);
+fn removed_directories_do_not_fail_the_final_sync() {
+    let ground = TestWorkspace::with(&[("a/b/c", "c")]);
     let files = ground.files(LOOKUPS[0]);
     let batch = files.batch(&[]).unwrap().unwrap();
     for path in ["a/b/c", "a/b", "a"] {

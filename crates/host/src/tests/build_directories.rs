@@ -7,9 +7,9 @@ use std::process::Command;
 
 use windlass_core::{ApprovalId, CallId, CommitState, Stage as _};
 
-use super::Ground;
+use super::TestWorkspace;
 use super::staged::{described, run};
-use super::survey::cold;
+use super::survey::survey_without_index;
 use crate::stage::{BuildDirectories, Layers, delta_of};
 use crate::{PASS_THROUGH, Stage};
 
@@ -18,12 +18,12 @@ const TAG: &str = "Signature: 8a477f597d28d172789f06886806bc55\n# more";
 type Files = &'static [(&'static str, &'static str)];
 
 fn found(files: Files) -> Vec<String> {
-    let found = cold(&Ground::with(files)).build_directories;
+    let found = survey_without_index(&TestWorkspace::with(files)).build_directories;
     found.iter().map(|path| path.display().to_string()).collect()
 }
 
 #[test]
-fn outside_a_repository_more_than_a_name_is_needed() {
+fn name_alone_makes_no_build_directory_outside_a_repository() {
     let cases: &[(Files, &[&str])] = &[
         (&[], &[]),
         (&[("target/x", ""), ("build/x", ""), ("src/dist/x", "")], &[]),
@@ -53,7 +53,7 @@ fn outside_a_repository_more_than_a_name_is_needed() {
 }
 
 #[test]
-fn in_a_repository_git_must_ignore_it() {
+fn build_directory_in_a_repository_must_be_ignored() {
     let cases: &[(Files, &[&str])] = &[
         (&[(".git/HEAD", ""), ("node_modules/", ""), ("a/__pycache__/", "")], &[]),
         (&[(".git/HEAD", ""), ("target/CACHEDIR.TAG", TAG)], &[]),
@@ -74,27 +74,27 @@ fn in_a_repository_git_must_ignore_it() {
 }
 
 #[test]
-fn a_repository_around_the_workspace_counts_unless_it_ignores_the_workspace() {
+fn outer_repository_counts_unless_it_ignores_the_workspace() {
     for (ignored, tagged, expected) in [("build\n", "", 1), ("", TAG, 0), ("/work\n", TAG, 1)] {
-        let ground = Ground::with(&[("build/CACHEDIR.TAG", tagged)]);
+        let ground = TestWorkspace::with(&[("build/CACHEDIR.TAG", tagged)]);
         ground.put(".git/HEAD", "");
         ground.put(".gitignore", ignored);
-        let found = cold(&ground).build_directories;
+        let found = survey_without_index(&ground).build_directories;
         assert_eq!(found.len(), expected, "{ignored:?}: {found:?}");
     }
 }
 
 #[test]
 fn a_link_is_no_build_directory() {
-    let ground = Ground::new();
+    let ground = TestWorkspace::new();
     ground.put("outside/x", "");
     ground.link("../outside", "work/node_modules");
-    assert!(cold(&ground).build_directories.is_empty());
+    assert!(survey_without_index(&ground).build_directories.is_empty());
 }
 
-/// A workspace in which `target` and `app/node_modules` are build directories.
-fn base() -> Ground {
-    let ground = Ground::with(&[
+/// Creates a workspace in which `target` and `app/node_modules` are build directories.
+fn base() -> TestWorkspace {
+    let ground = TestWorkspace::with(&[
         (".gitignore", "target\nnode_modules\n"),
         ("src/main.c", "main"),
         ("target/debug/app", "old"),
@@ -112,12 +112,12 @@ fn names() -> Vec<String> {
     PASS_THROUGH.map(str::to_owned).to_vec()
 }
 
-/// Runs a program on a stage and keeps what it did to build directories. What it did elsewhere must be nothing.
-fn keep(ground: &Ground, state: &Path, program: &str) -> Stage {
+/// Runs a program on a stage and keeps its changes to build directories. It must not change anything else.
+fn keep(ground: &TestWorkspace, state: &Path, program: &str) -> Stage {
     let work = ground.path("work");
     let mut stage = Stage::create(state).unwrap();
     run(&stage, &work, program);
-    let known = cold(ground).build_directories;
+    let known = survey_without_index(ground).build_directories;
     let build = BuildDirectories { names: &names(), known: &known };
     let layers = Layers { upper: stage.upper(), lower: &work };
     let delta = delta_of(layers, stage.created(), build).unwrap();
@@ -126,7 +126,7 @@ fn keep(ground: &Ground, state: &Path, program: &str) -> Stage {
     stage
 }
 
-/// What programs do to build directories.
+/// Programs that change build directories.
 const PROGRAMS: &[&str] = &[
     "true",
     "cat target/stamp app/node_modules/*/index.js",
@@ -148,8 +148,8 @@ const PROGRAMS: &[&str] = &[
     "mkfifo target/pipe",
 ];
 
-/// A merge leaves what the program would have left without a stage, but for FIFOs.
-fn check_merges(state: impl Fn(&Ground) -> PathBuf) {
+/// Checks that a merge leaves the same files as the program without a stage, except for FIFOs.
+fn check_merges(state: impl Fn(&TestWorkspace) -> PathBuf) {
     for program in PROGRAMS {
         let (plain, ground) = (base(), base());
         let done =
@@ -176,7 +176,7 @@ fn a_merge_from_another_file_system_leaves_the_same() {
     let memory = tempfile::TempDir::new_in("/dev/shm")
         .expect("a file system besides that of the temporary files");
     let device = |path: &Path| fs::metadata(path).unwrap().dev();
-    let here = Ground::new();
+    let here = TestWorkspace::new();
     assert_ne!(device(memory.path()), device(&here.path("work")), "/dev/shm is no other one");
     check_merges(|_| memory.path().to_owned());
 }
@@ -194,8 +194,8 @@ fn a_new_tree_moves_with_its_modes_times_and_hard_links() {
     assert_eq!(fs::metadata(ground.work("target")).unwrap().mode() & 0o777, 0o555);
 }
 
-/// The notes of an overlay never leave its stage, at any depth: in the workspace, which is a lower layer of the next overlay, they would
-/// hide files or keep them from being opened.
+/// The attributes that overlayfs sets never leave the stage, at any depth: in the workspace, which is a lower layer of the next
+/// overlay, they would hide files or prevent their opening.
 #[test]
 fn no_note_of_the_overlay_reaches_the_workspace() {
     let plant = "import os; [os.setxattr(p, 'user.overlay.' + n, b'y') for n in \
@@ -226,7 +226,7 @@ fn no_note_of_the_overlay_reaches_the_workspace() {
 }
 
 #[test]
-fn the_changed_paths_are_told() {
+fn changed_paths_in_build_directories_are_reported() {
     let cases: &[(&str, &[&str])] = &[
         ("true", &[]),
         ("echo 2 > target/stamp", &["target", "target/stamp"]),
@@ -262,9 +262,10 @@ fn the_changed_paths_are_told() {
     }
 }
 
-/// What is moved out of a build directory is told like every move; the directory itself is told of only if more changed in it.
+/// A file that is moved out of a build directory is reported like every move; the build directory itself is reported only if more
+/// changed in it.
 #[test]
-fn what_is_moved_out_is_told() {
+fn move_out_of_a_build_directory_is_reported() {
     let cases: &[(&str, &[&str], &[&str])] = &[
         ("mv target/debug/app src/app", &["target/debug/app", "src/app"], &[]),
         (
@@ -301,7 +302,7 @@ fn what_is_moved_out_is_told() {
         let work = ground.path("work");
         let stage = Stage::create(&ground.path("stages")).unwrap();
         run(&stage, &work, program);
-        let known = cold(&ground).build_directories;
+        let known = survey_without_index(&ground).build_directories;
         let build = BuildDirectories { names: &names(), known: &known };
         let layers = Layers { upper: stage.upper(), lower: &work };
         let mut delta = delta_of(layers, stage.created(), build).unwrap();
@@ -317,11 +318,11 @@ fn what_is_moved_out_is_told() {
 const PROGRAM: &str =
     "rm -rf target/debug; echo 2 > target/stamp; mkdir target/new; echo x > target/new/x";
 
-/// The records that a process writes on its stage before it is killed.
+/// Writes the records that a process has written on its stage before it is killed.
 type Record = fn(&Stage);
 
-/// Leaves a stage as a killed process does: it stays, and no process holds its lock. Returns the directory that it is in.
-fn leave(ground: &Ground, record: Record) -> PathBuf {
+/// Leaves a stage as a killed process does: the stage stays, and no process holds its lock. Returns the directory that it is in.
+fn leave(ground: &TestWorkspace, record: Record) -> PathBuf {
     let stage = keep(ground, &ground.path("stages"), PROGRAM);
     let stage = stage.of_state(Some(&ground.path("stages")));
     record(&stage);
@@ -334,8 +335,8 @@ fn leave(ground: &Ground, record: Record) -> PathBuf {
     copy
 }
 
-/// Tells whether the changes of [`PROGRAM`] are made; if not, nothing of them must be.
-fn is_kept(ground: &Ground) -> bool {
+/// Returns whether all changes of [`PROGRAM`] are made. Panics if only a part is.
+fn is_kept(ground: &TestWorkspace) -> bool {
     let found = ["target/debug", "target/new/x"].map(|path| ground.work(path).exists());
     let stamp = fs::read(ground.work("target/stamp")).unwrap();
     match (found, stamp.as_slice()) {
@@ -370,7 +371,7 @@ fn a_merge_that_was_interrupted_is_finished_by_the_next_sweep() {
 }
 
 #[test]
-fn a_stage_that_was_left_is_kept_or_dropped_by_what_became_of_its_call() {
+fn recovery_of_a_left_stage_depends_on_its_call() {
     use CommitState::{Made, NotMade, Unknown};
     let nothing: Record = |_| {};
     let cases: &[(Record, CommitState, bool, &str, usize)] = &[
@@ -419,7 +420,7 @@ fn a_stage_that_was_left_is_kept_or_dropped_by_what_became_of_its_call() {
 }
 
 #[test]
-fn a_stage_whose_call_is_half_made_stays_for_the_next_start() {
+fn stage_of_an_unfinished_call_stays_for_the_next_start() {
     let ground = base();
     let stages = ground.path("stages");
     let stage = keep(&ground, &stages, PROGRAM).of_state(Some(&stages));
@@ -432,7 +433,7 @@ fn a_stage_whose_call_is_half_made_stays_for_the_next_start() {
 }
 
 #[test]
-fn only_the_history_of_its_state_directory_decides_on_a_stage() {
+fn stage_is_recovered_only_by_its_own_state_directory() {
     let ground = base();
     let copy = leave(&ground, tie);
     let told =

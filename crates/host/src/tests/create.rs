@@ -1,4 +1,4 @@
-//! New files and directories: whole from their first moment, and never over something.
+//! New files and directories: complete as soon as they are visible, and never over an existing object.
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use windlass_core::{Alteration, Attributes, Expect, Files, Source, To};
 
-use super::{Ground, LOOKUPS, alter, at, error, file, place, read, seen, write};
+use super::{LOOKUPS, TestWorkspace, alter, at, error, file, place, read, seen, write};
 
 #[test]
-fn creating() {
+fn new_files_are_created_only_where_nothing_exists() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("file", "old"), ("directory/", "")]);
+        let ground = TestWorkspace::with(&[("file", "old"), ("directory/", "")]);
         ground.link("directory/target", "work/dangling");
         ground.link("../outside/new", "work/dangling_out");
         let files = ground.files(lookup);
@@ -42,8 +42,8 @@ fn creating() {
 }
 
 #[test]
-fn a_new_file_has_the_mode_that_any_new_file_has() {
-    let ground = Ground::with(&[("by_standard_library", "")]);
+fn new_file_has_the_usual_mode() {
+    let ground = TestWorkspace::with(&[("by_standard_library", "")]);
     let files = ground.files(LOOKUPS[0]);
     let written = write(&files, "a/new", "", Expect::Absent).unwrap();
     let mode = |path: &str| fs::metadata(ground.work(path)).unwrap().mode() & 0o7777;
@@ -54,8 +54,8 @@ fn a_new_file_has_the_mode_that_any_new_file_has() {
 }
 
 #[test]
-fn one_of_many_creates() {
-    let ground = Ground::new();
+fn only_one_of_many_threads_creates_a_file() {
+    let ground = TestWorkspace::new();
     let files = ground.files(LOOKUPS[0]);
     let created = AtomicUsize::new(0);
     std::thread::scope(|scope| {
@@ -74,9 +74,9 @@ fn one_of_many_creates() {
 }
 
 #[test]
-fn names_of_any_bytes() {
+fn file_names_may_be_any_bytes() {
     for lookup in LOOKUPS {
-        let ground = Ground::new();
+        let ground = TestWorkspace::new();
         let files = ground.files(lookup);
         let longest = [b'n'; 255];
         for name in [b"\xff\xfe".as_slice(), b"a\nb", b" ", b"-rf", b"\"'$(x)", b"*", &longest] {
@@ -95,11 +95,13 @@ fn names_of_any_bytes() {
     }
 }
 
-/// The name is written down before it is used, so that somebody can clean up; none of that name is touched if it exists.
+/// A temporary name is recorded before it is used, so that a later process can remove the file. An existing file of that name is
+/// left alone.
 #[test]
-fn the_temporary_name_is_the_one_that_is_given() {
+fn given_temporary_name_is_used_and_cleaned_up() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("file", "old"), (".taken", "somebody's"), ("outside/", "")]);
+        let ground =
+            TestWorkspace::with(&[("file", "old"), (".taken", "another's"), ("outside/", "")]);
         let files = ground.files(lookup);
         for temporary in [".windlass-1.tmp", ".taken", "", ".", "..", "a/b", "../outside/x", "\0"] {
             for (path, expect) in
@@ -117,14 +119,14 @@ fn the_temporary_name_is_the_one_that_is_given() {
             fs::remove_file(ground.work("new")).unwrap();
             assert_eq!(ground.names("work"), [".taken", "file", "outside"]);
         }
-        assert_eq!(read(&files, ".taken").unwrap(), "somebody's");
+        assert_eq!(read(&files, ".taken").unwrap(), "another's");
         assert_eq!(ground.names("outside"), [""; 0]);
     }
 }
 
 #[test]
-fn content_from_another_file() {
-    let ground = Ground::with(&[("one", "1"), ("old", "old")]);
+fn content_is_copied_from_another_file() {
+    let ground = TestWorkspace::with(&[("one", "1"), ("old", "old")]);
     fs::hard_link(ground.work("one"), ground.work("two")).unwrap();
     for length in [0, 1, 4_096, 200_000, 3_000_000] {
         let bytes: Vec<u8> = (0..length).map(|at: u32| (at % 251) as u8).collect();
@@ -138,7 +140,7 @@ fn content_from_another_file() {
             assert_eq!(fs::read(ground.work(&path)).unwrap(), bytes, "{path}");
         }
     }
-    // What the kernel makes up has no length and cannot be copied by it.
+    // A file that the kernel generates has no length and cannot be copied by the kernel.
     let source = fs::File::open("/proc/self/status").unwrap();
     let files = ground.files(LOOKUPS[0]);
     let to = To::File { content: Source::File(&source), attributes: None };
@@ -147,21 +149,21 @@ fn content_from_another_file() {
 }
 
 #[test]
-fn a_mode_that_is_told_passes_no_umask() {
-    let ground = Ground::new();
+fn given_mode_ignores_the_umask() {
+    let ground = TestWorkspace::new();
     let files = ground.files(LOOKUPS[0]);
     let told = Attributes { mode: Some(0o666), ..Attributes::default() };
     alter(&files, &place(&files, "new"), Expect::Absent, file(b"", Some(&told))).unwrap();
     assert_eq!(fs::metadata(ground.work("new")).unwrap().mode() & 0o7777, 0o666);
 }
 
-/// The record of a change has the mode before the file is made.
+/// The record of a change holds the mode before the file is created.
 #[test]
 fn the_mode_of_a_new_file_is_known_before_it_is_made() {
-    // A list of rights that new files get: read and write for the owner and the group, nothing for others.
+    // Access control list that new files inherit: read and write for the owner and the group, nothing for others.
     let entry = |tag: u8, rights: u8| [tag, 0, rights, 0, 0xff, 0xff, 0xff, 0xff];
     let list = [&[2, 0, 0, 0][..], &entry(1, 7), &entry(4, 6), &entry(0x20, 0)].concat();
-    let ground = Ground::with(&[("plain/", ""), ("handed_down/", ""), ("file", "")]);
+    let ground = TestWorkspace::with(&[("plain/", ""), ("handed_down/", ""), ("file", "")]);
     let name = "system.posix_acl_default";
     let flags = rustix::fs::XattrFlags::empty();
     rustix::fs::setxattr(ground.work("handed_down"), name, &list, flags).unwrap();

@@ -1,4 +1,4 @@
-//! What a program on a stage did is told, all of it and nothing else, in an order in which it can be done again.
+//! A delta reports exactly what a program changed on a stage, in an order in which the changes can be applied.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,11 +13,11 @@ use windlass_core::{
 };
 
 use super::staged::{described, run, told};
-use super::{Ground, place};
+use super::{TestWorkspace, place};
 use crate::{Delta, Durability, LocalFiles, PASS_THROUGH, Stage, delta};
 
-fn base() -> Ground {
-    let ground = Ground::with(&[
+fn base() -> TestWorkspace {
+    let ground = TestWorkspace::with(&[
         ("a", "a\n"),
         ("b/c", "c\n"),
         ("b/d/e", "e\n"),
@@ -34,19 +34,19 @@ fn pass() -> Vec<String> {
     PASS_THROUGH.map(str::to_owned).to_vec()
 }
 
-fn after(ground: &Ground, program: &str) -> (Stage, Delta) {
+fn after(ground: &TestWorkspace, program: &str) -> (Stage, Delta) {
     let stage = Stage::create(&ground.path("stages")).unwrap();
     run(&stage, &ground.work(""), program);
     let delta = read(ground, &stage);
     (stage, delta)
 }
 
-fn read(ground: &Ground, stage: &Stage) -> Delta {
+fn read(ground: &TestWorkspace, stage: &Stage) -> Delta {
     delta(stage, &workspace(ground), stage.created(), &pass()).unwrap()
 }
 
-/// Without a slash at its end.
-fn workspace(ground: &Ground) -> PathBuf {
+/// Returns the path of the workspace without a final slash.
+fn workspace(ground: &TestWorkspace) -> PathBuf {
     ground.path("work")
 }
 
@@ -64,15 +64,15 @@ fn check(program: &str, expected: &[&str]) {
     check_before(&ground, &delta.changes);
 }
 
-fn inside(ground: &Ground, path: &Path) -> String {
+fn inside(ground: &TestWorkspace, path: &Path) -> String {
     path.strip_prefix(workspace(ground)).unwrap().display().to_string()
 }
 
-/// What is told to have been there is what is there.
-fn check_before(ground: &Ground, changes: &[ProcessChange]) {
+/// Checks that each reported fingerprint from before the change is the current one in the workspace.
+fn check_before(ground: &TestWorkspace, changes: &[ProcessChange]) {
     let files = ground.files(crate::kernel::Lookup::AtOnce);
     for change in changes {
-        // Below what is a link in the workspace there is nothing.
+        // Nothing exists below a path that is a link in the workspace.
         let found = files.look(&place(&files, inside(ground, &change.path))).ok().flatten();
         let now = found.map(|found| found.stat.fingerprint);
         assert_eq!(change.before, now, "{}", change.path.display());
@@ -80,7 +80,7 @@ fn check_before(ground: &Ground, changes: &[ProcessChange]) {
 }
 
 #[test]
-fn what_a_program_did_is_told() {
+fn changes_of_a_program_are_reported() {
     type Case = (&'static str, &'static [&'static str]);
     let cases: &[Case] = &[
         ("true", &[]),
@@ -225,9 +225,9 @@ fn what_a_program_did_is_told() {
     }
 }
 
-/// Set-id bits that were there stay with the content that they were given to, and with nothing else.
+/// Existing set-id bits stay with the content that they were given to, and with nothing else.
 #[test]
-fn a_set_id_file_stays_one_only_as_it_is() {
+fn set_id_bits_stay_only_on_unchanged_content() {
     let note = "run is not made set-user-ID or set-group-ID: no program may do that";
     for (program, expected, notes) in [
         ("chmod 4711 run", "a run 4711", &[][..]),
@@ -245,7 +245,7 @@ fn a_set_id_file_stays_one_only_as_it_is() {
 }
 
 #[test]
-fn names_are_bytes() {
+fn delta_names_may_be_any_bytes() {
     let ground = base();
     let odd = |name: &[u8]| workspace(&ground).join(OsStr::from_bytes(name));
     fs::write(odd(b"\xff\n old"), "x").unwrap();
@@ -258,7 +258,7 @@ fn names_are_bytes() {
 }
 
 #[test]
-fn a_change_by_somebody_else_is_a_conflict() {
+fn change_in_the_workspace_meanwhile_is_a_conflict() {
     type Case<'a> = (&'a str, &'a dyn Fn(&Path), &'a [&'a str]);
     let swap = |work: &Path| {
         fs::rename(work.join("b"), work.with_file_name("old")).unwrap();
@@ -281,7 +281,7 @@ fn a_change_by_somebody_else_is_a_conflict() {
         ("rm a", &|work| fs::remove_file(work.join("a")).unwrap(), &[]),
         ("chmod 700 b", &|work| fs::write(work.join("b/new"), "theirs").unwrap(), &[]),
         (": >> a", &|_| {}, &[]),
-        // What is moved keeps its times, and all that is below a moved directory keeps its stamps, too.
+        // A moved file keeps its modification time, and everything below a moved directory keeps its change times, too.
         ("echo x > a", &|work| fs::rename(work.join("run"), work.join("a")).unwrap(), &["a"]),
         ("rm a", &|work| fs::rename(work.join("run"), work.join("a")).unwrap(), &["a"]),
         ("echo x > b/c", &swap, &["b"]),
@@ -309,8 +309,8 @@ fn a_change_by_somebody_else_is_a_conflict() {
     }
 }
 
-/// Stamps are some milliseconds coarse.
-fn wait_for_another_stamp(ground: &Ground, than: i64) {
+/// Waits until a new change time is later than `than`. Time stamps are some milliseconds coarse.
+fn wait_for_another_stamp(ground: &TestWorkspace, than: i64) {
     loop {
         ground.put("stamp", "x");
         if ctime(&ground.path("stamp")) > than {
@@ -326,7 +326,7 @@ fn ctime(path: &Path) -> i64 {
 }
 
 #[test]
-fn what_is_neither_file_link_nor_directory_stays_where_it_is() {
+fn special_files_are_not_removed() {
     type Case = (&'static str, &'static [&'static str], usize);
     let cases: &[Case] = &[
         ("rm -r b", &["- b/d/f", "- b/d/e", "- b/c"], 1),
@@ -349,7 +349,7 @@ fn what_is_neither_file_link_nor_directory_stays_where_it_is() {
 }
 
 #[test]
-fn extended_attributes_are_told() {
+fn extended_attributes_are_reported() {
     let ground = base();
     let set = |path: &Path, name: &str, value: &[u8]| {
         rustix::fs::setxattr(path, name, value, rustix::fs::XattrFlags::empty()).unwrap();
@@ -357,7 +357,7 @@ fn extended_attributes_are_told() {
     set(&ground.work("a"), "user.old", b"1");
     set(&ground.work("b"), "user.old", b"1");
     let (stage, _) = after(&ground, "chmod 600 a; chmod 700 b; echo x > new; echo y >> run");
-    // What a program on the stage would have done, had there been one for it.
+    // Sets attributes on the stage as a program there could have done.
     for name in ["a", "b", "new", "run"] {
         set(&stage.upper().join(name), "user.new", b"2");
     }
@@ -393,7 +393,7 @@ fn a_redirected_directory_is_refused() {
     assert!(refused.to_string().contains("redirect_dir"), "{refused}");
 }
 
-/// Makes the changes, one after the other, as a commit does.
+/// Applies the changes one after the other, as a commit does.
 fn apply(files: &LocalFiles, delta: &Delta) {
     let resolved = |path: &Path| place(files, path.strip_prefix(files.workspace()).unwrap());
     for change in &delta.changes {
@@ -459,17 +459,19 @@ fn operation() -> impl Strategy<Value = String> {
         one("chmod 0"),
         two("mv -f"),
         two("mv -fT"),
-        // In an overlay the names of one file have different numbers, so `cp` does not notice that it copies a file onto itself.
+        // In an overlay the hard links of a file have different inodes, so `cp` does not notice that it copies a file onto itself.
         two("cp -r --remove-destination")
-            .prop_filter("a copy into itself depends on the order of names", |text| is_apart(text)),
+            .prop_filter("a copy into itself depends on the order of names", |text| {
+                is_target_outside_source(text)
+            }),
         two("ln -f"),
         two("ln -sfn"),
         one("rm -rf b; mkdir -p b/d; echo three >"),
     ]
 }
 
-/// Returns whether a place is not in the other. The link `to_b` leads to `b`.
-fn is_apart(command: &str) -> bool {
+/// Returns whether the target of a command is not inside its source. The link `to_b` leads to `b`.
+fn is_target_outside_source(command: &str) -> bool {
     let real = |name: &str| Path::new(if name == "to_b" { "b" } else { name }).to_owned();
     let mut words = command.split(' ').rev();
     let (to, from) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
@@ -479,9 +481,9 @@ fn is_apart(command: &str) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// To do it on a stage and make the changes is to do it.
+    /// Running a program on a stage and applying its changes has the same result as running it directly.
     #[test]
-    fn the_same_as_without_a_stage(operations in prop::collection::vec(operation(), 1..12)) {
+    fn applied_delta_equals_direct_run(operations in prop::collection::vec(operation(), 1..12)) {
         let ground = base();
         let twin = ground.path("twin");
         let copied = Command::new("cp").arg("-a").arg(workspace(&ground)).arg(&twin).status().unwrap();
@@ -500,9 +502,9 @@ proptest! {
     }
 }
 
-/// Trees can be deeper than a path can be long, and nothing below that can be copied into the workspace.
+/// A tree can be deeper than a path can be long; nothing below that depth can be copied into the workspace.
 #[test]
-fn a_path_that_is_too_long_is_refused_where_it_begins() {
+fn too_long_path_is_refused_with_its_beginning() {
     let ground = base();
     let deep = "import os; n = 'd' * 200\nfor _ in range(100): os.mkdir(n); os.chdir(n)";
     let stage = Stage::create(&ground.path("stages")).unwrap();

@@ -1,4 +1,4 @@
-//! What `.aiexclude` hides, by itself and in a walk, and what repositories' own ignore files do.
+//! Exclusion by `.aiexclude`, by path and in a walk, and by the ignore files of repositories.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,7 +7,7 @@ use std::path::Path;
 use windlass_core::{Files, WalkOptions};
 
 use super::walk::shown;
-use super::{Ground, LOOKUPS};
+use super::{LOOKUPS, TestWorkspace};
 
 fn options(ignore_files: bool) -> WalkOptions<'static> {
     WalkOptions {
@@ -21,8 +21,8 @@ fn options(ignore_files: bool) -> WalkOptions<'static> {
     }
 }
 
-/// A walk of `root` shows these of the files that are not ignore files.
-fn check(ground: &Ground, root: &str, ignore_files: bool, expected: &[&str]) {
+/// Checks that a walk of `root` shows exactly these files, apart from ignore files.
+fn check(ground: &TestWorkspace, root: &str, ignore_files: bool, expected: &[&str]) {
     for lookup in LOOKUPS {
         let (mut paths, _) = shown(&ground.files(lookup), root, &options(ignore_files));
         paths.retain(|path| {
@@ -32,7 +32,7 @@ fn check(ground: &Ground, root: &str, ignore_files: bool, expected: &[&str]) {
     }
 }
 
-fn excluded(ground: &Ground, path: &str) -> Option<String> {
+fn excluded(ground: &TestWorkspace, path: &str) -> Option<String> {
     let [a, b] = LOOKUPS.map(|lookup| {
         let files = ground.files(lookup);
         files.excluded_by(&files.resolve(Path::new(path)).unwrap()).unwrap()
@@ -43,7 +43,7 @@ fn excluded(ground: &Ground, path: &str) -> Option<String> {
 
 #[test]
 fn aiexclude_hides_always() {
-    let ground = Ground::with(&[
+    let ground = TestWorkspace::with(&[
         (".aiexclude", "*.secret\n/private/\n!shown.secret\n"),
         ("a.secret", ""),
         ("shown.secret", ""),
@@ -91,13 +91,13 @@ fn aiexclude_hides_always() {
 }
 
 #[test]
-fn outside_every_aiexclude_above_counts() {
-    let ground = Ground::new();
+fn every_aiexclude_above_applies_outside_the_workspace() {
+    let ground = TestWorkspace::new();
     ground.put("outside/.aiexclude", "x");
     ground.put("outside/x/y", "");
     assert_eq!(excluded(&ground, "../outside/x/y").as_deref(), Some("outside/.aiexclude"));
     check(&ground, "../outside", false, &[]);
-    // From the workspace down, one above it does not.
+    // An `.aiexclude` applies only from the workspace down; one above the workspace does not.
     ground.put(".aiexclude", "*");
     ground.put("work/file", "");
     assert_eq!(excluded(&ground, "file"), None);
@@ -105,9 +105,10 @@ fn outside_every_aiexclude_above_counts() {
 }
 
 #[test]
-fn an_aiexclude_that_cannot_be_used_hides_all_it_could() {
+fn unusable_aiexclude_hides_everything_it_could() {
     let large = "x\n".repeat(600_000);
-    let ground = Ground::with(&[("a/.aiexclude", &large), ("a/x", ""), ("a/b/y", ""), ("z", "")]);
+    let ground =
+        TestWorkspace::with(&[("a/.aiexclude", &large), ("a/x", ""), ("a/b/y", ""), ("z", "")]);
     for lookup in LOOKUPS {
         let files = ground.files(lookup);
         let (paths, report) = shown(&files, "", &options(true));
@@ -121,9 +122,13 @@ fn an_aiexclude_that_cannot_be_used_hides_all_it_could() {
 }
 
 #[test]
-fn ignore_files_that_are_not_files() {
-    let ground =
-        Ground::with(&[(".gitignore/x", ""), ("patterns", "*.o\n"), ("a.o", ""), ("a.c", "")]);
+fn ignore_files_that_are_not_regular_files_are_skipped() {
+    let ground = TestWorkspace::with(&[
+        (".gitignore/x", ""),
+        ("patterns", "*.o\n"),
+        ("a.o", ""),
+        ("a.c", ""),
+    ]);
     rustix::fs::mkfifoat(rustix::fs::CWD, ground.work(".ignore"), rustix::fs::Mode::RWXU).unwrap();
     check(&ground, "", true, &["a.c", "a.o", "patterns"]);
     ground.link("patterns", "work/.rgignore");
@@ -131,8 +136,8 @@ fn ignore_files_that_are_not_files() {
 }
 
 #[test]
-fn above_the_root_of_the_walk() {
-    let ground = Ground::with(&[
+fn ignore_files_above_the_root_apply() {
+    let ground = TestWorkspace::with(&[
         (".git/info/exclude", "local\n"),
         (".gitignore", "*.o\n/sub/anchored\n"),
         ("sub/a.o", ""),
@@ -148,8 +153,8 @@ fn above_the_root_of_the_walk() {
 }
 
 #[test]
-fn a_repository_around_the_workspace() {
-    let ground = Ground::with(&[("a.o", ""), ("b", "")]);
+fn ignore_files_of_an_outer_repository_apply() {
+    let ground = TestWorkspace::with(&[("a.o", ""), ("b", "")]);
     ground.put(".gitignore", "*.o");
     check(&ground, "", true, &["a.o", "b"]);
     ground.put(".git/", "");
@@ -158,7 +163,7 @@ fn a_repository_around_the_workspace() {
 
 #[test]
 fn a_repository_within_a_repository_has_its_own_gitignore() {
-    let ground = Ground::with(&[
+    let ground = TestWorkspace::with(&[
         (".git/", ""),
         (".gitignore", "*.o\n"),
         (".ignore", "*.tmp\n"),
@@ -173,7 +178,7 @@ fn a_repository_within_a_repository_has_its_own_gitignore() {
 
 #[test]
 fn a_linked_worktree_has_the_main_ones_exclude() {
-    let ground = Ground::with(&[("a", ""), ("b", "")]);
+    let ground = TestWorkspace::with(&[("a", ""), ("b", "")]);
     ground.put("outside/main/.git/worktrees/work/commondir", "../..\n");
     ground.put("outside/main/.git/info/exclude", "a\n");
     ground.put("work/.git", "gitdir: ../outside/main/.git/worktrees/work\n");
@@ -182,7 +187,7 @@ fn a_linked_worktree_has_the_main_ones_exclude() {
 
 #[test]
 fn an_unreadable_ignore_file_is_passed_over() {
-    let ground = Ground::with(&[(".gitignore", "a\n"), ("a", "")]);
+    let ground = TestWorkspace::with(&[(".gitignore", "a\n"), ("a", "")]);
     fs::set_permissions(ground.work(".gitignore"), fs::Permissions::from_mode(0o0)).unwrap();
     let readable = fs::read(ground.work(".gitignore")).is_ok();
     check(&ground, "", true, if readable { &[] } else { &["a"] });

@@ -1,4 +1,4 @@
-//! Second places: equal to the workspace when they are made, and true about what happened in them.
+//! Isolated copies of the workspace: equal when they are created, and with correct reports of changes in them.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -10,10 +10,10 @@ use std::process::Command;
 
 use rustix::fs::{CWD, Mode};
 
-use super::Ground;
+use super::TestWorkspace;
 use crate::{Isolated, Isolation};
 
-/// Everything about a tree that a copy must have, by path. Repositories are left out unless asked for.
+/// Describes everything about a tree that a copy must have, by path. Leaves out repositories unless `with_repository` is set.
 fn describe(root: &Path, with_repository: bool) -> BTreeMap<PathBuf, String> {
     let mut described = BTreeMap::new();
     let mut first_names = BTreeMap::new();
@@ -57,9 +57,9 @@ fn describe(root: &Path, with_repository: bool) -> BTreeMap<PathBuf, String> {
     described
 }
 
-/// A workspace with something of everything.
-fn rich() -> Ground {
-    let ground = Ground::with(&[
+/// Creates a workspace with objects of all kinds.
+fn workspace_with_all_kinds() -> TestWorkspace {
+    let ground = TestWorkspace::with(&[
         ("file", "content"),
         ("empty", ""),
         ("a/b/c/deep", "x"),
@@ -87,13 +87,13 @@ fn rich() -> Ground {
     ground
 }
 
-fn create(ground: &Ground, how: Isolation) -> Isolated {
+fn create(ground: &TestWorkspace, how: Isolation) -> Isolated {
     Isolated::create(&ground.work(""), &ground.path("second"), how).unwrap()
 }
 
 #[test]
 fn a_copy_is_equal_to_the_workspace() {
-    let ground = rich();
+    let ground = workspace_with_all_kinds();
     let isolated = create(&ground, Isolation::Copy);
     assert_eq!(describe(isolated.path(), true), describe(&ground.work(""), true));
     let mode = |path: &Path| fs::metadata(path).unwrap().mode();
@@ -103,8 +103,8 @@ fn a_copy_is_equal_to_the_workspace() {
 }
 
 #[test]
-fn what_cannot_be_copied_is_told() {
-    let ground = Ground::with(&[("a/file", "x")]);
+fn uncopied_files_are_noted() {
+    let ground = TestWorkspace::with(&[("a/file", "x")]);
     rustix::fs::mkfifoat(CWD, ground.work("a/fifo"), Mode::RWXU).unwrap();
     let isolated = create(&ground, Isolation::Copy);
     let [note] = isolated.notes() else { panic!("{:?}", isolated.notes()) };
@@ -112,9 +112,9 @@ fn what_cannot_be_copied_is_told() {
     assert!(isolated.changes().unwrap().is_empty());
 }
 
-/// What is done to a second place, and what is told about it.
+/// Each case: a change in an isolated copy, and the report about it.
 #[test]
-fn changes_are_told() {
+fn changes_in_a_copy_are_reported() {
     type Case<'a> = (&'a str, &'a dyn Fn(&Path), &'a [&'a str]);
     let set_mode = |path: PathBuf, mode| {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
@@ -179,7 +179,7 @@ fn changes_are_told() {
             &["changed in kind link"],
         ),
     ];
-    let ground = rich();
+    let ground = workspace_with_all_kinds();
     for (name, act, expected) in cases {
         let isolated = create(&ground, Isolation::Copy);
         act(isolated.path());
@@ -195,18 +195,18 @@ fn changes_are_told() {
 }
 
 #[test]
-fn in_doubt_it_is_changed() {
-    let ground = Ground::with(&[("file", "content")]);
+fn file_with_unknown_original_counts_as_changed() {
+    let ground = TestWorkspace::with(&[("file", "content")]);
     let isolated = create(&ground, Isolation::Copy);
     ground.put("work/file", "by a person");
     assert!(isolated.changes().unwrap().is_empty(), "what happens in the workspace is no change");
     fs::write(isolated.path().join("file"), "content").unwrap();
-    assert_eq!(isolated.changes().unwrap().len(), 1, "nobody knows what it was");
+    assert_eq!(isolated.changes().unwrap().len(), 1, "its earlier content is unknown");
 }
 
 #[test]
-fn it_is_removed_unless_it_is_kept() {
-    let ground = rich();
+fn copy_is_removed_unless_kept() {
+    let ground = workspace_with_all_kinds();
     let at = ground.path("second");
     drop(create(&ground, Isolation::Copy));
     assert!(!at.exists());
@@ -222,7 +222,7 @@ fn it_is_removed_unless_it_is_kept() {
 
 #[test]
 fn a_copy_inside_the_workspace_is_not_copied_into_itself() {
-    let ground = Ground::with(&[("file", "x"), ("cache/other", "x")]);
+    let ground = TestWorkspace::with(&[("file", "x"), ("cache/other", "x")]);
     let at = ground.work("cache/second");
     let isolated = Isolated::create(&ground.work(""), &at, Isolation::Copy).unwrap();
     assert!(isolated.path().join("cache/other").exists());
@@ -231,7 +231,7 @@ fn a_copy_inside_the_workspace_is_not_copied_into_itself() {
 
 #[test]
 fn ignored_files_can_be_left_out() {
-    let ground = Ground::with(&[
+    let ground = TestWorkspace::with(&[
         (".gitignore", "*.o\n/target/\n"),
         (".aiexclude", "secret\n"),
         ("a.o", "x"),
@@ -252,7 +252,7 @@ fn git(within: &Path, arguments: &[&str]) -> String {
     let output = Command::new("git")
         .arg("-C")
         .arg(within)
-        .args(["-c", "user.name=Nobody", "-c", "user.email=nobody@example.com"])
+        .args(["-c", "user.name=Test", "-c", "user.email=test@example.com"])
         .args(arguments)
         .output()
         .expect("this test needs git");
@@ -261,9 +261,9 @@ fn git(within: &Path, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// A repository with something of everything that git tells apart.
-fn repository() -> Ground {
-    let ground = rich();
+/// Creates a repository with files in every state that git distinguishes.
+fn repository() -> TestWorkspace {
+    let ground = workspace_with_all_kinds();
     ground.put("work/.gitignore", "*.o\n");
     ground.put("work/deleted", "x");
     ground.put("work/staged", "x");
@@ -288,7 +288,7 @@ fn a_worktree_is_equal_to_the_workspace() {
     let work = ground.work("");
     let isolated = create(&ground, Isolation::GitWorktree);
     let mut expected = describe(&work, false);
-    // What git does not know is not there: what is ignored, and directories that are empty.
+    // A worktree has no files that git does not track: no ignored files and no empty directories.
     for unknown in ["ignored.o", "nothing"] {
         assert!(expected.remove(Path::new(unknown)).is_some());
     }
@@ -317,13 +317,13 @@ fn a_removed_worktree_leaves_nothing_in_the_repository() {
     drop(create(&ground, Isolation::GitWorktree));
     assert_eq!(list(), alone);
     assert!(!ground.work(".git/worktrees").exists());
-    // Also if a program removed what binds it to the repository.
+    // The worktree is also removed if a program removed its link to the repository.
     let isolated = create(&ground, Isolation::GitWorktree);
     assert_ne!(list(), alone);
     fs::remove_file(isolated.path().join(".git")).unwrap();
     isolated.remove().unwrap();
     assert_eq!(list(), alone);
-    // Another one that git would call gone stays known.
+    // Another worktree, which git would call prunable, stays registered.
     let other = create(&ground, Isolation::GitWorktree).keep();
     fs::rename(&other, ground.path("elsewhere")).unwrap();
     let with_other = list();
@@ -333,7 +333,7 @@ fn a_removed_worktree_leaves_nothing_in_the_repository() {
 }
 
 #[test]
-fn nothing_that_a_repository_asks_for_is_run() {
+fn no_hook_or_filter_of_the_repository_runs() {
     let ground = repository();
     let work = ground.work("");
     let ran = ground.path("outside/ran");
@@ -358,8 +358,8 @@ fn nothing_that_a_repository_asks_for_is_run() {
 }
 
 #[test]
-fn git_serves_where_it_can() {
-    let check = |ground: &Ground, workspace: &str, expected: Isolation| {
+fn auto_isolation_prefers_a_git_worktree() {
+    let check = |ground: &TestWorkspace, workspace: &str, expected: Isolation| {
         let at = ground.path("second");
         let isolated = Isolated::create(&ground.path(workspace), &at, Isolation::Auto).unwrap();
         assert_eq!(isolated.how(), expected, "{workspace}");
@@ -367,7 +367,7 @@ fn git_serves_where_it_can() {
     let ground = repository();
     check(&ground, "work", Isolation::GitWorktree);
     check(&ground, "work/a", Isolation::Copy);
-    let plain = Ground::with(&[("file", "x")]);
+    let plain = TestWorkspace::with(&[("file", "x")]);
     check(&plain, "work", Isolation::Copy);
     git(&plain.work(""), &["init", "--quiet"]);
     check(&plain, "work", Isolation::Copy);
@@ -377,9 +377,9 @@ fn git_serves_where_it_can() {
     assert!(!at.exists());
 }
 
-/// A copy of a worktree must not be a second door to the repository.
+/// A copy of a worktree must not be a second way to change the repository.
 #[test]
-fn a_pointer_to_a_repository_is_copied_only_with_it() {
+fn gitdir_file_is_copied_only_with_its_repository() {
     let ground = repository();
     let worktree = create(&ground, Isolation::GitWorktree);
     let at = ground.path("third");

@@ -1,5 +1,5 @@
-//! Programs on the lower rung: by Landlock and a filter alone. What is refused is tried without a sandbox too, or the test would
-//! show nothing.
+//! Programs under the weaker backend: Landlock and a seccomp filter alone. Each refused operation is also tried without a sandbox,
+//! to show that it would succeed there.
 
 use std::net::{TcpListener, UdpSocket};
 use std::path::Path;
@@ -11,7 +11,7 @@ use windlass_core::{
     ProcessEnd, ProcessRequest, Processes as _, TerminalSize, ToolError, Tracking,
 };
 
-use super::processes::Ground;
+use super::processes::ProcessTestWorkspace;
 use crate::ProcessSettings;
 
 fn settings(level: Level, network: NetworkAccess) -> ProcessSettings {
@@ -19,21 +19,21 @@ fn settings(level: Level, network: NetworkAccess) -> ProcessSettings {
     ProcessSettings { confinement, ..ProcessSettings::default() }
 }
 
-/// A ground with something outside of its workspace, for which programs are told the way.
-fn ground(level: Level) -> Ground {
-    let ground = Ground::with(settings(level, NetworkAccess::None));
+/// Creates a workspace with a file `outside/file` next to it.
+fn ground(level: Level) -> ProcessTestWorkspace {
+    let ground = ProcessTestWorkspace::with(settings(level, NetworkAccess::None));
     outside(&ground);
     ground
 }
 
-fn outside(ground: &Ground) {
+fn outside(ground: &ProcessTestWorkspace) {
     let base = ground.directory.path();
     std::fs::create_dir(base.join("outside")).unwrap();
     std::fs::write(base.join("outside/file"), "outside\n").unwrap();
 }
 
-/// Runs a program to its end; what it changed is not asked in short.
-fn changes(ground: &Ground, request: &ProcessRequest) -> ProcessChanges {
+/// Runs a program to its end. Returns its changes as the process reports them.
+fn changes(ground: &ProcessTestWorkspace, request: &ProcessRequest) -> ProcessChanges {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let process = ground.processes.start(request).unwrap();
@@ -72,7 +72,7 @@ fn nothing_outside_of_the_workspace_is_changed() {
 }
 
 #[test]
-fn the_workspace_and_temporary_files_are_a_programs_own() {
+fn program_may_change_workspace_and_temporary_files() {
     let ground = ground(Level::Workspace);
     let script = "echo b > b.txt && rm a.txt && mkdir -p c/d && mv b.txt c/d && ln c/d/b.txt e \
         && echo t > $TMPDIR/t && cat $TMPDIR/t && cat <<< here && echo x > /dev/null && echo y > /dev/stdout && git init -q .";
@@ -85,7 +85,7 @@ fn the_workspace_and_temporary_files_are_a_programs_own() {
 }
 
 #[test]
-fn what_is_done_is_said_with_what_does_not_hold() {
+fn notes_name_protected_changes_and_the_weaker_sandbox() {
     let ground = ground(Level::Workspace);
     std::fs::create_dir_all(ground.workspace().join(".git/hooks")).unwrap();
     let made = changes(&ground, &ground.request("echo x > .git/hooks/pre-commit; echo b > b"));
@@ -98,7 +98,7 @@ fn what_is_done_is_said_with_what_does_not_hold() {
 }
 
 #[test]
-fn who_may_only_read_changes_nothing() {
+fn read_only_program_changes_nothing() {
     let script = "cat a.txt; (echo x > a.txt) 2>/dev/null; (rm a.txt) 2>/dev/null; mkdir d 2>/dev/null; \
         echo t > $TMPDIR/t && cat $TMPDIR/t; ls";
     let looks = ground(Level::Staged);
@@ -108,7 +108,7 @@ fn who_may_only_read_changes_nothing() {
     assert_eq!(ground(Level::ReadOnly).shell(script).1, "a\nt\na.txt\n");
 }
 
-/// The rights of a session with a rule that denies reading a path.
+/// Returns the rights of a session with a rule that denies reading a path.
 fn denying(path: &Path) -> Arc<FileRights> {
     let rule = format!("read {}", path.display()).parse().unwrap();
     let policy = Policy::new(Mode::Auto).deny(rule);
@@ -117,7 +117,7 @@ fn denying(path: &Path) -> Arc<FileRights> {
 }
 
 #[test]
-fn secrets_and_what_is_ours_cannot_be_read() {
+fn secrets_and_own_state_cannot_be_read() {
     let directory = tempfile::tempdir().unwrap();
     let secrets = directory.path().join("secrets");
     std::fs::create_dir(&secrets).unwrap();
@@ -126,8 +126,10 @@ fn secrets_and_what_is_ours_cannot_be_read() {
     let base = directory.path().display();
     for (level, is_refused) in [(Level::Off, false), (Level::Workspace, true)] {
         let rights = Some(denying(&directory.path().join("link")));
-        let ground =
-            Ground::with(ProcessSettings { rights, ..settings(level, NetworkAccess::None) });
+        let ground = ProcessTestWorkspace::with(ProcessSettings {
+            rights,
+            ..settings(level, NetworkAccess::None)
+        });
         std::fs::create_dir_all(ground.directory.path().join("state")).unwrap();
         std::fs::write(ground.directory.path().join("state/journal"), "ours\n").unwrap();
         for script in [
@@ -145,7 +147,7 @@ fn secrets_and_what_is_ours_cannot_be_read() {
 }
 
 #[test]
-fn nobody_is_reached() {
+fn network_is_blocked() {
     let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
     let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
     udp.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
@@ -159,14 +161,14 @@ fn nobody_is_reached() {
         (Level::Workspace, NetworkAccess::None, ""),
         (Level::ReadOnly, NetworkAccess::None, ""),
     ] {
-        let ground = Ground::with(settings(level, network));
+        let ground = ProcessTestWorkspace::with(settings(level, network));
         assert_eq!(ground.shell(&script).1, printed, "{level}");
         assert_eq!(udp.recv(&mut [0; 8]).is_ok(), !printed.is_empty(), "{level}");
     }
 }
 
-/// Whether a process that sleeps for this many seconds is there.
-fn sleeps(seconds: &str) -> bool {
+/// Returns whether a process that sleeps for this many seconds exists.
+fn is_sleep_running(seconds: &str) -> bool {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let lines = processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
     let wanted = format!("sleep\0{seconds}\0");
@@ -174,7 +176,7 @@ fn sleeps(seconds: &str) -> bool {
 }
 
 #[test]
-fn nothing_outlives_its_end() {
+fn no_process_survives_the_end_of_its_command() {
     let ground = ground(Level::Workspace);
     let id = std::process::id();
     for (number, script) in [
@@ -191,18 +193,18 @@ fn nothing_outlives_its_end() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let process = ground.processes.start(&request).unwrap();
-            while !sleeps(&seconds) {
+            while !is_sleep_running(&seconds) {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
             process.kill();
             assert_eq!(process.ended().await, ProcessEnd::Signalled(9), "{script}");
-            assert!(!sleeps(&seconds), "{script}");
+            assert!(!is_sleep_running(&seconds), "{script}");
         });
     }
 }
 
 #[test]
-fn a_terminal_is_one() {
+fn terminal_is_a_tty() {
     let ground = ground(Level::Workspace);
     let script = "test -t 0 && (echo named > $(tty)) && echo x > /dev/tty";
     let request =
@@ -212,9 +214,9 @@ fn a_terminal_is_one() {
     assert!(printed.contains("named"), "{printed}");
 }
 
-/// What this rung cannot hold is refused, with what to ask for instead.
+/// Requests that this backend cannot confine are refused, with a hint at an alternative.
 #[test]
-fn what_cannot_be_held_is_refused() {
+fn unenforceable_request_is_refused() {
     let hosts = NetworkAccess::Hosts(vec!["docs.rs".into()]);
     let none = NetworkAccess::None;
     for (level, network, hidden, why, instead) in [
@@ -223,7 +225,7 @@ fn what_cannot_be_held_is_refused() {
         (Level::ReadOnly, hosts, "", "knows ports, not hosts", "--net none"),
         (Level::Workspace, none, "workspace/secret", "must stay unreadable", "read-only"),
     ] {
-        let mut ground = Ground::with(settings(level, network.clone()));
+        let mut ground = ProcessTestWorkspace::with(settings(level, network.clone()));
         let workspace = ground.workspace();
         if !hidden.is_empty() {
             std::fs::write(workspace.join("secret"), "").unwrap();
@@ -239,15 +241,18 @@ fn what_cannot_be_held_is_refused() {
     }
 }
 
-/// Everything holds, and can be taken back, in a namespace of users that bubblewrap has made.
+/// In a user namespace that bubblewrap has made, all confinement holds, and changes can be undone.
 #[test]
-fn what_bubblewrap_makes_is_as_good() {
+fn bubblewrap_namespace_confines_as_well() {
     let script = "echo b > b.txt; rm a.txt; (echo x > ../outside/file) 2>/dev/null || echo refused; \
         readlink /proc/self/ns/user";
     let mut namespaces = Vec::new();
     for backend in [Backend::Bubblewrap, Backend::Bubblewrap, Backend::Namespaces] {
         let confinement = Confinement { backend, ..Confinement::default() };
-        let ground = Ground::with(ProcessSettings { confinement, ..ProcessSettings::default() });
+        let ground = ProcessTestWorkspace::with(ProcessSettings {
+            confinement,
+            ..ProcessSettings::default()
+        });
         outside(&ground);
         let (end, printed, mut changed) = ground.shell(script);
         assert_eq!(end, ProcessEnd::Exited(0), "{backend}: {printed}");
@@ -265,9 +270,9 @@ fn what_bubblewrap_makes_is_as_good() {
     assert_ne!(first, own);
 }
 
-/// The machine of the tests has namespaces, so that this is what is settled for.
+/// The machine of the tests has namespaces, so they are the backend that is chosen.
 #[test]
-fn what_would_do_is_settled_for() {
+fn backend_is_resolved() {
     let settle = |level, backend| {
         let confinement = Confinement { level, backend, ..Confinement::default() };
         let settings = ProcessSettings { confinement, ..ProcessSettings::default() };

@@ -8,12 +8,12 @@ use std::path::Path;
 
 use windlass_core::{Expect, To};
 
-use super::{Ground, LOOKUPS, alter, at, error, expect, place, read, rewrite, seen};
+use super::{LOOKUPS, TestWorkspace, alter, at, error, expect, place, read, rewrite, seen};
 
 #[test]
-fn symbolic_links_point_where_they_are_told_to() {
+fn symbolic_links_get_the_given_target() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("file", "x"), ("old", "x")]);
+        let ground = TestWorkspace::with(&[("file", "x"), ("old", "x")]);
         let files = ground.files(lookup);
         for target in [b"file".as_slice(), b"/nowhere/at all", b"..", b"\xff\n\"", b"self"] {
             let target = Path::new(OsStr::from_bytes(target));
@@ -33,7 +33,7 @@ fn symbolic_links_point_where_they_are_told_to() {
 #[test]
 fn a_hard_link_is_the_same_file() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("one", "x"), ("other", "other")]);
+        let ground = TestWorkspace::with(&[("one", "x"), ("other", "other")]);
         let files = ground.files(lookup);
         for name in ["a/b/two", "other"] {
             let path = place(&files, name);
@@ -43,7 +43,7 @@ fn a_hard_link_is_the_same_file() {
             assert_eq!(metadata.ino(), fs::metadata(ground.work("one")).unwrap().ino());
             assert_eq!(altered.stat.unwrap().links, metadata.nlink());
         }
-        // Once more is nothing new.
+        // A repeated link to the same file changes nothing.
         let path = place(&files, "other");
         let linked = To::Linked { with: &at(&files, "one"), seen: seen(&files, "one") };
         alter(&files, &path, expect(&files, &path), linked).unwrap();
@@ -54,9 +54,9 @@ fn a_hard_link_is_the_same_file() {
 }
 
 #[test]
-fn only_what_was_seen_gets_another_name() {
+fn only_the_seen_file_is_hard_linked() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("one", "x"), ("directory/", "")]);
+        let ground = TestWorkspace::with(&[("one", "x"), ("directory/", "")]);
         let files = ground.files(lookup);
         let (one, before) = (at(&files, "one"), seen(&files, "one"));
         ground.put("work/one", "by another");

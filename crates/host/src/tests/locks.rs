@@ -1,4 +1,4 @@
-//! Several who change one thing: threads, names, and processes.
+//! Concurrent changes of one file by threads, under several names, and by processes.
 
 use std::fs;
 use std::path::Path;
@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use windlass_core::{Expect, Files};
 
-use super::process::{self, tell_ready, wait_until_ready, work};
-use super::{Ground, LOOKUPS, alter, at, file, read, rewrite};
+use super::process::{self, tell_ready, wait_until_ready, workspace_and_name};
+use super::{LOOKUPS, TestWorkspace, alter, at, file, read, rewrite};
 use crate::alter::locks::{Key, Locks, lock_between_processes};
 use crate::{Durability, LocalFiles};
 
@@ -15,21 +15,21 @@ const PROCESSES: usize = 2;
 const LINES: usize = 100;
 
 #[test]
-fn no_line_of_two_processes_is_lost() {
+fn no_line_appended_by_two_processes_is_lost() {
     for links in [1, 2] {
-        let ground = Ground::with(&[("list", "")]);
+        let ground = TestWorkspace::with(&[("list", "")]);
         if links == 2 {
             fs::hard_link(ground.work("list"), ground.work("alias")).unwrap();
         }
         let names = if links == 2 { ["list", "alias"] } else { ["list", "list"] };
         let started = names.map(|name| process::start("locks::appends_lines", &ground, name));
-        // Both begin when both are there.
+        // Both processes begin when both are ready.
         let mut started = started.map(wait_until_ready);
         ground.put("work/go", "");
         for child in &mut started {
             assert!(child.wait().unwrap().success());
         }
-        // Two names are two files from the first line on.
+        // The two names are separate files from the first line on.
         let written = names.map(|name| fs::read_to_string(ground.work(name)).unwrap());
         let text = written.concat();
         let mut lines: Vec<_> = text.lines().collect();
@@ -41,9 +41,9 @@ fn no_line_of_two_processes_is_lost() {
 }
 
 #[test]
-#[ignore = "the other process of `no_line_of_two_processes_is_lost`"]
+#[ignore = "the other process of `no_line_appended_by_two_processes_is_lost`"]
 fn appends_lines() {
-    let (workspace, name) = work();
+    let (workspace, name) = workspace_and_name();
     let files = LocalFiles::open_with(Path::new(&workspace), Durability::Kernel).unwrap();
     tell_ready();
     while !Path::new(&workspace).join("go").exists() {
@@ -54,7 +54,7 @@ fn appends_lines() {
     }
 }
 
-/// Reads, adds a line, writes; again from the beginning if somebody was faster.
+/// Reads, adds a line and writes; starts again if another writer was faster.
 fn append(files: &LocalFiles, name: &str, line: &str) {
     loop {
         let path = at(files, name);
@@ -72,10 +72,10 @@ fn append(files: &LocalFiles, name: &str, line: &str) {
 }
 
 #[test]
-fn a_lock_dies_with_its_holder() {
-    let ground = Ground::with(&[("file", "old")]);
+fn lock_is_released_when_its_holder_dies() {
+    let ground = TestWorkspace::with(&[("file", "old")]);
     let mut holder =
-        wait_until_ready(process::start("locks::holds_a_lock_for_ever", &ground, "file"));
+        wait_until_ready(process::start("locks::holds_a_lock_until_killed", &ground, "file"));
     let files = ground.files(LOOKUPS[0]);
     std::thread::scope(|scope| {
         let change = scope.spawn(|| rewrite(&files, "file", "new"));
@@ -87,9 +87,9 @@ fn a_lock_dies_with_its_holder() {
 }
 
 #[test]
-#[ignore = "the other process of `a_lock_dies_with_its_holder`"]
-fn holds_a_lock_for_ever() {
-    let (workspace, name) = work();
+#[ignore = "the other process of `lock_is_released_when_its_holder_dies`"]
+fn holds_a_lock_until_killed() {
+    let (workspace, name) = workspace_and_name();
     let file = fs::File::open(Path::new(&workspace).join(name)).unwrap();
     lock_between_processes(&file).unwrap();
     tell_ready();
@@ -98,7 +98,7 @@ fn holds_a_lock_for_ever() {
     }
 }
 
-/// Whoever holds a key is alone with it, in whichever order keys are asked for, and everybody gets their turn.
+/// Only one thread holds a key at a time, in whichever order keys are requested, and every thread gets its turn.
 #[test]
 fn keys_exclude_each_other() {
     let locks = Locks::default();

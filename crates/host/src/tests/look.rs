@@ -1,4 +1,4 @@
-//! All there is to know about a place.
+//! Inspection of the object at a path.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -10,12 +10,13 @@ use std::path::Path;
 use rustix::fs::{CWD, Mode};
 use windlass_core::{FileKind, Files, FoundBody};
 
-use super::{Ground, LOOKUPS, place};
+use super::{LOOKUPS, TestWorkspace, place};
 
 #[test]
-fn what_is_there() {
+fn kinds_and_contents_are_reported() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("file", "content"), ("directory/", ""), ("a/b", "below")]);
+        let ground =
+            TestWorkspace::with(&[("file", "content"), ("directory/", ""), ("a/b", "below")]);
         ground.link("file", "work/link");
         ground.link("nowhere", "work/dangling");
         ground.link("directory", "work/to_directory");
@@ -57,9 +58,9 @@ fn what_is_there() {
 }
 
 #[test]
-fn attributes_are_what_the_standard_library_says() {
+fn attributes_agree_with_the_standard_library() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("file", "x"), ("directory/", "")]);
+        let ground = TestWorkspace::with(&[("file", "x"), ("directory/", "")]);
         ground.link("file", "work/link");
         for (path, mode) in [("file", 0o4751), ("directory", 0o1770)] {
             let permissions = fs::Permissions::from_mode(mode);
@@ -81,14 +82,14 @@ fn attributes_are_what_the_standard_library_says() {
 
 #[test]
 fn extended_attributes_are_read() {
-    let ground = Ground::with(&[("file", "x"), ("directory/", "")]);
+    let ground = TestWorkspace::with(&[("file", "x"), ("directory/", "")]);
     let files = ground.files(LOOKUPS[0]);
     let flags = rustix::fs::XattrFlags::empty();
     let long = vec![b'v'; 2_000];
     for path in ["file", "directory"] {
         let real = ground.work(path);
         match rustix::fs::setxattr(&real, "user.short", b"\0\xff", flags) {
-            // A file system without attributes has none to read.
+            // Skipped on a file system without extended attributes.
             Err(rustix::io::Errno::OPNOTSUPP) => return,
             set => set.unwrap(),
         }
@@ -96,7 +97,7 @@ fn extended_attributes_are_read() {
         let odd = OsStr::from_bytes(b"user.\xff");
         rustix::fs::setxattr(&real, odd, b"not text", flags).unwrap();
         for number in 0..20 {
-            // More names than the usual room.
+            // More names than fit into the usual buffer.
             let name = format!("user.{number}{}", "n".repeat(60));
             rustix::fs::setxattr(&real, name, b"", flags).unwrap();
         }

@@ -1,4 +1,4 @@
-//! Layers of whiteouts, in overlays that are really mounted.
+//! Layers of whiteouts, tested in mounted overlays.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -8,12 +8,12 @@ use std::process::Command;
 use rustix::fs::XattrFlags;
 use windlass_core::FileKind;
 
-use super::Ground;
-use super::survey::cold;
+use super::TestWorkspace;
+use super::survey::survey_without_index;
 use crate::Stage;
 use crate::stage::mask_layer::build;
 
-/// Mounts a view of the workspace with its masks, and runs a program there.
+/// Script that mounts a view of the workspace with its masks, and runs a program there.
 const IN_VIEW: &str = r#"
 mount -t overlay overlay -o "userxattr,lowerdir=$MASKS:$LOWER,upperdir=$UPPER,workdir=$WORK" "$LOWER" || exit 99
 cd "$LOWER" || exit 99
@@ -22,24 +22,24 @@ exec sh -euc "$PROGRAM"
 
 /// A workspace with its masks, ready to be mounted.
 struct View {
-    ground: Ground,
+    ground: TestWorkspace,
     stage: Stage,
 }
 
 impl View {
-    fn new(ground: Ground, masked: &[(PathBuf, FileKind)]) -> Self {
+    fn new(ground: TestWorkspace, masked: &[(PathBuf, FileKind)]) -> Self {
         let stage = Stage::create(&ground.path("stages")).unwrap();
         build(&ground.path("work"), masked, &ground.path("masks")).unwrap();
         Self { ground, stage }
     }
 
-    /// With the masks of a survey.
-    fn surveyed(ground: Ground) -> Self {
-        let masked = cold(&ground).masked;
+    /// Masks the entries that a survey finds.
+    fn surveyed(ground: TestWorkspace) -> Self {
+        let masked = survey_without_index(&ground).masked;
         Self::new(ground, &masked)
     }
 
-    /// The output of a text for the shell that is run in the view.
+    /// Runs a shell script in the view and returns its output.
     fn run(&self, program: &str) -> String {
         let output = Command::new("unshare")
             .args(["--user", "--map-root-user", "--mount", "sh", "-c", IN_VIEW])
@@ -60,8 +60,8 @@ impl View {
     }
 }
 
-fn tree() -> Ground {
-    Ground::with(&[
+fn tree() -> TestWorkspace {
+    TestWorkspace::with(&[
         (".env", "SECRET"),
         ("readme", ""),
         ("a/b/x.pem", "SECRET"),
@@ -89,7 +89,7 @@ fn masked_entries_are_absent() {
 }
 
 #[test]
-fn masked_names_are_free() {
+fn masked_names_can_be_created() {
     type Case = (&'static str, &'static str);
     let cases: &[Case] = &[
         ("echo mine > .env; cat .env", "mine\n"),
@@ -113,7 +113,7 @@ fn masked_names_are_free() {
 }
 
 #[test]
-fn directories_look_like_those_of_the_workspace() {
+fn layer_directories_copy_workspace_attributes() {
     let ground = tree();
     let modes = [("a", 0o750), ("a/b", 0o2551), ("only", 0o1777), ("", 0o705)];
     for (number, (path, mode)) in modes.into_iter().enumerate() {
@@ -126,7 +126,7 @@ fn directories_look_like_those_of_the_workspace() {
         let time = i64::try_from(number).unwrap() * 1_000_000_000 + 123_456_789;
         crate::attributes::give_time(&directory, Some(time)).unwrap();
     }
-    let masked = cold(&ground).masked;
+    let masked = survey_without_index(&ground).masked;
     build(&ground.path("work"), &masked, &ground.path("masks")).unwrap();
     for (path, mode) in modes {
         let of = |root: &str| fs::metadata(ground.path(root).join(path)).unwrap();
@@ -156,9 +156,9 @@ fn the_view_shows_the_attributes() {
 }
 
 #[test]
-fn an_entry_that_cannot_be_reached_any_more_is_left_out() {
+fn unreachable_entry_is_left_out() {
     let ground = tree();
-    let masked = cold(&ground).masked;
+    let masked = survey_without_index(&ground).masked;
     fs::rename(ground.work("a"), ground.path("outside/a")).unwrap();
     ground.link("only", "work/a");
     let view = View::new(ground, &masked);
@@ -168,14 +168,14 @@ fn an_entry_that_cannot_be_reached_any_more_is_left_out() {
         build(&view.ground.path("work"), &[(PathBuf::new(), FileKind::Directory)], Path::new(""))
             .is_err()
     );
-    // A layer is made once: old whiteouts must not stay in it.
+    // A layer is created only once: old whiteouts must not stay in it.
     let again = build(&view.ground.path("work"), &masked, &view.ground.path("masks"));
     assert!(again.unwrap_err().to_string().contains(".env"));
 }
 
 #[test]
-fn no_masks_are_an_empty_layer() {
-    let view = View::new(Ground::with(&[("x", "y")]), &[]);
+fn no_masks_make_an_empty_layer() {
+    let view = View::new(TestWorkspace::with(&[("x", "y")]), &[]);
     assert!(view.ground.names("masks").is_empty());
     assert_eq!(view.run("cat x"), "y");
 }

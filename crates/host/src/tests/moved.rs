@@ -1,15 +1,15 @@
-//! Moving what was seen: the same file at another place.
+//! Moving a seen file: it stays the same file at another path.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use windlass_core::{Altered, Expect, FileError, To};
 
-use super::{Ground, LOOKUPS, alter, at, error, expect, place, read, seen};
+use super::{LOOKUPS, TestWorkspace, alter, at, error, expect, place, read, seen};
 use crate::LocalFiles;
 
-/// Moves what is there now to where nothing is.
-fn move_here(files: &LocalFiles, from: &str, to: &str) -> Result<Altered, FileError> {
+/// Moves a file as it is now to a path where nothing exists.
+fn move_to_new_path(files: &LocalFiles, from: &str, to: &str) -> Result<Altered, FileError> {
     let moved = To::Moved { from: &at(files, from), seen: seen(files, from) };
     alter(files, &at(files, to), Expect::Absent, moved)
 }
@@ -17,11 +17,11 @@ fn move_here(files: &LocalFiles, from: &str, to: &str) -> Result<Altered, FileEr
 #[test]
 fn a_moved_file_is_the_same_file() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("run.sh", "x")]);
+        let ground = TestWorkspace::with(&[("run.sh", "x")]);
         fs::set_permissions(ground.work("run.sh"), fs::Permissions::from_mode(0o751)).unwrap();
         let inode = fs::metadata(ground.work("run.sh")).unwrap().ino();
         let files = ground.files(lookup);
-        let stat = move_here(&files, "run.sh", "bin/tools/run").unwrap().stat.unwrap();
+        let stat = move_to_new_path(&files, "run.sh", "bin/tools/run").unwrap().stat.unwrap();
         assert_eq!((stat.mode, stat.fingerprint.inode), (0o751, inode));
         assert_eq!(stat.fingerprint, seen(&files, "bin/tools/run"));
         assert_eq!(ground.names("work"), ["bin"]);
@@ -29,12 +29,12 @@ fn a_moved_file_is_the_same_file() {
 }
 
 #[test]
-fn nothing_is_moved_over_something() {
+fn existing_target_is_not_overwritten_unseen() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("a", "a"), ("b", "b"), ("directory/", "")]);
+        let ground = TestWorkspace::with(&[("a", "a"), ("b", "b"), ("directory/", "")]);
         let files = ground.files(lookup);
         for to in ["a", "b", "directory"] {
-            assert_eq!(error(move_here(&files, "a", to)), "Exists", "{to}");
+            assert_eq!(error(move_to_new_path(&files, "a", to)), "Exists", "{to}");
         }
         let (place, fingerprint) = (at(&files, "a"), seen(&files, "a"));
         ground.put("work/a", "by another");
@@ -54,9 +54,9 @@ fn nothing_is_moved_over_something() {
 }
 
 #[test]
-fn what_was_seen_can_be_moved_over() {
+fn seen_target_can_be_overwritten() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("a", "a"), ("b", "b"), ("one", "x")]);
+        let ground = TestWorkspace::with(&[("a", "a"), ("b", "b"), ("one", "x")]);
         fs::hard_link(ground.work("one"), ground.work("two")).unwrap();
         let files = ground.files(lookup);
         let over = |from: &str, to: &str| {
@@ -73,7 +73,7 @@ fn what_was_seen_can_be_moved_over() {
 #[test]
 fn a_link_is_moved_and_not_followed() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("file", "x")]);
+        let ground = TestWorkspace::with(&[("file", "x")]);
         ground.link("file", "work/link");
         let files = ground.files(lookup);
         let link = place(&files, "link");
@@ -86,9 +86,9 @@ fn a_link_is_moved_and_not_followed() {
 }
 
 #[test]
-fn a_directory_is_moved_with_all_in_it_to_where_nothing_is() {
+fn directory_is_moved_with_its_contents_to_a_new_path() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("old/sub/file", "x"), ("empty/", ""), ("file", "x")]);
+        let ground = TestWorkspace::with(&[("old/sub/file", "x"), ("empty/", ""), ("file", "x")]);
         let inode = fs::metadata(ground.work("old")).unwrap().ino();
         let files = ground.files(lookup);
         let old = place(&files, "old");

@@ -1,14 +1,14 @@
-//! What is suggested for a path that leads nowhere.
+//! Suggestions for paths that do not exist.
 
 use std::path::Path;
 
 use windlass_core::Files;
 
-use super::{Ground, LOOKUPS};
+use super::{LOOKUPS, TestWorkspace};
 
 #[test]
-fn what_was_probably_meant() {
-    let ground = Ground::with(&[
+fn nearest_existing_path_is_suggested() {
+    let ground = TestWorkspace::with(&[
         ("src/lib.rs", ""),
         ("src/engine/run.rs", ""),
         ("README.md", ""),

@@ -1,4 +1,4 @@
-//! Every spelling of a path, and where it leads.
+//! Spellings of paths, and the real paths that they resolve to.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -8,11 +8,11 @@ use std::path::Path;
 use proptest::prelude::*;
 use windlass_core::{Files, Resolved};
 
-use super::{Ground, LOOKUPS, error, read};
+use super::{LOOKUPS, TestWorkspace, error, read};
 use crate::{Durability, LocalFiles};
 
-fn ground() -> Ground {
-    let ground = Ground::with(&[
+fn ground() -> TestWorkspace {
+    let ground = TestWorkspace::with(&[
         ("file", "content"),
         ("directory/file", "below"),
         ("directory/deeper/file", "deep"),
@@ -37,8 +37,9 @@ fn ground() -> Ground {
     ground
 }
 
-/// `asked` leads to `expected`: `work/…` or `outside/…` below the ground, `?` after it if nothing is there, or an error's name.
-fn check(ground: &Ground, files: &LocalFiles, asked: &str, expected: &str) {
+/// Checks that `asked` resolves to `expected`: `work/…` or `outside/…` below the test directory, with `?` after it if nothing exists there,
+/// or an error's name.
+fn check(ground: &TestWorkspace, files: &LocalFiles, asked: &str, expected: &str) {
     let asked = asked.replace("GROUND", ground.path("").to_str().unwrap());
     let found = files.resolve(Path::new(&asked));
     let shown = match found {
@@ -53,7 +54,7 @@ fn check(ground: &Ground, files: &LocalFiles, asked: &str, expected: &str) {
 }
 
 #[test]
-fn where_a_path_leads() {
+fn paths_resolve_to_real_paths() {
     let ground = ground();
     let cases = [
         ("file", "work/file"),
@@ -92,7 +93,7 @@ fn where_a_path_leads() {
         ("dangling_out", "outside/new?"),
         ("circle_a", "BadName"),
         ("self", "BadName"),
-        // What is missing.
+        // Missing files.
         ("new", "work/new?"),
         ("new/", "work/new?"),
         ("new/deeper/./file", "work/new/deeper/file?"),
@@ -103,14 +104,14 @@ fn where_a_path_leads() {
         ("new/deeper/..", "NotFound"),
         ("~/file", "work/~/file?"),
         ("%2e%2e/outside", "work/%2e%2e/outside?"),
-        // What is no directory.
+        // Components that are not directories.
         ("file/", "NotADirectory"),
         ("file/.", "NotADirectory"),
         ("file/..", "NotADirectory"),
         ("file/below", "NotADirectory"),
         ("to_file/below", "NotADirectory"),
         ("to_file/", "NotADirectory"),
-        // Links that the kernel makes up.
+        // Links that the kernel generates.
         ("/proc/self/root/etc/passwd", "MagicLink"),
         ("/proc/self/root", "MagicLink"),
         ("/proc/self/cwd", "MagicLink"),
@@ -121,7 +122,7 @@ fn where_a_path_leads() {
         ("/dev/stdin", "MagicLink"),
         ("process/root", "MagicLink"),
         ("process/cwd/file", "MagicLink"),
-        // What cannot be a path.
+        // Strings that cannot be paths.
         ("a\0b", "BadName"),
         ("\0", "BadName"),
     ];
@@ -168,7 +169,7 @@ fn paths_of_any_length() {
 }
 
 #[test]
-fn names_that_are_not_text() {
+fn non_utf8_names_resolve() {
     let ground = ground();
     let odd = OsStr::from_bytes(b"caf\xe9 \n\x1b[1m\xff");
     fs::write(ground.work("").join(odd), "odd").unwrap();
@@ -181,14 +182,14 @@ fn names_that_are_not_text() {
 }
 
 #[test]
-fn reading_follows_the_same_path() {
+fn reading_agrees_with_resolving() {
     let ground = ground();
     for lookup in LOOKUPS {
         let files = ground.files(lookup);
         assert_eq!(read(&files, "chain").unwrap(), "content");
         assert_eq!(read(&files, "to_directory/deeper/../file").unwrap(), "below");
         assert_eq!(read(&files, "name (deleted)").unwrap(), "still here");
-        // Outside is for policy to decide; the host opens what it is told to.
+        // Policy decides about paths outside the workspace; the host opens any path that it gets.
         assert_eq!(read(&files, "out/secret").unwrap(), "secret");
         assert_eq!(error(read(&files, "new")), "NotFound");
         assert_eq!(error(read(&files, "directory")), "NotRegular");
@@ -197,7 +198,7 @@ fn reading_follows_the_same_path() {
 }
 
 #[test]
-fn what_was_resolved_is_what_is_opened() {
+fn path_swapped_after_resolving_is_not_opened() {
     for lookup in LOOKUPS {
         let ground = ground();
         let files = ground.files(lookup);
@@ -219,7 +220,7 @@ fn what_was_resolved_is_what_is_opened() {
 }
 
 #[test]
-fn a_place_that_nobody_resolved_leads_nowhere_else() {
+fn forged_path_does_not_lead_outside() {
     let ground = ground();
     for lookup in LOOKUPS {
         let files = ground.files(lookup);
@@ -234,7 +235,7 @@ fn a_place_that_nobody_resolved_leads_nowhere_else() {
 }
 
 #[test]
-fn the_workspace_itself() {
+fn workspace_is_opened_by_its_real_path() {
     let ground = ground();
     ground.link("work", "by_link");
     for lookup in LOOKUPS {
@@ -260,7 +261,7 @@ fn the_workspace_itself() {
     }
 }
 
-/// Components that make interesting paths on the ground above.
+/// Components that form interesting paths in the workspace above.
 fn component() -> impl Strategy<Value = &'static str> {
     proptest::sample::select(vec![
         "file",
@@ -287,7 +288,7 @@ fn component() -> impl Strategy<Value = &'static str> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Both ways of looking up agree, and agree with the kernel about what exists.
+    /// Both ways of lookup agree with each other, and with the kernel about which paths exist.
     #[test]
     fn both_lookups_agree(paths in prop::collection::vec(prop::collection::vec(component(), 1..7), 32)) {
         let ground = ground();

@@ -1,4 +1,4 @@
-//! Programs, run for real.
+//! Runs real programs.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use windlass_core::{
 
 use crate::{LocalFiles, LocalProcesses, ProcessSettings};
 
-/// A workspace with a door to programs.
-pub(super) struct Ground {
+/// A workspace with a process door.
+pub(super) struct ProcessTestWorkspace {
     pub(super) directory: tempfile::TempDir,
     pub(super) processes: LocalProcesses,
 }
 
-impl Ground {
+impl ProcessTestWorkspace {
     fn new(level: Level) -> Self {
         Self::with(ProcessSettings {
             confinement: Confinement { level, ..Confinement::default() },
@@ -44,7 +44,7 @@ impl Ground {
         ProcessRequest::new(Program::Shell(script.to_owned()), directory)
     }
 
-    /// Runs a program to its end: how it ended, what it printed, what it changed.
+    /// Runs a program to its end. Returns how it ended, its output, and its changes.
     pub(super) fn run(
         &self,
         request: &ProcessRequest,
@@ -80,15 +80,15 @@ impl Ground {
 #[test]
 fn a_program_prints_and_ends() {
     for level in [Level::Off, Level::ReadOnly, Level::Workspace, Level::Staged] {
-        let ground = Ground::new(level);
+        let ground = ProcessTestWorkspace::new(level);
         let (end, printed, _) = ground.shell("echo out; echo err >&2; echo $((1 + 1)); exit 7");
         assert_eq!((end, &*printed), (ProcessEnd::Exited(7), "out\nerr\n2\n"), "{level}");
     }
 }
 
 #[test]
-fn what_is_changed_on_a_stage_is_told_and_not_made() {
-    let ground = Ground::new(Level::Workspace);
+fn staged_changes_are_reported_and_not_applied() {
+    let ground = ProcessTestWorkspace::new(Level::Workspace);
     let (end, printed, changes) = ground.shell("echo b > b.txt; rm a.txt; mkdir -p c/d; ls");
     assert_eq!((end, &*printed), (ProcessEnd::Exited(0), "b.txt\nc\n"));
     let mut changes = changes;
@@ -98,10 +98,10 @@ fn what_is_changed_on_a_stage_is_told_and_not_made() {
     assert_eq!(std::fs::read_dir(ground.workspace()).unwrap().count(), 1);
 }
 
-/// A directory that the workspace has is renamed by one call of the kernel, as outside.
+/// A directory that exists in the workspace is renamed by one system call, as without a stage.
 #[test]
 fn a_directory_is_renamed_on_a_stage() {
-    let ground = Ground::new(Level::Workspace);
+    let ground = ProcessTestWorkspace::new(Level::Workspace);
     std::fs::create_dir_all(ground.workspace().join("old/sub")).unwrap();
     std::fs::write(ground.workspace().join("old/sub/file"), "file\n").unwrap();
     let script = "python3 -c 'import os; os.rename(\"old\", \"new\")' && ls -A && cat new/sub/file";
@@ -111,10 +111,10 @@ fn a_directory_is_renamed_on_a_stage() {
     assert_eq!(changes, ["+new", "+new/sub", "+new/sub/file", "-old", "-old/sub", "-old/sub/file"]);
 }
 
-/// A directory that becomes movable, and is then not moved, is no change.
+/// A directory that was prepared for a move, and in the end not moved, is no change.
 #[test]
 fn a_directory_that_was_moved_back_is_no_change() {
-    let ground = Ground::new(Level::Workspace);
+    let ground = ProcessTestWorkspace::new(Level::Workspace);
     std::fs::create_dir_all(ground.workspace().join("old/sub")).unwrap();
     std::fs::write(ground.workspace().join("old/sub/file"), "file\n").unwrap();
     let script = "python3 -c 'import os; os.rename(\"old\", \"new\"); os.rename(\"new\", \"old\")'";
@@ -122,10 +122,10 @@ fn a_directory_that_was_moved_back_is_no_change() {
     assert_eq!((end, changes), (ProcessEnd::Exited(0), Vec::new()));
 }
 
-/// What the sandbox leaves behind if it is killed while it moves the entries of a directory.
+/// Such a directory remains if the sandbox is killed while it moves the entries of a directory.
 #[test]
 fn changes_with_a_directory_that_is_half_moved_are_dropped() {
-    let ground = Ground::new(Level::Workspace);
+    let ground = ProcessTestWorkspace::new(Level::Workspace);
     let prefix = windlass_sandbox::RENAME_PREFIX;
     let script = format!("mkdir -p d/{prefix}7/sub; echo x > d/{prefix}7/sub/x");
     let error = ground.run(&ground.request(&script)).unwrap_err().to_string();
@@ -133,9 +133,9 @@ fn changes_with_a_directory_that_is_half_moved_are_dropped() {
 }
 
 #[test]
-fn what_needs_the_real_directory_gets_it() {
+fn direct_access_changes_the_real_directory() {
     for level in [Level::Off, Level::Workspace] {
-        let ground = Ground::new(level);
+        let ground = ProcessTestWorkspace::new(level);
         let request =
             ProcessRequest { access: Access::Direct, ..ground.request("echo b > b.txt; rm a.txt") };
         let (_, _, mut changes) = ground.run(&request).unwrap();
@@ -149,8 +149,8 @@ fn what_needs_the_real_directory_gets_it() {
 }
 
 #[test]
-fn who_may_only_read_changes_nothing() {
-    let ground = Ground::new(Level::ReadOnly);
+fn read_only_program_changes_nothing() {
+    let ground = ProcessTestWorkspace::new(Level::ReadOnly);
     let (end, printed, changes) = ground.shell("cat a.txt; echo x > a.txt || echo refused");
     assert_eq!(end, ProcessEnd::Exited(0));
     assert!(printed.starts_with("a\n") && printed.ends_with("refused\n"), "{printed}");
@@ -159,7 +159,7 @@ fn who_may_only_read_changes_nothing() {
 
 #[test]
 fn standard_input_is_closed_or_given() {
-    let ground = Ground::new(Level::Workspace);
+    let ground = ProcessTestWorkspace::new(Level::Workspace);
     assert_eq!(ground.shell("cat; echo end").1, "end\n");
     let given =
         ProcessRequest { stdin: Stdin::Bytes(b"one\ntwo\n".to_vec()), ..ground.request("sort -r") };
@@ -167,8 +167,8 @@ fn standard_input_is_closed_or_given() {
 }
 
 #[test]
-fn a_terminal_is_one() {
-    let ground = Ground::new(Level::Workspace);
+fn terminal_is_a_tty() {
+    let ground = ProcessTestWorkspace::new(Level::Workspace);
     let size = TerminalSize { columns: 77, rows: 11 };
     let request = ProcessRequest {
         terminal: Some(size),
@@ -184,8 +184,8 @@ fn a_terminal_is_one() {
 }
 
 #[test]
-fn a_program_knows_little() {
-    let ground = Ground::with(ProcessSettings {
+fn program_gets_few_environment_variables() {
+    let ground = ProcessTestWorkspace::with(ProcessSettings {
         environment: vec!["GIVEN=here".into(), "CARGO_MANIFEST_DIR".into()],
         ..ProcessSettings::default()
     });
@@ -200,8 +200,8 @@ fn a_program_knows_little() {
 }
 
 #[test]
-fn what_cannot_be_run_is_said() {
-    let ground = Ground::new(Level::Workspace);
+fn unrunnable_programs_are_reported() {
+    let ground = ProcessTestWorkspace::new(Level::Workspace);
     for (program, why) in [
         (Program::words(["no-such-program-here"]), "no program of that name"),
         (Program::words(["/nonexistent/program"]), "No such file"),
@@ -216,7 +216,7 @@ fn what_cannot_be_run_is_said() {
 }
 
 #[test]
-fn hosts_that_are_named_are_reached_and_no_others() {
+fn only_named_hosts_are_reached() {
     use std::io::{Read as _, Write as _};
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -228,7 +228,7 @@ fn hosts_that_are_named_are_reached_and_no_others() {
         asked
     });
     let network = NetworkAccess::Hosts(vec![format!("localhost:{port}")]);
-    let ground = Ground::with(ProcessSettings {
+    let ground = ProcessTestWorkspace::with(ProcessSettings {
         confinement: Confinement { network, ..Confinement::default() },
         private_hosts: true,
         ..ProcessSettings::default()
@@ -252,8 +252,8 @@ fn hosts_that_are_named_are_reached_and_no_others() {
 }
 
 #[test]
-fn errors_can_be_kept_apart() {
-    let ground = Ground::new(Level::ReadOnly);
+fn stderr_can_be_read_separately() {
+    let ground = ProcessTestWorkspace::new(Level::ReadOnly);
     let script = "echo out; echo err >&2; head -c 200000 /dev/zero >&2; exit 2";
     let request = ProcessRequest { errors: Errors::Apart, ..ground.request(script) };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

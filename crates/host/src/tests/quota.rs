@@ -2,20 +2,20 @@
 
 use windlass_core::{Confinement, Level, ProcessEnd, Processes as _};
 
-use super::processes::Ground;
+use super::processes::ProcessTestWorkspace;
 use crate::ProcessSettings;
 
 const QUOTA: u64 = 8 << 20;
 
-fn ground() -> Ground {
-    Ground::with(ProcessSettings {
+fn ground() -> ProcessTestWorkspace {
+    ProcessTestWorkspace::with(ProcessSettings {
         confinement: Confinement { level: Level::Workspace, ..Confinement::default() },
         disk: Some(QUOTA),
         ..ProcessSettings::default()
     })
 }
 
-/// Each would run for longer than the test waits.
+/// Each script would run for longer than the test waits.
 #[test]
 fn a_command_that_uses_too_much_disk_is_ended() {
     for script in [
@@ -35,9 +35,9 @@ fn a_command_that_uses_too_much_disk_is_ended() {
     }
 }
 
-/// It runs for long enough to be looked at twice.
+/// The command runs for long enough that its disk use is measured twice.
 #[test]
-fn a_command_that_stays_below_its_quota_is_not() {
+fn command_below_its_quota_is_not_ended() {
     let ground = ground();
     let (end, _, changes) =
         ground.shell("head -c 1M /dev/zero > small; truncate -s 1G sparse; sleep 2.5");
@@ -46,7 +46,7 @@ fn a_command_that_stays_below_its_quota_is_not() {
 }
 
 #[test]
-fn the_answer_says_what_happened() {
+fn end_and_notes_name_the_quota() {
     let ground = ground();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let request = ground.request("head -c 32M /dev/zero > big; sleep 100");

@@ -1,4 +1,4 @@
-//! Somebody exchanges a directory for a link to the outside, as fast as they can, while we read and write in it.
+//! Another process swaps a directory for a link to the outside, as fast as it can, while we read and write in it.
 
 use std::fs;
 use std::io::Read;
@@ -8,13 +8,13 @@ use std::process::{Child, Command, Stdio};
 use windlass_core::{Expect, FileError, Files, Walk};
 
 use super::walk::visit_all;
-use super::{Ground, LOOKUPS, alter, file};
+use super::{LOOKUPS, TestWorkspace, alter, file};
 use crate::LocalFiles;
 use crate::kernel::Lookup;
 
 #[test]
-fn a_swapped_directory_never_leads_out() {
-    let racer = Ground::new();
+fn swapped_directory_never_leads_outside() {
+    let racer = TestWorkspace::new();
     let program = racer.path("swap_race");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/swap_race.c");
     let compiled = Command::new("cc").arg("-O2").arg("-o").arg(&program).arg(source).status();
@@ -25,28 +25,28 @@ fn a_swapped_directory_never_leads_out() {
 }
 
 fn run(program: &Path, lookup: Lookup) {
-    let ground = Ground::with(&[("sub/f", "inside")]);
+    let ground = TestWorkspace::with(&[("sub/f", "inside")]);
     ground.put("outside/f", "OUTSIDE");
     ground.link(ground.path("outside"), "evil");
     let files = ground.files(lookup);
-    // It ends with a full second of the clock: 2 is at least one second, 1 may be no time at all.
+    // The program ends at a full second of the clock: 2 is at least one second, 1 may be no time at all.
     let mut swapping =
         Command::new(program).arg(ground.path("")).arg("2").stdout(Stdio::null()).spawn().unwrap();
-    let mut seen = Seen::default();
+    let mut seen = RaceCounts::default();
     while is_running(&mut swapping) {
-        // A write waits for the disk, a read does not.
+        // Many reads per write, because a write waits for the disk and a read does not.
         (0..50).for_each(|_| try_to_read(&files, &mut seen));
         try_to_write(&files, &mut seen);
         try_to_walk(&files);
     }
-    // It was a race: both sides were met.
+    // Shows that there was a race: reads met both the directory and the link.
     assert!(seen.read > 0 && seen.outside + seen.failed > 0, "{seen:?}");
     assert_eq!(fs::read_to_string(ground.path("outside/f")).unwrap(), "OUTSIDE");
     assert_eq!(ground.names("outside"), ["f"]);
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct RaceCounts {
     read: usize,
     written: usize,
     outside: usize,
@@ -57,7 +57,7 @@ fn is_running(child: &mut Child) -> bool {
     child.try_wait().unwrap().is_none()
 }
 
-fn try_to_read(files: &LocalFiles, seen: &mut Seen) {
+fn try_to_read(files: &LocalFiles, seen: &mut RaceCounts) {
     let Ok(path) = files.resolve(Path::new("sub/f")) else { return seen.failed += 1 };
     if path.inside.is_none() {
         // Policy would see a path outside the workspace, and refuse or ask.
@@ -70,7 +70,7 @@ fn try_to_read(files: &LocalFiles, seen: &mut Seen) {
     seen.read += 1;
 }
 
-fn try_to_write(files: &LocalFiles, seen: &mut Seen) {
+fn try_to_write(files: &LocalFiles, seen: &mut RaceCounts) {
     match write(files, seen.written) {
         Ok(true) => seen.written += 1,
         Ok(false) => seen.outside += 1,

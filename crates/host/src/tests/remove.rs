@@ -1,4 +1,4 @@
-//! Removing what was seen, and nothing else.
+//! Only a file in the state in which it was seen is removed.
 
 use std::fs;
 use std::os::unix::net::UnixListener;
@@ -6,26 +6,26 @@ use std::os::unix::net::UnixListener;
 use rustix::fs::{CWD, Mode};
 use windlass_core::{Altered, Expect, FileError, To};
 
-use super::{Ground, LOOKUPS, alter, at, error, expect, place, read, seen};
+use super::{LOOKUPS, TestWorkspace, alter, at, error, expect, place, read, seen};
 use crate::LocalFiles;
 
-/// Removes what is there now, by its real name.
+/// Removes the current object at the real path.
 fn remove(files: &LocalFiles, path: &str) -> Result<Altered, FileError> {
     let path = at(files, path);
     alter(files, &path, expect(files, &path), To::Nothing)
 }
 
 #[test]
-fn what_was_seen_is_removed() {
+fn seen_file_is_removed() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("file", "x"), ("a/below", "x"), ("a/target", "x")]);
+        let ground = TestWorkspace::with(&[("file", "x"), ("a/below", "x"), ("a/target", "x")]);
         ground.put("outside/file", "x");
         ground.link("a/target", "work/link");
         let files = ground.files(lookup);
         for path in ["file", "a/below", "../outside/file", "link"] {
             remove(&files, path).unwrap();
         }
-        // A link is followed, as everywhere: its target is gone, and it dangles.
+        // A link is followed, as everywhere: its target is removed, and it dangles.
         assert_eq!(ground.names("work"), ["a", "link"]);
         assert_eq!(ground.names("work/a"), [""; 0]);
         assert_eq!(ground.names("outside"), [""; 0]);
@@ -33,9 +33,10 @@ fn what_was_seen_is_removed() {
 }
 
 #[test]
-fn what_was_not_seen_stays() {
+fn unseen_file_stays() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("file", "x"), ("gone", "x"), ("swapped", "x"), ("a/b", "x")]);
+        let ground =
+            TestWorkspace::with(&[("file", "x"), ("gone", "x"), ("swapped", "x"), ("a/b", "x")]);
         let files = ground.files(lookup);
         for (path, spoil, expected) in [
             ("file", &(|| ground.put("work/file", "by another")) as &dyn Fn(), "Stale"),
@@ -63,8 +64,8 @@ fn what_was_not_seen_stays() {
 }
 
 #[test]
-fn another_name_of_the_file_stays() {
-    let ground = Ground::with(&[("one", "x")]);
+fn other_hard_link_stays() {
+    let ground = TestWorkspace::with(&[("one", "x")]);
     fs::hard_link(ground.work("one"), ground.work("two")).unwrap();
     let files = ground.files(LOOKUPS[0]);
     remove(&files, "one").unwrap();
@@ -74,7 +75,7 @@ fn another_name_of_the_file_stays() {
 #[test]
 fn only_empty_directories_are_removed() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("empty/", ""), ("full/file", "x"), ("file", "x")]);
+        let ground = TestWorkspace::with(&[("empty/", ""), ("full/file", "x"), ("file", "x")]);
         let files = ground.files(lookup);
         remove(&files, "empty").unwrap();
         for (path, expected) in [("full", "NotEmpty"), ("/", "Permission")] {
@@ -87,7 +88,7 @@ fn only_empty_directories_are_removed() {
 #[test]
 fn links_are_removed_and_not_followed() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("file", "x"), ("directory/below", "x")]);
+        let ground = TestWorkspace::with(&[("file", "x"), ("directory/below", "x")]);
         ground.link("file", "work/link");
         ground.link("directory", "work/to_directory");
         ground.link("nowhere", "work/dangling");
@@ -103,9 +104,9 @@ fn links_are_removed_and_not_followed() {
 }
 
 #[test]
-fn what_is_not_there_is_not_removed() {
+fn unexpected_and_special_files_are_not_removed() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("file", "x")]);
+        let ground = TestWorkspace::with(&[("file", "x")]);
         rustix::fs::mkfifoat(CWD, ground.work("fifo"), Mode::RWXU).unwrap();
         let _socket = UnixListener::bind(ground.work("socket")).unwrap();
         let files = ground.files(lookup);
@@ -122,11 +123,11 @@ fn what_is_not_there_is_not_removed() {
     }
 }
 
-/// What came or went in a directory makes no other directory of it; another directory of its name is one.
+/// Added or removed entries do not make a directory a different one; another directory of the same name is a different one.
 #[test]
-fn a_directory_is_known_by_what_it_is() {
+fn directory_is_identified_by_its_inode() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("emptied/file", "x"), ("other/", "")]);
+        let ground = TestWorkspace::with(&[("emptied/file", "x"), ("other/", "")]);
         let files = ground.files(lookup);
         let (emptied, other) = (seen(&files, "emptied"), seen(&files, "other"));
         fs::remove_file(ground.work("emptied/file")).unwrap();

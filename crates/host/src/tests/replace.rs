@@ -1,4 +1,4 @@
-//! New content for what is there: whole or not at all.
+//! Replacing the content of a file, completely or not at all.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use proptest::prelude::*;
 use windlass_core::{Attributes, Expect, Files, Source, To};
 
-use super::{Ground, LOOKUPS, alter, at, error, file, read, rewrite, seen, write};
+use super::{LOOKUPS, TestWorkspace, alter, at, error, file, read, rewrite, seen, write};
 use crate::LocalFiles;
 
 #[test]
-fn replacing() {
+fn content_is_replaced() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("file", "old"), ("directory/file", "old")]);
+        let ground = TestWorkspace::with(&[("file", "old"), ("directory/file", "old")]);
         ground.link("directory/file", "work/link");
         let files = ground.files(lookup);
         for path in ["file", "link", "directory/../file"] {
@@ -29,9 +29,9 @@ fn replacing() {
 }
 
 #[test]
-fn only_what_was_seen_is_replaced() {
+fn only_the_seen_file_is_replaced() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[
+        let ground = TestWorkspace::with(&[
             ("file", "old"),
             ("gone", "old"),
             ("swapped", "old"),
@@ -58,9 +58,9 @@ fn only_what_was_seen_is_replaced() {
 }
 
 #[test]
-fn a_file_with_other_names_is_replaced_under_one() {
+fn hard_linked_file_is_replaced_under_one_name() {
     for lookup in LOOKUPS {
-        let ground = Ground::with(&[("one", "old and longer")]);
+        let ground = TestWorkspace::with(&[("one", "old and longer")]);
         fs::hard_link(ground.work("one"), ground.work("two")).unwrap();
         fs::hard_link(ground.work("one"), ground.path("outside/three")).unwrap();
         let files = ground.files(lookup);
@@ -77,10 +77,10 @@ fn a_file_with_other_names_is_replaced_under_one() {
 }
 
 #[test]
-fn a_file_that_may_not_be_written_is_not_replaced() {
-    let ground = Ground::with(&[("file", "old")]);
+fn read_only_file_is_not_replaced() {
+    let ground = TestWorkspace::with(&[("file", "old")]);
     fs::set_permissions(ground.work("file"), fs::Permissions::from_mode(0o444)).unwrap();
-    // The system's administrator may write everything.
+    // Root may write every file.
     let writable = fs::OpenOptions::new().write(true).open(ground.work("file")).is_ok();
     let files = ground.files(LOOKUPS[0]);
     let result = rewrite(&files, "file", "new");
@@ -92,10 +92,10 @@ fn a_file_that_may_not_be_written_is_not_replaced() {
     }
 }
 
-/// A file that is read-only can still be brought back.
+/// The content of a read-only file can still be restored.
 #[test]
-fn a_restoration_may_write_what_is_read_only() {
-    let ground = Ground::with(&[("file", "old"), ("one", "old")]);
+fn restoration_writes_read_only_files() {
+    let ground = TestWorkspace::with(&[("file", "old"), ("one", "old")]);
     fs::hard_link(ground.work("one"), ground.work("two")).unwrap();
     let files = ground.files(LOOKUPS[0]);
     for path in ["file", "one"] {
@@ -108,14 +108,14 @@ fn a_restoration_may_write_what_is_read_only() {
     }
 }
 
-/// What cannot be read to its end leaves the old bytes, wherever it was to be written.
+/// If the new content cannot be read to its end, the old content stays, whichever way it is written.
 #[test]
-fn content_that_fails_in_the_middle() {
-    let ground = Ground::with(&[("file", "old"), ("one", "old")]);
+fn unreadable_content_leaves_the_old_file() {
+    let ground = TestWorkspace::with(&[("file", "old"), ("one", "old")]);
     ground.put("work/big_one", &"0123456789".repeat(150_000));
     fs::hard_link(ground.work("one"), ground.work("two")).unwrap();
     fs::hard_link(ground.work("big_one"), ground.work("big_two")).unwrap();
-    // A directory can be opened and not read.
+    // A directory can be opened but not read.
     let unreadable = fs::File::open(ground.path("outside")).unwrap();
     let files = ground.files(LOOKUPS[0]);
     for path in ["file", "one", "big_one"] {
@@ -130,11 +130,11 @@ fn content_that_fails_in_the_middle() {
 
 #[test]
 fn attributes_are_kept() {
-    let ground = Ground::with(&[("file", "old")]);
+    let ground = TestWorkspace::with(&[("file", "old")]);
     let path = ground.work("file");
     let flags = rustix::fs::XattrFlags::empty();
     match rustix::fs::setxattr(&path, "user.windlass", b"kept", flags) {
-        // A file system without attributes has none to keep.
+        // Skipped on a file system without extended attributes.
         Err(rustix::io::Errno::OPNOTSUPP) => return,
         set => set.unwrap(),
     }
@@ -146,8 +146,8 @@ fn attributes_are_kept() {
 }
 
 #[test]
-fn what_is_no_place_for_a_file() {
-    let ground = Ground::new();
+fn devices_and_proc_are_refused() {
+    let ground = TestWorkspace::new();
     let files = ground.files(LOOKUPS[0]);
     assert_eq!(error(rewrite(&files, "/dev/full", "x")), "NotRegular");
     assert!(write(&files, "/proc/new_file", "x", Expect::Absent).is_err());
@@ -158,7 +158,7 @@ fn no_update_is_lost() {
     const THREADS: usize = 20;
     const UPDATES: usize = 5;
     for links in [1, 2] {
-        let ground = Ground::with(&[("counter", "0")]);
+        let ground = TestWorkspace::with(&[("counter", "0")]);
         if links == 2 {
             fs::hard_link(ground.work("counter"), ground.work("alias")).unwrap();
         }
@@ -179,7 +179,7 @@ fn no_update_is_lost() {
     }
 }
 
-/// Adds one, however often somebody else is faster.
+/// Increments the number in a file, and tries again each time another thread was faster.
 fn count(files: &LocalFiles, name: &str, stale: &AtomicUsize) {
     loop {
         let path = at(files, name);
@@ -204,16 +204,16 @@ fn count(files: &LocalFiles, name: &str, stale: &AtomicUsize) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever is written is there afterwards, byte for byte, and nothing else about the file is different.
+    /// After any write the file has exactly the new content, and nothing else about it differs.
     #[test]
     fn content_and_mode(
         contents in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 1..4),
         mode in 0u32..0o10000,
         links in 1u64..3,
     ) {
-        // What we cannot read or write we could not have seen.
+        // The owner must be able to read and write the file, because it could not have been seen otherwise.
         let mode = mode | 0o600;
-        let ground = Ground::with(&[("file", "old")]);
+        let ground = TestWorkspace::with(&[("file", "old")]);
         fs::set_permissions(ground.work("file"), fs::Permissions::from_mode(mode)).unwrap();
         let mode = fs::metadata(ground.work("file")).unwrap().mode() & 0o7777;
         if links == 2 {
@@ -229,7 +229,7 @@ proptest! {
             prop_assert_eq!(written.stat.unwrap().mode, mode);
             let after = fs::metadata(ground.work("file")).unwrap();
             prop_assert_eq!((after.uid(), after.gid()), (before.uid(), before.gid()));
-            // The old fingerprint is of no use any more.
+            // The old fingerprint is no longer valid.
             prop_assert_eq!(error(write(&files, "file", "x", Expect::Same(seen))), "Stale");
         }
         if links == 2 {

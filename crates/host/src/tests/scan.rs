@@ -1,15 +1,15 @@
-//! Two looks at a workspace: what happened between them is told.
+//! Two scans of a workspace report the changes between them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::Ground;
+use super::TestWorkspace;
 use super::staged::told;
 use crate::Scan;
 
-fn base() -> Ground {
-    let ground = Ground::with(&[
+fn base() -> TestWorkspace {
+    let ground = TestWorkspace::with(&[
         ("a", "a\n"),
         ("b/c", "c\n"),
         ("b/d/e", "e\n"),
@@ -28,7 +28,7 @@ fn base() -> Ground {
 }
 
 #[test]
-fn what_happened_in_between_is_told() {
+fn changes_between_scans_are_reported() {
     type Case = (&'static str, &'static [&'static str]);
     let cases: &[Case] = &[
         ("true", &[]),
@@ -95,7 +95,7 @@ fn what_happened_in_between_is_told() {
 }
 
 #[test]
-fn what_was_there_is_told_by_its_fingerprint() {
+fn removed_file_is_reported_with_its_fingerprint() {
     let ground = base();
     let workspace = ground.path("work");
     let files = ground.files(crate::kernel::Lookup::AtOnce);

@@ -1,4 +1,5 @@
-//! The `/tmp` of a session, as its file tools reach it: by name, by link, in a race, and beside a workspace that is in `/tmp` itself.
+//! The `/tmp` of a session, as its file tools reach it: by name, by link, in a race, and with a workspace that is itself below
+//! `/tmp`.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -15,14 +16,15 @@ use crate::kernel::Lookup;
 use crate::temporary::{TemporaryDirectories, TemporaryDirectory};
 use crate::{Durability, LocalFiles};
 
-/// A workspace `work` and a directory `outside`, a state, and a directory in the machine's own `/tmp` that no session may reach.
-struct World {
+/// A workspace `work`, a directory `outside`, a state directory, and a directory in the machine's own `/tmp` that no session may
+/// reach.
+struct SessionTmpWorkspace {
     ground: TempDir,
     decoy: TempDir,
 }
 
-impl World {
-    /// With a workspace that is not below `/tmp`.
+impl SessionTmpWorkspace {
+    /// Creates a workspace that is not below `/tmp`.
     fn new() -> Self {
         let program = std::env::current_exe().unwrap();
         Self::inside(tempfile::tempdir_in(program.parent().unwrap()).unwrap())
@@ -52,15 +54,15 @@ impl World {
         files.with_session_tmp(&self.path("state"), &SessionId::new(session))
     }
 
-    /// The directory of a session, as its programs would get it.
+    /// Opens the directory of a session, as its programs would.
     fn directory(&self, session: &str) -> TemporaryDirectory {
         let directories = TemporaryDirectories::new(Some(self.path("state")));
         directories.open(Some(&SessionId::new(session))).unwrap()
     }
 }
 
-/// `asked` leads to `expected`, with a `?` after it if nothing is there, or to an error's name.
-fn check(world: &World, files: &LocalFiles, asked: &str, expected: &str) {
+/// Checks that `asked` resolves to `expected`, with a `?` after it if nothing exists there, or fails with an error's name.
+fn check(world: &SessionTmpWorkspace, files: &LocalFiles, asked: &str, expected: &str) {
     let full = |text: &str| {
         let decoy = world.decoy.path().to_str().unwrap();
         text.replace("GROUND", world.path("").to_str().unwrap().trim_end_matches('/'))
@@ -76,8 +78,8 @@ fn check(world: &World, files: &LocalFiles, asked: &str, expected: &str) {
 }
 
 #[test]
-fn where_a_path_leads() {
-    let world = World::new();
+fn paths_resolve_to_real_paths() {
+    let world = SessionTmpWorkspace::new();
     let session = world.directory("s1");
     let inside = |name: &str| session.path.join(name);
     fs::create_dir(inside("sub")).unwrap();
@@ -95,7 +97,7 @@ fn where_a_path_leads() {
         ("/tmp/sub", world.path("work/to_sub")),
         ("/tmp", world.path("work/to_tmp")),
         (world.decoy("").to_str().unwrap(), world.path("work/to_machine")),
-        // What the machine has in its `/tmp` leads no session anywhere.
+        // Links in the machine's `/tmp` are never followed.
         ("/etc", world.decoy("to_etc")),
     ] {
         symlink(target, link).unwrap();
@@ -149,7 +151,7 @@ fn where_a_path_leads() {
 
 #[test]
 fn changes_are_made_in_the_directory_of_the_session() {
-    let world = World::new();
+    let world = SessionTmpWorkspace::new();
     let note = world.decoy("note");
     for lookup in LOOKUPS {
         let (one, two) = (world.files(lookup, "one"), world.files(lookup, "two"));
@@ -173,7 +175,7 @@ fn changes_are_made_in_the_directory_of_the_session() {
         alter(&one, &link, Expect::Absent, To::Symlink(Path::new("moved"))).unwrap();
         assert_eq!(read(&one, "/tmp/a/link").unwrap(), "deeper");
         for name in ["/tmp/a/link", "/tmp/a/moved", "/tmp/a/b", "/tmp/a"] {
-            // Not by resolving, which would follow the link.
+            // Not resolved, because that would follow the link.
             let place = Resolved { path: name.into(), inside: None, exists: true };
             alter(&one, &place, expect(&one, &place), To::Nothing).unwrap();
         }
@@ -183,8 +185,8 @@ fn changes_are_made_in_the_directory_of_the_session() {
 }
 
 #[test]
-fn the_directory_itself_can_be_looked_at_and_not_changed() {
-    let world = World::new();
+fn session_tmp_itself_can_be_inspected_but_not_changed() {
+    let world = SessionTmpWorkspace::new();
     for lookup in LOOKUPS {
         let files = world.files(lookup, "s1");
         for name in ["/tmp", "/var/tmp"] {
@@ -199,8 +201,8 @@ fn the_directory_itself_can_be_looked_at_and_not_changed() {
 }
 
 #[test]
-fn a_workspace_below_tmp_wins() {
-    let world = World::inside(tempfile::tempdir_in("/tmp").unwrap());
+fn workspace_below_tmp_takes_precedence() {
+    let world = SessionTmpWorkspace::inside(tempfile::tempdir_in("/tmp").unwrap());
     let session = world.directory("s1");
     let ground = world.path("").file_name().unwrap().to_owned();
     fs::write(session.path.join("note"), "mine").unwrap();
@@ -230,15 +232,15 @@ fn a_workspace_below_tmp_wins() {
         rewrite(&files, "/tmp/note", "mine").unwrap();
         assert_eq!(fs::read_to_string(session.path.join(&ground).join("beside")).unwrap(), "new");
         assert!(!world.path("beside").exists());
-        // Of the directories that the workspace is in, only the way to it is shown.
+        // Of the directories above the workspace, only the path to it is visible.
         assert_eq!(shown(&files, "..", &PLAIN).0, ["work/", "work/file"]);
         fs::remove_dir_all(session.path.join(&ground)).unwrap();
     }
 }
 
 #[test]
-fn rules_of_a_project_in_tmp_hold() {
-    let world = World::new();
+fn ignore_rules_apply_in_session_tmp() {
+    let world = SessionTmpWorkspace::new();
     let session = world.directory("s1");
     fs::create_dir(session.path.join("project")).unwrap();
     fs::write(session.path.join("project/.aiexclude"), "hidden\n").unwrap();
@@ -253,9 +255,9 @@ fn rules_of_a_project_in_tmp_hold() {
 }
 
 #[test]
-fn a_swapped_directory_never_leads_out() {
+fn swapped_directory_never_leads_outside() {
     for lookup in LOOKUPS {
-        let world = World::new();
+        let world = SessionTmpWorkspace::new();
         let session = world.directory("s1");
         let (sub, evil) = (session.path.join("sub"), session.path.join("evil"));
         fs::create_dir(&sub).unwrap();
@@ -270,7 +272,7 @@ fn a_swapped_directory_never_leads_out() {
                         .unwrap();
                 }
             });
-            (0..2_000).for_each(|number| work_in_swapped(&files, number));
+            (0..2_000).for_each(|number| read_and_write_in_swapped(&files, number));
             done.store(true, Ordering::Relaxed);
         });
         assert_eq!(fs::read_to_string(world.path("outside/secret")).unwrap(), "OUTSIDE");
@@ -278,8 +280,8 @@ fn a_swapped_directory_never_leads_out() {
     }
 }
 
-/// Reads and writes a file, if it is found to be in the session's directory: what is outside would be decided on as such.
-fn work_in_swapped(files: &LocalFiles, number: usize) {
+/// Reads and writes a file if it resolves into the session's directory. Policy would decide on a path outside as such.
+fn read_and_write_in_swapped(files: &LocalFiles, number: usize) {
     let Ok(path) = files.resolve(Path::new("/tmp/sub/secret")) else { return };
     if !path.path.starts_with("/tmp") {
         return;
@@ -296,8 +298,8 @@ fn work_in_swapped(files: &LocalFiles, number: usize) {
 }
 
 #[test]
-fn the_directory_is_made_when_it_is_needed_and_goes_when_it_is_empty() {
-    let world = World::new();
+fn session_tmp_is_created_on_use_and_removed_when_empty() {
+    let world = SessionTmpWorkspace::new();
     let base = world.path("state/tmp");
     let files = world.files(Lookup::AtOnce, "s1");
     assert!(files.resolve(Path::new("/etc/passwd")).unwrap().exists);
@@ -307,7 +309,7 @@ fn the_directory_is_made_when_it_is_needed_and_goes_when_it_is_empty() {
     let held = world.directory("s1").path;
     assert_eq!((mode(&base), mode(&held)), (0o700, 0o700));
 
-    // The one who made it here is gone, and another still holds it.
+    // The owner that created it is dropped, and another still holds it.
     assert!(held.exists());
     write(&files, "/tmp/note", "", Expect::Absent).unwrap();
     drop(files);

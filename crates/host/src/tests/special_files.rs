@@ -1,4 +1,4 @@
-//! What is not a regular file is refused before it is opened.
+//! Objects that are not regular files are refused before they are opened.
 
 use std::os::unix::net::UnixListener;
 use std::path::Path;
@@ -6,11 +6,11 @@ use std::path::Path;
 use rustix::fs::{CWD, Mode};
 use windlass_core::{FileErrorKind, FileKind, Files};
 
-use super::{Ground, LOOKUPS};
+use super::{LOOKUPS, TestWorkspace};
 
 #[test]
 fn only_regular_files_are_opened() {
-    let ground = Ground::with(&[("file", ""), ("directory/", "")]);
+    let ground = TestWorkspace::with(&[("file", ""), ("directory/", "")]);
     rustix::fs::mkfifoat(CWD, ground.work("fifo"), Mode::RWXU).unwrap();
     let _socket = UnixListener::bind(ground.work("socket")).unwrap();
     ground.link("fifo", "work/to_fifo");

@@ -1,4 +1,4 @@
-//! Stages: made for nobody else, gone when they are dropped, and swept when nobody is left to drop them.
+//! Stages: private, removed when they are dropped, and swept when the process that should drop them is dead.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -6,11 +6,12 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 
 use super::process::{self, tell_ready, wait_until_ready};
-use super::{Ground, staged};
+use super::{TestWorkspace, staged};
 use crate::Stage;
 use crate::isolate::clear::remove_tree;
 
-const NOBODY: u32 = 65_534;
+/// User and group id without special rights.
+const UNPRIVILEGED_ID: u32 = 65_534;
 
 fn mode(path: &Path) -> u32 {
     fs::symlink_metadata(path).unwrap().mode() & 0o7777
@@ -21,8 +22,8 @@ fn set_mode(path: &Path, mode: u32) {
 }
 
 #[test]
-fn a_stage_is_nobody_elses_and_gone_when_dropped() {
-    let ground = Ground::new();
+fn stage_is_private_and_removed_when_dropped() {
+    let ground = TestWorkspace::new();
     let stages = ground.path("state/stages");
     let (one, other) = (Stage::create(&stages).unwrap(), Stage::create(&stages).unwrap());
     assert_ne!(one.upper(), other.upper());
@@ -38,7 +39,7 @@ fn a_stage_is_nobody_elses_and_gone_when_dropped() {
 #[test]
 fn stages_are_spread_over_the_block_groups_of_ext4() {
     const EXT4: u64 = 0xef53;
-    let ground = Ground::new();
+    let ground = TestWorkspace::new();
     let stages = ground.path("state/stages");
     drop(Stage::create(&stages).unwrap());
     drop(Stage::create(&stages).unwrap());
@@ -49,11 +50,11 @@ fn stages_are_spread_over_the_block_groups_of_ext4() {
 }
 
 #[test]
-fn the_stamp_of_a_stage_is_between_those_of_before_and_after() {
-    let ground = Ground::new();
+fn creation_stamp_orders_changes_before_and_after() {
+    let ground = TestWorkspace::new();
     let changed = |name: &str| {
         ground.put(name, "x");
-        // A stamp that was asked for is not given twice.
+        // The kernel gives a stamp that was read to no later change.
         let metadata = || fs::metadata(ground.path(name)).unwrap();
         let _asked = metadata();
         ground.put(name, "xx");
@@ -69,15 +70,15 @@ fn the_stamp_of_a_stage_is_between_those_of_before_and_after() {
 
 #[test]
 fn the_upper_directory_looks_like_the_workspace() {
-    let ground = Ground::new();
+    let ground = TestWorkspace::new();
     set_mode(&ground.work(""), 0o2750);
     let stage = Stage::create(&ground.path("stages")).unwrap();
     stage.look_like(&ground.work("")).unwrap();
     assert_eq!(mode(stage.upper()), 0o2750);
 }
 
-/// A tree as a program could leave it behind.
-fn make_a_mess(root: &Path) {
+/// Creates a tree that a program could leave behind.
+fn make_locked_tree(root: &Path) {
     fs::create_dir_all(root.join("a/b/c")).unwrap();
     fs::write(root.join("a/b/file"), "x").unwrap();
     fs::write(root.join("removed-0"), "a name that is taken").unwrap();
@@ -87,8 +88,8 @@ fn make_a_mess(root: &Path) {
     }
 }
 
-/// Deeper than a process may have open files, and deeper than a path may be long.
-fn make_it_deep(root: &Path) {
+/// Creates a tree that is deeper than the number of files a process may have open, and deeper than a path may be long.
+fn make_deep_tree(root: &Path) {
     let directory = fs::File::open(root).unwrap();
     let mut at = std::os::fd::OwnedFd::from(directory);
     for _ in 0..3000 {
@@ -99,9 +100,9 @@ fn make_it_deep(root: &Path) {
 }
 
 #[test]
-fn whatever_is_on_a_stage_it_is_removed() {
-    let ground = Ground::new();
-    for mess in [make_a_mess, make_it_deep] {
+fn any_tree_on_a_stage_is_removed() {
+    let ground = TestWorkspace::new();
+    for mess in [make_locked_tree, make_deep_tree] {
         let stage = Stage::create(&ground.path("stages")).unwrap();
         mess(stage.upper());
         drop(stage);
@@ -112,19 +113,24 @@ fn whatever_is_on_a_stage_it_is_removed() {
     assert!(!ground.path("outside").exists());
 }
 
-/// For the system's administrator modes are no obstacle, so here it is somebody else, or whoever runs the tests.
+/// Modes do not stop root, so root runs this as another user; any other user runs it directly.
 #[test]
 fn an_ordinary_user_can_remove_what_a_mount_left() {
-    let ground = Ground::with(&[("d/file", "x")]);
+    let ground = TestWorkspace::with(&[("d/file", "x")]);
     let program = ground.path("program");
     fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
     set_mode(&ground.path(""), 0o777);
-    let mut command = process::command(&program, "stage::stages_as_nobody", &ground, "");
+    let mut command = process::command(&program, "stage::stages_as_unprivileged_user", &ground, "");
     if rustix::process::geteuid().is_root() {
         for name in ["d/file", "d", ""] {
-            std::os::unix::fs::chown(ground.work(name), Some(NOBODY), Some(NOBODY)).unwrap();
+            std::os::unix::fs::chown(
+                ground.work(name),
+                Some(UNPRIVILEGED_ID),
+                Some(UNPRIVILEGED_ID),
+            )
+            .unwrap();
         }
-        command.uid(NOBODY).gid(NOBODY);
+        command.uid(UNPRIVILEGED_ID).gid(UNPRIVILEGED_ID);
     }
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
@@ -132,13 +138,13 @@ fn an_ordinary_user_can_remove_what_a_mount_left() {
 
 #[test]
 #[ignore = "the other process of `an_ordinary_user_can_remove_what_a_mount_left`"]
-fn stages_as_nobody() {
-    let (workspace, _) = process::work();
+fn stages_as_unprivileged_user() {
+    let (workspace, _) = process::workspace_and_name();
     let workspace = Path::new(&workspace);
     let stages = workspace.parent().unwrap().join("stages");
     let stage = Stage::create(&stages).unwrap();
     staged::run(&stage, workspace, "rm d/file; mkdir new; echo x > new/y; chmod 0 new/y new d");
-    make_a_mess(stage.upper());
+    make_locked_tree(stage.upper());
     assert_eq!(mode(&stage.work().join("work")), 0);
     let delta = crate::delta(&stage, workspace, stage.created(), &[]).unwrap();
     let told: Vec<String> =
@@ -163,8 +169,8 @@ fn stages_as_nobody() {
 }
 
 #[test]
-fn stages_of_the_dead_are_swept() {
-    let ground = Ground::new();
+fn stages_of_dead_processes_are_swept() {
+    let ground = TestWorkspace::new();
     let stages = ground.path("stages");
     assert_eq!(Stage::sweep(&stages).unwrap(), 0, "there is none yet");
     let mut child = wait_until_ready(process::start("stage::dies_on_its_stage", &ground, ""));
@@ -173,7 +179,7 @@ fn stages_of_the_dead_are_swept() {
     assert_eq!(ground.names("stages").len(), 2);
     child.kill().unwrap();
     child.wait().unwrap();
-    // What died before it had a lock, and what is not ours.
+    // Stages of processes that died before they held a lock, and entries that are not stages.
     ground.put("stages/0123456789abcdef/upper/", "");
     ground.put("stages/else/file", "x");
     ground.put("stages/fedcba9876543210", "a file");
@@ -184,9 +190,9 @@ fn stages_of_the_dead_are_swept() {
 }
 
 #[test]
-#[ignore = "the other process of `stages_of_the_dead_are_swept`"]
+#[ignore = "the other process of `stages_of_dead_processes_are_swept`"]
 fn dies_on_its_stage() {
-    let (workspace, _) = process::work();
+    let (workspace, _) = process::workspace_and_name();
     let stages = Path::new(&workspace).parent().unwrap().join("stages");
     let stage = Stage::create(&stages).unwrap();
     fs::write(stage.upper().join("file"), "x").unwrap();

@@ -1,4 +1,4 @@
-//! Programs on a stage that is really mounted, for tests of what is told about them afterwards.
+//! Runs programs on a mounted stage, for tests of the reported changes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,14 +8,14 @@ use windlass_core::{Attributes, ChangedTo, ProcessChange};
 
 use crate::Stage;
 
-/// Mounts the stage over the workspace, in a namespace of its own, and runs a program there.
+/// Script that mounts the stage over the workspace, in its own namespace, and runs a program there.
 const ON_STAGE: &str = r#"
 mount -t overlay overlay -o "lowerdir=$LOWER,upperdir=$UPPER,workdir=$WORK,userxattr" "$LOWER" || exit 99
 cd "$LOWER" || exit 99
 exec sh -c "$PROGRAM"
 "#;
 
-/// Runs a text for the shell on a stage. That it cannot be mounted, or that the program fails, is a failure of the test.
+/// Runs a shell script on a stage. Fails the test if the stage cannot be mounted or the script fails.
 pub(crate) fn run(stage: &Stage, workspace: &Path, program: &str) {
     let output = Command::new("unshare")
         .args(["--user", "--map-root-user", "--mount", "sh", "-c", ON_STAGE])
@@ -33,7 +33,7 @@ pub(crate) fn run(stage: &Stage, workspace: &Path, program: &str) {
     );
 }
 
-/// What is told about a change, in one line.
+/// Describes a reported change in one line.
 pub(crate) fn told(change: &ProcessChange, workspace: &Path) -> String {
     let inside = |path: &Path| path.strip_prefix(workspace).unwrap().to_string_lossy().into_owned();
     let sign = if change.before.is_some() { '~' } else { '+' };
@@ -68,7 +68,7 @@ fn shown(attributes: &Attributes) -> String {
     mode + &extended.collect::<String>()
 }
 
-/// Everything in a tree but for stamps: one line each.
+/// Describes everything in a tree except time stamps, one line for each entry.
 pub(crate) fn described(root: &Path) -> Vec<String> {
     use std::os::unix::fs::MetadataExt;
     let mut lines = Vec::new();

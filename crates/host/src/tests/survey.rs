@@ -1,4 +1,4 @@
-//! Surveys of small trees, cold and with an index.
+//! Surveys of small trees, without and with an index.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -7,18 +7,18 @@ use std::path::Path;
 
 use windlass_core::FileKind;
 
-use super::Ground;
+use super::TestWorkspace;
 use crate::PASS_THROUGH;
-use crate::survey::{Effort, MaskRule, Masking, Survey, survey_at};
+use crate::survey::{MaskRule, Masking, Survey, SurveyEffort, survey_at};
 
 pub(crate) const TAG: &str = "Signature: 8a477f597d28d172789f06886806bc55\n";
 
 /// Masks `.env`, `*.pem` and directories named `secrets`, and `.npmrc` if it has a credential.
-pub(crate) struct ByName {
+pub(crate) struct MaskByName {
     pub(crate) fingerprint: u64,
 }
 
-impl MaskRule for ByName {
+impl MaskRule for MaskByName {
     fn fingerprint(&self) -> u64 {
         self.fingerprint
     }
@@ -35,7 +35,7 @@ impl MaskRule for ByName {
     }
 }
 
-pub(crate) const RULE: ByName = ByName { fingerprint: 1 };
+pub(crate) const RULE: MaskByName = MaskByName { fingerprint: 1 };
 
 pub(crate) fn names() -> Vec<String> {
     PASS_THROUGH.map(str::to_owned).to_vec()
@@ -46,8 +46,8 @@ pub(crate) fn much_later() -> i64 {
     i64::MAX / 2
 }
 
-/// Makes sure that the next change gets a time stamp that no earlier change has.
-pub(crate) fn next_stamp(ground: &Ground) {
+/// Waits until the next change gets a time stamp that no earlier change has.
+pub(crate) fn next_stamp(ground: &TestWorkspace) {
     let probe = ground.path("probe");
     let stamp = || {
         fs::write(&probe, "").unwrap();
@@ -58,14 +58,14 @@ pub(crate) fn next_stamp(ground: &Ground) {
     while stamp() == first {}
 }
 
-pub(crate) fn look(root: &Path, index: &Path) -> (Survey, Effort) {
+pub(crate) fn survey_with_index(root: &Path, index: &Path) -> (Survey, SurveyEffort) {
     survey_at(root, &RULE, &names(), index, &much_later).unwrap()
 }
 
 /// A survey without an index.
-pub(crate) fn cold(ground: &Ground) -> Survey {
+pub(crate) fn survey_without_index(ground: &TestWorkspace) -> Survey {
     let state = tempfile::tempdir_in(ground.path("outside")).unwrap();
-    look(&ground.path("work"), &state.path().join("index")).0
+    survey_with_index(&ground.path("work"), &state.path().join("index")).0
 }
 
 fn lines(survey: &Survey) -> Vec<String> {
@@ -111,9 +111,9 @@ fn trees_and_their_surveys() {
             &[(".aiexclude", "*.txt"), ("a/.aiexclude", "!*.txt"), ("a/x.txt", ""), ("x.txt", "")],
             &["masked x.txt File"],
         ),
-        // Ignored is not excluded, but `.aiexclude` holds in an ignored directory too.
+        // An ignored path is not excluded, but `.aiexclude` applies in an ignored directory too.
         (&[(".gitignore", "out"), ("out/.aiexclude", "x"), ("out/x", "")], &["masked out/x File"]),
-        // An unusable `.aiexclude` masks all that it might mask.
+        // An unusable `.aiexclude` masks everything that it might mask.
         (
             &[("a/.aiexclude", "\0TOO LARGE"), ("a/x", ""), ("a/b/c", ""), ("d", "")],
             &["masked a/.aiexclude File", "masked a/b Directory", "masked a/x File"],
@@ -161,21 +161,25 @@ fn trees_and_their_surveys() {
         (&[(".git/info/exclude", "dist"), ("dist/.env", "")], &["build dist", "git .git"]),
     ];
     for (files, expected) in cases {
-        let ground = Ground::new();
+        let ground = TestWorkspace::new();
         for (name, content) in *files {
             let large = content.replace("\0TOO LARGE", &"#".repeat((1 << 20) + 1));
             ground.put(&format!("work/{name}"), &large);
         }
-        assert_eq!(lines(&cold(&ground)), *expected, "{files:?}");
+        assert_eq!(lines(&survey_without_index(&ground)), *expected, "{files:?}");
         let index = ground.path("outside/index");
-        let first = look(&ground.path("work"), &index).0;
-        assert_eq!(look(&ground.path("work"), &index).0, first, "with an index: {files:?}");
+        let first = survey_with_index(&ground.path("work"), &index).0;
+        assert_eq!(
+            survey_with_index(&ground.path("work"), &index).0,
+            first,
+            "with an index: {files:?}"
+        );
     }
 }
 
 #[test]
 fn kinds_and_links() {
-    let ground = Ground::with(&[("a/", "")]);
+    let ground = TestWorkspace::with(&[("a/", "")]);
     ground.put("outside/.env", "");
     ground.put("outside/x", "");
     ground.link("../outside", "work/link");
@@ -193,35 +197,35 @@ fn kinds_and_links() {
         "socket a/s",
         "git .git",
     ];
-    assert_eq!(lines(&cold(&ground)), expected);
+    assert_eq!(lines(&survey_without_index(&ground)), expected);
 }
 
 #[test]
 fn mount_points_are_reported_and_not_entered() {
-    let ground = Ground::new();
-    let (survey, _) = look(Path::new("/dev"), &ground.path("outside/index"));
+    let ground = TestWorkspace::new();
+    let (survey, _) = survey_with_index(Path::new("/dev"), &ground.path("outside/index"));
     assert!(survey.other_devices.contains(&"shm".into()), "/dev/shm is no file system of its own");
     assert!(lines(&survey).iter().all(|line| !line.contains(" shm/")), "{survey:?}");
 }
 
-/// Root may list every directory; everybody else sees that the survey goes on.
+/// Root may list every directory; any other user sees that the survey continues.
 #[test]
 fn a_directory_that_cannot_be_listed_is_shown() {
-    let ground = Ground::with(&[("a/.env", ""), ("b/.env", "")]);
+    let ground = TestWorkspace::with(&[("a/.env", ""), ("b/.env", "")]);
     let set = |mode| fs::set_permissions(ground.work("a"), PermissionsExt::from_mode(mode));
     set(0o300).unwrap();
     let may_list = fs::read_dir(ground.work("a")).is_ok();
     let index = ground.path("outside/index");
-    let found = look(&ground.path("work"), &index).0;
+    let found = survey_with_index(&ground.path("work"), &index).0;
     let all: &[&str] = &["masked a/.env File", "masked b/.env File"];
     assert_eq!(lines(&found), if may_list { all } else { &all[1..] });
     set(0o700).unwrap();
-    assert_eq!(lines(&look(&ground.path("work"), &index).0), all);
+    assert_eq!(lines(&survey_with_index(&ground.path("work"), &index).0), all);
 }
 
 #[test]
 fn rules_above_the_root() {
-    // Without a repository around it, the root's parents have no say.
+    // Without a repository around it, the root's parents do not count.
     let cases: &[(Files, &[&str])] = &[
         (&[(".aiexclude", "x"), (".gitignore", "build")], &[]),
         (&[(".git/HEAD", ""), (".gitignore", "build")], &["build build"]),
@@ -232,21 +236,21 @@ fn rules_above_the_root() {
         ),
     ];
     for (files, expected) in cases {
-        let ground = Ground::with(&[("part/x", ""), ("part/build/", "")]);
+        let ground = TestWorkspace::with(&[("part/x", ""), ("part/build/", "")]);
         let (root, index) = (ground.path("work/part"), ground.path("outside/index"));
-        assert!(lines(&look(&root, &index).0).is_empty());
+        assert!(lines(&survey_with_index(&root, &index).0).is_empty());
         next_stamp(&ground);
         for (name, content) in *files {
             ground.put(&format!("work/{name}"), content);
         }
-        assert_eq!(lines(&look(&root, &index).0), *expected, "{files:?}");
-        assert_eq!(look(&root, &index).1.listed, 0, "{files:?}");
+        assert_eq!(lines(&survey_with_index(&root, &index).0), *expected, "{files:?}");
+        assert_eq!(survey_with_index(&root, &index).1.listed, 0, "{files:?}");
     }
 }
 
 #[test]
-fn protected_places_are_found_wherever_they_are() {
-    let ground = Ground::with(&[
+fn protected_paths_are_found_at_any_depth() {
+    let ground = TestWorkspace::with(&[
         (".envrc", ""),
         ("a/.ENVRC", ""),
         ("a/b/.vscode/tasks.json", ""),
@@ -255,7 +259,7 @@ fn protected_places_are_found_wherever_they_are() {
         (".bashrc", ""),
         ("envrc", ""),
     ]);
-    let found = cold(&ground).protected;
+    let found = survey_without_index(&ground).protected;
     let expected = [".envrc", "a/.ENVRC", "a/.husky", "a/.husky/x/.envrc", "a/b/.vscode"];
     assert_eq!(found, expected.map(std::path::PathBuf::from));
 }

@@ -1,4 +1,4 @@
-//! After random edits a survey with an index finds exactly what one without finds.
+//! After random edits a survey with an index has the same result as one without.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use proptest::prelude::*;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-use super::Ground;
-use super::survey::{cold, look, next_stamp};
+use super::TestWorkspace;
+use super::survey::{next_stamp, survey_with_index, survey_without_index};
 
 #[derive(Debug, Clone)]
 enum Edit {
@@ -20,7 +20,7 @@ enum Edit {
 }
 
 impl Edit {
-    /// Edits the tree at `root`. An edit that is not possible there is none.
+    /// Edits the tree at `root`. An edit that is not possible there does nothing.
     fn make(&self, root: &Path) {
         match self {
             Self::Write(path, content) => {
@@ -77,7 +77,7 @@ fn path() -> impl Strategy<Value = PathBuf> {
     prop::collection::vec(name(), 1..4).prop_map(|names| names.into_iter().collect())
 }
 
-/// A directory of few names, so that edits meet.
+/// A directory with few names, so that edits hit the same paths.
 fn directory() -> impl Strategy<Value = PathBuf> {
     let name = prop::sample::select(vec!["a", "b", "src", "target", "build"]);
     prop::collection::vec(name, 0..3).prop_map(|names| names.into_iter().collect())
@@ -124,20 +124,20 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn an_index_changes_no_answer(edits in prop::collection::vec(edit(), 1..24)) {
-        let ground = Ground::new();
+    fn index_does_not_change_the_result(edits in prop::collection::vec(edit(), 1..24)) {
+        let ground = TestWorkspace::new();
         let (root, index) = (ground.path("work"), ground.path("outside/index"));
         for (number, edit) in edits.iter().enumerate() {
             next_stamp(&ground);
             edit.make(&root);
             // Several edits may lie between two surveys.
             if number % 3 != 1 {
-                prop_assert_eq!(look(&root, &index).0, cold(&ground), "after {:?}", edit);
+                prop_assert_eq!(survey_with_index(&root, &index).0, survey_without_index(&ground), "after {:?}", edit);
             }
         }
-        let (found, _) = look(&root, &index);
-        prop_assert_eq!(&found, &cold(&ground));
-        let (again, effort) = look(&root, &index);
+        let (found, _) = survey_with_index(&root, &index);
+        prop_assert_eq!(&found, &survey_without_index(&ground));
+        let (again, effort) = survey_with_index(&root, &index);
         prop_assert_eq!(again, found);
         prop_assert!(!effort.saved);
     }

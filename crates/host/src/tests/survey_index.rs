@@ -1,16 +1,18 @@
-//! The index of a survey: it saves work, and nothing that happens to it changes an answer.
+//! The index of a survey: it saves work, and no damage to it changes a result.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-use super::Ground;
-use super::survey::{ByName, RULE, TAG, cold, look, much_later, names, next_stamp};
-use crate::survey::{Effort, survey, survey_at};
+use super::TestWorkspace;
+use super::survey::{
+    MaskByName, RULE, TAG, much_later, names, next_stamp, survey_with_index, survey_without_index,
+};
+use crate::survey::{SurveyEffort, survey, survey_at};
 
-/// A tree of seven directories that are walked.
-fn seven() -> Ground {
-    Ground::with(&[
+/// Creates a tree of seven_directories directories that are walked.
+fn seven_directories() -> TestWorkspace {
+    TestWorkspace::with(&[
         (".gitignore", "target\n"),
         (".git/info/exclude", ""),
         ("a/.aiexclude", "x\n"),
@@ -23,8 +25,8 @@ fn seven() -> Ground {
 }
 
 #[test]
-fn only_what_changed_is_listed() {
-    type Change = fn(&Ground);
+fn only_changed_directories_are_listed() {
+    type Change = fn(&TestWorkspace);
     let cases: &[(&str, usize, Change)] = &[
         ("nothing", 0, |_| {}),
         ("a new file", 1, |ground| ground.put("work/a/b/new", "")),
@@ -32,7 +34,7 @@ fn only_what_changed_is_listed() {
         ("a file rewritten", 0, |ground| ground.put("work/a/x", "other")),
         ("a file in a build directory", 0, |ground| ground.put("work/d/target/x", "")),
         ("a directory removed", 1, |ground| fs::remove_dir(ground.work("d/e")).unwrap()),
-        // Its parent, itself, and the one below it.
+        // Lists its parent, itself, and the directory below it.
         ("a directory renamed", 3, |ground| {
             fs::rename(ground.work("a/b"), ground.work("a/z")).unwrap();
         }),
@@ -50,25 +52,29 @@ fn only_what_changed_is_listed() {
         ("an ignore file in a possible build directory", 1, |ground| {
             ground.put("work/d/build/.gitignore", "*\n");
         }),
-        // It means nothing in a repository.
+        // The file has no meaning in a repository.
         ("`CACHEDIR.TAG` rewritten", 0, |ground| ground.put("work/d/build/CACHEDIR.TAG", TAG)),
     ];
     for (name, listed, change) in cases {
-        let ground = seven();
+        let ground = seven_directories();
         let (root, index) = (ground.path("work"), ground.path("outside/index"));
-        assert_eq!(look(&root, &index).1, Effort { listed: 7, saved: true });
+        assert_eq!(survey_with_index(&root, &index).1, SurveyEffort { listed: 7, saved: true });
         next_stamp(&ground);
         change(&ground);
-        let (found, effort) = look(&root, &index);
-        assert_eq!(found, cold(&ground), "{name}");
-        assert_eq!(effort, Effort { listed: *listed, saved: *listed > 0 }, "{name}");
-        assert_eq!(look(&root, &index), (found, Effort { listed: 0, saved: false }), "{name}");
+        let (found, effort) = survey_with_index(&root, &index);
+        assert_eq!(found, survey_without_index(&ground), "{name}");
+        assert_eq!(effort, SurveyEffort { listed: *listed, saved: *listed > 0 }, "{name}");
+        assert_eq!(
+            survey_with_index(&root, &index),
+            (found, SurveyEffort { listed: 0, saved: false }),
+            "{name}"
+        );
     }
 }
 
 #[test]
-fn a_young_stamp_is_not_trusted() {
-    let ground = seven();
+fn recent_stamp_is_not_trusted() {
+    let ground = seven_directories();
     let (root, index) = (ground.path("work"), ground.path("outside/index"));
     let stamp = |path: &Path| {
         let found = fs::symlink_metadata(path).unwrap();
@@ -79,17 +85,17 @@ fn a_young_stamp_is_not_trusted() {
     assert_eq!(at(&youngest).listed, 7);
     assert_eq!(at(&much_later).listed, 7, "none of them is trusted");
     assert_eq!(at(&much_later).listed, 0);
-    // By the real clock nothing can be said about the number, but the answer is the same.
-    assert_eq!(survey(&root, &RULE, &names(), &index).unwrap(), cold(&ground));
+    // With the real clock the number of listed directories is not predictable, but the result is the same.
+    assert_eq!(survey(&root, &RULE, &names(), &index).unwrap(), survey_without_index(&ground));
 }
 
 #[test]
-fn an_index_holds_for_its_rule_names_and_tree() {
-    let ground = seven();
+fn index_is_valid_only_for_its_rule_names_and_tree() {
+    let ground = seven_directories();
     ground.put("second/.env", "");
     let (root, index) = (ground.path("work"), ground.path("outside/index"));
     let listed = |root: &Path, rule: u64, names: &[String]| {
-        let rule = ByName { fingerprint: rule };
+        let rule = MaskByName { fingerprint: rule };
         survey_at(root, &rule, names, &index, &much_later).unwrap().1.listed
     };
     assert_eq!(listed(&root, 1, &names()), 7);
@@ -102,9 +108,9 @@ fn an_index_holds_for_its_rule_names_and_tree() {
 
 #[test]
 fn a_damaged_index_is_not_used() {
-    let ground = seven();
+    let ground = seven_directories();
     let (root, index) = (ground.path("work"), ground.path("outside/index"));
-    let (expected, _) = look(&root, &index);
+    let (expected, _) = survey_with_index(&root, &index);
     let good = fs::read(&index).unwrap();
     let mut damaged: Vec<Vec<u8>> =
         (0..good.len()).step_by(7).map(|at| good[..at].into()).collect();
@@ -117,38 +123,41 @@ fn a_damaged_index_is_not_used() {
     damaged.push(vec![0xff; 4096]);
     for bytes in damaged {
         fs::write(&index, &bytes).unwrap();
-        assert_eq!(look(&root, &index), (expected.clone(), Effort { listed: 7, saved: true }));
+        assert_eq!(
+            survey_with_index(&root, &index),
+            (expected.clone(), SurveyEffort { listed: 7, saved: true })
+        );
         assert_eq!(fs::read(&index).unwrap(), good);
     }
 }
 
 #[test]
-fn the_index_is_private_and_nothing_is_left_beside_it() {
-    let ground = seven();
+fn index_is_private_and_leaves_no_temporary_file() {
+    let ground = seven_directories();
     let (root, index) = (ground.path("work"), ground.path("outside/new/index"));
-    look(&root, &index);
+    survey_with_index(&root, &index);
     assert_eq!(fs::metadata(&index).unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(ground.names("outside/new"), ["index"]);
-    // A place where no index can be is no failure.
+    // An index that cannot be written is not an error.
     ground.put("outside/other/index/x", "");
-    let effort = look(&root, &ground.path("outside/other/index")).1;
-    assert_eq!(effort, Effort { listed: 7, saved: false });
+    let effort = survey_with_index(&root, &ground.path("outside/other/index")).1;
+    assert_eq!(effort, SurveyEffort { listed: 7, saved: false });
     assert_eq!(ground.names("outside/other"), ["index"]);
     assert!(survey(&ground.path("nowhere"), &RULE, &names(), &index).is_err());
 }
 
 #[test]
-fn surveys_at_once_agree() {
-    let ground = seven();
+fn concurrent_surveys_agree() {
+    let ground = seven_directories();
     let (root, index) = (ground.path("work"), ground.path("outside/state/index"));
-    let expected = cold(&ground);
+    let expected = survey_without_index(&ground);
     std::thread::scope(|scope| {
         for number in 0..4 {
             let (root, index, expected) = (&root, &index, &expected);
             scope.spawn(move || {
                 for round in 0..50 {
-                    // Each uses one of two rules, so that all write all the time.
-                    let rule = ByName { fingerprint: (number + round) % 2 };
+                    // Each survey uses one of two rules, so that all of them write all the time.
+                    let rule = MaskByName { fingerprint: (number + round) % 2 };
                     let found = survey_at(root, &rule, &names(), index, &much_later).unwrap().0;
                     assert_eq!(found, *expected);
                 }
@@ -156,13 +165,16 @@ fn surveys_at_once_agree() {
         }
     });
     assert_eq!(ground.names("outside/state"), ["index"]);
-    look(&root, &index);
-    assert_eq!(look(&root, &index), (expected, Effort { listed: 0, saved: false }));
+    survey_with_index(&root, &index);
+    assert_eq!(
+        survey_with_index(&root, &index),
+        (expected, SurveyEffort { listed: 0, saved: false })
+    );
 }
 
 #[test]
 fn a_tree_may_be_deeper_than_a_path() {
-    let ground = Ground::new();
+    let ground = TestWorkspace::new();
     let name = "d".repeat(250);
     let mut at = fs::File::open(ground.path("work")).unwrap();
     for _ in 0..20 {
@@ -177,9 +189,9 @@ fn a_tree_may_be_deeper_than_a_path() {
     }
     rustix::fs::mkdirat(&at, ".env", 0o700.into()).unwrap();
     let (root, index) = (ground.path("work"), ground.path("outside/index"));
-    let (found, effort) = look(&root, &index);
+    let (found, effort) = survey_with_index(&root, &index);
     assert_eq!((found.masked.len(), effort.listed), (1, 21));
-    assert_eq!(look(&root, &index), (found, Effort { listed: 0, saved: false }));
+    assert_eq!(survey_with_index(&root, &index), (found, SurveyEffort { listed: 0, saved: false }));
 }
 
 /// Prints how long surveys of 10,000 files in 1,000 directories take: `cargo nextest run -p windlass-host --run-ignored only
@@ -188,7 +200,7 @@ fn a_tree_may_be_deeper_than_a_path() {
 #[expect(clippy::print_stdout, reason = "printing is all it does")]
 #[ignore = "a measurement, which asserts nothing about time"]
 fn how_long_surveys_take() {
-    let ground = Ground::new();
+    let ground = TestWorkspace::new();
     for number in 0..10_000 {
         let directory = number % 1_000;
         let path = format!("work/{}/{}/{directory}/{number}.rs", directory % 10, directory % 100);
@@ -199,7 +211,7 @@ fn how_long_surveys_take() {
     let (root, index) = (ground.path("work"), ground.path("outside/index"));
     let time = |what: &str, index: &Path| {
         let start = std::time::Instant::now();
-        let (found, effort) = look(&root, index);
+        let (found, effort) = survey_with_index(&root, index);
         println!(
             "{what}: {:?}, {} listed, {} masked",
             start.elapsed(),

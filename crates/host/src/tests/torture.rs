@@ -1,4 +1,4 @@
-//! Any number of alterations of anything into anything: the tree is always what a simple model of it says.
+//! Random sequences of alterations: the tree always equals a simple model of it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use proptest::prelude::*;
 use windlass_core::{Attributes, Expect, Files, Fingerprint, Resolved, To};
 
-use super::{Ground, LOOKUPS, alter, file, place};
+use super::{LOOKUPS, TestWorkspace, alter, file, place};
 use crate::{Durability, LocalFiles};
 
 const PLACES: [&str; 8] = ["a", "b", "c", "a/x", "a/y", "b/x", "a/x/z", "c/d/e"];
 
 #[derive(Debug, Clone)]
-enum Act {
+enum TreeAction {
     Write(&'static str, Option<u32>),
     Attributes(u32),
     Move(&'static str),
@@ -24,87 +24,91 @@ enum Act {
     Remove,
 }
 
-/// What is said to be there.
+/// Expectation that an alteration claims about the object.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Claim {
+enum ExpectationClaim {
     Truth,
     Nothing,
     Nonsense,
 }
 
-fn act() -> impl Strategy<Value = Act> {
+fn act() -> impl Strategy<Value = TreeAction> {
     let place = || prop::sample::select(PLACES.as_slice());
     let mode = || prop::sample::select(vec![0o700, 0o755, 0o750]);
     let content = prop::sample::select(vec!["", "one", "two", "a longer text than the others"]);
     prop_oneof![
-        4 => (content, prop::option::of(mode())).prop_map(|(content, mode)| Act::Write(content, mode)),
-        1 => mode().prop_map(Act::Attributes),
-        2 => place().prop_map(Act::Move),
-        2 => place().prop_map(Act::Link),
-        1 => prop::sample::select(vec!["a", "..", "/nowhere"]).prop_map(Act::Symlink),
-        1 => Just(Act::Directory),
-        2 => Just(Act::Remove),
+        4 => (content, prop::option::of(mode())).prop_map(|(content, mode)| TreeAction::Write(content, mode)),
+        1 => mode().prop_map(TreeAction::Attributes),
+        2 => place().prop_map(TreeAction::Move),
+        2 => place().prop_map(TreeAction::Link),
+        1 => prop::sample::select(vec!["a", "..", "/nowhere"]).prop_map(TreeAction::Symlink),
+        1 => Just(TreeAction::Directory),
+        2 => Just(TreeAction::Remove),
     ]
 }
 
-fn claim() -> impl Strategy<Value = Claim> {
-    prop_oneof![8 => Just(Claim::Truth), 1 => Just(Claim::Nothing), 1 => Just(Claim::Nonsense)]
+fn claim() -> impl Strategy<Value = ExpectationClaim> {
+    prop_oneof![8 => Just(ExpectationClaim::Truth), 1 => Just(ExpectationClaim::Nothing), 1 => Just(ExpectationClaim::Nonsense)]
 }
 
 #[derive(Debug, Clone, PartialEq)]
-enum Node {
-    /// A name of one of the files.
+enum ModelNode {
+    /// Index of its file; several names may share one.
     File(usize),
     Symlink(&'static str),
     Directory(u32),
 }
 
-/// What should be there.
+/// The expected tree.
 #[derive(Debug, Clone)]
-struct Model {
-    nodes: BTreeMap<PathBuf, Node>,
+struct TreeModel {
+    nodes: BTreeMap<PathBuf, ModelNode>,
     /// The content and mode of each file.
     files: Vec<(&'static str, u32)>,
-    /// What new files and directories have.
+    /// Modes of new files and directories.
     modes: (u32, u32),
 }
 
-impl Model {
-    /// The tree afterwards; `None` if it must be refused.
-    fn after(&self, path: &Path, act: &Act, claim: Claim) -> Option<Self> {
+impl TreeModel {
+    /// Returns the tree after an alteration; `None` if the alteration must be refused.
+    fn after(&self, path: &Path, act: &TreeAction, claim: ExpectationClaim) -> Option<Self> {
         let there = self.nodes.get(path).cloned();
         match claim {
-            Claim::Nonsense => return None,
-            Claim::Nothing if there.is_some() => return None,
-            Claim::Nothing | Claim::Truth => {}
+            ExpectationClaim::Nonsense => return None,
+            ExpectationClaim::Nothing if there.is_some() => return None,
+            ExpectationClaim::Nothing | ExpectationClaim::Truth => {}
         }
         let mut after = self.clone();
         match (act, there) {
-            (Act::Write(content, mode), None) => {
+            (TreeAction::Write(content, mode), None) => {
                 after.make_parents(path)?;
                 after.files.push((content, mode.unwrap_or(self.modes.0)));
-                after.nodes.insert(path.into(), Node::File(after.files.len() - 1));
+                after.nodes.insert(path.into(), ModelNode::File(after.files.len() - 1));
             }
-            (Act::Write(content, mode), Some(Node::File(number))) => {
-                // Other names keep the old file.
+            (TreeAction::Write(content, mode), Some(ModelNode::File(number))) => {
+                // The other hard links keep the old file.
                 after.files.push((content, mode.unwrap_or(self.files[number].1)));
-                after.nodes.insert(path.into(), Node::File(after.files.len() - 1));
+                after.nodes.insert(path.into(), ModelNode::File(after.files.len() - 1));
             }
-            (Act::Attributes(mode), Some(Node::File(number))) => after.files[number].1 = *mode,
-            (Act::Attributes(mode), Some(Node::Directory(_))) => {
-                after.nodes.insert(path.into(), Node::Directory(*mode));
+            (TreeAction::Attributes(mode), Some(ModelNode::File(number))) => {
+                after.files[number].1 = *mode
             }
-            (Act::Move(from), there) => {
+            (TreeAction::Attributes(mode), Some(ModelNode::Directory(_))) => {
+                after.nodes.insert(path.into(), ModelNode::Directory(*mode));
+            }
+            (TreeAction::Move(from), there) => {
                 let moved = self.nodes.get(Path::new(from))?.clone();
                 let is_free = there.is_none();
                 match (&moved, there) {
                     (_, None) => after.make_parents(path)?,
-                    (Node::File(one), Some(Node::File(other))) if *one == other => return None,
-                    (_, Some(Node::File(_))) => {}
+                    (ModelNode::File(one), Some(ModelNode::File(other))) if *one == other => {
+                        return None;
+                    }
+                    (_, Some(ModelNode::File(_))) => {}
                     _ => return None,
                 }
                 let from = Path::new(from);
-                let is_directory = matches!(moved, Node::Directory(_));
+                let is_directory = matches!(moved, ModelNode::Directory(_));
                 if from == path || is_directory && (!is_free || path.starts_with(from)) {
                     return None;
                 }
@@ -117,38 +121,38 @@ impl Model {
                     after.nodes.insert(new, node);
                 }
             }
-            (Act::Link(with), there) => {
-                let Node::File(number) = self.nodes.get(Path::new(with))? else { return None };
+            (TreeAction::Link(with), there) => {
+                let ModelNode::File(number) = self.nodes.get(Path::new(with))? else { return None };
                 match there {
                     None => after.make_parents(path)?,
-                    Some(Node::Directory(_)) => return None,
+                    Some(ModelNode::Directory(_)) => return None,
                     Some(_) => {}
                 }
-                after.nodes.insert(path.into(), Node::File(*number));
+                after.nodes.insert(path.into(), ModelNode::File(*number));
             }
-            (Act::Symlink(target), there) => {
+            (TreeAction::Symlink(target), there) => {
                 match there {
                     None => after.make_parents(path)?,
-                    Some(Node::Directory(_)) => return None,
+                    Some(ModelNode::Directory(_)) => return None,
                     Some(_) => {}
                 }
-                after.nodes.insert(path.into(), Node::Symlink(target));
+                after.nodes.insert(path.into(), ModelNode::Symlink(target));
             }
-            (Act::Directory, None) => {
+            (TreeAction::Directory, None) => {
                 after.make_parents(path)?;
-                after.nodes.insert(path.into(), Node::Directory(self.modes.1));
+                after.nodes.insert(path.into(), ModelNode::Directory(self.modes.1));
             }
-            (Act::Directory, Some(Node::Directory(_))) => {}
-            (Act::Remove, None) => {
+            (TreeAction::Directory, Some(ModelNode::Directory(_))) => {}
+            (TreeAction::Remove, None) => {
                 let through_link = path
                     .ancestors()
                     .skip(1)
-                    .any(|above| matches!(self.nodes.get(above), Some(Node::Symlink(_))));
+                    .any(|above| matches!(self.nodes.get(above), Some(ModelNode::Symlink(_))));
                 if through_link {
                     return None;
                 }
             }
-            (Act::Remove, Some(_)) => {
+            (TreeAction::Remove, Some(_)) => {
                 let is_below = |other: &&PathBuf| other.starts_with(path) && *other != path;
                 if self.nodes.keys().any(|other| is_below(&other)) {
                     return None;
@@ -160,25 +164,25 @@ impl Model {
         Some(after)
     }
 
-    /// `None` if something that is no directory is in the way.
+    /// Adds the missing parents; `None` if one of them is not a directory.
     fn make_parents(&mut self, path: &Path) -> Option<()> {
         for above in path.ancestors().skip(1).filter(|above| *above != Path::new("")) {
             match self.nodes.get(above) {
-                Some(Node::Directory(_)) => return Some(()),
+                Some(ModelNode::Directory(_)) => return Some(()),
                 Some(_) => return None,
-                None => drop(self.nodes.insert(above.into(), Node::Directory(self.modes.1))),
+                None => drop(self.nodes.insert(above.into(), ModelNode::Directory(self.modes.1))),
             }
         }
         Some(())
     }
 
-    /// Every path with what is there; of a file also its first name.
+    /// Describes every path; a file also by its first name.
     fn describe(&self) -> BTreeMap<PathBuf, String> {
-        let describe = |(path, node): (&PathBuf, &Node)| {
+        let describe = |(path, node): (&PathBuf, &ModelNode)| {
             let text = match node {
-                Node::Symlink(target) => format!("-> {target}"),
-                Node::Directory(mode) => format!("directory {mode:o}"),
-                Node::File(number) => {
+                ModelNode::Symlink(target) => format!("-> {target}"),
+                ModelNode::Directory(mode) => format!("directory {mode:o}"),
+                ModelNode::File(number) => {
                     let (content, mode) = self.files[*number];
                     let mut names = self.nodes.iter();
                     let first = names.find(|(_, other)| *other == node).unwrap().0;
@@ -191,7 +195,7 @@ impl Model {
     }
 }
 
-/// The same about what is really there.
+/// Describes the real tree in the same way.
 fn describe(root: &Path) -> BTreeMap<PathBuf, String> {
     let mut paths = Vec::new();
     let mut waiting = vec![root.to_owned()];
@@ -225,35 +229,42 @@ fn describe(root: &Path) -> BTreeMap<PathBuf, String> {
     described
 }
 
-fn perform(files: &LocalFiles, path: &Resolved, act: &Act, claim: Claim) -> bool {
+fn perform(files: &LocalFiles, path: &Resolved, act: &TreeAction, claim: ExpectationClaim) -> bool {
     let nonsense = Fingerprint { device: 0, inode: 0, len: 0, modified: 0, changed: 0 };
     let seen = |path: &Resolved| {
         let found = files.look(path).ok().flatten();
         found.map_or(nonsense, |found| found.stat.fingerprint)
     };
     let expect = match (claim, seen(path)) {
-        (Claim::Nonsense, _) => Expect::Same(nonsense),
-        (Claim::Nothing, _) => Expect::Absent,
-        (Claim::Truth, there) if there == nonsense => Expect::Absent,
-        (Claim::Truth, there) => Expect::Same(there),
+        (ExpectationClaim::Nonsense, _) => Expect::Same(nonsense),
+        (ExpectationClaim::Nothing, _) => Expect::Absent,
+        (ExpectationClaim::Truth, there) if there == nonsense => Expect::Absent,
+        (ExpectationClaim::Truth, there) => Expect::Same(there),
     };
-    let other = place(files, if let Act::Move(from) | Act::Link(from) = act { from } else { "a" });
+    let other = place(
+        files,
+        if let TreeAction::Move(from) | TreeAction::Link(from) = act { from } else { "a" },
+    );
     let attributes = |mode: Option<u32>| {
         mode.map(|mode| Attributes { mode: Some(mode), ..Attributes::default() })
     };
     let result = match act {
-        Act::Write(content, mode) => {
+        TreeAction::Write(content, mode) => {
             let attributes = attributes(*mode);
             alter(files, path, expect, file(content.as_bytes(), attributes.as_ref()))
         }
-        Act::Attributes(mode) => {
+        TreeAction::Attributes(mode) => {
             alter(files, path, expect, To::Attributes(&attributes(Some(*mode)).unwrap()))
         }
-        Act::Move(_) => alter(files, path, expect, To::Moved { from: &other, seen: seen(&other) }),
-        Act::Link(_) => alter(files, path, expect, To::Linked { with: &other, seen: seen(&other) }),
-        Act::Symlink(target) => alter(files, path, expect, To::Symlink(Path::new(target))),
-        Act::Directory => alter(files, path, expect, To::Directory { attributes: None }),
-        Act::Remove => alter(files, path, expect, To::Nothing),
+        TreeAction::Move(_) => {
+            alter(files, path, expect, To::Moved { from: &other, seen: seen(&other) })
+        }
+        TreeAction::Link(_) => {
+            alter(files, path, expect, To::Linked { with: &other, seen: seen(&other) })
+        }
+        TreeAction::Symlink(target) => alter(files, path, expect, To::Symlink(Path::new(target))),
+        TreeAction::Directory => alter(files, path, expect, To::Directory { attributes: None }),
+        TreeAction::Remove => alter(files, path, expect, To::Nothing),
     };
     if let Ok(altered) = &result {
         let now = files.look(path).unwrap().map(|found| found.stat);
@@ -266,15 +277,15 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_tree_is_what_the_model_says(
+    fn tree_equals_the_model(
         acts in prop::collection::vec((prop::sample::select(PLACES.as_slice()), act(), claim()), 1..50),
         lookup in prop::sample::select(LOOKUPS.as_slice()),
     ) {
-        let ground = Ground::new();
+        let ground = TestWorkspace::new();
         ground.put("outside/file", "");
         let mode = |name: &str| fs::metadata(ground.path(name)).unwrap().mode() & 0o7777;
         let modes = (mode("outside/file"), mode("outside"));
-        let mut model = Model { nodes: BTreeMap::new(), files: Vec::new(), modes };
+        let mut model = TreeModel { nodes: BTreeMap::new(), files: Vec::new(), modes };
         let files = LocalFiles::open_by(&ground.work(""), lookup, Durability::Kernel).unwrap();
         for (path, act, claim) in acts {
             let expected = model.after(Path::new(path), &act, claim);

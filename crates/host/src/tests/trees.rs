@@ -1,4 +1,4 @@
-//! On random trees with random ignore files a walk shows exactly what ripgrep's does.
+//! On random trees with random ignore files a walk shows the same paths as ripgrep's walk.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use windlass_core::WalkOptions;
 
 use super::walk::shown;
-use super::{Ground, LOOKUPS};
+use super::{LOOKUPS, TestWorkspace};
 
 /// A file: its directories, its name, and its content if it is an ignore file.
 type File = (Vec<&'static str>, &'static str, Vec<String>);
@@ -45,11 +45,11 @@ fn file() -> impl Strategy<Value = File> {
     ]
 }
 
-fn build(files: &[File]) -> Ground {
-    let ground = Ground::new();
+fn build(files: &[File]) -> TestWorkspace {
+    let ground = TestWorkspace::new();
     for (directories, name, lines) in files {
         let directory = ground.work(&directories.join("/"));
-        // A file of that name may be in the way already; then there is none.
+        // Skipped if an earlier file or directory is in the way.
         if std::fs::create_dir_all(&directory).is_ok() && !directory.join(name).is_dir() {
             std::fs::write(directory.join(name), lines.join("\n")).unwrap();
         }
@@ -57,7 +57,7 @@ fn build(files: &[File]) -> Ground {
     ground
 }
 
-fn as_ripgrep_shows(ground: &Ground, root: &str, ignoring: bool) -> BTreeSet<String> {
+fn paths_by_ripgrep(ground: &TestWorkspace, root: &str, ignoring: bool) -> BTreeSet<String> {
     let root = ground.work(root);
     let mut builder = ignore::WalkBuilder::new(&root);
     builder.standard_filters(ignoring).hidden(false).require_git(false).git_global(false);
@@ -86,7 +86,7 @@ proptest! {
             if !ground.work(&root).is_dir() {
                 continue;
             }
-            let expected = as_ripgrep_shows(&ground, &root, ignoring);
+            let expected = paths_by_ripgrep(&ground, &root, ignoring);
             for (lookup, threads) in LOOKUPS.into_iter().zip([1, 2]) {
                 let options = WalkOptions {
                     max_depth: usize::MAX,

@@ -1,4 +1,4 @@
-//! What a walk shows, in which order, and what it costs to stop it.
+//! The entries that a walk shows, their order, and the cost of stopping it.
 
 use std::fs;
 use std::io::Read;
@@ -12,7 +12,7 @@ use windlass_core::{
     Entry, FileError, FileKind, Files, Resolved, Visitor, Walk, WalkOptions, WalkReport,
 };
 
-use super::{Ground, LOOKUPS, error};
+use super::{LOOKUPS, TestWorkspace, error};
 use crate::LocalFiles;
 
 pub(super) const PLAIN: WalkOptions<'_> = WalkOptions {
@@ -42,7 +42,7 @@ fn visit(
     files.walk(root, options, &|| Box::new(Closure(&see)))
 }
 
-/// Shows every entry of a tree to a function, on two threads.
+/// Passes every entry of a tree to a function, on two threads.
 pub(crate) fn visit_all(
     files: &LocalFiles,
     root: &Resolved,
@@ -51,7 +51,7 @@ pub(crate) fn visit_all(
     visit(files, root, &WalkOptions { threads: 2, ..PLAIN }, see)
 }
 
-/// The paths that a walk shows, in its order; directories end in `/`, links in `@`.
+/// Returns the paths that a walk shows, in its order; directories end in `/`, links in `@`.
 pub(crate) fn shown(
     files: &LocalFiles,
     root: &str,
@@ -73,8 +73,8 @@ pub(crate) fn shown(
     (paths.into_inner().unwrap(), report.unwrap())
 }
 
-/// A walk of `root` shows `expected`: in this order on one thread, and in any on several.
-fn check(ground: &Ground, root: &str, options: &WalkOptions<'_>, expected: &[&str]) {
+/// Checks that a walk of `root` shows `expected`: in this order on one thread, in any order on several.
+fn check(ground: &TestWorkspace, root: &str, options: &WalkOptions<'_>, expected: &[&str]) {
     for lookup in LOOKUPS {
         let files = ground.files(lookup);
         let (paths, _) = shown(&files, root, &WalkOptions { threads: 1, ..*options });
@@ -87,8 +87,8 @@ fn check(ground: &Ground, root: &str, options: &WalkOptions<'_>, expected: &[&st
     }
 }
 
-fn tree() -> Ground {
-    let ground = Ground::with(&[
+fn tree() -> TestWorkspace {
+    let ground = TestWorkspace::with(&[
         ("b/2", ""),
         ("b/1", ""),
         ("b/c/d/e", ""),
@@ -109,8 +109,8 @@ fn tree() -> Ground {
 }
 
 #[test]
-fn whoever_wants_to_know_is_told_what_is_left_out() {
-    let ground = Ground::with(&[
+fn left_out_paths_are_reported() {
+    let ground = TestWorkspace::with(&[
         (".aiexclude", "private/\n"),
         ("a/.env", ""),
         ("a/b/x", ""),
@@ -141,7 +141,7 @@ fn whoever_wants_to_know_is_told_what_is_left_out() {
 }
 
 #[test]
-fn in_order_and_without_following_links() {
+fn walk_is_sorted_and_follows_no_links() {
     check(
         &tree(),
         "",
@@ -167,7 +167,7 @@ fn in_order_and_without_following_links() {
 }
 
 #[test]
-fn from_anywhere() {
+fn walk_may_begin_at_any_path() {
     let ground = tree();
     check(&ground, "b/c", &PLAIN, &["d/", "d/e"]);
     check(&ground, "out", &PLAIN, &["secret"]);
@@ -178,7 +178,7 @@ fn from_anywhere() {
 }
 
 #[test]
-fn to_any_depth() {
+fn walk_stops_at_max_depth() {
     let ground = tree();
     let deep = |max_depth| WalkOptions { max_depth, ..PLAIN };
     check(&ground, "b", &deep(0), &[]);
@@ -188,7 +188,7 @@ fn to_any_depth() {
 }
 
 #[test]
-fn what_the_caller_hides() {
+fn paths_hidden_by_the_caller_are_left_out() {
     let ground = tree();
     let (b, a) = (ground.work("b/c"), ground.work("a"));
     let hidden = |path: &Path| path == b || path == a;
@@ -197,7 +197,7 @@ fn what_the_caller_hides() {
 }
 
 #[test]
-fn skipping_and_stopping() {
+fn visitor_may_skip_and_stop() {
     let ground = tree();
     for (lookup, threads) in LOOKUPS.into_iter().flat_map(|lookup| [(lookup, 1), (lookup, 4)]) {
         let files = ground.files(lookup);
@@ -225,8 +225,8 @@ fn skipping_and_stopping() {
 }
 
 #[test]
-fn cancelled_on_the_way() {
-    let ground = Ground::new();
+fn walk_can_be_cancelled_midway() {
+    let ground = TestWorkspace::new();
     for number in 0..2_000 {
         fs::write(ground.work(&number.to_string()), "").unwrap();
     }
@@ -246,8 +246,8 @@ fn cancelled_on_the_way() {
 }
 
 #[test]
-fn opening_what_was_found() {
-    let ground = Ground::with(&[("a/file", "content")]);
+fn entries_can_be_opened() {
+    let ground = TestWorkspace::with(&[("a/file", "content")]);
     ground.put("outside/secret", "secret");
     ground.link("../../outside/secret", "work/a/link");
     rustix::fs::mkfifoat(CWD, ground.work("a/fifo"), Mode::RWXU).unwrap();
@@ -275,7 +275,7 @@ fn opening_what_was_found() {
 
 #[test]
 fn a_file_exchanged_for_a_link_is_not_opened() {
-    let ground = Ground::with(&[("file", "content")]);
+    let ground = TestWorkspace::with(&[("file", "content")]);
     ground.put("outside/secret", "secret");
     for lookup in LOOKUPS {
         let files = ground.files(lookup);
@@ -295,12 +295,12 @@ fn a_file_exchanged_for_a_link_is_not_opened() {
 
 #[test]
 fn a_missing_root_is_an_error_and_an_unreadable_directory_a_note() {
-    let ground = Ground::with(&[("locked/x", ""), ("open/y", "")]);
+    let ground = TestWorkspace::with(&[("locked/x", ""), ("open/y", "")]);
     let files = ground.files(LOOKUPS[0]);
     let missing = files.resolve(Path::new("missing")).unwrap();
     assert_eq!(error(visit_all(&files, &missing, |_| Walk::Continue)), "NotFound");
     fs::set_permissions(ground.work("locked"), fs::Permissions::from_mode(0o0)).unwrap();
-    // The system's administrator may read everything: then there is nothing to note.
+    // Root may read every directory: then there is no note.
     let readable = fs::read_dir(ground.work("locked")).is_ok();
     let (paths, report) = shown(&files, "", &PLAIN);
     if readable {
@@ -316,8 +316,8 @@ fn a_missing_root_is_an_error_and_an_unreadable_directory_a_note() {
 }
 
 #[test]
-fn what_was_observed() {
-    let ground = Ground::with(&[(".gitignore", "*.o"), ("a/b/x", ""), ("a/.ignore", "y")]);
+fn observed_directories_and_ignore_files_are_reported() {
+    let ground = TestWorkspace::with(&[(".gitignore", "*.o"), ("a/b/x", ""), ("a/.ignore", "y")]);
     for lookup in LOOKUPS {
         let files = ground.files(lookup);
         for root in ["", "a/b"] {
@@ -341,8 +341,8 @@ fn what_was_observed() {
 }
 
 #[test]
-fn a_panic_of_a_visitor_is_the_callers() {
-    let ground = Ground::new();
+fn panic_of_a_visitor_reaches_the_caller() {
+    let ground = TestWorkspace::new();
     for number in 0..2_000 {
         ground.put(&format!("work/{}/{number}", number % 20), "");
     }
@@ -362,8 +362,8 @@ fn a_panic_of_a_visitor_is_the_callers() {
 }
 
 #[test]
-fn wider_than_one_buffer() {
-    let ground = Ground::with(&[(".gitignore", "*5\n")]);
+fn directory_larger_than_one_buffer() {
+    let ground = TestWorkspace::with(&[(".gitignore", "*5\n")]);
     let long = "x".repeat(200);
     for number in 0..1_000 {
         fs::write(ground.work(&format!("{long}_{number}")), "").unwrap();
@@ -376,8 +376,8 @@ fn wider_than_one_buffer() {
     }
 }
 
-/// Makes directories below each other, by handle since no path reaches that far. `beside` are made at every level.
-fn dig(ground: &Ground, depth: usize, name: &str, beside: &[&str]) {
+/// Creates directories below each other, by handle because no path is long enough. Creates `beside` at every level.
+fn make_nested_directories(ground: &TestWorkspace, depth: usize, name: &str, beside: &[&str]) {
     let mut at = rustix::fs::open(ground.work(""), OFlags::DIRECTORY, Mode::empty()).unwrap();
     for _ in 0..depth {
         for name in beside.iter().chain([&name]) {
@@ -387,7 +387,7 @@ fn dig(ground: &Ground, depth: usize, name: &str, beside: &[&str]) {
     }
 }
 
-fn check_deep(ground: &Ground, depth: usize, per_level: usize) {
+fn check_deep(ground: &TestWorkspace, depth: usize, per_level: usize) {
     for (lookup, threads) in LOOKUPS.into_iter().flat_map(|lookup| [(lookup, 1), (lookup, 3)]) {
         let files = ground.files(lookup);
         let root = files.resolve(Path::new("")).unwrap();
@@ -407,16 +407,16 @@ fn check_deep(ground: &Ground, depth: usize, per_level: usize) {
 }
 
 #[test]
-fn one_below_the_other() {
-    let ground = Ground::new();
-    dig(&ground, 2_500, "d", &[]);
+fn deep_chain_of_directories() {
+    let ground = TestWorkspace::new();
+    make_nested_directories(&ground, 2_500, "d", &[]);
     check_deep(&ground, 2_500, 1);
 }
 
 #[test]
-fn deeper_than_a_path_is_long_and_than_files_may_be_open() {
-    let ground = Ground::new();
-    // A directory before and after each keeps every level waiting for its turn.
-    dig(&ground, 300, "name_of_twenty_bytes", &["a", "z"]);
+fn tree_deeper_than_path_and_open_file_limits() {
+    let ground = TestWorkspace::new();
+    // A sibling before and after each directory keeps every level waiting.
+    make_nested_directories(&ground, 300, "name_of_twenty_bytes", &["a", "z"]);
     check_deep(&ground, 300, 3);
 }

@@ -1,7 +1,7 @@
-//! The threads of a walk and the work that is there for any of them.
+//! The threads of a walk and their shared queue of work.
 //!
-//! Each thread keeps what it finds for itself; only when another has nothing to do is some of it put here. A walk begins with one
-//! thread and gets the next when there is work to give away, so a small tree never pays for threads that it has no use for.
+//! Each thread keeps its own work; only when another thread is idle does it move some to this queue. A walk begins with one thread
+//! and starts the next one when there is work to share, so a small tree never pays for idle threads.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -10,44 +10,50 @@ use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::worker::Work;
 
-/// More threads than this wait for each other in the kernel.
+/// Maximum threads of a walk. More would wait for each other in the kernel.
 const MAX_THREADS: usize = 12;
 
-/// How many entries a walk must have had for another thread to be worth its start.
+/// Entries that a thread must have visited before another thread is worth its start.
 const ENTRIES_PER_THREAD: usize = 64;
 
-pub(super) struct Crew {
-    /// How many threads there may be. Asking the system how many are useful is not free, so it is done when it matters.
+/// Shared state of a walk's threads.
+pub(super) struct WorkerPool {
+    /// Maximum number of threads. Asking the system for a useful number is not free, so it is done on first use.
     limit: OnceLock<usize>,
     queue: Mutex<Queue>,
+    /// Signals new work or the end of the walk.
     changed: Condvar,
-    /// How many threads wait, and how much work there is for them. Changed under the lock, read without it.
+    /// Number of waiting threads. It and `queued` are changed under the lock and read without it.
     waiting: AtomicUsize,
+    /// Number of queued pieces of work.
     queued: AtomicUsize,
+    /// Number of threads that were started or reserved.
     started: AtomicUsize,
+    /// True if the walk must end.
     stopped: AtomicBool,
 }
 
+/// Work that any thread may take.
 struct Queue {
     work: VecDeque<Work>,
-    /// The threads that are not waiting. When the last one finds nothing, the walk is over.
+    /// Number of threads that are not waiting. When the last one finds no work, the walk is over.
     busy: usize,
     panic: Option<Box<dyn Any + Send>>,
 }
 
-/// What is done with work that is given away.
+/// Reason to share work.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Need {
-    /// Nobody has need of it.
+pub(super) enum WorkDemand {
+    /// No thread needs work.
     None,
-    /// A thread waits for it.
-    Work,
-    /// It is enough for another thread.
-    Thread,
+    /// A thread waits for work.
+    WaitingThread,
+    /// There is enough work for an additional thread.
+    NewThread,
 }
 
-impl Crew {
-    /// Up to so many threads; as many as are useful here for 0.
+impl WorkerPool {
+    /// Creates a pool of up to `threads` threads; for 0, of as many as are useful on this machine.
     pub(super) fn new(threads: usize) -> Self {
         let limit = OnceLock::new();
         if threads > 0 {
@@ -64,24 +70,26 @@ impl Crew {
         }
     }
 
-    /// Whether a thread that has seen so many entries should give some of its work away.
-    pub(super) fn need(&self, entries: usize) -> Need {
+    /// Returns whether a thread that has visited `entries` entries should share some of its work, and why.
+    pub(super) fn demand(&self, entries: usize) -> WorkDemand {
         if self.waiting.load(Ordering::Relaxed) > self.queued.load(Ordering::Relaxed) {
-            return Need::Work;
+            return WorkDemand::WaitingThread;
         }
         if entries >= ENTRIES_PER_THREAD && self.started.load(Ordering::Relaxed) < self.limit() {
-            return Need::Thread;
+            return WorkDemand::NewThread;
         }
-        Need::None
+        WorkDemand::None
     }
 
+    /// Returns the maximum number of threads.
     fn limit(&self) -> usize {
         *self.limit.get_or_init(|| {
             std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS)
         })
     }
 
-    pub(super) fn give(&self, work: impl IntoIterator<Item = Work>) {
+    /// Adds work to the queue and wakes waiting threads.
+    pub(super) fn push(&self, work: impl IntoIterator<Item = Work>) {
         let mut queue = self.lock();
         let before = queue.work.len();
         queue.work.extend(work);
@@ -93,8 +101,8 @@ impl Crew {
         }
     }
 
-    /// Waits for work. `None` if there will be no more.
-    pub(super) fn take(&self) -> Option<Work> {
+    /// Waits for work; `None` if the walk is over.
+    pub(super) fn next_work(&self) -> Option<Work> {
         let mut queue = self.lock();
         loop {
             if self.is_stopped() {
@@ -105,7 +113,7 @@ impl Crew {
                 return Some(work);
             }
             if queue.busy == 1 {
-                self.stop_waiting(&mut queue);
+                self.stop_all(&mut queue);
                 return None;
             }
             queue.busy -= 1;
@@ -116,18 +124,19 @@ impl Crew {
         }
     }
 
-    /// Signs on another thread, unless there are enough. Whoever does so starts it, or calls [`Crew::sign_off`].
-    pub(super) fn sign_on(&self) -> bool {
+    /// Reserves another thread, unless there are enough. After a `true`, the caller starts the thread, or calls [`WorkerPool::release_thread`].
+    pub(super) fn reserve_thread(&self) -> bool {
         let more = |started: usize| (started < self.limit()).then_some(started + 1);
-        let signed = self.started.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok();
-        if signed {
+        let is_reserved =
+            self.started.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok();
+        if is_reserved {
             self.lock().busy += 1;
         }
-        signed
+        is_reserved
     }
 
-    /// A thread could not be started: the walk goes on with fewer.
-    pub(super) fn sign_off(&self) {
+    /// Gives back a reserved thread that could not be started. The walk continues with fewer.
+    pub(super) fn release_thread(&self) {
         self.lock().busy -= 1;
     }
 
@@ -135,24 +144,25 @@ impl Crew {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// Ends the walk as soon as every thread has noticed.
+    /// Ends the walk. Each thread stops as soon as it notices.
     pub(super) fn stop(&self) {
-        self.stop_waiting(&mut self.lock());
+        self.stop_all(&mut self.lock());
     }
 
-    /// Ends the walk because of a panic, which is kept for the caller.
-    pub(super) fn panicked(&self, panic: Box<dyn Any + Send>) {
+    /// Ends the walk because of a panic, and keeps the panic for the caller.
+    pub(super) fn stop_with_panic(&self, panic: Box<dyn Any + Send>) {
         let mut queue = self.lock();
         queue.panic.get_or_insert(panic);
-        self.stop_waiting(&mut queue);
+        self.stop_all(&mut queue);
     }
 
-    /// The panic that ended the walk, if one did.
+    /// Takes the panic that ended the walk, if there was one.
     pub(super) fn take_panic(&self) -> Option<Box<dyn Any + Send>> {
         self.lock().panic.take()
     }
 
-    fn stop_waiting(&self, queue: &mut MutexGuard<'_, Queue>) {
+    /// Marks the walk as ended, drops queued work and wakes all threads.
+    fn stop_all(&self, queue: &mut MutexGuard<'_, Queue>) {
         self.stopped.store(true, Ordering::Relaxed);
         queue.work.clear();
         self.changed.notify_all();

@@ -1,4 +1,4 @@
-//! What the kernel says is in a directory: names and kinds, packed into two buffers that are used again.
+//! Directory entries as the kernel reports them: names and kinds, packed into two buffers.
 
 use std::ffi::CStr;
 use std::os::fd::BorrowedFd;
@@ -11,21 +11,22 @@ use crate::kernel;
 
 /// Some of the entries of one directory.
 #[derive(Debug, Default)]
-pub(super) struct Listing {
-    /// The names, each with a NUL after it.
+pub(super) struct EntryBuffer {
+    /// The names, each followed by a NUL.
     names: Vec<u8>,
-    entries: Vec<Item>,
+    entries: Vec<BufferedEntry>,
 }
 
+/// One entry: the range of its name in the names, and its kind.
 #[derive(Debug, Clone, Copy)]
-struct Item {
+struct BufferedEntry {
     start: usize,
     end: usize,
-    /// Not every file system says.
+    /// `None` if the file system does not report kinds.
     kind: Option<FileKind>,
 }
 
-impl Listing {
+impl EntryBuffer {
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
@@ -40,15 +41,15 @@ impl Listing {
         Some((name, item.kind))
     }
 
-    /// The names, without their NULs.
+    /// Iterates over the names, without their NULs.
     pub(super) fn names(&self) -> impl Iterator<Item = &[u8]> {
         self.entries.iter().filter_map(|item| self.names.get(item.start..item.end - 1))
     }
 
-    /// Adds as many entries as the kernel has put into one buffer. Nothing is added at the end of the directory.
+    /// Adds the entries of one kernel buffer. Adds nothing at the end of the directory.
     pub(super) fn read(&mut self, directory: &mut RawDir<'_, BorrowedFd<'_>>) -> Result<(), Errno> {
         let before = self.len();
-        // A buffer may hold nothing but the directory itself and its parent.
+        // A buffer may hold nothing but `.` and `..`; then the next one is read.
         while self.len() == before {
             loop {
                 match directory.next() {
@@ -71,21 +72,22 @@ impl Listing {
         }
         let start = self.names.len();
         self.names.extend_from_slice(name.to_bytes_with_nul());
-        self.entries.push(Item { start, end: self.names.len(), kind });
+        self.entries.push(BufferedEntry { start, end: self.names.len(), kind });
     }
 
+    /// Sorts the entries by name.
     pub(super) fn sort(&mut self) {
         let Self { names, entries } = self;
         entries.sort_unstable_by_key(|item| names.get(item.start..item.end));
     }
 
-    /// Takes away the entries from `at` on.
+    /// Removes the entries from index `at` on and returns them.
     pub(super) fn split_off(&mut self, at: usize) -> Self {
         let mut taken = Self::default();
         for item in self.entries.drain(at.min(self.entries.len())..) {
             let start = taken.names.len();
             taken.names.extend_from_slice(self.names.get(item.start..item.end).unwrap_or_default());
-            taken.entries.push(Item { start, end: taken.names.len(), kind: item.kind });
+            taken.entries.push(BufferedEntry { start, end: taken.names.len(), kind: item.kind });
         }
         taken
     }

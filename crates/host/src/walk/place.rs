@@ -1,7 +1,7 @@
-//! A directory in the course of a walk: its name, the directory it is in, and the rules in it.
+//! A directory during a walk: its name, its parent, and the rules in it.
 //!
-//! Paths are spelled out only when they are needed, so a million directories that wait to be listed cost a name each, and a tree
-//! of any depth costs no more than that.
+//! Paths are built only when they are needed, so a million directories that wait to be listed cost one name each, however deep the
+//! tree is.
 
 use std::ffi::CString;
 use std::path::Path;
@@ -10,29 +10,32 @@ use std::sync::Arc;
 use crate::kernel::as_path;
 use crate::rules::Rules;
 
-pub(super) struct Place {
-    parent: Option<Arc<Place>>,
+/// A directory of the tree that is being walked.
+pub(super) struct WalkDirectory {
+    parent: Option<Arc<WalkDirectory>>,
     name: CString,
-    /// How deep its entries are: 1 in the root.
+    /// Depth of its entries: 1 in the root.
     pub(super) depth: usize,
-    /// How long its path is from the root of the walk on, with a slash before each name.
+    /// Length of its path from the root of the walk on, with a slash before each name.
     length: usize,
     pub(super) rules: Rules,
 }
 
-impl Place {
+impl WalkDirectory {
+    /// Creates the node of the walk's root.
     pub(super) fn root(rules: Rules) -> Self {
         Self { parent: None, name: CString::default(), depth: 1, length: 0, rules }
     }
 
-    pub(super) fn below(parent: Arc<Place>, name: CString, rules: Rules) -> Self {
+    /// Creates the node of a subdirectory.
+    pub(super) fn below(parent: Arc<WalkDirectory>, name: CString, rules: Rules) -> Self {
         let (depth, length) = (parent.depth + 1, parent.length + 1 + name.as_bytes().len());
         Self { parent: Some(parent), name, depth, length, rules }
     }
 }
 
-impl Drop for Place {
-    /// One after the other: a tree may be deeper than a stack.
+impl Drop for WalkDirectory {
+    /// Drops the chain of parents in a loop, because a tree may be deeper than the stack allows for recursion.
     fn drop(&mut self) {
         let mut next = self.parent.take();
         while let Some(mut place) = next.and_then(Arc::into_inner) {
@@ -41,39 +44,39 @@ impl Drop for Place {
     }
 }
 
-/// The absolute path of what is being looked at, spelled out in one buffer.
-pub(super) struct Spelling<'r> {
-    /// That of the walk's root, such that a slash and a name can follow.
+/// Builds the absolute path of the current entry in one reused buffer.
+pub(super) struct PathBuffer<'r> {
+    /// Path of the walk's root without a final slash, so that a slash and a name can follow.
     root: &'r [u8],
     path: Vec<u8>,
-    /// The directory that the path begins with. From one directory to the next little changes.
-    place: Option<Arc<Place>>,
+    /// The directory whose path the buffer begins with. Its bytes are reused if the next path is in or below it.
+    place: Option<Arc<WalkDirectory>>,
 }
 
-impl<'r> Spelling<'r> {
+impl<'r> PathBuffer<'r> {
     pub(super) fn new(root: &'r [u8]) -> Self {
         Self { root, path: root.to_vec(), place: None }
     }
 
-    /// Without a final slash.
+    /// Returns the absolute path, without a final slash.
     pub(super) fn absolute(&self) -> &[u8] {
         &self.path
     }
 
-    /// From the root of the walk on.
+    /// Returns the path from the root of the walk on.
     pub(super) fn relative(&self) -> &Path {
         as_path(self.path.get(self.root.len() + 1..).unwrap_or_default())
     }
 
-    /// Becomes the path of a name in a directory.
-    pub(super) fn set(&mut self, place: &Arc<Place>, name: &[u8]) {
-        self.set_place(place);
+    /// Sets the path to that of a name in a directory.
+    pub(super) fn set(&mut self, place: &Arc<WalkDirectory>, name: &[u8]) {
+        self.set_directory(place);
         self.path.push(b'/');
         self.path.extend_from_slice(name);
     }
 
-    /// Becomes the path of a directory.
-    pub(super) fn set_place(&mut self, place: &Arc<Place>) {
+    /// Sets the path to that of a directory.
+    pub(super) fn set_directory(&mut self, place: &Arc<WalkDirectory>) {
         let known = match (&self.place, &place.parent) {
             (Some(here), _) if Arc::ptr_eq(here, place) => place.length,
             (Some(here), Some(parent)) if Arc::ptr_eq(here, parent) => parent.length,
@@ -101,14 +104,14 @@ impl<'r> Spelling<'r> {
 mod tests {
     use super::*;
 
-    fn child(parent: &Arc<Place>, name: &str) -> Arc<Place> {
+    fn child(parent: &Arc<WalkDirectory>, name: &str) -> Arc<WalkDirectory> {
         let name = CString::new(name).unwrap();
-        Arc::new(Place::below(Arc::clone(parent), name, Rules::default()))
+        Arc::new(WalkDirectory::below(Arc::clone(parent), name, Rules::default()))
     }
 
     #[test]
     fn a_chain_may_be_longer_than_a_stack() {
-        let mut place = Arc::new(Place::root(Rules::default()));
+        let mut place = Arc::new(WalkDirectory::root(Rules::default()));
         for _ in 0..500_000 {
             place = child(&place, "d");
         }
@@ -117,10 +120,10 @@ mod tests {
 
     #[test]
     fn paths_in_any_order() {
-        let root = Arc::new(Place::root(Rules::default()));
+        let root = Arc::new(WalkDirectory::root(Rules::default()));
         let (a, b) = (child(&root, "a"), child(&root, "bb"));
         let (deep, deeper) = (child(&a, "ccc"), child(&child(&b, "d"), "e"));
-        let mut spelling = Spelling::new(b"/w");
+        let mut spelling = PathBuffer::new(b"/w");
         for (place, expected) in [
             (&root, "/w/x"),
             (&a, "/w/a/x"),

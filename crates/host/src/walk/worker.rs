@@ -1,4 +1,4 @@
-//! One thread of a walk: lists directories, leaves out what is hidden, shows the rest to its visitor.
+//! One thread of a walk: lists directories, leaves out hidden entries, and passes the rest to its visitor.
 
 use std::collections::VecDeque;
 use std::ffi::{CStr, CString, OsStr};
@@ -14,140 +14,146 @@ use windlass_core::{
     Entry, FileError, FileErrorKind, FileKind, OpenFile, Opener, Stat, Visitor, Walk,
 };
 
-use super::crew::Need;
-use super::handles::Handle;
-use super::listing::Listing;
-use super::place::{Place, Spelling};
-use super::{Tour, is_version_control, unusable_note};
+use super::crew::WorkDemand;
+use super::handles::DirectoryHandle;
+use super::listing::EntryBuffer;
+use super::place::{PathBuffer, WalkDirectory};
+use super::{WalkState, is_version_control, unusable_note};
 use crate::kernel::{FOR_READING, as_path, meaning, open_child, stat, stat_child};
 use crate::rule_files::{RuleFiles, Signs};
 use crate::rules::Rules;
 
-/// As much as the kernel is asked for at once: the whole of nearly every directory.
-const BUFFER: usize = 32 * 1024;
+/// Bytes of the buffer for one `getdents64` call. Nearly every directory fits as a whole.
+const LISTING_BUFFER_BYTES: usize = 32 * 1024;
 
-/// How many entries go by between two looks at whether the walk was cancelled.
-const ENTRIES_PER_LOOK: usize = 64;
+/// Entries between two checks for cancellation.
+const ENTRIES_PER_CANCEL_CHECK: usize = 64;
 
-/// Fewer entries than this are not worth giving to another thread.
-const WORTH_GIVING: usize = 8;
+/// Minimum remaining entries of a directory that are worth sharing with another thread.
+const MIN_SHARED_ENTRIES: usize = 8;
 
-/// Something that any thread can go on with.
+/// A piece of work that any thread can continue.
 pub(super) enum Work {
-    Directory(Pending),
-    Entries(Batch),
+    Directory(UnlistedDirectory),
+    Entries(EntryBatch),
 }
 
 /// A directory that was found and is not listed yet.
-pub(super) struct Pending {
-    parent: Arc<Place>,
-    /// The parent's, if it could be kept open.
-    handle: Option<Arc<Handle>>,
+pub(super) struct UnlistedDirectory {
+    parent: Arc<WalkDirectory>,
+    /// Handle of the parent, if it could be kept open.
+    handle: Option<Arc<DirectoryHandle>>,
     name: CString,
 }
 
-/// Entries of one directory that were listed and not looked at yet.
-pub(super) struct Batch {
-    place: Arc<Place>,
-    handle: Option<Arc<Handle>>,
-    listing: Listing,
+/// Entries of one directory that were listed but not visited yet.
+pub(super) struct EntryBatch {
+    place: Arc<WalkDirectory>,
+    handle: Option<Arc<DirectoryHandle>>,
+    listing: EntryBuffer,
     next: usize,
 }
 
+/// One thread of a walk with its visitor and its own work.
 pub(super) struct Worker<'s, 'e, 'r, 'a> {
-    tour: &'e Tour<'r, 'a>,
+    state: &'e WalkState<'r, 'a>,
     scope: &'s Scope<'s, 'e>,
     visitor: Box<dyn Visitor + 'a>,
-    /// What this thread found, the newest last. It goes on with the newest and gives away the oldest.
+    /// Work that this thread found, the newest last. It continues with the newest and shares the oldest.
     found: VecDeque<Work>,
-    path: Spelling<'r>,
+    /// Path of the current directory or entry.
+    path: PathBuffer<'r>,
     buffer: Vec<u8>,
+    /// Entries visited since this thread last started another one.
     entries: usize,
 }
 
-/// What to do with the rest of a batch.
-enum Next {
-    Entry,
-    Descend(Pending),
+/// Result of visiting one entry of a batch.
+enum AfterEntry {
+    Proceed,
+    Descend(UnlistedDirectory),
     Stop,
 }
 
 impl<'s, 'e, 'r, 'a> Worker<'s, 'e, 'r, 'a> {
-    pub(super) fn new(tour: &'e Tour<'r, 'a>, scope: &'s Scope<'s, 'e>) -> Self {
+    pub(super) fn new(state: &'e WalkState<'r, 'a>, scope: &'s Scope<'s, 'e>) -> Self {
         Self {
-            tour,
+            state,
             scope,
-            visitor: (tour.visitors)(),
+            visitor: (state.visitors)(),
             found: VecDeque::new(),
-            path: Spelling::new(tour.root_path),
-            buffer: Vec::with_capacity(BUFFER),
+            path: PathBuffer::new(state.root_path),
+            buffer: Vec::with_capacity(LISTING_BUFFER_BYTES),
             entries: 0,
         }
     }
 
     /// Begins the walk at its root, and works until its end.
-    pub(super) fn lead(mut self, rules: &Rules) -> Result<(), Errno> {
+    pub(super) fn walk_from_root(mut self, rules: &Rules) -> Result<(), Errno> {
         let begun = self.list_root(rules);
         match begun {
             Ok(()) => self.work(),
-            // Here alone a failure is the walk's.
-            Err(_) => self.tour.crew.stop(),
+            // A failure ends the whole walk only at the root.
+            Err(_) => self.state.pool.stop(),
         }
         begun
     }
 
+    /// Lists the root of the walk.
     fn list_root(&mut self, rules: &Rules) -> Result<(), Errno> {
-        if self.tour.options.max_depth == 0 {
+        if self.state.options.max_depth == 0 {
             return Ok(());
         }
-        let handle = self.tour.handles.open_root()?;
-        self.list(&handle, rules, Place::root)
+        let handle = self.state.handles.open_root()?;
+        self.list(&handle, rules, WalkDirectory::root)
     }
 
-    /// Works until there is nothing left to do for any thread.
+    /// Works until no thread has anything left to do.
     fn work(&mut self) {
         while !self.is_over() {
-            match self.found.pop_back().or_else(|| self.tour.crew.take()) {
-                Some(Work::Directory(pending)) => self.directory(pending),
-                Some(Work::Entries(batch)) => self.batch(batch),
+            match self.found.pop_back().or_else(|| self.state.pool.next_work()) {
+                Some(Work::Directory(pending)) => self.list_directory(pending),
+                Some(Work::Entries(batch)) => self.visit_batch(batch),
                 None => return,
             }
         }
     }
 
+    /// Returns whether the walk was stopped or cancelled.
     fn is_over(&self) -> bool {
-        if (self.tour.options.cancelled)() {
-            self.tour.crew.stop();
+        if (self.state.options.cancelled)() {
+            self.state.pool.stop();
         }
-        self.tour.crew.is_stopped()
+        self.state.pool.is_stopped()
     }
 
-    fn directory(&mut self, pending: Pending) {
-        let Pending { parent, handle, name } = pending;
+    /// Opens and lists a pending directory. A failure becomes a note.
+    fn list_directory(&mut self, pending: UnlistedDirectory) {
+        let UnlistedDirectory { parent, handle, name } = pending;
         self.path.set(&parent, name.as_bytes());
         let opened = match handle {
-            Some(parent) => self.tour.handles.open_child(&parent, &name),
-            None => self.tour.handles.open_from_root(self.path.relative()),
+            Some(parent) => self.state.handles.open_child(&parent, &name),
+            None => self.state.handles.open_from_root(self.path.relative()),
         };
         let listed = opened.and_then(|handle| {
             let rules = parent.rules.clone();
-            self.list(&handle, &rules, |rules| Place::below(parent, name, rules))
+            self.list(&handle, &rules, |rules| WalkDirectory::below(parent, name, rules))
         });
         match listed {
-            // It is gone: then it need not be listed.
+            // A directory that was removed meanwhile needs no listing and no note.
             Ok(()) | Err(Errno::NOENT) => {}
             Err(errno) => self.note(&meaning(errno).to_string()),
         }
     }
 
-    /// Looks at everything in the directory at `self.path`. `place` makes its place from the rules in it.
+    /// Visits everything in the directory at `self.path`. `place` creates the directory's node from the rules in it.
     fn list(
         &mut self,
-        handle: &Arc<Handle>,
+        handle: &Arc<DirectoryHandle>,
         above: &Rules,
-        place: impl FnOnce(Rules) -> Place,
+        place: impl FnOnce(Rules) -> WalkDirectory,
     ) -> Result<(), Errno> {
-        self.tour.observe_directory(self.path.absolute(), handle);
+        self.state.observe_directory(self.path.absolute(), handle);
         let mut buffer = std::mem::take(&mut self.buffer);
         let mut directory = RawDir::new(handle.as_fd(), buffer.spare_capacity_mut());
         let listed = self.list_from(&mut directory, handle, above, place);
@@ -156,17 +162,18 @@ impl<'s, 'e, 'r, 'a> Worker<'s, 'e, 'r, 'a> {
         listed
     }
 
+    /// Reads all entries of an open directory and visits them in batches.
     fn list_from(
         &mut self,
         directory: &mut RawDir<'_, rustix::fd::BorrowedFd<'_>>,
-        handle: &Arc<Handle>,
+        handle: &Arc<DirectoryHandle>,
         above: &Rules,
-        place: impl FnOnce(Rules) -> Place,
+        place: impl FnOnce(Rules) -> WalkDirectory,
     ) -> Result<(), Errno> {
-        let mut listing = Listing::default();
+        let mut listing = EntryBuffer::default();
         listing.read(directory)?;
-        let mut more = Listing::default();
-        if self.tour.sorted {
+        let mut more = EntryBuffer::default();
+        if self.state.sorted {
             let mut before = 0;
             while listing.len() > before {
                 before = listing.len();
@@ -176,13 +183,13 @@ impl<'s, 'e, 'r, 'a> Worker<'s, 'e, 'r, 'a> {
         } else if !listing.is_empty() {
             more.read(directory)?;
         }
-        let Some(rules) = self.rules(handle, above, &listing, more.is_empty()) else {
+        let Some(rules) = self.read_rules(handle, above, &listing, more.is_empty()) else {
             return Ok(());
         };
         let place = Arc::new(place(rules));
-        while !listing.is_empty() && !self.tour.crew.is_stopped() {
+        while !listing.is_empty() && !self.state.pool.is_stopped() {
             let (place, handle) = (Arc::clone(&place), Some(Arc::clone(handle)));
-            self.batch(Batch { place, handle, listing, next: 0 });
+            self.visit_batch(EntryBatch { place, handle, listing, next: 0 });
             listing = std::mem::take(&mut more);
             if !listing.is_empty() {
                 more.read(directory)?;
@@ -191,13 +198,13 @@ impl<'s, 'e, 'r, 'a> Worker<'s, 'e, 'r, 'a> {
         Ok(())
     }
 
-    /// The rules in a directory. They must be known before the first entry is shown; if the first buffer held all of the
-    /// directory, it also says which ignore files there are.
-    fn rules(
+    /// Returns the rules in a directory; `None` if they cannot be read, so that nothing may be shown. They must be known before the
+    /// first entry is shown. If the first buffer held the whole directory, it also says which ignore files exist.
+    fn read_rules(
         &mut self,
-        handle: &Arc<Handle>,
+        handle: &Arc<DirectoryHandle>,
         above: &Rules,
-        listing: &Listing,
+        listing: &EntryBuffer,
         complete: bool,
     ) -> Option<Rules> {
         let mut signs = if complete { Signs::default() } else { Signs::UNKNOWN };
@@ -205,10 +212,10 @@ impl<'s, 'e, 'r, 'a> Worker<'s, 'e, 'r, 'a> {
         if signs == Signs::default() {
             return Some(above.clone());
         }
-        let mut files = RuleFiles::new(self.tour.lookup, self.tour.options.ignore_files);
+        let mut files = RuleFiles::new(self.state.lookup, self.state.options.ignore_files);
         match files.read(handle.as_fd(), Path::new(""), self.path.absolute(), signs) {
             Ok(added) => {
-                self.tour.observe_all(files.seen);
+                self.state.observe_all(files.fingerprints);
                 Some(above.with(self.path.absolute(), added))
             }
             Err(unusable) => {
@@ -218,11 +225,12 @@ impl<'s, 'e, 'r, 'a> Worker<'s, 'e, 'r, 'a> {
         }
     }
 
-    fn batch(&mut self, mut batch: Batch) {
-        self.path.set_place(&batch.place);
+    /// Visits the entries of a batch, and shares work in between if threads are idle.
+    fn visit_batch(&mut self, mut batch: EntryBatch) {
+        self.path.set_directory(&batch.place);
         let handle = match batch.handle.take() {
             Some(handle) => handle,
-            None => match self.tour.handles.open_from_root(self.path.relative()) {
+            None => match self.state.handles.open_from_root(self.path.relative()) {
                 Ok(handle) => handle,
                 Err(errno) => return self.note(&meaning(errno).to_string()),
             },
@@ -230,78 +238,84 @@ impl<'s, 'e, 'r, 'a> Worker<'s, 'e, 'r, 'a> {
         while let Some((name, kind)) = batch.listing.get(batch.next) {
             batch.next += 1;
             self.path.set(&batch.place, name.to_bytes());
-            match self.entry(&batch.place, &handle, name, kind) {
-                Next::Entry => {}
-                Next::Stop => return self.tour.crew.stop(),
-                Next::Descend(pending) if self.tour.sorted => {
-                    return self.interrupt(batch, &handle, pending);
+            match self.visit_entry(&batch.place, &handle, name, kind) {
+                AfterEntry::Proceed => {}
+                AfterEntry::Stop => return self.state.pool.stop(),
+                AfterEntry::Descend(pending) if self.state.sorted => {
+                    return self.enter_before_rest(batch, &handle, pending);
                 }
-                Next::Descend(pending) => self.found.push_back(Work::Directory(pending)),
+                AfterEntry::Descend(pending) => self.found.push_back(Work::Directory(pending)),
             }
-            self.share(&mut batch, &handle);
+            self.share_work(&mut batch, &handle);
         }
     }
 
-    /// Goes below a directory before the entries after it.
-    fn interrupt(&mut self, mut batch: Batch, handle: &Arc<Handle>, pending: Pending) {
+    /// Enters a directory before the entries after it, as a sorted walk must.
+    fn enter_before_rest(
+        &mut self,
+        mut batch: EntryBatch,
+        handle: &Arc<DirectoryHandle>,
+        pending: UnlistedDirectory,
+    ) {
         if batch.next < batch.listing.len() {
-            batch.handle = self.tour.handles.keep(handle);
+            batch.handle = self.state.handles.keep(handle);
             self.found.push_back(Work::Entries(batch));
         }
-        // It is the next one, so its parent's handle is not kept for long.
+        // This directory is the next to be listed, so its parent's handle is not kept for long.
         let handle = Some(Arc::clone(handle));
-        self.found.push_back(Work::Directory(Pending { handle, ..pending }));
+        self.found.push_back(Work::Directory(UnlistedDirectory { handle, ..pending }));
     }
 
-    /// Looks at one entry, whose path is in `self.path`.
-    fn entry(
+    /// Visits one entry, whose path is in `self.path`.
+    fn visit_entry(
         &mut self,
-        place: &Arc<Place>,
-        handle: &Arc<Handle>,
+        place: &Arc<WalkDirectory>,
+        handle: &Arc<DirectoryHandle>,
         name: &CStr,
         kind: Option<FileKind>,
-    ) -> Next {
+    ) -> AfterEntry {
         self.entries += 1;
-        let cancelled = self.entries.is_multiple_of(ENTRIES_PER_LOOK) && self.is_over();
-        if cancelled || self.tour.crew.is_stopped() {
-            return Next::Stop;
+        let cancelled = self.entries.is_multiple_of(ENTRIES_PER_CANCEL_CHECK) && self.is_over();
+        if cancelled || self.state.pool.is_stopped() {
+            return AfterEntry::Stop;
         }
         let Some(kind) = kind.or_else(|| Some(stat_child(handle, name).ok()?.kind)) else {
-            return Next::Entry;
+            return AfterEntry::Proceed;
         };
         if self.is_hidden(place, name, kind) {
-            return Next::Entry;
+            return AfterEntry::Proceed;
         }
         let path = self.path.relative();
-        let opener = Found { tour: self.tour, handle, name, kind, path };
+        let opener = EntryOpener { state: self.state, handle, name, kind, path };
         let entry = Entry { path, kind, depth: place.depth, opener: &opener };
         match self.visitor.visit(&entry) {
-            Walk::Stop => Next::Stop,
-            Walk::Skip => Next::Entry,
+            Walk::Stop => AfterEntry::Stop,
+            Walk::Skip => AfterEntry::Proceed,
             Walk::Continue => {
                 let below =
-                    kind == FileKind::Directory && place.depth < self.tour.options.max_depth;
+                    kind == FileKind::Directory && place.depth < self.state.options.max_depth;
                 if !below {
-                    return Next::Entry;
+                    return AfterEntry::Proceed;
                 }
-                Next::Descend(Pending {
+                AfterEntry::Descend(UnlistedDirectory {
                     parent: Arc::clone(place),
-                    handle: self.tour.handles.keep(handle),
+                    handle: self.state.handles.keep(handle),
                     name: name.to_owned(),
                 })
             }
         }
     }
 
-    fn is_hidden(&self, place: &Place, name: &CStr, kind: FileKind) -> bool {
+    /// Returns whether rules, the caller or version control hide an entry, and reports what rules or the caller hide.
+    fn is_hidden(&self, place: &WalkDirectory, name: &CStr, kind: FileKind) -> bool {
         if kind == FileKind::Directory
-            && self.tour.skip_version_control
+            && self.state.skip_version_control
             && is_version_control(name.to_bytes())
         {
             return true;
         }
         let path = self.path.absolute();
-        let options = self.tour.options;
+        let options = self.state.options;
         let is_hidden = place.rules.hide(path, kind) || (options.hidden)(as_path(path));
         if is_hidden {
             (options.left_out)(as_path(path), kind);
@@ -309,66 +323,67 @@ impl<'s, 'e, 'r, 'a> Worker<'s, 'e, 'r, 'a> {
         is_hidden
     }
 
-    /// Gives work away if another thread needs it: directories before entries, the oldest first.
-    fn share(&mut self, batch: &mut Batch, handle: &Arc<Handle>) {
-        let need = self.tour.crew.need(self.entries);
-        if need == Need::None {
+    /// Shares work if another thread needs it: directories before entries, the oldest first.
+    fn share_work(&mut self, batch: &mut EntryBatch, handle: &Arc<DirectoryHandle>) {
+        let demand = self.state.pool.demand(self.entries);
+        if demand == WorkDemand::None {
             return;
         }
         let left = batch.listing.len() - batch.next;
         if !self.found.is_empty() {
             let half = self.found.len().div_ceil(2);
-            self.tour.crew.give(self.found.drain(..half));
-        } else if left >= WORTH_GIVING {
+            self.state.pool.push(self.found.drain(..half));
+        } else if left >= MIN_SHARED_ENTRIES {
             let listing = batch.listing.split_off(batch.next + left / 2);
             let (place, handle) = (Arc::clone(&batch.place), Some(Arc::clone(handle)));
-            self.tour.crew.give([Work::Entries(Batch { place, handle, listing, next: 0 })]);
+            self.state.pool.push([Work::Entries(EntryBatch { place, handle, listing, next: 0 })]);
         } else {
             return;
         }
-        if need == Need::Thread {
-            self.start_another();
+        if demand == WorkDemand::NewThread {
+            self.start_thread();
         }
     }
 
-    fn start_another(&mut self) {
-        let crew = &self.tour.crew;
-        if !crew.sign_on() {
+    /// Starts another thread of the walk, unless there are enough.
+    fn start_thread(&mut self) {
+        let pool = &self.state.pool;
+        if !pool.reserve_thread() {
             return;
         }
-        // The next one comes when there is as much to do again.
+        // The next thread is started only after as many entries again.
         self.entries = 0;
-        let (tour, scope) = (self.tour, self.scope);
+        let (state, scope) = (self.state, self.scope);
         let thread = Builder::new().name("walk".into()).spawn_scoped(scope, move || {
-            tour.guard(|| Worker::new(tour, scope).work());
+            state.run_guarded(|| Worker::new(state, scope).work());
         });
         if thread.is_err() {
-            crew.sign_off();
+            pool.release_thread();
         }
     }
 
     fn note(&self, why: &str) {
-        self.tour.note(self.path.relative(), why);
+        self.state.note(self.path.relative(), why);
     }
 }
 
-/// An entry, by its directory's handle.
-struct Found<'f, 'r, 'a> {
-    tour: &'f Tour<'r, 'a>,
-    handle: &'f Handle,
+/// An entry that its visitor may open, by its directory's handle.
+struct EntryOpener<'f, 'r, 'a> {
+    state: &'f WalkState<'r, 'a>,
+    handle: &'f DirectoryHandle,
     name: &'f CStr,
     kind: FileKind,
     path: &'f Path,
 }
 
-impl Found<'_, '_, '_> {
+impl EntryOpener<'_, '_, '_> {
     fn refusal(&self, doing: &'static str, kind: FileErrorKind) -> FileError {
-        let root = self.tour.root.inside.as_ref().unwrap_or(&self.tour.root.path);
+        let root = self.state.root.inside.as_ref().unwrap_or(&self.state.root.path);
         FileError::new(doing, root.join(self.path), kind)
     }
 
-    /// The listing said that it is a regular file. Should it no longer be one, opening it does not wait, and what was opened
-    /// is asked again.
+    /// Opens the entry for reading if the listing said that it is a regular file. If it no longer is one, opening it does not
+    /// block, and the opened object is checked again.
     fn open_file(&self) -> Result<OpenFile, FileErrorKind> {
         if self.kind != FileKind::File {
             return Err(FileErrorKind::NotRegular(self.kind));
@@ -383,7 +398,7 @@ impl Found<'_, '_, '_> {
     }
 }
 
-impl Opener for Found<'_, '_, '_> {
+impl Opener for EntryOpener<'_, '_, '_> {
     fn open(&self) -> Result<OpenFile, FileError> {
         self.open_file().map_err(|kind| self.refusal("read", kind))
     }

@@ -5,15 +5,15 @@ use windlass::tool::nearest;
 /// A configuration key.
 #[derive(Debug)]
 pub struct Key {
-    /// The name, as files write it.
+    /// Name of the key in configuration files.
     pub name: &'static str,
-    /// The kind of its value.
+    /// Kind of its value.
     pub takes: Takes,
-    /// The value where no layer gives one, as TOML.
+    /// Default value, as TOML.
     pub default: &'static str,
-    /// A sentence about it, for people.
+    /// Description for people, in one sentence or more.
     pub about: &'static str,
-    /// The changes that a workspace may make to it.
+    /// Changes that a workspace's file may make to it.
     pub in_workspace: InWorkspace,
 }
 
@@ -24,11 +24,11 @@ pub enum Takes {
     Mode,
     /// A level of the sandbox, such as `workspace`.
     Level,
-    /// A back-end of the sandbox, such as `namespaces`.
+    /// A backend of the sandbox, such as `namespaces`.
     Backend,
-    /// A program, or a list of it and its arguments.
+    /// A program, or a list of a program and its arguments.
     Shell,
-    /// Hosts that programs can talk to, or `none`, or `full`.
+    /// Hosts that programs may reach, or `none`, or `full`.
     Hosts,
     /// A whole number, 0 or more.
     Number,
@@ -36,22 +36,22 @@ pub enum Takes {
     Switch,
     /// A list of rules.
     Rules,
-    /// A list of texts.
+    /// A list of strings.
     Names,
-    /// A table of places of secrets.
+    /// A table of names and sources of secrets.
     Places,
 }
 
-/// The changes that a workspace's own file may make to a key: it can only narrow what the person allows.
+/// Changes that a workspace's own file may make to a key. It can only narrow what the person allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InWorkspace {
-    /// Nothing.
+    /// No changes.
     Never,
-    /// Add to the list.
+    /// Adds entries to the list.
     Add,
-    /// Make the number smaller.
+    /// Makes the number smaller.
     Lower,
-    /// Choose a mode that allows less.
+    /// Chooses a mode that allows less.
     Stricter,
 }
 
@@ -201,14 +201,14 @@ pub const KEYS: &[Key] = &[
         name: "hidden",
         takes: Takes::Names,
         default: "[]",
-        about: "Files and directories that nobody may read, as if by a rule `deny read PATH`.",
+        about: "Files and directories that no tool or program may read, as if by a rule `deny read PATH`.",
         in_workspace: InWorkspace::Never,
     },
     Key {
         name: "sockets",
         takes: Takes::Names,
         default: "[]",
-        about: "Sockets of the machine that programs can connect to (docker, ssh-agent): absolute paths. Whoever can talk to one can do what it does.",
+        about: "Sockets of the machine that programs can connect to (docker, ssh-agent): absolute paths. A program that can talk to one can do what its server does.",
         in_workspace: InWorkspace::Never,
     },
     Key {
@@ -297,17 +297,18 @@ pub const KEYS: &[Key] = &[
     },
 ];
 
-/// A name that is no configuration key.
+/// Error about a name that is not a configuration key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no configuration key `{name}`{}", self.advice())]
 pub struct UnknownKey {
-    /// The name that was given.
+    /// The unknown name.
     pub name: String,
     /// The key with the most similar name.
     pub nearest: Option<&'static str>,
 }
 
 impl UnknownKey {
+    /// Returns the end of the error message: the similar key, or where to find all keys.
     fn advice(&self) -> String {
         match self.nearest {
             Some(near) => format!("; did you mean `{near}`?"),
@@ -316,7 +317,7 @@ impl UnknownKey {
     }
 }
 
-/// Finds the key of this name.
+/// Returns the key of this name.
 ///
 /// ```
 /// assert_eq!(windlass_hub::key("mode")?.default, "\"ask\"");

@@ -1,11 +1,11 @@
-//! The layers of a configuration: which files are read, in which order, and what of a workspace is in force.
+//! Reads the layers of a configuration in order, and decides which files of a workspace are in force.
 
 use std::path::Path;
 
 use windlass::policy::Layer;
 
 use super::{Config, ConfigError};
-use crate::trust::{Acting, Change, Contents, Found, Known, Role, listed};
+use crate::trust::{Acting, Change, Found, Known, Role, TrustedContents, listed};
 use crate::{Error, Settings, hook_files, rules};
 
 impl Config {
@@ -18,7 +18,7 @@ impl Config {
         Ok(config)
     }
 
-    /// Reads the files that the person has written.
+    /// Reads only the files that the person has written.
     pub(crate) fn of_person(settings: &Settings) -> Result<Self, ConfigError> {
         let mut config = Self::default();
         config.add_own(settings)?;
@@ -26,7 +26,8 @@ impl Config {
         Ok(config)
     }
 
-    /// The configuration that would be read for a workspace if a person trusted these files of it.
+    /// Returns the configuration that would be in force if a person trusted these files of the workspace. Leaves out the layers
+    /// above.
     pub(crate) fn if_trusted(
         settings: &Settings,
         workspace: &Path,
@@ -38,7 +39,7 @@ impl Config {
         Ok(config)
     }
 
-    /// Adds the last word: the extra file, then the overrides.
+    /// Adds the layers that override all others: the extra file, then the overrides.
     pub(crate) fn add_overrides(&mut self, settings: &Settings) -> Result<(), ConfigError> {
         self.add_config_file(settings)?;
         let overrides = &settings.overrides;
@@ -61,12 +62,14 @@ impl Config {
         Ok(())
     }
 
+    /// Adds the person's own `config.toml` and `hooks.json`.
     fn add_own(&mut self, settings: &Settings) -> Result<(), ConfigError> {
         let Some(own) = &settings.places.config else { return Ok(()) };
         self.add_file(&own.join("config.toml"), false, Layer::User)?;
-        hook_files::own(own)?.map_or(Ok(()), |file| self.add_hook_file(file))
+        hook_files::read_personal(own)?.map_or(Ok(()), |file| self.add_hook_file(file))
     }
 
+    /// Adds the extra configuration file of the settings.
     fn add_config_file(&mut self, settings: &Settings) -> Result<(), ConfigError> {
         let Some(file) = &settings.config_file else { return Ok(()) };
         if file.extension().is_some_and(|extension| extension == "json") {
@@ -75,7 +78,7 @@ impl Config {
         self.add_file(file, true, Layer::Flags)
     }
 
-    /// Adds what the workspace says, if a person trusts it.
+    /// Adds the workspace's files as far as a person trusts them.
     fn add_trusted(&mut self, workspace: &Path, state: &Path) -> Result<(), Error> {
         let found = Found::in_workspace(workspace)?;
         let Some(trusted) = Known::load(state).get(workspace) else {
@@ -88,7 +91,7 @@ impl Config {
         let changes = trusted.changes(workspace, &found)?;
         if !changes.is_empty() {
             self.warn([not_in_force(&found, &changes)]);
-            let holding = trusted.holding(&found, &Contents::in_state(state), &changes);
+            let holding = trusted.holding(&found, &TrustedContents::in_state(state), &changes);
             self.only_gates = true;
             self.closed = holding.closed;
             self.add_narrowing(workspace, &holding.files)?;
@@ -117,7 +120,7 @@ impl Config {
     }
 }
 
-/// The sentence about a workspace that a person has not trusted, or not as it is now.
+/// Returns the warning about a workspace that a person has not trusted, or that changed since.
 fn not_in_force(found: &Found, changes: &[Change]) -> String {
     let any = |is: fn(Role) -> bool| found.files.iter().any(|file| is(file.role));
     let kinds = [

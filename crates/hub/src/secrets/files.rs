@@ -1,25 +1,25 @@
-//! Files in which programs keep secrets.
+//! Reads secrets from files in which programs keep them.
 
 use std::io::Read as _;
 use std::path::Path;
 
 use serde_json::Value;
 
-use super::values::{is_secret, password_of, tells};
+use super::values::{can_be_secret, is_secret_name, password_of};
 
-/// Of a longer file only this much is looked at.
-const LONGEST: u64 = 256 << 10;
-/// More files of the workspace are not looked at.
-const MOST: usize = 16;
+/// Maximum bytes that are read of one file.
+const MAX_FILE_BYTES: u64 = 256 << 10;
+/// Maximum `.env` files of a workspace that are read.
+const MAX_ENV_FILES: usize = 16;
 
-/// A name and a value.
-type Named = (String, String);
+/// Name and value of a secret.
+type NamedSecret = (String, String);
 
-/// Gives what is found in a text.
-type Reader = fn(&str) -> Vec<Named>;
+/// Function that finds the secrets in a text.
+type SecretParser = fn(&str) -> Vec<NamedSecret>;
 
-/// The files of well-known programs, below the home directory.
-const FILES: &[(&str, Reader)] = &[
+/// Files of well-known programs, relative to the home directory.
+const PROGRAM_FILES: &[(&str, SecretParser)] = &[
     (".aws/credentials", assignments),
     (".netrc", netrc),
     (".git-credentials", addresses),
@@ -31,9 +31,9 @@ const FILES: &[(&str, Reader)] = &[
     (".pgpass", pgpass),
 ];
 
-/// The secrets in the person's own files.
-pub(super) fn of_person(home: &Path) -> Vec<Named> {
-    FILES
+/// Returns the secrets in the person's own files.
+pub(super) fn of_person(home: &Path) -> Vec<NamedSecret> {
+    PROGRAM_FILES
         .iter()
         .flat_map(|(name, reader)| {
             read(&home.join(name)).map(|text| reader(&text)).unwrap_or_default()
@@ -41,8 +41,8 @@ pub(super) fn of_person(home: &Path) -> Vec<Named> {
         .collect()
 }
 
-/// The secrets in the `.env` files at the top of the workspace, but for those of examples.
-pub(super) fn of_workspace(workspace: &Path) -> Vec<Named> {
+/// Returns the secrets in the `.env` files at the top of the workspace, except example files.
+pub(super) fn of_workspace(workspace: &Path) -> Vec<NamedSecret> {
     let Ok(entries) = std::fs::read_dir(workspace) else { return Vec::new() };
     let is_wanted = |name: &str| {
         let examples = ["example", "sample", "template", "dist"];
@@ -54,41 +54,43 @@ pub(super) fn of_workspace(workspace: &Path) -> Vec<Named> {
         .filter(|name| is_wanted(name))
         .collect();
     names.sort_unstable();
-    let texts = names.iter().take(MOST).filter_map(|name| read(&workspace.join(name)));
+    let texts = names.iter().take(MAX_ENV_FILES).filter_map(|name| read(&workspace.join(name)));
     texts.flat_map(|text| assignments(&text)).collect()
 }
 
-/// A file of text, as far as it is looked at; `None` if there is none.
+/// Reads the beginning of a text file; `None` if it is not a regular file.
 pub(super) fn read(path: &Path) -> Option<String> {
-    // A pipe of that name would wait for a writer.
+    // Opening a named pipe would block until a writer appears.
     if !std::fs::metadata(path).ok()?.is_file() {
         return None;
     }
     let mut bytes = Vec::new();
-    std::fs::File::open(path).ok()?.take(LONGEST).read_to_end(&mut bytes).ok()?;
+    std::fs::File::open(path).ok()?.take(MAX_FILE_BYTES).read_to_end(&mut bytes).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// `name = value` and `name: value`, with or without quotation marks, where the name tells or the value is an address.
-fn assignments(text: &str) -> Vec<Named> {
+/// Finds `name = value` and `name: value`, with or without quotation marks, if the name sounds secret or the value is an address
+/// with a password.
+fn assignments(text: &str) -> Vec<NamedSecret> {
     let assignment = |line: &str| {
         let line = line.trim().trim_start_matches("export ").trim_start();
         if line.starts_with(['#', ';', '[']) {
             return None;
         }
         let (name, value) = line.split_once('=').or_else(|| line.split_once(": "))?;
-        // npm puts the address of a registry before the name: `//HOST/:_authToken`.
+        // npm writes the address of the registry before the name: `//HOST/:_authToken`.
         let name = name.trim().rsplit(':').next()?.trim_matches(['"', '\'']);
         let value = unquoted(value.trim());
-        if let Some(password) = password_of(value).filter(|password| is_secret(password)) {
+        if let Some(password) = password_of(value).filter(|password| can_be_secret(password)) {
             return Some((name.to_owned(), password.to_owned()));
         }
-        let is_own = tells(name) || name.eq_ignore_ascii_case("password");
-        (is_own && is_secret(value)).then(|| (name.to_owned(), value.to_owned()))
+        let is_own = is_secret_name(name) || name.eq_ignore_ascii_case("password");
+        (is_own && can_be_secret(value)).then(|| (name.to_owned(), value.to_owned()))
     };
     text.lines().filter_map(assignment).collect()
 }
 
+/// Returns a value without its quotation marks, or without a trailing comment.
 fn unquoted(value: &str) -> &str {
     for quote in ['"', '\''] {
         if let Some((inside, _)) = value.strip_prefix(quote).and_then(|rest| rest.split_once(quote))
@@ -99,15 +101,15 @@ fn unquoted(value: &str) -> &str {
     value.split(" #").next().unwrap_or(value).trim_end()
 }
 
-/// `machine HOST login NAME password VALUE`, on one line or several.
-fn netrc(text: &str) -> Vec<Named> {
+/// Finds `machine HOST login NAME password VALUE`, on one line or several.
+fn netrc(text: &str) -> Vec<NamedSecret> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let mut machine = "netrc";
     let mut found = Vec::new();
     for pair in words.windows(2) {
         match pair {
             ["machine", host] => machine = host,
-            ["password", value] if is_secret(value) => {
+            ["password", value] if can_be_secret(value) => {
                 found.push((machine.to_owned(), (*value).to_owned()));
             }
             _ => {}
@@ -116,18 +118,18 @@ fn netrc(text: &str) -> Vec<Named> {
     found
 }
 
-/// `https://user:password@host`, a line for each.
-fn addresses(text: &str) -> Vec<Named> {
+/// Finds `https://user:password@host`, one address on each line.
+fn addresses(text: &str) -> Vec<NamedSecret> {
     let address = |line: &str| {
-        let password = password_of(line.trim()).filter(|password| is_secret(password))?;
+        let password = password_of(line.trim()).filter(|password| can_be_secret(password))?;
         let (_, host) = line.trim().rsplit_once('@')?;
         Some((host.to_owned(), password.to_owned()))
     };
     text.lines().filter_map(address).collect()
 }
 
-/// `{"auths": {"host": {"auth": "…", "identitytoken": "…"}}}`.
-fn docker(text: &str) -> Vec<Named> {
+/// Finds the values in `{"auths": {"host": {"auth": "…", "identitytoken": "…"}}}`.
+fn docker(text: &str) -> Vec<NamedSecret> {
     let Ok(config) = serde_json::from_str::<Value>(text) else { return Vec::new() };
     let Some(hosts) = config["auths"].as_object() else { return Vec::new() };
     let of_host = |(host, entry): (&String, &Value)| {
@@ -137,19 +139,19 @@ fn docker(text: &str) -> Vec<Named> {
         values
             .into_iter()
             .flatten()
-            .filter(|value| is_secret(value))
+            .filter(|value| can_be_secret(value))
             .map(move |value| (host.clone(), value))
             .collect::<Vec<_>>()
     };
     hosts.iter().flat_map(of_host).collect()
 }
 
-/// `host:port:database:user:password`.
-fn pgpass(text: &str) -> Vec<Named> {
+/// Finds the passwords in lines `host:port:database:user:password`.
+fn pgpass(text: &str) -> Vec<NamedSecret> {
     let line = |line: &str| {
         let mut parts = line.splitn(5, ':');
         let host = parts.next()?;
-        let password = parts.nth(3).filter(|password| is_secret(password))?;
+        let password = parts.nth(3).filter(|password| can_be_secret(password))?;
         Some((host.to_owned(), password.replace("\\:", ":").replace("\\\\", "\\")))
     };
     text.lines().filter_map(line).collect()
@@ -225,7 +227,8 @@ mod tests {
         }
         let found = of_workspace(workspace.path());
         let expected = [("API_TOKEN", "env-secret-1"), ("DATABASE_URL", "env-secret-2")];
-        let expected: Vec<Named> = expected.map(|(name, value)| (name.into(), value.into())).into();
+        let expected: Vec<NamedSecret> =
+            expected.map(|(name, value)| (name.into(), value.into())).into();
         assert_eq!(found, expected);
         assert_eq!(of_workspace(&workspace.path().join("none")), []);
     }
@@ -235,7 +238,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("long");
         std::fs::write(&path, "x".repeat(1 << 20)).unwrap();
-        assert_eq!(read(&path).unwrap().len() as u64, LONGEST);
+        assert_eq!(read(&path).unwrap().len() as u64, MAX_FILE_BYTES);
         assert_eq!(read(directory.path()), None);
     }
 }

@@ -1,11 +1,11 @@
-//! Names that tell of a secret, and values that can be one.
+//! Decides which names sound like those of secrets, and which values can be secrets.
 
-/// Words in a name that tell of a secret.
-const TELLING: &[&str] = &["TOKEN", "SECRET", "PASSW", "PASSPHRASE", "APIKEY", "CREDENTIAL"];
-/// Endings of such a name.
-const ENDINGS: &[&str] = &["_KEY", "_PAT", "_PASS", "_PWD", "_AUTH", "_DSN", "-KEY"];
-/// Words in a name that does not tell of a secret, although it looks like one.
-const HARMLESS: &[&str] = &[
+/// Words that make a name sound secret.
+const SECRET_WORDS: &[&str] = &["TOKEN", "SECRET", "PASSW", "PASSPHRASE", "APIKEY", "CREDENTIAL"];
+/// Endings that make a name sound secret.
+const SECRET_ENDINGS: &[&str] = &["_KEY", "_PAT", "_PASS", "_PWD", "_AUTH", "_DSN", "-KEY"];
+/// Endings of names that sound secret but are harmless.
+const HARMLESS_ENDINGS: &[&str] = &[
     "PUBLIC",
     "_ID",
     "_URL",
@@ -27,10 +27,10 @@ const HARMLESS: &[&str] = &[
     "_VERSION",
     "_ALGO",
 ];
-/// Names that are nothing but such a word.
-const WHOLE: &[&str] = &["KEY", "PASS", "PWD_SECRET", "AUTH", "PAT"];
-/// Values that everybody has.
-const COMMON: &[&str] = &[
+/// Whole names that sound secret.
+const SECRET_NAMES: &[&str] = &["KEY", "PASS", "PWD_SECRET", "AUTH", "PAT"];
+/// Values that are too common to be secrets.
+const COMMON_VALUES: &[&str] = &[
     "password",
     "changeme",
     "secret",
@@ -53,17 +53,19 @@ const COMMON: &[&str] = &[
     "xxxxxxxx",
 ];
 
-/// Tells whether a value of this name is meant to be kept secret.
-pub(super) fn tells(name: &str) -> bool {
+/// Returns whether the value of a variable of this name is probably secret.
+pub(super) fn is_secret_name(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
     let ends = |words: &[&str]| words.iter().any(|word| name.ends_with(word));
-    let is_telling = has(TELLING) || ends(ENDINGS) || WHOLE.contains(&&*name);
-    is_telling && !ends(HARMLESS) && !has(&["PUBLIC", "TOKENIZER", "MAX_TOKENS", "SSH_AUTH_SOCK"])
+    let sounds_secret = has(SECRET_WORDS) || ends(SECRET_ENDINGS) || SECRET_NAMES.contains(&&*name);
+    sounds_secret
+        && !ends(HARMLESS_ENDINGS)
+        && !has(&["PUBLIC", "TOKENIZER", "MAX_TOKENS", "SSH_AUTH_SOCK"])
 }
 
-/// Tells whether a value can be a secret: long enough to be told from a word, and nothing that is all over every text.
-pub(super) fn is_secret(value: &str) -> bool {
+/// Returns whether a value can be a secret: long enough to stand out, and not a number, path, reference or common word.
+pub(super) fn can_be_secret(value: &str) -> bool {
     let lower = value.to_ascii_lowercase();
     let is_number = value.chars().all(|c| c.is_ascii_digit() || ".,:-+_".contains(c));
     let is_path = ["/", "./", "../", "~/"].iter().any(|begin| value.starts_with(begin))
@@ -71,19 +73,20 @@ pub(super) fn is_secret(value: &str) -> bool {
     let is_same = value.chars().all(|c| value.starts_with(c));
     let is_reference = value.starts_with('$') || value.starts_with("{{") || value.starts_with('<');
     value.len() >= windlass::policy::Secrets::SHORTEST
-        && !COMMON.contains(&&*lower)
+        && !COMMON_VALUES.contains(&&*lower)
         && !(is_number || is_path || is_same || is_reference)
 }
 
-/// The secret of a variable: its value, or the password in its address.
+/// Returns the secret in a variable: the password in its address, or its value if the name sounds secret.
 pub(super) fn of_variable(name: &str, value: &str) -> Option<(String, String)> {
     if let Some(password) = password_of(value) {
-        return Some((name.to_owned(), password.to_owned())).filter(|(_, value)| is_secret(value));
+        return Some((name.to_owned(), password.to_owned()))
+            .filter(|(_, value)| can_be_secret(value));
     }
-    (tells(name) && is_secret(value)).then(|| (name.to_owned(), value.to_owned()))
+    (is_secret_name(name) && can_be_secret(value)).then(|| (name.to_owned(), value.to_owned()))
 }
 
-/// The password of `scheme://user:PASSWORD@host`.
+/// Returns the password in `scheme://user:PASSWORD@host`.
 pub(super) fn password_of(address: &str) -> Option<&str> {
     let (_, rest) = address.split_once("://")?;
     let end = rest.find(['/', '?', '#', ' ']).unwrap_or(rest.len());
@@ -96,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_tell() {
+    fn names_that_sound_secret() {
         for name in [
             "GITHUB_TOKEN",
             "AWS_SECRET_ACCESS_KEY",
@@ -116,7 +119,7 @@ mod tests {
             "_authToken",
             "secret",
         ] {
-            assert!(tells(name), "{name}");
+            assert!(is_secret_name(name), "{name}");
         }
         for name in [
             "SSH_PUBLIC_KEY",
@@ -140,14 +143,14 @@ mod tests {
             "COMPASS",
             "MONKEY",
         ] {
-            assert!(!tells(name), "{name}");
+            assert!(!is_secret_name(name), "{name}");
         }
     }
 
     #[test]
     fn values_that_can_be_secret() {
         for value in ["hunter2hunter2", "aB3dE6gH", "correct horse battery", "/abc+def=ghi/"] {
-            assert!(is_secret(value), "{value}");
+            assert!(can_be_secret(value), "{value}");
         }
         for value in [
             "",
@@ -165,7 +168,7 @@ mod tests {
             "true",
             "localhost",
         ] {
-            assert!(!is_secret(value), "{value}");
+            assert!(!can_be_secret(value), "{value}");
         }
     }
 

@@ -1,5 +1,5 @@
-//! The contents of trusted files, kept in the state directory by their hashes. When a file in the workspace changes or goes away, what it
-//! narrowed goes on to hold from here.
+//! Copies of trusted files, stored in the state directory by their hashes. When a file in the workspace changes or disappears, its
+//! restrictions stay in force from the copy.
 
 use std::collections::HashSet;
 use std::io::Write as _;
@@ -10,21 +10,21 @@ use windlass::changes::ContentHash;
 
 use super::TrustError;
 
-/// The directory of kept contents: one file for each, named by its hash.
-pub(crate) struct Contents(PathBuf);
+/// Directory of the copies: one file for each, named by its hash.
+pub(crate) struct TrustedContents(PathBuf);
 
-impl Contents {
+impl TrustedContents {
     pub(crate) fn in_state(state: &Path) -> Self {
         Self(state.join("trusted"))
     }
 
-    /// Returns a content; `None` if it is not there or is not what its name says.
+    /// Returns a content; `None` if it is missing or does not match its hash.
     pub(crate) fn get(&self, hash: ContentHash) -> Option<Vec<u8>> {
         let bytes = std::fs::read(self.0.join(hash.to_string())).ok()?;
         (ContentHash::of(&bytes) == hash).then_some(bytes)
     }
 
-    /// Keeps a content. It is whole and on the disk before its name is there.
+    /// Stores a content. It is complete and on the disk before its file name exists.
     pub(super) fn keep(&self, bytes: &[u8]) -> Result<(), TrustError> {
         let hash = ContentHash::of(bytes);
         if self.get(hash).is_some() {
@@ -45,7 +45,8 @@ impl Contents {
         std::fs::rename(new, path)
     }
 
-    /// Removes what is not needed any more, and what a kill left half-written. What cannot be removed is tried again the next time.
+    /// Removes copies that are no longer needed, and temporary files of a killed process. A file that cannot be removed is tried
+    /// again the next time.
     pub(super) fn retain(&self, needed: &HashSet<String>) {
         for entry in std::fs::read_dir(&self.0).into_iter().flatten().flatten() {
             let is_needed = entry.file_name().to_str().is_some_and(|name| needed.contains(name));

@@ -1,8 +1,8 @@
-//! Keeps what narrowed in force after a file of a trusted workspace has changed, from the trusted copy.
+//! Keeps the restrictions of a trusted workspace in force after one of its files has changed, from the trusted copies.
 //!
-//! Nothing that is in the workspace now is parsed. The rules of the trusted configuration and the gates of the trusted hooks hold; tools,
-//! and hooks that cannot refuse, do not act. A gate that changed, or that reaches a file that changed, could let pass what it refused
-//! before: then every call is denied until a person looks.
+//! It parses nothing that is in the workspace now. The rules of the trusted configuration and the gates of the trusted hooks stay
+//! in force; tools, and hooks that cannot refuse, do not run. A gate that changed, or that reaches a changed file, could allow
+//! something that it refused before: then every call is denied until a person reviews the workspace.
 
 use std::path::PathBuf;
 
@@ -10,24 +10,24 @@ use windlass::hooks::{Hook, HookAnswer, HookEvent, Moment};
 use windlass::tool::BoxFuture;
 use windlass::{ToolError, quote};
 
-use super::{Acting, Change, Contents, Found, Role, Trusted, listed, places};
+use super::{Acting, Change, Found, Role, Trusted, TrustedContents, listed, places};
 
-/// The trusted files that go on to narrow.
-pub(crate) struct Holding {
-    /// Configuration, and files with hooks, as they were trusted.
+/// Restrictions of a trusted workspace that stay in force after a change.
+pub(crate) struct HeldRestrictions {
+    /// Configuration and hook files with their trusted content.
     pub(crate) files: Vec<Acting>,
-    /// Denies every call, if a gate changed.
-    pub(crate) closed: Option<ClosedGate>,
+    /// Hook that denies every call, if a gate changed or a trusted copy is missing.
+    pub(crate) closed: Option<DenyEveryCall>,
 }
 
 impl Trusted {
-    /// Returns what holds although these files changed.
+    /// Returns the restrictions that stay in force although these files changed.
     pub(crate) fn holding(
         &self,
         found: &Found,
-        contents: &Contents,
+        contents: &TrustedContents,
         changes: &[Change],
-    ) -> Holding {
+    ) -> HeldRestrictions {
         let mut files = Vec::new();
         let mut lost = Vec::new();
         for (name, hash) in &self.files {
@@ -52,24 +52,27 @@ impl Trusted {
                 listed(gates.iter().copied())
             )),
         };
-        Holding { files, closed: closed.map(|why| ClosedGate(format!("{why}; {NEXT}"))) }
+        HeldRestrictions {
+            files,
+            closed: closed.map(|why| DenyEveryCall(format!("{why}; {NEXT_STEP}"))),
+        }
     }
 }
 
-const NEXT: &str = "every call is denied until `windlass trust` has shown what is there now and a person allows it";
+const NEXT_STEP: &str = "every call is denied until `windlass trust` has shown what is there now and a person allows it";
 
 impl Role {
-    /// Tells whether a file of this kind can make things stricter.
+    /// Returns whether files of this role can restrict calls.
     fn narrows(self) -> bool {
         matches!(self, Self::Config | Self::Hooks(_))
     }
 }
 
-/// Denies every call, because a gate of the workspace is not the one that a person trusted.
+/// Hook that denies every call, because a gate of the workspace differs from the trusted one.
 #[derive(Debug, Clone)]
-pub(crate) struct ClosedGate(pub(crate) String);
+pub(crate) struct DenyEveryCall(pub(crate) String);
 
-impl Hook for ClosedGate {
+impl Hook for DenyEveryCall {
     fn name(&self) -> &'static str {
         "trust"
     }

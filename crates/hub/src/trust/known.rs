@@ -1,5 +1,5 @@
-//! The workspaces that a person has trusted, in the state directory: private, written whole, one writer at a time. The contents of the
-//! trusted files are kept beside.
+//! Stores the workspaces that a person has trusted, in the state directory: private, replaced atomically, one writer at a time.
+//! Copies of the trusted files are stored next to it.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::io::Write as _;
@@ -9,31 +9,32 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 use windlass::changes::ContentHash;
 
-use super::{Contents, Found, TrustError, Trusted, name};
+use super::{Found, TrustError, Trusted, TrustedContents, quoted_path};
 
-/// All that is trusted so far, by workspace.
+/// All trusted workspaces.
 #[derive(Debug, Default)]
 pub struct Known(Map<String, Value>);
 
 impl Known {
-    /// Reads it from a state directory. A file that cannot be understood trusts nothing.
+    /// Reads the trust file of a state directory. A file that cannot be understood trusts nothing.
     pub fn load(state: &Path) -> Self {
         let read = std::fs::read_to_string(state.join("trust.json"));
         let parsed = read.ok().and_then(|text| serde_json::from_str(&text).ok());
         Self(parsed.unwrap_or_default())
     }
 
-    /// The trusted files of a workspace. One that was written by an earlier version, without the hashes of single files, is not.
+    /// Returns the trusted files of a workspace; `None` if it is not trusted. An entry of an earlier version, which has no hashes
+    /// of single files, does not count.
     pub fn get(&self, workspace: &Path) -> Option<Trusted> {
-        trusted(self.0.get(&name(workspace))?)
+        parse_entry(self.0.get(&quoted_path(workspace))?)
     }
 
-    /// The workspaces, as they are written down.
+    /// Returns the paths of the workspaces in quoted form.
     pub fn workspaces(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
 
-    /// Remembers that a person trusts exactly this.
+    /// Stores that a person trusts exactly these files.
     pub fn trust(state: &Path, workspace: &Path, found: &Found) -> Result<(), TrustError> {
         let trusted = Trusted::of(found);
         let hashes = |hashes: &BTreeMap<String, ContentHash>| -> Map<String, Value> {
@@ -44,28 +45,29 @@ impl Known {
             "files": files, "scripts": scripts, "gates": trusted.gates,
             "reached": trusted.reached, "unaccepted": trusted.unaccepted,
         });
-        change(state, |known| {
-            let contents = Contents::in_state(state);
+        update(state, |known| {
+            let contents = TrustedContents::in_state(state);
             for file in &found.files {
                 contents.keep(&file.bytes)?;
             }
-            known.insert(name(workspace), entry);
+            known.insert(quoted_path(workspace), entry);
             Ok(())
         })
     }
 
-    /// Forgets a workspace; `false` if it was not known.
+    /// Removes a workspace. Returns false if it was not trusted.
     pub fn revoke(state: &Path, workspace: &Path) -> Result<bool, TrustError> {
         let mut was_known = false;
-        change(state, |known| {
-            was_known = known.remove(&name(workspace)).is_some();
+        update(state, |known| {
+            was_known = known.remove(&quoted_path(workspace)).is_some();
             Ok(())
         })?;
         Ok(was_known)
     }
 }
 
-fn trusted(entry: &Value) -> Option<Trusted> {
+/// Parses the entry of one workspace; `None` if it is incomplete.
+fn parse_entry(entry: &Value) -> Option<Trusted> {
     let hashes = |key: &str| -> Option<BTreeMap<String, ContentHash>> {
         let entries = entry.get(key)?.as_object()?;
         entries
@@ -86,14 +88,15 @@ fn trusted(entry: &Value) -> Option<Trusted> {
     })
 }
 
-/// The names of all contents that an entry of any version speaks of.
+/// Returns the hashes in all entries, also in those of other versions.
 fn named_hashes(known: &Map<String, Value>) -> HashSet<String> {
     let entries = known.values().flat_map(|entry| [&entry["files"], &entry["scripts"]]);
     let hashes = entries.filter_map(Value::as_object).flat_map(Map::values);
     hashes.filter_map(|hash| hash.as_str().map(str::to_owned)).collect()
 }
 
-fn change(
+/// Changes the trust file under its lock, and removes copies that are no longer needed.
+fn update(
     state: &Path,
     change: impl FnOnce(&mut Map<String, Value>) -> Result<(), TrustError>,
 ) -> Result<(), TrustError> {
@@ -103,7 +106,7 @@ fn change(
         .mode(0o700)
         .create(state)
         .map_err(cannot(format!("cannot create {}", state.display())))?;
-    // One writer at a time: two commands that trust two workspaces both count.
+    // Two commands that trust two workspaces at once must both take effect.
     let lock = std::fs::File::create(state.join("trust.lock"))
         .map_err(cannot("cannot create the lock of the trust file".to_owned()))?;
     lock.lock().map_err(cannot("cannot lock the trust file".to_owned()))?;
@@ -111,11 +114,11 @@ fn change(
     change(&mut known.0)?;
     let path = state.join("trust.json");
     write(&path, &known.0).map_err(cannot(format!("cannot write {}", path.display())))?;
-    Contents::in_state(state).retain(&named_hashes(&known.0));
+    TrustedContents::in_state(state).retain(&named_hashes(&known.0));
     Ok(())
 }
 
-/// Replaces the file as a whole.
+/// Replaces the file atomically.
 fn write(path: &Path, known: &Map<String, Value>) -> std::io::Result<()> {
     let new = path.with_extension("json.new");
     let mut options = std::fs::OpenOptions::new();

@@ -1,5 +1,5 @@
-//! The places in a workspace where files may be that could act. They are read by handle, none of them larger than it can honestly be, and
-//! nothing that leads out of the workspace is followed.
+//! Reads the files in a workspace that could act, from fixed paths. They are read by handle, only up to a plausible size, and links
+//! out of the workspace are not followed.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use windlass::quote;
 
 use super::{Acting, Found, Role};
 
-/// Single files.
+/// Paths of single files.
 pub(super) const FILES: &[(&str, Role)] = &[
     (".windlass/config.toml", Role::Config),
     (".windlass/hooks.json", Role::Hooks(HookShape::Windlass)),
@@ -22,7 +22,7 @@ pub(super) const FILES: &[(&str, Role)] = &[
     (".mcp.json", Role::McpServers),
 ];
 
-/// Directories with everything below them.
+/// Directories whose files all count.
 pub(super) const DIRECTORIES: &[(&str, Role)] = &[
     (".windlass/tools", Role::CommandTool),
     (".windlass/skills", Role::Skill),
@@ -30,20 +30,20 @@ pub(super) const DIRECTORIES: &[(&str, Role)] = &[
     (".windlass/plugins", Role::Plugin),
 ];
 
-/// The most files of one directory that are looked at.
-const MOST_FILES: usize = 256;
-/// The deepest level that is looked at.
-const DEEPEST: usize = 8;
+/// Maximum files of one directory that are read.
+const MAX_FILES: usize = 256;
+/// Maximum depth of subdirectories that are searched.
+const MAX_DEPTH: usize = 8;
 
-/// The role of a file by its place alone.
+/// Returns the role of a file by its path alone.
 pub(super) fn role(path: &Path) -> Option<Role> {
     let file = FILES.iter().find(|(place, _)| path == Path::new(place));
     let directory = || DIRECTORIES.iter().find(|(place, _)| path.starts_with(place));
     file.or_else(directory).map(|(_, role)| *role)
 }
 
-/// A quick look that finds most workspaces to have nothing of the kind.
-pub(super) fn are_all_empty(workspace: &Path) -> bool {
+/// Returns whether none of the paths exists. A quick check that settles most workspaces.
+pub(super) fn have_no_files(workspace: &Path) -> bool {
     let tops = FILES.iter().chain(DIRECTORIES).filter_map(|(path, _)| path.split('/').next());
     let mut last = "";
     for top in tops {
@@ -55,32 +55,33 @@ pub(super) fn are_all_empty(workspace: &Path) -> bool {
     true
 }
 
-/// Everything in these places.
-pub(super) fn look(files: &dyn Files) -> Found {
+/// Reads all files at these paths.
+pub(super) fn scan(files: &dyn Files) -> Found {
     let mut found = Found::default();
     for (path, role) in FILES {
-        take(files, Path::new(path), *role, &mut found);
+        add_file(files, Path::new(path), *role, &mut found);
     }
     for (path, role) in DIRECTORIES {
         let mut paths = Vec::new();
-        if let Err(why) = list(files, Path::new(path), *role, 0, &mut paths) {
+        if let Err(why) = list_files(files, Path::new(path), *role, 0, &mut paths) {
             found.warnings.push(format!("cannot read {path}: {why}"));
         }
         paths.sort();
-        if paths.len() > MOST_FILES {
+        if paths.len() > MAX_FILES {
             let count = paths.len();
-            let warning = format!("{path} has {count} files; the first {MOST_FILES} are looked at");
+            let warning = format!("{path} has {count} files; the first {MAX_FILES} are looked at");
             found.warnings.push(warning);
-            paths.truncate(MOST_FILES);
+            paths.truncate(MAX_FILES);
         }
         for path in paths {
-            take(files, &path, *role, &mut found);
+            add_file(files, &path, *role, &mut found);
         }
     }
     found
 }
 
-fn take(files: &dyn Files, path: &Path, role: Role, found: &mut Found) {
+/// Reads a file if it exists, and adds it or a warning.
+fn add_file(files: &dyn Files, path: &Path, role: Role, found: &mut Found) {
     match Pin::take(files, path) {
         Ok((Pin { hash: None, .. }, _)) => {}
         Ok((_, bytes)) => found.files.push(Acting { role, path: path.to_owned(), bytes }),
@@ -88,7 +89,8 @@ fn take(files: &dyn Files, path: &Path, role: Role, found: &mut Found) {
     }
 }
 
-fn list(
+/// Collects the files of a directory. Descends into subdirectories, except for command tools.
+fn list_files(
     files: &dyn Files,
     directory: &Path,
     role: Role,
@@ -112,19 +114,20 @@ fn list(
         match role {
             Role::CommandTool => into.extend(may_be_tool(&path).then_some(path)),
             _ if !entry.file_type()?.is_dir() => into.push(path),
-            _ if depth < DEEPEST => list(files, &path, role, depth + 1, into)?,
+            _ if depth < MAX_DEPTH => list_files(files, &path, role, depth + 1, into)?,
             _ => {
                 let path = quote::path(&path);
-                return Err(io::Error::other(format!("{path} is deeper than {DEEPEST}")));
+                return Err(io::Error::other(format!("{path} is deeper than {MAX_DEPTH}")));
             }
         }
-        if into.len() > MOST_FILES * 16 {
+        if into.len() > MAX_FILES * 16 {
             return Err(io::Error::other("it has too many files"));
         }
     }
     Ok(())
 }
 
+/// Returns whether a file name is that of a command tool.
 fn may_be_tool(path: &Path) -> bool {
     let is_markdown = path.extension().is_some_and(|extension| extension == "md");
     let name = path.file_name().unwrap_or_default().as_encoded_bytes();

@@ -2,12 +2,12 @@ use std::os::unix::fs::symlink;
 
 use super::*;
 
-/// A workspace, its state beside it.
-struct Ground {
+/// A workspace with a state directory next to it.
+struct TestWorkspace {
     folder: tempfile::TempDir,
 }
 
-impl Ground {
+impl TestWorkspace {
     fn with(files: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::create_dir(folder.path().join("w")).expect("a folder");
@@ -42,7 +42,7 @@ impl Ground {
         Known::trust(&self.state(), &self.workspace(), &found).expect("trusted");
     }
 
-    /// `None` if it was never trusted.
+    /// Returns the changes since the workspace was trusted; `None` if it never was.
     fn changes(&self) -> Option<Vec<String>> {
         let trusted = Known::load(&self.state()).get(&self.workspace())?;
         let changes = trusted.changes(&self.workspace(), &self.found()).expect("a workspace");
@@ -51,7 +51,7 @@ impl Ground {
 }
 
 #[test]
-fn what_has_to_be_trusted_is_protected() {
+fn files_that_need_trust_are_protected() {
     for (path, _) in places::FILES.iter().chain(places::DIRECTORIES) {
         let reason = windlass::policy::protected_reason(&Path::new("/w").join(path), &[]);
         assert!(reason.is_some(), "{path}");
@@ -59,7 +59,7 @@ fn what_has_to_be_trusted_is_protected() {
 }
 
 #[test]
-fn trust_is_for_the_very_content_of_all_that_could_act() {
+fn trust_covers_the_exact_content_of_all_files() {
     for place in [
         ".windlass/config.toml",
         ".windlass/hooks.json",
@@ -75,7 +75,7 @@ fn trust_is_for_the_very_content_of_all_that_could_act() {
         ".hygge/hooks.toml",
         ".agents/hooks.toml",
     ] {
-        let ground = Ground::with(&[(place, "one"), ("README.md", "x")]);
+        let ground = TestWorkspace::with(&[(place, "one"), ("README.md", "x")]);
         assert_eq!(ground.found().files.len(), 1, "{place}");
         assert_eq!(ground.changes(), None, "{place}");
         ground.trust();
@@ -98,10 +98,11 @@ fn trust_is_for_the_very_content_of_all_that_could_act() {
 }
 
 #[test]
-fn scripts_that_hooks_name_are_part_of_it() {
+fn trust_covers_scripts_of_hooks() {
     let hooks = r#"{"hooks": {"PreToolUse": [{"hooks": [
         {"type": "command", "command": "bash \"$CLAUDE_PROJECT_DIR\"/ci/check.sh && ./late.sh"}]}]}}"#;
-    let ground = Ground::with(&[(".claude/settings.json", hooks), ("ci/check.sh", "exit 0\n")]);
+    let ground =
+        TestWorkspace::with(&[(".claude/settings.json", hooks), ("ci/check.sh", "exit 0\n")]);
     let mut found = ground.found();
     found.add_scripts(&ground.workspace(), &[]).expect("a workspace");
     assert_eq!(found.absent, [Path::new("late.sh")]);
@@ -116,10 +117,10 @@ fn scripts_that_hooks_name_are_part_of_it() {
 }
 
 #[test]
-fn what_was_trusted_by_an_earlier_version_is_not_trusted() {
-    let ground = Ground::with(&[(".windlass/config.toml", "mode = \"plan\"")]);
+fn trust_of_an_earlier_version_does_not_count() {
+    let ground = TestWorkspace::with(&[(".windlass/config.toml", "mode = \"plan\"")]);
     std::fs::create_dir(ground.state()).expect("a folder");
-    let old = serde_json::json!({name(&ground.workspace()): "0123", "/other": "4567"});
+    let old = serde_json::json!({quoted_path(&ground.workspace()): "0123", "/other": "4567"});
     for content in [old.to_string().as_str(), "garbage", "[]", r#"{"/w": {"files": {"a": "x"}}}"#] {
         std::fs::write(ground.state().join("trust.json"), content).expect("a file");
         assert_eq!(ground.changes(), None, "{content}");
@@ -132,9 +133,9 @@ fn what_was_trusted_by_an_earlier_version_is_not_trusted() {
 }
 
 #[test]
-fn contents_are_kept_for_as_long_as_a_workspace_is_trusted_with_them() {
+fn copies_are_kept_while_trusted() {
     let place = ".windlass/config.toml";
-    let ground = Ground::with(&[(place, "deny = [\"read a\"]")]);
+    let ground = TestWorkspace::with(&[(place, "deny = [\"read a\"]")]);
     let kept = || -> Vec<String> {
         let entries = std::fs::read_dir(ground.state().join("trusted")).expect("a folder");
         entries.map(|entry| entry.expect("an entry").file_name().into_string().unwrap()).collect()
@@ -151,15 +152,15 @@ fn contents_are_kept_for_as_long_as_a_workspace_is_trusted_with_them() {
 }
 
 #[test]
-fn what_cannot_be_had_any_more_closes_the_gate() {
+fn missing_copy_denies_every_call() {
     let place = ".windlass/config.toml";
     for spoil in ["", "deny = []"] {
-        let ground = Ground::with(&[(place, "deny = [\"read a\"]"), (".mcp.json", "{}")]);
+        let ground = TestWorkspace::with(&[(place, "deny = [\"read a\"]"), (".mcp.json", "{}")]);
         ground.trust();
-        let holding = |ground: &Ground| {
+        let holding = |ground: &TestWorkspace| {
             let trusted = Known::load(&ground.state()).get(&ground.workspace()).expect("trusted");
             let changes = trusted.changes(&ground.workspace(), &ground.found()).expect("changes");
-            let contents = Contents::in_state(&ground.state());
+            let contents = TrustedContents::in_state(&ground.state());
             let holding = trusted.holding(&ground.found(), &contents, &changes);
             let texts: Vec<String> = holding.files.iter().map(Acting::text).collect();
             (texts, holding.closed.map(|closed| closed.0))
@@ -183,8 +184,8 @@ fn what_cannot_be_had_any_more_closes_the_gate() {
 }
 
 #[test]
-fn nothing_leads_out_hangs_or_floods() {
-    let ground = Ground::with(&[("real/config.toml", "mode = \"plan\"")]);
+fn links_pipes_and_huge_files_are_not_read() {
+    let ground = TestWorkspace::with(&[("real/config.toml", "mode = \"plan\"")]);
     let (workspace, outside) = (ground.workspace(), ground.folder.path().join("outside"));
     std::fs::create_dir_all(outside.join("tools")).expect("a folder");
     std::fs::write(outside.join("config.toml"), "mode = \"plan\"").expect("a file");
