@@ -1,9 +1,9 @@
-//! Changes files, several together: all of them or none.
+//! Commits changes of files, several together: all of them or none.
 //!
-//! Every change of files goes this way, whoever makes it: a tool, an undo, the application of a proposal. First everything that is
-//! about to change is looked at and held against what was expected. Then the states before and after are written down. Only then is
-//! the first object touched. What fails in the middle is taken back at once; what is killed in the middle is put right by
-//! whoever starts next.
+//! Every change of files is a commit, whether a tool, an undo or a proposal makes it. The commit first inspects every object that
+//! is about to change and compares it with the expected state. Then it records the states before and after in the undo history.
+//! Only then does it touch the first object. It takes back a failure half-way at once; after a kill half-way, the next process
+//! recovers the commit.
 
 mod directories;
 mod moves;
@@ -42,31 +42,30 @@ use crate::{
 /// ```
 #[derive(Debug, Clone)]
 pub struct Step<'a> {
-    /// The place.
+    /// The path.
     pub path: Resolved,
-    /// What must be there.
+    /// State that must be at the path.
     pub expect: Expect,
-    /// What will be there.
+    /// Object that the step puts at the path.
     pub to: To<'a>,
-    /// What the object becomes once it is in its place: for what was moved here, a file of other content or attributes; for a
-    /// symlink, its time.
+    /// Second change after the object is in its place: new content or attributes for a moved file; the time of a symbolic link.
     pub rewrite: Option<To<'a>>,
-    /// The bytes that are there, if they were read when `expect` was seen: they need not be read again.
+    /// Present bytes, if the caller read them together with `expect`. Then they are not read again.
     pub before: Option<&'a [u8]>,
-    /// The state that is there, if it was found out before and the fingerprint of `expect` proves that it still is: a file need not
-    /// be hashed again.
+    /// Present state, if the caller knows it and the fingerprint in `expect` proves that it still holds. Then the file is not
+    /// hashed again.
     pub known: Option<&'a FileState>,
-    /// The object that was there once and for which a new one is put there.
+    /// Identity of the recorded file that the new file stands for.
     pub stands_for: Option<FileObject>,
-    /// Whether what is there stays what it is under its other names.
+    /// True if the path gets a file of its own, and the present one stays unchanged under its other hard links.
     pub is_apart: bool,
-    /// A directory of ours that forbids changes of names in it is opened for the moment: what a command did in it, or what is
-    /// brought back, was allowed when it was done.
+    /// True if a directory of the same owner that forbids changes of names is made writable for the step: the command's or the
+    /// restored change was allowed when it was made.
     pub opens_directories: bool,
 }
 
 impl<'a> Step<'a> {
-    /// A change of what is at one place.
+    /// Makes a step of one path, without a rewrite or known state.
     pub fn new(path: Resolved, expect: Expect, to: To<'a>) -> Self {
         Self {
             path,
@@ -82,22 +81,22 @@ impl<'a> Step<'a> {
     }
 }
 
-/// Why a commit was not made.
+/// Refusal of a commit: nothing was changed, or the changes were taken back.
 #[derive(Debug)]
 pub(crate) struct Refused {
-    /// What went wrong.
+    /// Cause of the refusal.
     pub(crate) error: ToolError,
-    /// Whether it was about more than one place.
+    /// True if the commit had several steps.
     pub(crate) is_about_several: bool,
-    /// What had been done before and was taken back.
+    /// Paths that were changed and then restored.
     pub(crate) taken_back: Vec<PathBuf>,
-    /// What had been done before and could not be taken back, and why.
+    /// Paths that were changed and could not be restored, and why.
     pub(crate) left: Vec<(PathBuf, String)>,
-    /// The next start decides: it finishes the change or takes it back.
+    /// True if the checkpoint stays unfinished: the next process finishes the change or takes it back.
     pub(crate) is_open: bool,
 }
 
-/// A refusal names so many of the files that were taken back at most.
+/// Maximum number of restored paths that a refusal names.
 const MOST_NAMED: usize = 20;
 
 impl From<ToolError> for Refused {
@@ -114,7 +113,7 @@ impl From<FileError> for Refused {
 }
 
 impl Refused {
-    /// The error with what became of the other files.
+    /// Converts to a tool error that also reports the other files.
     pub(crate) fn into_error(self, workspace: &Path) -> ToolError {
         if !self.is_about_several && self.left.is_empty() {
             return self.error;
@@ -139,8 +138,8 @@ impl Refused {
     }
 }
 
-/// Makes every change, or none; what became of each step's object, in their order. Somebody who stops the call in the middle was
-/// told that it is over: what was done by then is taken back.
+/// Makes every change, or none. Returns the result of each step, in order. If the call is stopped half-way, the changes are taken
+/// back, since the call was reported as over.
 pub(crate) fn commit(
     files: &dyn Files,
     history: &dyn History,
@@ -151,7 +150,7 @@ pub(crate) fn commit(
     commit_with(files, history, origin, steps, &[], is_stopped)
 }
 
-/// The same for a call that changes something besides that has no history.
+/// Commits like [`commit`], for a call that also makes changes without history.
 pub(crate) fn commit_with(
     files: &dyn Files,
     history: &dyn History,
@@ -161,7 +160,8 @@ pub(crate) fn commit_with(
     is_stopped: &dyn Fn() -> bool,
 ) -> Result<Vec<Altered>, Refused> {
     let mut plan = Plan::of(files, origin, steps)?;
-    // An undo that finds everything as it was has still taken something back: the next one must not find the same again.
+    // An undo is recorded even if every file already has its earlier state: otherwise the next undo would select the same calls
+    // again.
     if plan.changes.is_empty() && !origin.is_undo() {
         return Ok(Vec::new());
     }
@@ -173,13 +173,13 @@ pub(crate) fn commit_with(
             .with_context("what is there could not be saved, so nothing is changed")
     })?;
     drop(contents);
-    // What is there, and what will be, is safe now and need not be held any longer.
+    // The contents are in the history now and need not be held in memory.
     plan.forget_contents();
     match plan.perform(files, steps, is_stopped) {
         Ok(altered) => {
-            // The history may need memory for itself.
+            // Frees memory, which the history may need.
             drop(plan);
-            // The change is made and can be taken back; a mark that could not be set is set by whoever looks next.
+            // The change is made and can be undone; if this mark fails, the next process sets it.
             drop(pending.finish());
             Ok(altered)
         }
@@ -196,12 +196,12 @@ pub(crate) fn commit_with(
                 .collect();
             let done = done - found.len();
             let RolledBack { taken_back, left, is_open } = roll_back(files, &ours, done, &content);
-            // Also of those that were to be removed later. A time that cannot be given back is no reason to try again.
+            // All changes are passed, also those that were not begun. A time that cannot be restored is no reason to try again.
             drop(give_times_back(files, &plan.changes));
             match (is_open, left.is_empty()) {
                 (true, _) => pending.leave(),
                 (false, true) => drop(pending.abandon()),
-                // What is not as it was must stay in the history.
+                // The changes that could not be taken back must stay in the history.
                 (false, false) => drop(pending.finish()),
             }
             Err(Refused { error, is_about_several: steps.len() > 1, taken_back, left, is_open })
@@ -209,52 +209,52 @@ pub(crate) fn commit_with(
     }
 }
 
-/// All that is known before anything is touched.
+/// The plan of a commit, made before anything is touched.
 struct Plan<'f> {
-    /// The changes that are written down, in the order in which they are made: the times of directories in which names change, then
-    /// directories that are missing.
+    /// Recorded changes in the order in which they are made: first the times of directories in which names change, then missing
+    /// directories.
     changes: Vec<RecordedChange>,
-    /// How many of them are times of directories.
+    /// Number of changes that only record the time of a directory.
     around: usize,
-    /// Those directories.
+    /// Missing directories to be made.
     parents: Vec<Resolved>,
-    /// Bytes that are there and that no step knows.
+    /// Present contents that no step brings along.
     read: OldContents<'f>,
-    /// What is known of each step.
+    /// Facts about each step.
     known: Vec<Known>,
-    /// Where among the changes files with several names are altered.
+    /// For each file with several hard links that is altered, the index of its first change.
     altered: HashMap<Object, usize>,
-    /// Where each place is among the first changes, and the number of these.
+    /// Index of the last change of each path, among the first `noted` changes.
     places: HashMap<PathBuf, usize>,
     noted: usize,
-    /// The modes that new files get.
+    /// Modes of new files.
     new_modes: NewModes,
 }
 
-/// So many bytes of new contents are kept, so that they can be shown and compared later. More are not worth the space: it takes the
-/// old content to take a change back, and who takes that back again has the new one from the file.
+/// Maximum bytes of new contents that the history keeps, so that changes can be shown and compared later. An undo needs the old
+/// content only, and an undo of that undo can read the new content from the file.
 const MOST_NEW: u64 = 64 << 20;
 
-/// What is known of one step.
+/// Facts about one step.
 struct Known {
-    /// The kind of what is there.
+    /// Kind of the present object.
     kind: Option<FileKind>,
-    /// The hash of the bytes that are there.
+    /// Hash of the present bytes.
     old: Option<ContentHash>,
-    /// The hash of the bytes that will be there.
+    /// Hash of the new bytes.
     new: Option<ContentHash>,
     new_length: u64,
-    /// Those bytes, if they were few enough to be held until they are on record.
+    /// The new bytes, if they are few enough to be held until they are recorded.
     held: Option<Box<[u8]>>,
-    /// The new bytes are written over the old ones: a kill may leave a mixture, which takes both to be known.
+    /// True if new bytes are written over the old ones: a kill may leave a mixture, and both contents are needed to recognize it.
     is_in_place: bool,
-    /// The range of its contents among those that were read.
+    /// Range of the step's contents in `read`.
     read: std::ops::Range<usize>,
-    /// Where it is among the changes.
+    /// Index of the step's change in `changes`.
     change: usize,
 }
 
-/// The places that are taken care of.
+/// Paths that a step makes or that are known to exist.
 type Planned<'s> = HashSet<&'s Path>;
 
 impl<'f> Plan<'f> {
@@ -271,7 +271,7 @@ impl<'f> Plan<'f> {
             new_modes: NewModes::default(),
         };
         plan.around = plan.changes.len();
-        // A list that grows is twice as long as it needs to be.
+        // Exact capacity: a vector that grows can take twice the memory.
         plan.changes.reserve_exact(steps.len());
         plan.read.reserve(steps.iter().filter(|step| step.expect != Expect::Absent).count());
         let mut planned: Planned<'_> = steps.iter().map(|step| step.path.path.as_path()).collect();
@@ -286,7 +286,7 @@ impl<'f> Plan<'f> {
         Ok(plan)
     }
 
-    /// The directories above a new object that are not there and that no step makes.
+    /// Adds the missing directories above a new object that no step makes.
     fn add_missing_parents<'s>(
         &mut self,
         files: &dyn Files,
@@ -304,7 +304,7 @@ impl<'f> Plan<'f> {
             let place = beside(files, above);
             match files.stat(&place) {
                 Ok(_) => {
-                    // The next file in it need not ask again.
+                    // Spares the check for the next file in this directory.
                     planned.insert(above);
                     break;
                 }
@@ -375,7 +375,7 @@ impl<'f> Plan<'f> {
         Ok(())
     }
 
-    /// A file becomes one thing, under whichever of its names that is said.
+    /// Checks that a file with several hard links gets the same state through all of them.
     fn note_alteration(
         &mut self,
         files: &dyn Files,
@@ -396,8 +396,8 @@ impl<'f> Plan<'f> {
             .hint("change it under one of them; nothing is changed"))
     }
 
-    /// What a file becomes under one name it is under those to which it is moved, too; and what is restored stands for what was
-    /// there.
+    /// Completes the recorded states: a file that is altered through one hard link has that state under all of them, and a restored
+    /// file gets the identity of the recorded one.
     fn settle(&mut self, steps: &[Step<'_>]) {
         for (step, known) in steps.iter().zip(&self.known) {
             let altered = self.changes.get(known.change).and_then(|change| {
@@ -414,10 +414,10 @@ impl<'f> Plan<'f> {
         }
     }
 
-    /// What is there, which must be what was expected.
+    /// Inspects the path of a step. Fails if its state is not the expected one.
     fn see(&mut self, step: &Step<'_>) -> Result<Seen, Refused> {
         let seen = match step.expect {
-            // The change itself makes sure of it.
+            // The change itself checks that the path is free.
             Expect::Absent => return Ok(Seen::nothing()),
             Expect::Same(expected) => {
                 let seen = match (step.known, step.before) {
@@ -445,7 +445,7 @@ impl<'f> Plan<'f> {
         }
     }
 
-    /// For what is moved here: from where, and what it is.
+    /// For a moved file, returns the old path and the state, and adds the removal there.
     fn move_of(&mut self, step: &Step<'_>) -> Result<Option<(PathBuf, FileState)>, Refused> {
         let To::Moved { from, .. } = step.to else { return Ok(None) };
         let mut seen = self.read.see(from, None)?;
@@ -455,7 +455,7 @@ impl<'f> Plan<'f> {
         Ok(Some((from.path.clone(), seen.state)))
     }
 
-    /// The last change so far at a place. Places are noted when the first name is asked for.
+    /// Returns the last change so far of a path. Updates the index of paths first.
     fn change_at(&mut self, path: &Path) -> Option<&RecordedChange> {
         let noted = self.noted;
         for (at, change) in self.changes.iter().enumerate().skip(noted) {
@@ -465,12 +465,12 @@ impl<'f> Plan<'f> {
         self.changes.get(*self.places.get(path)?)
     }
 
-    /// The name that the content of a step has until it gets its own.
+    /// Returns the name of the temporary file for the content of a step.
     fn temporary(&self, known: &Known) -> Option<&str> {
         self.changes.get(known.change)?.temporary.as_deref()
     }
 
-    /// For what gets one more name: what it is.
+    /// For a path that becomes a hard link, returns the state of the file to which it is linked.
     fn link_of(&mut self, step: &Step<'_>) -> Result<Option<FileState>, Refused> {
         let To::Linked { with, .. } = step.to else { return Ok(None) };
         if let Some(made) = self.change_at(&with.path) {
@@ -485,7 +485,7 @@ impl<'f> Plan<'f> {
         Ok(Some(FileState::File { hash, len, attributes, object }))
     }
 
-    /// Lets go of the contents that are held in memory.
+    /// Frees the contents that are held in memory.
     fn forget_contents(&mut self) {
         self.read.forget();
         for known in &mut self.known {
@@ -493,9 +493,8 @@ impl<'f> Plan<'f> {
         }
     }
 
-    /// The contents that the history has to keep: every content that is there, and those that will be there as far as it takes them to
-    /// recover from a kill, or as they are few enough to be shown later. A new content follows the old one that it is probably
-    /// much like.
+    /// Returns the contents that the history must keep: every present content; and new contents if a recovery needs them, or as
+    /// long as they are few enough to be shown later. A new content follows the old one that it probably resembles.
     fn contents<'a>(&'a self, steps: &'a [Step<'a>]) -> Vec<NewContent<'a>> {
         let count = self.read.all.len() + self.known.iter().filter(|one| one.new.is_some()).count();
         let mut contents: Vec<NewContent<'a>> = Vec::with_capacity(count);
@@ -525,7 +524,7 @@ impl<'f> Plan<'f> {
     }
 }
 
-/// An error of a look at what is there, with advice where its own permissions are in the way.
+/// Converts an error of the inspection, with advice if the permissions of the file itself are the cause.
 fn unreadable_now(step: &Step<'_>, error: FileError) -> ToolError {
     let is_refused = matches!(error.kind, FileErrorKind::Permission);
     let error = ToolError::from(error);
@@ -539,7 +538,7 @@ fn unreadable_now(step: &Step<'_>, error: FileError) -> ToolError {
     ))
 }
 
-/// The bytes that a step puts in place.
+/// Returns the content that a step writes.
 fn written<'a>(step: &Step<'a>) -> Option<Source<'a>> {
     match (&step.rewrite, &step.to) {
         (Some(To::File { content, .. }), _) | (None, To::File { content, .. }) => Some(*content),
@@ -547,12 +546,12 @@ fn written<'a>(step: &Step<'a>) -> Option<Source<'a>> {
     }
 }
 
-/// Whether a step changes a file itself, not only where it is.
+/// Returns whether a step changes the file itself, not only its path.
 fn is_altered(step: &Step<'_>) -> bool {
     matches!(step.rewrite.as_ref().unwrap_or(&step.to), To::File { .. } | To::Attributes(_))
 }
 
-/// What will be at the place of a step.
+/// Returns the state of the path after a step.
 fn after(
     step: &Step<'_>,
     before: &FileState,
@@ -582,18 +581,18 @@ fn after(
     }
 }
 
-/// A place as it is recorded: real already, so it need not be resolved.
+/// Converts an absolute path without symbolic links, such as a recorded one, without resolving it.
 pub(crate) fn beside(files: &dyn Files, path: &Path) -> Resolved {
     let inside = path.strip_prefix(files.workspace()).ok().map(Path::to_owned);
     Resolved { path: path.to_owned(), inside, exists: true }
 }
 
-/// The name that the content of a step has before it gets its place. Call ids are random, so nobody can foresee it.
+/// Returns the name of the temporary file for the content of a step. Call ids are random, so no other program can foresee it.
 fn temporary(origin: &Origin, number: usize) -> String {
     format!("{TEMPORARY_PREFIX}{}-{number}.tmp", origin.call)
 }
 
-/// How the names of files begin that are there for a moment only.
+/// Prefix of the names of temporary files.
 pub(crate) const TEMPORARY_PREFIX: &str = ".windlass-";
 
 #[expect(clippy::needless_pass_by_value, reason = "as map_err hands it over")]

@@ -1,7 +1,7 @@
-//! Files that have several names: which object a file is, and where else it can be found.
+//! Files with several hard links: identifies the file of a state, and finds its other paths.
 //!
-//! New content comes under one name only: the file that gets it is another object from then on, and the other names keep the old
-//! one. Permissions, times and attributes are of the object, under all its names. Taking back a change joins the names again.
+//! New content is put at one path only: that path gets a new file, and the other hard links keep the old one. Permissions, times
+//! and attributes belong to the inode and so apply to all hard links. An undo links the paths together again.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -14,10 +14,10 @@ use crate::{
     Visitor, Walk, WalkOptions,
 };
 
-/// A file, whatever it is called: its device, its number there, and when it was made, since numbers are used again.
+/// Identity of a file: device, inode number, creation time. The time is needed because inode numbers are reused.
 pub(crate) type Object = (u64, u64, i64);
 
-/// Which object a state was of.
+/// Returns the identity of the file, if the state is one.
 pub(crate) fn object_of(state: &FileState) -> Option<Object> {
     match state {
         FileState::File { object: Some(object), .. } => {
@@ -27,7 +27,7 @@ pub(crate) fn object_of(state: &FileState) -> Option<Object> {
     }
 }
 
-/// How many names the object of a state had.
+/// Returns the number of hard links of the file; 0 if the state is no file.
 pub(crate) fn links(state: &FileState) -> u64 {
     match state {
         FileState::File { object: Some(object), .. } => object.links,
@@ -35,29 +35,29 @@ pub(crate) fn links(state: &FileState) -> u64 {
     }
 }
 
-/// Which object a state was of, if it had other names.
+/// Returns the identity of the file, if it had other hard links.
 pub(crate) fn shared_object(state: &FileState) -> Option<Object> {
     object_of(state).filter(|_| links(state) > 1)
 }
 
-/// Whether a file has other names and another file is to be in the place of this one.
+/// Returns whether the present file has other hard links and the path must get another file.
 pub(crate) fn are_apart(now: &FileState, then: &FileState) -> bool {
     shared_object(now).zip(object_of(then)).is_some_and(|(now, then)| now != then)
 }
 
-/// Which objects are one file: what was restored is a new object, and is meant where the old one is on record. It may be lost and
-/// restored again, so one file can have many numbers on record.
+/// Maps the identities of restored files to those on record: a restored file is a new inode that stands for the recorded one. A
+/// file may be lost and restored repeatedly, so one file can have many identities on record.
 #[derive(Debug, Default)]
 pub(crate) struct Identities {
-    /// The object in whose place another one is.
+    /// For each identity, the earlier one that it replaced.
     older: HashMap<Object, Object>,
-    /// The object that is there, by the first one of the file.
+    /// For the first identity of a file, the one that it has on disk now.
     real: HashMap<Object, Object>,
 }
 
 impl Identities {
-    /// What a record tells, the newest checkpoint first. What one change left at a place is what the next one found there, if it is
-    /// like it.
+    /// Collects the identities from a record, newest checkpoint first. If a change found a state like the one that the previous
+    /// change left at the path, both are the same file.
     pub(crate) fn on_record(checkpoints: &[Checkpoint]) -> Self {
         let mut identities = Self::default();
         let mut left: HashMap<&Path, &FileState> = HashMap::new();
@@ -83,7 +83,7 @@ impl Identities {
         }
     }
 
-    /// Notes that what is on record is there.
+    /// Notes the present identity of a recorded file.
     pub(crate) fn note_real(&mut self, recorded: &FileState, real: &FileState) {
         self.note(recorded, real);
         if let (Some(file), Some(real)) = (self.file_of(recorded), object_of(real)) {
@@ -91,7 +91,7 @@ impl Identities {
         }
     }
 
-    /// Which file a state was of: the first object on record that was this file.
+    /// Returns the first recorded identity of the file of a state.
     pub(crate) fn file_of(&self, state: &FileState) -> Option<Object> {
         let mut object = object_of(state)?;
         while let Some(older) = self.older.get(&object) {
@@ -100,12 +100,12 @@ impl Identities {
         Some(object)
     }
 
-    /// Which file a state was of, if it had other names.
+    /// Returns the first recorded identity of the file of a state, if it had other hard links.
     pub(crate) fn shared_file_of(&self, state: &FileState) -> Option<Object> {
         self.file_of(state).filter(|_| links(state) > 1)
     }
 
-    /// A state, of the first object that was its file.
+    /// Returns the state with the first recorded identity of its file.
     pub(crate) fn as_first(&self, state: &FileState) -> FileState {
         let mut named = state.clone();
         if let (FileState::File { object: Some(object), .. }, Some(first)) =
@@ -116,14 +116,14 @@ impl Identities {
         named
     }
 
-    /// The object that is there for a file.
+    /// Returns the identity that a file has on disk now.
     pub(crate) fn real(&self, file: Object) -> Object {
         self.real.get(&file).copied().unwrap_or(file)
     }
 }
 
-/// A name that an object has in the workspace, other than those that are passed over, if it is like what was left of it there.
-/// Numbers are used again: what is not like it is another file.
+/// Finds a hard link of a file in the workspace, except the paths that are passed over, if its state is like `left`. Inode numbers
+/// are reused: a file that is not like the recorded one is another file.
 pub(crate) fn find(
     files: &dyn Files,
     object: Object,
@@ -148,14 +148,14 @@ pub(crate) fn find(
     let Some(name) = found.lock().take() else { return Ok(None) };
     let name = beside(files, &name);
     let seen = state::see(files, &name, None)?;
-    // When it was made may have been unknown then, or now.
+    // The creation time may have been unknown then, or be unknown now.
     let (device, inode, born) = object;
     let wanted = FileObject { device, inode, born, links: 0 };
     let is_same = state::object(&seen.state).is_some_and(|object| object.is_same(&wanted));
     Ok((is_same && seen.state.is_like(left)).then_some((name, seen)))
 }
 
-/// Looks for an object by its number.
+/// Searches for a file by device and inode number.
 struct Search<'a> {
     object: Object,
     workspace: &'a Path,

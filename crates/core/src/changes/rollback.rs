@@ -1,5 +1,4 @@
-//! Brings back what was there before changes that were begun: those of a call that failed in the middle, or of a program that was
-//! killed there.
+//! Rollback of changes that were begun: those of a call that failed half-way, or of a program that was killed there.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -13,17 +12,17 @@ use crate::{
     Resolved, Stat, To,
 };
 
-/// What has been taken back, and what could not be.
+/// Result of a rollback: the restored paths, and those that could not be restored.
 pub(crate) struct RolledBack {
     pub(crate) taken_back: Vec<PathBuf>,
     pub(crate) left: Vec<(PathBuf, String)>,
-    /// Whether something is still half-done that could be put right another time: when the disk has space again, say.
+    /// True if some change is still half-made but may be taken back later, for example when the disk has space again.
     pub(crate) is_open: bool,
 }
 
-/// Brings back what was there before changes that were begun, the last one first. What is neither as it was nor as it should have
-/// become was changed by somebody else and is left alone; that is worth telling of the first `done` changes only, which had really
-/// been made.
+/// Takes back changes that were begun, the last one first. An object that has neither its state before nor the one after the change
+/// was changed by another program and is left alone. This is reported for the first `done` changes only, which had really been
+/// made.
 pub(crate) fn roll_back(
     files: &dyn Files,
     changes: &[RecordedChange],
@@ -51,7 +50,7 @@ fn roll_back_each(
         rolled.is_open |= recover::remove_temporary(files, change).is_err();
     }
     let moves = state::Moves::among(changes);
-    // What is still elsewhere must not be made a second time.
+    // A file that could not be moved back is still at its other path, so its old path must not be restored from the history.
     let mut elsewhere: HashSet<&Path> = HashSet::new();
     for (at, change) in changes.iter().enumerate().rev() {
         if elsewhere.contains(change.path.as_path()) {
@@ -64,7 +63,7 @@ fn roll_back_each(
             Ok(state::Back::Restored) => rolled.taken_back.push(change.path.clone()),
             Ok(state::Back::NotOurs) if at >= done => {}
             Ok(state::Back::NotOurs) => {
-                let why = "somebody else changed it in the meantime".to_owned();
+                let why = "another program changed it in the meantime".to_owned();
                 rolled.left.push((change.path.clone(), why));
             }
             Err(error) => {
@@ -81,8 +80,8 @@ fn roll_back_each(
     rolled
 }
 
-/// Gives directories out of which something was moved, and that were to be removed or replaced, the times that they had. Where all is
-/// back in them, that itself has changed them.
+/// Restores the times of directories from which something was moved and that were to be removed or replaced. The moves back have
+/// changed these times.
 pub(crate) fn give_times_back(
     files: &dyn Files,
     changes: &[RecordedChange],
@@ -107,13 +106,13 @@ pub(crate) fn give_times_back(
     Ok(())
 }
 
-/// A directory that was made because something was to be in it is not worth telling.
+/// Returns whether the change made a directory. Such directories are made for files in them and are not worth reporting.
 fn is_made_for_others(change: &RecordedChange) -> bool {
     matches!((&change.before, &change.after), (FileState::Absent, FileState::Directory { .. }))
 }
 
-/// What was brought back under several names is one file again. Where its number is gone, nobody could find it by that before all of
-/// its names were as they had been.
+/// Links the restored paths of one file together again. This comes last: if the file's inode is lost, its hard links cannot be
+/// found by number before all of them are restored.
 fn rejoin(files: &dyn Files, changes: &[RecordedChange]) -> Result<(), FileError> {
     let mut groups: BTreeMap<Object, Vec<&RecordedChange>> = BTreeMap::new();
     for change in changes {
@@ -124,7 +123,7 @@ fn rejoin(files: &dyn Files, changes: &[RecordedChange]) -> Result<(), FileError
     groups.into_iter().try_for_each(|(object, changes)| rejoin_one(files, object, &changes))
 }
 
-/// The same for one file.
+/// Links the restored paths of one file together again.
 fn rejoin_one(
     files: &dyn Files,
     object: Object,
@@ -155,13 +154,13 @@ fn rejoin_one(
     for name in names.iter().filter(|name| hard_links::object_of(&name.seen.state) != joined) {
         let step = Step::new(name.path.clone(), name.seen.expect(), To::Linked { with, seen });
         let altered = commit::perform(files, &step, name.seen.kind, name.temporary)?;
-        // One more name changes what it is seen as.
+        // A further hard link changes the fingerprint.
         seen = altered.stat.map_or(seen, |stat| stat.fingerprint);
     }
     Ok(())
 }
 
-/// A name that a file had, and what is there.
+/// A path that was a hard link of the file, and its present state.
 struct Name<'a> {
     path: Resolved,
     seen: Seen,

@@ -1,4 +1,4 @@
-//! The state of some paths at one moment, to come back to.
+//! Snapshots: the state of some paths at one moment, to be restored later.
 
 use std::collections::hash_map::Entry::{Occupied, Vacant};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -15,7 +15,8 @@ use crate::{
     Walk, WalkOptions,
 };
 
-/// What was at some paths, and below them. The bytes are on a [`Shelf`]; the rest is here, and can be stored anywhere.
+/// The states of some paths and of everything below them. The bytes are on a [`Shelf`]; the rest is here, and can be stored
+/// anywhere.
 ///
 /// ```
 /// use windlass_core::Snapshot;
@@ -27,14 +28,14 @@ use crate::{
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Snapshot {
-    /// The paths that were asked for: absolute and real.
+    /// Paths that the caller asked for: absolute and without symbolic links.
     pub paths: Vec<PathBuf>,
-    /// What was there: each of those paths, and all that was below them and is not ignored.
+    /// States of each of those paths, and of everything below them that is not ignored.
     pub states: Vec<(PathBuf, FileState)>,
 }
 
 impl Snapshot {
-    /// Looks at the paths and keeps their bytes.
+    /// Reads the states of the paths and keeps their bytes on the shelf.
     pub fn take(
         files: &dyn Files,
         shelf: &dyn Shelf,
@@ -57,7 +58,7 @@ impl Snapshot {
     }
 }
 
-/// What is at a path and below it, the outer before the inner.
+/// Inspects a path and everything below it, outer paths before inner ones.
 fn tree(files: &dyn Files, root: &Path) -> Result<BTreeMap<PathBuf, Seen>, ToolError> {
     let mut found = BTreeMap::new();
     let place = beside(files, root);
@@ -97,8 +98,8 @@ impl Visitor for Names<'_> {
     }
 }
 
-/// The changes that go back to a snapshot, with the bytes that they need. [`Scene::plan_restore`](crate::Scene::plan_restore) makes it,
-/// and [`FilesDoor::restore`](crate::FilesDoor::restore) commits it: each change expects what was there when the plan was made.
+/// The changes that restore a snapshot, with the bytes that they need. [`Scene::plan_restore`](crate::Scene::plan_restore) makes
+/// it, and [`FilesDoor::restore`](crate::FilesDoor::restore) commits it: each change expects the state that the plan found.
 ///
 /// ```
 /// use windlass_core::{Planned, Scene, Shelf, Snapshot, SnapshotPlan, ToolError};
@@ -119,14 +120,14 @@ impl std::fmt::Debug for SnapshotPlan {
     }
 }
 
-/// What happens to one path.
+/// The change of one path.
 struct Way {
     path: PathBuf,
     seen: Seen,
     then: FileState,
-    /// The bytes that it had, if it has others.
+    /// The bytes of the snapshot, if the present ones differ.
     content: Option<Opened>,
-    /// Another name of the same file, under which it is written.
+    /// Another hard link of the same file, under which the content is written.
     carrier: Option<Resolved>,
 }
 
@@ -166,13 +167,13 @@ impl SnapshotPlan {
         Ok(Self { ways })
     }
 
-    /// What goes first is what was not there, the inner before the outer; then what was, the outer before the inner. A file that had
-    /// several names is written under one of them and gets the others again.
+    /// Returns the steps: removals first, inner paths before outer ones; then everything else, outer paths before inner ones. A
+    /// file with several hard links is written under one of them, and the others are linked to it.
     pub(crate) fn steps(&self, files: &dyn Files) -> Vec<Step<'_>> {
         let gone = self.ways.iter().filter(|way| way.then == FileState::Absent).rev();
         let made = self.ways.iter().filter(|way| way.then != FileState::Absent);
         let mut altered = HashSet::new();
-        // Attributes are those of the file, under whichever name.
+        // Attributes belong to the file, so they are set under one of its hard links only.
         let mut is_first = |way: &Way| {
             let shared =
                 hard_links::shared_object(&way.seen.state).filter(|_| way.content.is_none());

@@ -1,4 +1,4 @@
-//! What is at a place, and how to bring it back to what was there before.
+//! States of paths: reads them, compares them, and makes the steps that restore them.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
@@ -12,15 +12,15 @@ use crate::{
     Files, Fingerprint, Found, FoundBody, Opened, RecordedChange, Resolved, Source, To, ToolError,
 };
 
-/// What a look at a place saw.
+/// Result of an inspection of a path.
 #[derive(Debug)]
 pub(crate) struct Seen {
     pub(crate) state: FileState,
     pub(crate) fingerprint: Option<Fingerprint>,
     pub(crate) kind: Option<FileKind>,
-    /// The bytes of a file, if they are few and were asked for.
+    /// Bytes of a small file, if the caller asked for them.
     pub(crate) bytes: Option<Vec<u8>>,
-    /// The names of what is in a directory.
+    /// Names in a directory.
     pub(crate) entries: Vec<OsString>,
 }
 
@@ -44,15 +44,15 @@ impl Seen {
     }
 }
 
-/// The latest stamps of changes that were seen, by device.
+/// The latest change times that were seen, by device.
 ///
-/// The clock that gives stamps to files stands still for milliseconds: two changes within that time can leave one fingerprint. A file
-/// whose stamp is older than another that was seen before on the same device gets a newer one with its next change.
+/// The kernel's clock for file times advances only every few milliseconds: two changes within that time can leave one fingerprint.
+/// If a file's change time is older than another one that was seen on the same device, its next change gets a newer time.
 #[derive(Debug, Default)]
 pub(crate) struct Stamps(HashMap<u64, i64>);
 
 impl Stamps {
-    /// Notes the fingerprint of what was seen just now. Returns whether each change from now on will give it another.
+    /// Notes a fingerprint that was read just now. Returns whether each later change of the file will give it another one.
     pub(crate) fn note(&mut self, seen: Fingerprint) -> bool {
         let latest = self.0.entry(seen.device).or_insert(i64::MIN);
         let is_settled = seen.changed < *latest;
@@ -61,14 +61,14 @@ impl Stamps {
     }
 }
 
-/// What is at a place, and what a change of it has to expect.
+/// Present state of a path, and the expectation that a change of it must state.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Present<'a> {
     pub(crate) state: &'a FileState,
     pub(crate) expect: Expect,
 }
 
-/// Looks at a place. `known` are bytes that were read from it when it had that fingerprint.
+/// Inspects a path. `known` are bytes that were read from it when it had that fingerprint.
 pub(crate) fn see(
     files: &dyn Files,
     path: &Resolved,
@@ -77,7 +77,7 @@ pub(crate) fn see(
     see_with(files, path, known, 0)
 }
 
-/// Looks at a place on record. No link led there: where one is above it now, nothing is there.
+/// Inspects a recorded path. A recorded path has no symbolic link above it: if there is one now, the recorded object is absent.
 pub(crate) fn see_on_record(files: &dyn Files, path: &Path) -> Result<Seen, FileError> {
     match see(files, &beside(files, path), None) {
         Err(error) if is_below_link(files, path, &error) => Ok(Seen::nothing()),
@@ -85,7 +85,7 @@ pub(crate) fn see_on_record(files: &dyn Files, path: &Path) -> Result<Seen, File
     }
 }
 
-/// Returns whether a place could not be looked at because a symbolic link is above it.
+/// Returns whether an inspection failed because a symbolic link is above the path.
 pub(crate) fn is_below_link(files: &dyn Files, path: &Path, error: &FileError) -> bool {
     let is_link = |above: &Path| {
         let found = files.look(&beside(files, above)).ok().flatten();
@@ -94,7 +94,7 @@ pub(crate) fn is_below_link(files: &dyn Files, path: &Path, error: &FileError) -
     matches!(error.kind, FileErrorKind::Changed) && path.ancestors().skip(1).any(is_link)
 }
 
-/// Looks at a place, and keeps the bytes of a file that has no more than `keep`. All others are hashed in pieces.
+/// Inspects a path, and keeps the bytes of a file of at most `keep` bytes. All other files are hashed in pieces.
 pub(crate) fn see_with(
     files: &dyn Files,
     path: &Resolved,
@@ -135,7 +135,7 @@ pub(crate) fn see_with(
     Ok(Seen { state, fingerprint: Some(stat.fingerprint), kind: Some(stat.kind), bytes, entries })
 }
 
-/// The bytes of the file at a place, which must have this hash; `None` if no file is there.
+/// Reads the file at a path, which must have this hash; `None` if it is no file.
 pub(crate) fn read(
     files: &dyn Files,
     path: &Resolved,
@@ -149,7 +149,7 @@ pub(crate) fn read(
     Err(FileError::new("read", &path.path, FileErrorKind::Changed))
 }
 
-/// Opens the file at a place; `None` if no file is there.
+/// Opens the file at a path; `None` if it is no file.
 pub(crate) fn open(files: &dyn Files, path: &Resolved) -> Result<Option<std::fs::File>, FileError> {
     Ok(match files.look(path)? {
         Some(Found { body: FoundBody::File(file), .. }) => Some(file),
@@ -157,8 +157,8 @@ pub(crate) fn open(files: &dyn Files, path: &Resolved) -> Result<Option<std::fs:
     })
 }
 
-/// When a file was made, in nanoseconds since 1970; zero where the file system does not tell. A disk that fails is a failure: two names
-/// of one file with two times would not be joined by an undo.
+/// Returns the creation time of a file, in nanoseconds since 1970; zero if the file system does not record it. A read error is
+/// returned, not turned into zero: with different times, an undo would not recognize two hard links of one file.
 fn born(file: &std::fs::File) -> std::io::Result<i64> {
     let made = file.metadata()?.created().ok();
     let since = made.and_then(|made| made.duration_since(std::time::UNIX_EPOCH).ok());
@@ -169,8 +169,8 @@ fn unreadable(path: &Resolved, error: std::io::Error) -> FileError {
     FileError::new("read", &path.path, FileErrorKind::Io(error))
 }
 
-/// Returns whether an object is what it was but for its times and its number: it was touched, written anew with the same bytes, or
-/// brought back.
+/// Returns whether an object equals its earlier state except for times and inode: it was touched, written anew with the same bytes,
+/// or restored.
 pub(crate) fn is_unchanged(before: &FileState, now: &FileState) -> bool {
     let timeless = |state: &FileState| {
         let mut state = state.clone();
@@ -181,7 +181,7 @@ pub(crate) fn is_unchanged(before: &FileState, now: &FileState) -> bool {
             attributes.modified = None;
         }
         if let FileState::File { object: Some(object), .. } = &mut state {
-            // The number of names stays: a file that came to have another one would change under both.
+            // The number of hard links must be equal: with a new hard link, a later change would alter both paths.
             *object = FileObject { device: 0, inode: 0, born: 0, links: object.links };
         }
         state
@@ -189,7 +189,7 @@ pub(crate) fn is_unchanged(before: &FileState, now: &FileState) -> bool {
     timeless(before) == timeless(now)
 }
 
-/// What an object has besides its content.
+/// Returns the attributes of an object.
 pub(crate) fn attributes_of(state: &FileState) -> Option<&Attributes> {
     match state {
         FileState::File { attributes, .. }
@@ -199,7 +199,7 @@ pub(crate) fn attributes_of(state: &FileState) -> Option<&Attributes> {
     }
 }
 
-/// What a file has besides its content. A directory in whose place a file is put leaves nothing to it.
+/// Returns the attributes of a file. A file that replaces a directory does not inherit the directory's attributes.
 pub(crate) fn file_attributes(state: &FileState) -> Option<&Attributes> {
     match state {
         FileState::File { attributes, .. } => Some(attributes),
@@ -207,7 +207,7 @@ pub(crate) fn file_attributes(state: &FileState) -> Option<&Attributes> {
     }
 }
 
-/// New attributes of a file whose content is new: what is not said stays, but for the time of the last change.
+/// Computes the attributes of a file with new content: new values, otherwise the old ones, but not the old time of the last change.
 pub(crate) fn over(new: Option<&Attributes>, old: Option<&Attributes>) -> Attributes {
     let kept = Attributes { modified: None, ..old.cloned().unwrap_or_default() };
     match new {
@@ -216,7 +216,7 @@ pub(crate) fn over(new: Option<&Attributes>, old: Option<&Attributes>) -> Attrib
     }
 }
 
-/// The same object with other attributes.
+/// Returns the state with the given attributes replaced.
 pub(crate) fn with_attributes(state: &FileState, new: &Attributes) -> FileState {
     let mut state = state.clone();
     if let FileState::File { attributes, .. }
@@ -237,7 +237,7 @@ fn merge(new: &Attributes, old: &Attributes) -> Attributes {
     }
 }
 
-/// The step that makes what is at a place what it was; `None` if it is that already. `content` must have the bytes of a
+/// Makes the step from the present state to the target state; `None` if there is nothing to do. `content` must have the bytes of a
 /// file whose content differs.
 pub(crate) fn step_to<'a>(
     path: Resolved,
@@ -287,7 +287,8 @@ pub(crate) fn step_to<'a>(
     Some(Step { rewrite, stands_for: object(target), ..Step::new(path, now.expect, to) })
 }
 
-/// Returns whether an object has all that is said: mode, time and extended attributes. The owner is given as far as rights go.
+/// Returns whether an object has the given mode, time and extended attributes. Ignores the owner, which is restored only as far as
+/// the process may.
 pub(crate) fn has_all(have: &Attributes, said: &Attributes) -> bool {
     let is_mode = said.mode.is_none() || said.mode == have.mode;
     let is_time = said.modified.is_none() || said.modified == have.modified;
@@ -295,8 +296,8 @@ pub(crate) fn has_all(have: &Attributes, said: &Attributes) -> bool {
     is_mode && is_time && is_extended
 }
 
-/// Returns whether a state is what a change left: a change of permissions or of the extended attributes that people set is a
-/// change, as one of the content is. Access control lists go with the mode.
+/// Returns whether a state is as a change left it. Permissions and `user.` extended attributes count like the content; access
+/// control lists are covered by the mode.
 pub(crate) fn is_left(now: &FileState, left: &FileState) -> bool {
     let is_users = |name: &str| name.starts_with("user.") && !name.starts_with("user.overlay.");
     let users = |of: &Attributes| {
@@ -308,7 +309,7 @@ pub(crate) fn is_left(now: &FileState, left: &FileState) -> bool {
     now.is_like(left) && attributes.is_none_or(are_same)
 }
 
-/// The extended attributes that a change can set, in order. Labels are the system's.
+/// Returns the extended attributes that a change can set, sorted. Security labels belong to the system.
 fn extended(of: &Attributes) -> Option<Vec<&(String, Vec<u8>)>> {
     let is_given = |name: &str| name.starts_with("user.") || name.starts_with("system.posix_acl_");
     let mut all: Vec<_> = of.extended.as_ref()?.iter().filter(|(name, _)| is_given(name)).collect();
@@ -316,7 +317,7 @@ fn extended(of: &Attributes) -> Option<Vec<&(String, Vec<u8>)>> {
     Some(all)
 }
 
-/// The step that puts a file where a name of another one is, which stays what it is under its other names.
+/// Makes the step that replaces a hard link by a file of its own. The present file stays unchanged under its other hard links.
 pub(crate) fn apart<'a>(
     path: Resolved,
     now: Present<'_>,
@@ -329,7 +330,7 @@ pub(crate) fn apart<'a>(
     Some(Step { stands_for, is_apart: true, ..Step::new(path, now.expect, to) })
 }
 
-/// Which object a state was of.
+/// Returns the identity of the file, if the state is one.
 pub(crate) fn object(state: &FileState) -> Option<FileObject> {
     match state {
         FileState::File { object, .. } => *object,
@@ -337,29 +338,29 @@ pub(crate) fn object(state: &FileState) -> Option<FileObject> {
     }
 }
 
-/// What became of an attempt to bring something back.
+/// Result of restoring one object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Back {
-    /// It was as before.
+    /// It already had its earlier state.
     AsBefore,
-    /// It is as before now.
+    /// It was restored.
     Restored,
-    /// It is neither as before nor what the change would have made of it.
+    /// It has neither its earlier state nor the one that the change would have given it.
     NotOurs,
 }
 
-/// The other side of a move.
+/// Part of a change in a move.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Move<'a> {
-    /// Nothing was moved.
+    /// The change is no part of a move.
     None,
-    /// The object was moved here from there.
+    /// The object was moved here; this is the change of the path from which it came.
     From(&'a RecordedChange),
-    /// The object was moved there.
+    /// The object was moved away; this is the change of the path to which it went.
     To(&'a RecordedChange),
 }
 
-/// The moves of a checkpoint, by the places that they are about.
+/// Moves of a checkpoint, by path.
 #[derive(Debug, Default)]
 pub(crate) struct Moves<'a> {
     origins: HashMap<&'a Path, &'a RecordedChange>,
@@ -367,7 +368,7 @@ pub(crate) struct Moves<'a> {
 }
 
 impl<'a> Moves<'a> {
-    /// The moves among these changes.
+    /// Collects the moves among these changes.
     pub(crate) fn among(all: &'a [RecordedChange]) -> Self {
         let mut moves = Self::default();
         for change in all {
@@ -384,7 +385,7 @@ impl<'a> Moves<'a> {
         moves
     }
 
-    /// How a change takes part in a move.
+    /// Returns the part of a change in a move.
     pub(crate) fn of(&self, change: &RecordedChange) -> Move<'a> {
         let origin = change.moved_from.as_deref().and_then(|from| self.origins.get(from));
         let is_gone = change.after == FileState::Absent;
@@ -397,10 +398,10 @@ impl<'a> Moves<'a> {
     }
 }
 
-/// Opens the bytes of a file as it was or should have become.
+/// Opens the bytes of a file as it was before the change or should be after it.
 pub(crate) type Contents<'a> = &'a dyn Fn(&ContentHash) -> Result<Opened, ToolError>;
 
-/// Brings one object of a change that was cut off back to what it was.
+/// Restores one object of an interrupted change to its earlier state.
 pub(crate) fn back(
     files: &dyn Files,
     change: &RecordedChange,
@@ -414,7 +415,7 @@ pub(crate) fn back(
         Some((have, before)) if change.is_directory_time() => has_all(have, before),
         _ => now.state.is_like(&change.before),
     };
-    // What is no directory any more has no time to restore.
+    // If the object is no longer a directory, there is no directory time to restore.
     if is_as_before || (change.is_directory_time() && !is_directory) {
         return Ok(Back::AsBefore);
     }
@@ -427,7 +428,7 @@ pub(crate) fn back(
     restore(files, path, &now, change, content)
 }
 
-/// Makes what is at the place of a change what it was.
+/// Restores the earlier state at the path of a change.
 fn restore(
     files: &dyn Files,
     path: Resolved,
@@ -435,7 +436,8 @@ fn restore(
     change: &RecordedChange,
     content: Contents<'_>,
 ) -> Result<Back, ToolError> {
-    // What was to stay the file that it was is that file, also where it got another number: the workspace may have been copied.
+    // A change of one file in place is restored in that file, even if its inode number is another one now: the workspace may have
+    // been copied.
     let stays = hard_links::object_of(&change.before) == hard_links::object_of(&change.after);
     let is_apart = !stays && hard_links::are_apart(&now.state, &change.before);
     let bytes = match &change.before {
@@ -462,13 +464,13 @@ fn restore(
     let Some(step) = step else { return Ok(Back::AsBefore) };
     match commit::perform(files, &step, now.kind, change.temporary.as_deref()) {
         Ok(_) => Ok(Back::Restored),
-        // A directory that we made and somebody put something into stays.
+        // A directory that the change made and that now contains another program's files stays.
         Err(FileError { kind: FileErrorKind::NotEmpty, .. }) => Ok(Back::AsBefore),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Whether what is there is what the change makes, or a part of it.
+/// Returns whether the present object is a complete or partial result of the change.
 fn is_ours(
     files: &dyn Files,
     path: &Resolved,
@@ -481,16 +483,16 @@ fn is_ours(
         return Ok(true);
     }
     if now.state == FileState::Absent {
-        // Something of another kind was in the way and is gone already.
+        // An object of another kind was in the way and is removed already.
         return Ok(true);
     }
     if let FileState::Directory { .. } = now.state {
-        // It is made first and gets its permissions then.
+        // A new directory gets its permissions after it was made.
         let is_directory = |state: &FileState| matches!(state, FileState::Directory { .. });
         return Ok(is_directory(&change.before) || is_directory(&change.after));
     }
     let after = match moved {
-        // It was moved back already, but not everything that was written to it meanwhile.
+        // The file was moved back already, but its content was not fully restored yet.
         Move::To(destination) => &destination.after,
         Move::From(_) | Move::None => &change.after,
     };
@@ -500,8 +502,8 @@ fn is_ours(
     }
 }
 
-/// Whether a file has the bytes of one of two states, whatever its attributes, or of both: one that is written in place has that
-/// for a moment.
+/// Returns whether a file has the bytes of one of two states, or a mixture of both: a file that is written in place has a mixture
+/// for a moment. Ignores attributes.
 fn is_between(
     files: &dyn Files,
     path: &Resolved,
@@ -519,7 +521,7 @@ fn is_between(
     Ok(mixed.map_err(|error| unreadable(path, error))?)
 }
 
-/// Takes back a move, and what was written to the object afterwards.
+/// Takes back a move, and what was written to the file after the move.
 fn move_back(
     files: &dyn Files,
     path: &Resolved,
@@ -538,7 +540,7 @@ fn move_back(
     }
     let home = beside(files, &origin.path);
     if see_on_record(files, &home.path)?.state.is_like(&origin.before) {
-        // An earlier attempt could not reach it here and brought it back from the history.
+        // An earlier attempt could not reach the file here and restored its old path from the history.
         return restore(files, path.clone(), now, change, content);
     }
     let bytes = if now.state.hash() == Some(old) { None } else { Some(content(&old)?) };

@@ -1,4 +1,4 @@
-//! Questions to a person about a call that runs.
+//! Approvals: requests to a person to allow something while the call runs.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::people::{Permission, Place, subject};
 use crate::{ApprovalRequest, ContentHash, Effects, ToolError, Verdict};
 
 impl Context {
-    /// The question whether this call may do what a verdict is about.
+    /// Makes the request to allow the effects of a verdict.
     pub(super) fn request(&self, verdict: &Verdict) -> ApprovalRequest {
         let inner = &self.0;
         let workspace = inner.session_files.get().workspace();
@@ -45,7 +45,7 @@ impl Context {
         }
     }
 
-    /// The subject of this call with these effects.
+    /// Computes the subject of this call with these effects.
     pub(super) fn subject_of(&self, effects: &Effects) -> ContentHash {
         let inner = &self.0;
         let workspace = inner.session_files.get().workspace();
@@ -55,7 +55,8 @@ impl Context {
         subject(&inner.tool, &inner.input, effects, place, &surroundings)
     }
 
-    /// Asks the attendants of the session and waits for the answer. The clock of the call stands still meanwhile.
+    /// Sends the request to the attendants of the session and waits for the answer. The time limit of the call is suspended
+    /// meanwhile.
     pub(super) async fn put_to_people(
         &self,
         verdict: &Verdict,
@@ -79,5 +80,5 @@ impl Context {
 }
 
 pub(super) fn unanswered() -> ToolError {
-    ToolError::cancelled("the call was stopped before anybody answered")
+    ToolError::cancelled("the call was stopped before a person answered")
 }

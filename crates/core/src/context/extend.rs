@@ -1,8 +1,8 @@
-//! More effects for a call that already runs.
+//! Further effects for a call that already runs.
 //!
-//! Calls that conflict run in the order of the queue, and the queue knows a call by the effects of its plan. So only effects that no
-//! other call can conflict with are added later: those without a footprint, which are `net`, `secret` and `agent`. Files, state,
-//! programs and MCP tools have to be in the plan, or be a call of their own ([`Context::call`]).
+//! Conflicting calls run in the order of the queue, and the queue only knows the effects of a call's plan. So only effects without
+//! a footprint can be added later, since no other call can conflict with them: `net`, `secret` and `agent`. Files, state, programs
+//! and MCP tools must be in the plan, or be a call of their own ([`Context::call`]).
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use crate::{
 };
 
 impl Context {
-    /// Asks for effects that the plan of this call did not declare. They are decided on like those of a plan: by the kinds that the
-    /// tool names, hooks, hard denies, the rights of the session, rules and the mode, and by a person where these ask. The decision
-    /// is on record before this returns, and the doors of this context are open for the effects afterwards.
+    /// Requests effects that the plan of this call did not declare. They are decided on like those of a plan: by the kinds that the
+    /// tool declares, hooks, hard denies, the rights of the session, rules and the mode, and by a person where these ask. The
+    /// decision is in the journal before this returns, and the doors of this context are open for the effects afterwards.
     ///
-    /// Only `net`, `secret` and `agent` effects can be added: no other call can conflict with them. What is already granted is not
-    /// decided on again. The clock of the call stands still while a person is asked.
+    /// Only `net`, `secret` and `agent` effects can be added: no other call can conflict with them. Effects that are already
+    /// granted are not decided on again. The time limit of the call is suspended while a person is asked.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -58,7 +58,7 @@ impl Context {
             return Ok(());
         }
         self.check_extension(&effects)?;
-        // What a later call would find is not known from the files alone.
+        // The result depends on more than files now, so it cannot be cached.
         self.forget_observed();
         let effects = Arc::new(effects);
         let files = inner.session_files.get();
@@ -79,7 +79,7 @@ impl Context {
         Ok(())
     }
 
-    /// Refuses what the tool never said that it does, and what would break the order of calls.
+    /// Fails for effects of a kind that the tool does not declare, and for effects with which other calls could conflict.
     fn check_extension(&self, effects: &Effects) -> Result<(), ToolError> {
         let inner = &self.0;
         if inner.grant.is_trial() {
@@ -103,7 +103,7 @@ impl Context {
         }
     }
 
-    /// Turns the verdict into the right to go on, with what is to be said to the model.
+    /// Turns the verdict into a grant, with texts for the model. Asks hooks and, if needed, a person.
     async fn settle_extension(
         &self,
         verdict: Verdict,

@@ -1,4 +1,4 @@
-//! The door to files: each path resolved, and held against the grant.
+//! The door to files: resolves each path, and checks it against the grant.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use crate::{
     Step, To, ToolError, Visitor, Walk, WalkOptions, WalkReport, quote,
 };
 
-/// The door to files. Paths are as the model wrote them; each is resolved, and held against the grant.
+/// The door to files. Takes paths as the model wrote them, resolves each, and checks it against the grant.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -51,19 +51,19 @@ impl std::fmt::Debug for FilesDoor<'_> {
 }
 
 impl FilesDoor<'_> {
-    /// The directory that the session works on.
+    /// Returns the workspace directory of the session.
     pub fn workspace(&self) -> &Path {
         self.cx.session_files.get().workspace()
     }
 
-    /// Whether no tool may see what is in this file.
+    /// Returns whether the content of this file is hidden from all tools.
     pub fn is_hidden(&self, path: &Path) -> bool {
         let files = self.cx.session_files.get();
         self.cx.policy.hides(path, files, self.cx.host.clock().now())
             || !matches!(files.excluded_by(&commit::beside(files, path)), Ok(None))
     }
 
-    /// Where a path really leads: what it was when the call was decided on, if it was declared.
+    /// Resolves a path. A declared path resolves as it did when the call was decided on.
     pub fn resolve(&self, path: &Path) -> Result<Resolved, ToolError> {
         match self.cx.resolved.iter().find(|(declared, _)| declared == path) {
             Some((_, resolved)) => Ok(resolved.clone()),
@@ -71,7 +71,7 @@ impl FilesDoor<'_> {
         }
     }
 
-    /// Facts about a file or directory; `None` if there is nothing.
+    /// Returns the facts about a file or directory; `None` if it does not exist.
     pub fn stat(&self, path: &Path) -> Result<Option<Stat>, ToolError> {
         let resolved = self.readable(path)?;
         match self.cx.files().stat(&resolved) {
@@ -92,7 +92,7 @@ impl FilesDoor<'_> {
         Ok(opened)
     }
 
-    /// Visits everything below a directory, or the one file that `root` is; one visitor per thread.
+    /// Visits everything below a directory, or the file `root` itself; one visitor per thread.
     ///
     /// Blocking: call it in [`Context::blocking`](crate::Context::blocking).
     pub fn walk<'v>(
@@ -142,15 +142,15 @@ impl FilesDoor<'_> {
         Ok(report)
     }
 
-    /// Creates a file, and the directories above it. Fails if there is something already.
+    /// Creates a file, and missing directories above it. Fails if the path exists.
     ///
     /// Blocking: call it in [`Context::blocking`](crate::Context::blocking).
     pub fn create(&self, path: &Path, content: &[u8]) -> Result<Altered, ToolError> {
         self.put(path, content, Expect::Absent, None)
     }
 
-    /// Replaces a file that was read before: `seen` and `before` are its facts and bytes at that time. Fails as `stale` if it has
-    /// changed since.
+    /// Replaces a file that was read before: `seen` and `before` are its facts and bytes at that time. Fails as `stale` if the file
+    /// has changed since.
     ///
     /// ```
     /// # use std::path::Path;
@@ -190,8 +190,8 @@ impl FilesDoor<'_> {
         self.commit(&[step])?.pop().ok_or_else(|| ToolError::internal("a change was not made"))
     }
 
-    /// Makes several changes, all or none: with what is there saved first, and what was done taken back if one fails. What became
-    /// of each step's object, in their order.
+    /// Makes several changes, all or none: saves the present contents first, and takes everything back if one change fails. Returns
+    /// the result of each step, in order.
     ///
     /// Blocking: call it in [`Context::blocking`](crate::Context::blocking).
     pub fn commit(&self, steps: &[Step<'_>]) -> Result<Vec<Altered>, ToolError> {
@@ -211,8 +211,8 @@ impl FilesDoor<'_> {
         Ok(altered)
     }
 
-    /// Makes the changes of a plan, and takes them from the list of proposals; the paths that changed. What is no longer proposed as it
-    /// was planned is not made.
+    /// Applies proposals and removes them from the list. Returns the changed paths. Fails if a proposal changed since the plan was
+    /// made.
     ///
     /// Blocking: call it in [`Context::blocking`](crate::Context::blocking).
     pub fn apply(
@@ -228,7 +228,7 @@ impl FilesDoor<'_> {
         Ok(chosen)
     }
 
-    /// Makes everything that a snapshot is about what it was; the paths that changed.
+    /// Restores all paths of a snapshot. Returns the changed paths.
     ///
     /// Blocking: call it in [`Context::blocking`](crate::Context::blocking).
     pub fn restore(&self, plan: &SnapshotPlan) -> Result<Vec<PathBuf>, ToolError> {
@@ -237,7 +237,7 @@ impl FilesDoor<'_> {
         Ok(steps.into_iter().map(|step| step.path.path).collect())
     }
 
-    /// Whoever stopped a call was told that it is over: nothing more is begun.
+    /// Fails if the call was stopped: its end was reported already, so no further change begins.
     pub(super) fn go_on(self) -> Result<(), ToolError> {
         if self.cx.cancel.is_cancelled() {
             return Err(ToolError::cancelled("the call was stopped before anything was changed"));
@@ -257,7 +257,7 @@ impl FilesDoor<'_> {
         }
     }
 
-    /// Holds a change against the grant.
+    /// Checks a change against the grant.
     fn check(self, step: &Step<'_>) -> Result<(), ToolError> {
         let grant = &self.cx.grant;
         if let To::Moved { from, .. } = step.to
@@ -272,7 +272,8 @@ impl FilesDoor<'_> {
         if may { Ok(()) } else { Err(undeclared(what, &step.path)) }
     }
 
-    /// Whether the session knows all of what a step changes: to have changed some lines of a file is not to have seen the rest.
+    /// Returns whether the session has seen all of the content that a step changes: a change of some lines does not prove that the
+    /// rest was read.
     fn has_seen(self, step: &Step<'_>) -> bool {
         let seen = |path: &Path, what| self.cx.session.has_seen(path, what, None).is_ok();
         match (step.to, step.expect) {
@@ -307,7 +308,7 @@ impl FilesDoor<'_> {
         self.cx.observed.lock().extend(Some([(resolved.path.clone(), fingerprint)]));
     }
 
-    /// Says what was probably meant, where nothing was found.
+    /// Adds a suggestion of an existing path to a "not found" error.
     fn explain(self, error: FileError, asked: &Path) -> ToolError {
         let near = match error.kind {
             FileErrorKind::NotFound => self.cx.files().nearest(asked),
@@ -321,7 +322,7 @@ impl FilesDoor<'_> {
     }
 }
 
-/// What was left out of a search because a person would have to be asked: by rule, the first and how many.
+/// Paths that a search left out because a person would have to be asked: for each rule, the first path and the number of paths.
 #[derive(Default)]
 struct Asked(Lock<BTreeMap<String, (PathBuf, usize)>>);
 
@@ -342,7 +343,7 @@ impl Asked {
                 0 => String::new(),
                 more => format!(" with {more} more"),
             };
-            let why = format!("left out{more}: `{rule}`; whoever names it is asked");
+            let why = format!("left out{more}: `{rule}`; a call that names it is asked about");
             Note { path: first.strip_prefix(root).unwrap_or(first).to_owned(), why }
         };
         self.0.lock().iter().map(note).collect()
@@ -356,7 +357,7 @@ pub(super) fn undeclared(what: &str, resolved: &Resolved) -> ToolError {
     ))
 }
 
-/// How a tool wants to walk; the rest of [`WalkOptions`] is not its to choose.
+/// A tool's settings for a walk; it cannot choose the rest of [`WalkOptions`].
 ///
 /// ```
 /// use windlass_core::WalkSettings;
@@ -365,11 +366,11 @@ pub(super) fn undeclared(what: &str, resolved: &Resolved) -> ToolError {
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct WalkSettings {
-    /// How deep; the root's own entries are at depth 1.
+    /// Maximum depth; the root's own entries are at depth 1.
     pub max_depth: usize,
-    /// Whether `.gitignore`, `.ignore` and `.rgignore` hide things.
+    /// True if `.gitignore`, `.ignore` and `.rgignore` hide entries.
     pub ignore_files: bool,
-    /// How many threads; 0 for as many as are useful here.
+    /// Number of threads; 0 for a number that suits the machine.
     pub threads: usize,
 }
 
@@ -393,8 +394,8 @@ pub(crate) fn resolve(
     }
 }
 
-/// Resolves all of a path but its last part, so that a link stands for itself. Below what is not a directory there is nothing to
-/// resolve.
+/// Resolves all of a path but its last component, so that a symbolic link stands for itself. If a parent is not a directory,
+/// resolves the nearest directory above it and keeps the rest as it is.
 pub(crate) fn resolve_entry(
     files: &dyn Files,
     overrides: &Overrides,
@@ -414,7 +415,7 @@ pub(crate) fn resolve_entry(
     resolve(files, overrides, path)
 }
 
-/// Notes what a visitor opens, for the cache.
+/// Visitor that notes the files which an inner visitor opens, for the cache.
 struct Watcher<'w, 'v> {
     inner: Box<dyn Visitor + 'v>,
     root: &'w Path,

@@ -1,4 +1,4 @@
-//! The task that follows a program to its end: it types, collects the output, and hands over what the program changed.
+//! The task that follows a program to its end: it types the input, collects the output, and takes over the program's changes.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::jobs::{CutOff, Drained, Job, JobEnd};
 use crate::plain::Plain;
 use crate::{ToolError, Tracking};
 
-/// Follows a program to its end, then takes over what it changed.
+/// Follows a program to its end, then takes over its changes.
 pub(super) async fn attend(job: Arc<Job>, cx: Context, is_waited_for: bool, typed: Vec<u8>) {
     let mut plain = Plain::default();
     let told = |bytes: &[u8]| {
@@ -50,7 +50,7 @@ pub(super) async fn attend(job: Arc<Job>, cx: Context, is_waited_for: bool, type
         cx.blocking(move |_| owner.process.changes()).await.and_then(|changes| changes)
     };
     let changed = match changes {
-        // Whoever stopped the call was told that it is over.
+        // The end of a stopped call was reported already, so its changes are dropped.
         Ok(changes) if cx.is_cancelled() && changes.tracking == Tracking::Staged => {
             Err(dropped(ToolError::cancelled("the call was stopped")))
         }

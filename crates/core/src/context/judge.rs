@@ -1,9 +1,9 @@
-//! Judges what a program changed in protected places, so that `git init` or `git worktree add` need no question and a hook does.
+//! Judges a program's changes of protected paths, so that `git init` or `git worktree add` need no approval and a hook does.
 //!
-//! A change is inert if git would run nothing and obey nobody else because of it: configuration with inert keys only, sample hooks,
-//! pointers to git directories of the workspace. Each changed file is judged by its old and new content. A change that makes a
-//! directory into a git directory is judged by what the directory then holds, since a `config` that lay there before was not
-//! configuration when it was written.
+//! A change is inert if git would run no program and follow no file outside the workspace because of it: configuration with inert
+//! keys only, sample hooks, pointers to git directories of the workspace. Each changed file is judged by its old and new content. A
+//! change that makes a directory into a git directory is judged by everything that the directory then holds, since a `config` that
+//! was there before was not configuration when it was written.
 
 mod details;
 mod obeyed;
@@ -26,41 +26,42 @@ use crate::{
     ProcessChange, git_place, normalize, quote,
 };
 
-/// The most bytes of a file that are judged and shown; a larger one is not inert.
+/// Maximum bytes of a file that is judged and shown; a larger one is not inert.
 const JUDGED_BYTES: u64 = 1 << 20;
 
-/// The most files whose difference is shown, and the most bytes of both versions; the others are named.
+/// Maximum number of files whose diff is shown, and maximum bytes of both versions together; the other files are only named.
 const SHOWN_FILES: usize = 2_000;
 const SHOWN_BYTES: usize = 16 << 20;
 
-/// The changes that a person has to be asked about, with the reason of each.
+/// The changes that need an approval, with the reason for each.
 #[derive(Debug, Default)]
 pub(super) struct Judgement {
     asks: BTreeMap<PathBuf, &'static str>,
-    /// Old and new content of what a person is asked about.
+    /// Old and new content of these changes, for the person.
     pub(super) shown: Vec<FileChange>,
 }
 
 impl Judgement {
-    /// The reason to ask about a changed path; none if it is not protected, or inert.
+    /// Returns the reason why a changed path needs an approval; `None` if it is not protected, or the change is inert.
     pub(super) fn reason(&self, path: &Path) -> Option<&'static str> {
         self.asks.get(path).copied()
     }
 }
 
-/// Places that a judgement cannot find out by itself.
+/// Paths that the judgement cannot find out by itself.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Unseen<'a> {
-    /// Home directories.
+    /// Home directories of users.
     pub(super) homes: &'a [PathBuf],
     /// Files and directories that were masked from the program.
     pub(super) masked: &'a [PathBuf],
 }
 
-/// The reason to ask about a masked file. The program took it for absent, so it overwrote or removed what it could not see.
+/// Reason for the approval of a masked file. The program saw it as absent, so it overwrote or removed content that it could not
+/// see.
 const MASKED_REASON: &str = "a file that is masked from commands";
 
-/// Judges the changes of a stage, and shows those that ask, or all. Blocking.
+/// Judges the changes of a stage, and collects the content of those that need an approval, or of all. Blocking.
 pub(super) fn judge(
     changes: &[ProcessChange],
     files: &dyn Files,
@@ -80,7 +81,7 @@ pub(super) fn judge(
     for change in changes {
         if judge.replaces_masked(change) {
             judgement.asks.insert(change.path.clone(), MASKED_REASON);
-            // Its old content is masked from people's screens, too.
+            // The old content of a masked file is masked from people's screens, too.
             judgement.shown.push(named(change));
             continue;
         }
@@ -97,7 +98,7 @@ pub(super) fn judge(
     judgement
 }
 
-/// Old and new content of all changes. Blocking.
+/// Returns old and new content of all changes. Blocking.
 pub(crate) fn show_changes(
     changes: &[ProcessChange],
     masked: &[PathBuf],
@@ -106,10 +107,10 @@ pub(crate) fn show_changes(
     judge(changes, files, Unseen { homes: &[], masked }, true).shown
 }
 
-/// Bits of a new file that a person is told of: it can be run, or runs as somebody else.
+/// Mode bits of a new file that a person is shown: it is executable, or set-id.
 const NOTABLE_MODE: u32 = 0o7111;
 
-/// A change without its content.
+/// Describes a change without its content.
 fn named(change: &ProcessChange) -> FileChange {
     let verb = match (&change.to, change.before) {
         (ChangedTo::Nothing, _) => "delete",
@@ -139,17 +140,17 @@ fn named(change: &ProcessChange) -> FileChange {
 struct Judge<'c> {
     changes: HashMap<&'c Path, &'c ProcessChange>,
     files: &'c dyn Files,
-    /// The directories that were looked at, and whether they are git's before or after.
+    /// Cache: for each inspected directory, whether it is a git directory before or after the changes.
     git_directories: RefCell<HashMap<PathBuf, bool>>,
     masked: HashSet<&'c Path>,
-    /// Paths that are obeyed because a link or a configuration that was there before leads to them.
+    /// Paths that other programs act on because an earlier link or configuration leads to them.
     obeyed: Vec<PathBuf>,
-    /// The bytes of long contents that may still be hashed.
+    /// Remaining bytes of long contents that may be hashed.
     hash_budget: Cell<u64>,
 }
 
 impl Judge<'_> {
-    /// The reason to ask about a change.
+    /// Returns the reason why a change needs an approval.
     fn reason(&self, change: &ProcessChange, homes: &[PathBuf]) -> Option<&'static str> {
         if let Some(reason) = table_reason(&change.path, homes) {
             return Some(reason);
@@ -174,12 +175,12 @@ impl Judge<'_> {
         match (&change.to, place.part) {
             (ChangedTo::Symlink(..) | ChangedTo::Linked(_), _)
             | (ChangedTo::Directory(_), GitPart::Config) => false,
-            // Git writes a configuration anew that says the same.
+            // Git rewrites a configuration file even if its content stays the same.
             (ChangedTo::Attributes(to), GitPart::Config) => to.mode.is_none() && to.owner.is_none(),
             (ChangedTo::Nothing | ChangedTo::Attributes(_), GitPart::Hook) => {
                 is_sample() || self.was_directory(&change.path)
             }
-            // With its repository, configuration may go, but for that of the workspace itself.
+            // Configuration may be removed together with its repository, except that of the workspace itself.
             (ChangedTo::Nothing, GitPart::Config) => {
                 place.directory != self.files.workspace().join(".git")
                     && !is_git_directory(&place.directory, &|path| self.is_there(path))
@@ -202,7 +203,7 @@ impl Judge<'_> {
         is_inert_change(old, new, places).unwrap_or(false) && self.keeps_worktree(new, directory)
     }
 
-    /// Tells whether a working tree that a configuration names is one of the workspace, behind no link.
+    /// Returns whether each working tree that a configuration names is in the workspace and is reached without a link.
     fn keeps_worktree(&self, config: &[u8], directory: &Path) -> bool {
         let entries = git_config::parse(config).unwrap_or_default();
         let mut named =
@@ -213,16 +214,16 @@ impl Judge<'_> {
         })
     }
 
-    /// Tells whether a change takes the place of a file that was there and that the program could not see.
+    /// Returns whether a change replaces or removes an existing file that was masked from the program.
     fn replaces_masked(&self, change: &ProcessChange) -> bool {
         !self.masked.is_empty()
             && change.before.is_some()
             && change.path.ancestors().any(|path| self.masked.contains(path))
     }
 
-    /// Tells whether the content of a `.git` file, a `commondir` or a `gitdir` leads to where git itself would let it lead.
+    /// Returns whether the content of a `.git` file, a `commondir` or a `gitdir` points to where git itself would make it point.
     fn is_inert_pointer(&self, change: &ProcessChange, place: &GitPlace, text: &[u8]) -> bool {
-        // As git reads it: without the ends of lines, with all spaces.
+        // Like git, ignores line ends but keeps all spaces.
         let end = text.iter().rposition(|c| !matches!(c, b'\n' | b'\r')).map_or(0, |last| last + 1);
         let text = text.get(..end).unwrap_or_default();
         let is =
@@ -242,7 +243,7 @@ impl Judge<'_> {
             let worktrees = target.join("worktrees");
             return place.directory.parent() == Some(&worktrees) && self.is_git(&target);
         }
-        // The way back from `worktrees/NAME` to the working tree.
+        // The pointer back from `worktrees/NAME` to the working tree.
         let is_worktree = || {
             let above = place.directory.parent().and_then(Path::file_name);
             above.is_some_and(|name| name == "worktrees")
@@ -250,7 +251,7 @@ impl Judge<'_> {
         target.file_name().is_some_and(|name| name == ".git") && is_worktree()
     }
 
-    /// Tells whether a path is inside the workspace, with no link on the way, neither before nor after.
+    /// Returns whether a path is inside the workspace and is reached without a link, before and after the changes.
     fn is_real_inside(&self, path: &Path) -> bool {
         let workspace = self.files.workspace();
         let is_link = |path: &Path| {
@@ -258,7 +259,7 @@ impl Judge<'_> {
             matches!(to, Some(ChangedTo::Symlink(..)))
         };
         let resolves = || self.files.resolve(path).is_ok_and(|resolved| resolved.path == path);
-        // What is in a build directory was written without a judgement.
+        // Changes in build directories are not judged.
         let is_built = |path: &Path| {
             let inside = path.strip_prefix(workspace).unwrap_or(path);
             inside.iter().any(|name| PASS_THROUGH.iter().any(|built| name == *built))
@@ -269,7 +270,7 @@ impl Judge<'_> {
             && resolves()
     }
 
-    /// Tells whether a directory was one of git's before, or is a new worktree or module of one.
+    /// Returns whether a directory was a git directory before, or is a new worktree or module of one.
     fn is_own_git_directory(&self, target: &Path) -> bool {
         if is_git_directory(target, &|path| self.was_there(path)) {
             return true;
@@ -284,7 +285,7 @@ impl Judge<'_> {
             && target.ancestors().skip(1).any(is_owner)
     }
 
-    /// Tells whether a change makes a directory into a git directory that holds configuration or hooks which are not inert.
+    /// Returns whether a change makes a directory into a git directory that holds configuration or hooks which are not inert.
     fn wakes_configuration(&self, change: &ProcessChange) -> bool {
         let is_sign = |name: &OsStr| {
             ["HEAD", "objects", "refs", "commondir"].iter().any(|sign| name == *sign)
@@ -298,7 +299,7 @@ impl Judge<'_> {
         {
             return false;
         }
-        // A file that is new is judged by itself.
+        // A new configuration file is judged by itself.
         let is_loud = |name: &&str| {
             let path = directory.join(name);
             let after = self.after(&path);
@@ -310,7 +311,7 @@ impl Judge<'_> {
             || self.has_hooks(&directory.join("hooks"))
     }
 
-    /// Tells whether hooks that were there before stay.
+    /// Returns whether hooks that existed before the changes stay.
     fn has_hooks(&self, hooks: &Path) -> bool {
         if !self.was_there(hooks) || !self.is_there(hooks) {
             return false;
@@ -358,12 +359,12 @@ impl Judge<'_> {
         stat.is_ok_and(|stat| stat.kind == FileKind::Directory)
     }
 
-    /// The old content of a file; an error if it is none, or too large.
+    /// Reads the old content of a file. Fails if it is no file or too large.
     fn before(&self, path: &Path) -> Result<Option<Vec<u8>>, ()> {
         if self.was_there(path) { self.found(path) } else { Ok(None) }
     }
 
-    /// The content of the file that is in the workspace; an error if it is none, or too large.
+    /// Reads the content of a file in the workspace. Fails if it is no file or too large.
     fn found(&self, path: &Path) -> Result<Option<Vec<u8>>, ()> {
         let found = self.files.look(&commit::beside(self.files, path)).map_err(drop)?;
         match found.map(|found| found.body) {
@@ -373,12 +374,12 @@ impl Judge<'_> {
         }
     }
 
-    /// The new content of a file; an error if it is none, or too large.
+    /// Reads the new content of a file. Fails if it is no file or too large.
     fn after(&self, path: &Path) -> Result<Option<Vec<u8>>, ()> {
         match self.changes.get(path).map(|change| &change.to) {
             None | Some(ChangedTo::Attributes(_)) => self.before(path),
             Some(ChangedTo::Nothing) => Ok(None),
-            // Nothing is staged: the new content is in the workspace.
+            // Without a stage, the new content is in the workspace.
             Some(ChangedTo::File(staged, _)) if staged.as_os_str().is_empty() => self.found(path),
             Some(ChangedTo::File(staged, _)) => {
                 bounded(&File::open(staged).map_err(drop)?).map(Some)
@@ -397,7 +398,7 @@ impl Judge<'_> {
         FileChange { before, after, detail, ..named }
     }
 
-    /// The changes of an object besides its content; of a content that is not shown, its size and hash.
+    /// Describes the changes of a file other than its text; for content that is not shown, its size and hash.
     fn details(&self, change: &ProcessChange, is_same: bool) -> Vec<String> {
         let (ChangedTo::File(_, new) | ChangedTo::Attributes(new)) = &change.to else {
             return Vec::new();

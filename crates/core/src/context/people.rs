@@ -1,4 +1,4 @@
-//! The door to people: what a tool wants to know from them.
+//! The door to people: a tool's questions to a person.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use super::Context;
 use crate::engine::asker;
 use crate::{Question, QuestionAnswer, QuestionOption, QuestionRequest, Secrets, ToolError};
 
-/// The state that a tool declares to ask people questions.
+/// State that a tool declares in order to ask questions.
 pub(super) const QUESTION: &str = "question";
 
-/// The people at the front doors of a session.
+/// The door to the people at the front doors of a session.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -47,7 +47,7 @@ pub(super) const QUESTION: &str = "question";
 pub struct PeopleDoor<'a>(&'a Context);
 
 impl Context {
-    /// The people who can be asked questions. A tool declares the state `question` for it.
+    /// Returns the door to people; needs the effect `State("question")`.
     pub fn people(&self) -> Result<PeopleDoor<'_>, ToolError> {
         if self.0.grant.may_use_state(QUESTION) {
             return Ok(PeopleDoor(self));
@@ -59,8 +59,8 @@ impl Context {
 }
 
 impl PeopleDoor<'_> {
-    /// Asks questions at every front door of the session, and waits for the first answer: one selection for each question. The clock
-    /// of the call stands still meanwhile. It fails at once if nobody is there.
+    /// Asks questions at every front door of the session, and waits for the first answer: one selection for each question. The time
+    /// limit of the call is suspended meanwhile. Fails at once if there is no attendant.
     pub async fn ask(&self, questions: &[Question]) -> Result<QuestionAnswer, ToolError> {
         let inner = &(self.0).0;
         let clean = |question: &Question| cleaned(question, &inner.secrets);
@@ -85,14 +85,14 @@ impl PeopleDoor<'_> {
             biased;
             () = inner.cancel.cancelled() => {
                 inner.broker.catch_up().await;
-                Err(ToolError::cancelled("the call was stopped before anybody answered"))
+                Err(ToolError::cancelled("the call was stopped before a person answered"))
             }
             answer = inner.broker.ask_questions(request, &inner.session, announce) => answer,
         }
     }
 }
 
-/// A question without the secrets in it: it is shown and kept.
+/// Returns the question with secrets redacted: it is shown and kept.
 fn cleaned(question: &Question, secrets: &Secrets) -> Question {
     let clean = |text: &str| secrets.redact(text).into_owned();
     let option = |option: &QuestionOption| QuestionOption {

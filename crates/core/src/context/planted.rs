@@ -1,9 +1,9 @@
-//! Removes protected places that a program makes in the real workspace.
+//! Removes protected paths that a job makes in the real workspace.
 //!
-//! A job that works on the real directory can make what other programs act on later: a git directory with hooks, `.envrc`, `.husky`.
-//! What was there when it began is read-only for it. What it makes anew is removed as soon as it is seen, at the end of the job at
-//! the latest, like any change with a checkpoint: an undo of the call brings it back. A removal that is cut off is finished at the next
-//! start, not taken back.
+//! A job that works directly on the workspace can make files that other programs act on later: a git directory with hooks,
+//! `.envrc`, `.husky`. Protected paths that exist when the job begins are read-only for it. New ones are removed as soon as they
+//! are seen, at the end of the job at the latest, in a commit with a checkpoint: an undo of the call restores them. An interrupted
+//! removal is finished at the next start, not taken back.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -20,20 +20,20 @@ use crate::{
     To, ToolError, quote,
 };
 
-/// The pause between two looks.
+/// Minimum pause between two scans.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// A look takes at most this part of the time.
+/// A scan takes at most one part in this number of the time.
 const SHARE: u32 = 50;
 
-/// The most objects that one protected place may hold to be removed.
+/// Maximum number of objects in a protected path that is removed.
 const MOST_OBJECTS: usize = 100_000;
 
-/// Sentences about places that were removed.
+/// Sentences about paths that were removed.
 pub(super) type Removed = Arc<Lock<Vec<String>>>;
 
 impl Context {
-    /// Looks again and again at what a job that works on the real workspace has made, for as long as it runs.
+    /// Scans a job's changes repeatedly for as long as it works directly on the workspace.
     pub(super) async fn watch_for_planted<T>(&self, job: &Arc<Job>, removed: &Removed) -> T {
         let mut pause = PAUSE;
         loop {
@@ -46,15 +46,15 @@ impl Context {
         }
     }
 
-    /// Removes the protected places among these changes of the real workspace, and adds what is to be told of them.
+    /// Removes the protected paths among these changes of the real workspace, and adds sentences about them.
     pub(super) async fn remove_planted(&self, changes: Vec<ProcessChange>, removed: &Removed) {
         let removed = removed.clone();
         let done = self.blocking(move |cx| {
-            // Held meanwhile: a job can end because it sees that a file is gone, before that is noted here.
+            // Holds the lock meanwhile: a job can end because it sees that a file is gone, before the removal is noted here.
             let mut removed = removed.lock();
             removed.extend(cx.remove_planted_now(&changes));
         });
-        // A failure to start a thread leaves it to the next look.
+        // If no thread could be started, the next scan removes them.
         drop(done.await);
     }
 
@@ -93,8 +93,8 @@ impl Context {
         outermost.into_iter().filter_map(told).collect()
     }
 
-    /// Removes a file or directory with all that is in it, and the directories of the job around it that this empties. Returns false if
-    /// nothing is in it, or if it was not the job that made it: the call was allowed to, or another call made it meanwhile.
+    /// Removes a path with everything below it, and the job's directories above it that become empty. Returns false if there is no
+    /// content, or if the job did not make the path: the call was allowed to, or another call made it meanwhile.
     fn remove_tree(&self, path: &Path, made: &HashSet<&Path>) -> Result<bool, ToolError> {
         let files = self.0.session_files.get();
         let mut found = Vec::new();
@@ -106,14 +106,14 @@ impl Context {
         let mut objects = self.emptied_around(path, made);
         let around = objects.len();
         objects.extend(found);
-        // A directory into which something was put meanwhile stays.
+        // A directory stays if it is no longer empty.
         if around == 0 || self.remove_objects(&objects).is_err() {
             self.remove_objects(&objects[around..])?;
         }
         Ok(true)
     }
 
-    /// The directories around a place that the job made and that hold nothing else, the outermost first.
+    /// Returns the directories above a path that the job made and that hold nothing else, outermost first.
     fn emptied_around(&self, removed: &Path, made: &HashSet<&Path>) -> Vec<Object> {
         let files = self.0.session_files.get();
         let mut around = Vec::new();
@@ -122,7 +122,7 @@ impl Context {
             let Ok(Some(found)) = files.look(&commit::beside(files, path)) else { break };
             let FoundBody::Directory(names) = &found.body else { break };
             let holds_more = names.iter().any(|name| Some(name.as_os_str()) != inside.file_name());
-            // If the history cannot be read, a call may have made it.
+            // If the history cannot be read, a call may have made the directory.
             if holds_more || self.was_made_by_a_call(path).unwrap_or(true) {
                 break;
             }
@@ -133,12 +133,12 @@ impl Context {
         around
     }
 
-    /// Removes objects, the last ones first, as one change of files.
+    /// Removes objects in one commit, the last ones first.
     fn remove_objects(&self, found: &[Object]) -> Result<(), ToolError> {
         let files = self.0.session_files.get();
         let step = |object: &Object| {
             let path = commit::beside(files, &object.path);
-            // A mode that forbids it does not keep a place that the job made.
+            // A directory's mode cannot prevent the removal.
             Step { opens_directories: true, ..Step::new(path, object.expect, To::Nothing) }
         };
         let steps: Vec<Step<'_>> = found.iter().rev().map(step).collect();
@@ -149,7 +149,7 @@ impl Context {
         Ok(())
     }
 
-    /// Tells whether the history says that a call made what is at a path.
+    /// Returns whether a call made the object at a path, according to the history.
     fn was_made_by_a_call(&self, path: &Path) -> Result<bool, ToolError> {
         let workspace = self.0.session_files.get().workspace().to_owned();
         let checkpoints = self.0.history().checkpoints(&Query::Workspace(workspace))?;
@@ -163,14 +163,14 @@ impl Context {
     }
 }
 
-/// An object that is to be removed.
+/// An object to remove.
 struct Object {
     path: PathBuf,
     expect: Expect,
     is_empty: bool,
 }
 
-/// Adds an object and all that is in it, directories before what they hold.
+/// Collects an object and everything below it, directories before their contents.
 fn collect(files: &dyn Files, path: &Path, to: &mut Vec<Object>) -> Result<(), ToolError> {
     let mut waiting = vec![path.to_owned()];
     while let Some(path) = waiting.pop() {

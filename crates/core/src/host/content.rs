@@ -1,7 +1,7 @@
-//! The bytes of files, which are read in pieces: a file may be larger than the memory of the machine.
+//! Contents of files, read in pieces: a file may be larger than the memory of the machine.
 //!
-//! A sparse file costs what its data costs. Its holes are found by `SEEK_DATA` and `SEEK_HOLE` and handed on as lengths, never as
-//! zeros.
+//! A sparse file costs only as much as its data. Its holes are found with `SEEK_DATA` and `SEEK_HOLE` and passed on as lengths,
+//! never as zeros.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 use crate::ContentHash;
 
-/// The bytes of a file: in memory, all of another file, or kept elsewhere and opened when they are needed.
+/// The bytes of a file: in memory, in another file, or kept elsewhere and opened when they are needed.
 ///
 /// ```
 /// use windlass_core::Source;
@@ -26,17 +26,17 @@ use crate::ContentHash;
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub enum Source<'a> {
-    /// In memory.
+    /// Bytes in memory.
     Bytes(&'a [u8]),
-    /// In an open file, from its beginning to its end.
+    /// All bytes of an open file.
     File(&'a File),
-    /// In the file at this place, which is nobody's but ours.
+    /// All bytes of the file at this path, which no other program may change.
     At(&'a Path),
-    /// Kept elsewhere, and opened anew each time that it is read.
+    /// Bytes kept elsewhere, and opened anew for each read.
     Kept(&'a dyn KeptContent),
 }
 
-/// Bytes that are kept elsewhere. They are opened when they are needed, so that thousands of them take no memory and no handles.
+/// A content that is kept elsewhere. It is opened when it is needed, so that thousands of them take no memory and no file handles.
 ///
 /// ```
 /// use windlass_core::{ContentHash, KeptContent, Opened, Source};
@@ -59,17 +59,17 @@ pub enum Source<'a> {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub trait KeptContent: fmt::Debug + Sync {
-    /// The hash that the bytes have.
+    /// Returns the hash of the bytes.
     fn hash(&self) -> ContentHash;
 
-    /// The number of bytes.
+    /// Returns the number of bytes.
     fn length(&self) -> u64;
 
     /// Opens the bytes for reading.
     fn open(&self) -> io::Result<Opened>;
 }
 
-/// Bytes that are open for reading.
+/// A content that is open for reading.
 ///
 /// ```
 /// use windlass_core::Opened;
@@ -79,14 +79,14 @@ pub trait KeptContent: fmt::Debug + Sync {
 /// ```
 #[derive(Debug)]
 pub enum Opened {
-    /// In memory: so few that this costs nothing.
+    /// Bytes in memory: few enough for that.
     Bytes(Vec<u8>),
-    /// In a file, from its beginning to its end.
+    /// All bytes of a file.
     File(File),
 }
 
 impl Opened {
-    /// The bytes as a source.
+    /// Returns the bytes as a source.
     pub fn source(&self) -> Source<'_> {
         match self {
             Self::Bytes(bytes) => Source::Bytes(bytes),
@@ -94,12 +94,12 @@ impl Opened {
         }
     }
 
-    /// The number of bytes.
+    /// Returns the number of bytes.
     pub fn length(&self) -> io::Result<u64> {
         self.source().length()
     }
 
-    /// Fills the buffer with the bytes from this place on, as far as there are any. Returns how many these are.
+    /// Fills the buffer with the bytes from an offset on, up to the end of the content. Returns the number of bytes read.
     pub(crate) fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
         match self {
             Self::File(file) => read_full(file, buffer, at),
@@ -116,7 +116,7 @@ impl Opened {
     }
 }
 
-/// A part of the bytes of a file.
+/// A piece of a file's content.
 ///
 /// ```
 /// use windlass_core::Extent;
@@ -128,23 +128,23 @@ impl Opened {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent<'a> {
-    /// These bytes.
+    /// Bytes of data.
     Data(&'a [u8]),
-    /// So many zeros, which take no space.
+    /// Number of zeros that take no space on the disk.
     Hole(u64),
 }
 
-/// The length of the pieces in which files are read.
+/// Bytes of a piece in which files are read.
 const PIECE: usize = 128 << 10;
 
-/// The unit in which file systems keep data.
+/// Bytes of a block in which file systems store data.
 const PAGE: usize = 4 << 10;
 
-/// A shorter file is read as if it had no holes.
+/// Minimum bytes of a file whose holes are searched for.
 const WORTH_SEEKING: u64 = 1 << 20;
 
 impl<'a> Source<'a> {
-    /// How many bytes there are.
+    /// Returns the number of bytes.
     pub fn length(self) -> io::Result<u64> {
         match self {
             Self::Bytes(bytes) => Ok(bytes.len() as u64),
@@ -154,7 +154,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// All of the bytes, in memory. For contents that are known to be short; all others are visited.
+    /// Reads all bytes into memory. For contents that are known to be short; use [`Source::visit`] for all others.
     pub fn read(self) -> io::Result<Cow<'a, [u8]>> {
         match self {
             Self::Bytes(bytes) => Ok(Cow::Borrowed(bytes)),
@@ -167,7 +167,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Hands on all of the bytes in their order, a piece at a time. Returns how many there are.
+    /// Passes all bytes in order to `visit`, a piece at a time. Returns their number.
     pub fn visit(self, visit: &mut dyn FnMut(Extent<'_>) -> io::Result<()>) -> io::Result<u64> {
         match self {
             Self::Bytes(bytes) => {
@@ -180,7 +180,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The space that the bytes take: a hole takes none.
+    /// Returns the space that the bytes take on the disk: holes take none.
     pub fn space(self) -> io::Result<u64> {
         let of = |facts: std::fs::Metadata| facts.len().min(facts.blocks().saturating_mul(512));
         match self {
@@ -202,7 +202,7 @@ impl<'a> From<&'a [u8]> for Source<'a> {
 fn read_whole(file: &File) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let length = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
-    // A length that does not fit is an error, and must not end the program.
+    // A content that does not fit into memory must be an error, not an abort.
     bytes.try_reserve_exact(length).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
     let mut buffer = vec![0; PIECE.min(length.saturating_add(1))];
     read_pieces(file, &mut buffer, 0, u64::MAX, &mut |piece| {
@@ -235,7 +235,8 @@ fn visit_file(file: &File, visit: &mut dyn FnMut(Extent<'_>) -> io::Result<()>) 
     read_pieces(file, &mut buffer, at, u64::MAX, visit)
 }
 
-/// Hands on data of a sparse file without the pages that are all zeros: what was just written to it is told by larger units.
+/// Passes on data of a sparse file without blocks that are all zeros: right after a write, file systems report data in larger
+/// units.
 fn split_zeros(
     extent: Extent<'_>,
     visit: &mut dyn FnMut(Extent<'_>) -> io::Result<()>,
@@ -252,8 +253,8 @@ fn split_zeros(
     Ok(())
 }
 
-/// Returns where the next data of a sparse file is, from `at` on: an empty range at its end if there is none any more. `None` if
-/// the file system cannot say.
+/// Returns the range of the next data of a sparse file, from `at` on: an empty range at the end of the file if there is none.
+/// `None` if the file system does not report it.
 fn next_data(file: &File, at: u64, length: u64) -> Option<std::ops::Range<u64>> {
     let start = match rustix::fs::seek(file, SeekFrom::Data(at)) {
         Err(Errno::NXIO) => return Some(length..length),
@@ -263,7 +264,7 @@ fn next_data(file: &File, at: u64, length: u64) -> Option<std::ops::Range<u64>> 
     (end > start).then_some(start..end)
 }
 
-/// Hands on the bytes between two places, or up to the end of the file. Returns where it stopped.
+/// Passes on the bytes between two offsets, or up to the end of the file. Returns the offset at which it stopped.
 fn read_pieces(
     file: &File,
     buffer: &mut [u8],
@@ -299,7 +300,7 @@ fn read_full(file: &File, buffer: &mut [u8], at: u64) -> io::Result<usize> {
     }
 }
 
-/// Returns whether every byte of `content` is that of one of the two others at the same place, and none is beyond both of them.
+/// Returns whether every byte of `content` equals the byte at the same offset in `old` or `new`. False if it is longer than both.
 pub(crate) fn is_mixture(content: &Opened, old: &Opened, new: &Opened) -> io::Result<bool> {
     let length = content.length()?;
     if length > old.length()?.max(new.length()?) {
@@ -316,7 +317,7 @@ pub(crate) fn is_mixture(content: &Opened, old: &Opened, new: &Opened) -> io::Re
     Ok(true)
 }
 
-/// Compares one piece. Continues after so many bytes.
+/// Compares one piece. Continues after the returned number of bytes.
 fn compare_piece(
     buffers: &mut [Vec<u8>; 3],
     [content, old, new]: [&Opened; 3],
@@ -341,7 +342,7 @@ fn compare_piece(
 mod tests {
     use super::*;
 
-    /// The pieces of a file of this length that has these bytes at these places.
+    /// Makes a sparse file of this length with these bytes at these offsets.
     fn sparse(length: u64, data: &[(u64, &[u8])]) -> File {
         let file = tempfile::tempfile().unwrap();
         file.set_len(length).unwrap();

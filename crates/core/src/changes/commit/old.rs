@@ -1,7 +1,7 @@
-//! The contents that the history has to keep: those that are there before a commit, and new ones.
+//! The contents that the history must keep: those present before a commit, and new ones.
 //!
-//! Small ones are held in memory, up to a bound for all of them. All others are opened again when the history reads them, and must be
-//! what they were.
+//! Small contents are held in memory, up to a bound for all of them. All others are opened again when the history reads them, and
+//! must be unchanged.
 
 use std::{fmt, io};
 
@@ -11,13 +11,13 @@ use crate::{
     Source,
 };
 
-/// A file with more bytes is not held in memory.
+/// Maximum bytes of a file that is held in memory.
 const SMALL: u64 = 64 << 10;
 
-/// So many bytes are held in memory for one commit.
+/// Maximum bytes that are held in memory for one commit.
 const MOST_HELD: u64 = 8 << 20;
 
-/// The contents that are there before a commit.
+/// The contents present before a commit.
 pub(super) struct OldContents<'f> {
     files: &'f dyn Files,
     pub(super) all: Vec<OldContent<'f>>,
@@ -29,12 +29,12 @@ impl<'f> OldContents<'f> {
         Self { files, all: Vec::new(), held: 0 }
     }
 
-    /// Makes room for so many contents: a list that grows is twice as long as it needs to be.
+    /// Allocates exactly this number of further entries: a vector that grows can take twice the memory.
     pub(super) fn reserve(&mut self, count: usize) {
         self.all.reserve_exact(count);
     }
 
-    /// Looks at a place. The bytes of a small file are read for good.
+    /// Inspects a path. Keeps the bytes of a small file.
     pub(super) fn see(
         &self,
         path: &Resolved,
@@ -43,7 +43,7 @@ impl<'f> OldContents<'f> {
         state::see_with(self.files, path, known, self.most())
     }
 
-    /// Looks at a place whose state is known if it still has this fingerprint. The bytes of a small file are read for good.
+    /// Inspects a path whose state is known if it still has this fingerprint. Keeps the bytes of a small file.
     pub(super) fn see_again(
         &self,
         path: &Resolved,
@@ -66,7 +66,7 @@ impl<'f> OldContents<'f> {
         Ok(Seen { state, fingerprint: Some(expected), kind: Some(stat.kind), bytes, entries })
     }
 
-    /// Hashes new bytes. Those of a small file on a stage are read for good.
+    /// Hashes new content. Keeps the bytes of a small file on a stage.
     pub(super) fn read_new(&mut self, source: Source<'_>) -> io::Result<NewBytes> {
         let Source::At(place) = source else {
             let (hash, length) = ContentHash::measure(source)?;
@@ -84,12 +84,12 @@ impl<'f> OldContents<'f> {
         Ok(NewBytes { hash, length, bytes: Some(bytes) })
     }
 
-    /// A file with more bytes is not held in memory.
+    /// Returns the maximum bytes of the next file that is held in memory.
     fn most(&self) -> u64 {
         SMALL.min(MOST_HELD.saturating_sub(self.held))
     }
 
-    /// Adds the content of what was seen at a place, if it is a file.
+    /// Adds the content of an inspected path, if it is a file.
     pub(super) fn add(&mut self, path: &Resolved, seen: &mut Seen) {
         let FileState::File { hash, len, .. } = seen.state else { return };
         let body = match seen.bytes.take() {
@@ -102,20 +102,20 @@ impl<'f> OldContents<'f> {
         self.all.push(OldContent { hash, length: len, body });
     }
 
-    /// Lets go of what is held in memory.
+    /// Frees the contents that are held in memory.
     pub(super) fn forget(&mut self) {
         self.all = Vec::new();
         self.held = 0;
     }
 }
 
-/// The bytes of an open file, if they have this hash.
+/// Reads an open file; `None` if its bytes do not have this hash.
 fn read_hashed(opened: &OpenFile, hash: ContentHash) -> Option<Vec<u8>> {
     let bytes = Source::File(&opened.file).read().ok()?;
     (ContentHash::of(&bytes) == hash).then(|| bytes.into_owned())
 }
 
-/// The bytes that a step puts in place.
+/// Content that a step writes.
 pub(super) struct NewBytes {
     pub(super) hash: ContentHash,
     pub(super) length: u64,
@@ -123,18 +123,18 @@ pub(super) struct NewBytes {
     pub(super) bytes: Option<Box<[u8]>>,
 }
 
-/// A content that is there before a commit.
+/// Content present before a commit.
 pub(super) struct OldContent<'f> {
     pub(super) hash: ContentHash,
     length: u64,
     body: Body<'f>,
 }
 
-/// The bytes of a content.
+/// Location of a content's bytes.
 enum Body<'f> {
     /// In memory.
     Held(Box<[u8]>),
-    /// In the file at this place.
+    /// In the file at this path.
     At(&'f dyn Files, Box<Resolved>),
 }
 
@@ -156,7 +156,7 @@ impl KeptContent for OldContent<'_> {
         self.length
     }
 
-    /// Whoever keeps the bytes compares their hash: the file may be another by now.
+    /// Opens the bytes. The history compares their hash, since the file may have changed.
     fn open(&self) -> io::Result<Opened> {
         match &self.body {
             Body::Held(bytes) => Ok(Opened::Bytes(bytes.to_vec())),

@@ -1,7 +1,7 @@
-//! Makes the steps of a commit, one after another. Many of them wait for the disk together.
+//! Performs the steps of a commit, one after another. A large commit syncs its files to the disk in batches.
 //!
-//! A batch makes new contents safe before the first of them gets its name: what is on a stage at once, what is written beside its
-//! place in runs. So a kill or a loss of power finds each name with all of its old or all of its new content.
+//! A batch makes new contents durable before the first of them gets its name: files on a stage at once, temporary files in runs. So
+//! after a kill or a loss of power each path has all of its old or all of its new content.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::{
 };
 
 impl Plan<'_> {
-    /// Makes every step, until one fails or the call is stopped.
+    /// Performs every step, until one fails or the call is stopped.
     pub(super) fn perform(
         &self,
         files: &dyn Files,
@@ -43,7 +43,7 @@ impl Plan<'_> {
             for (number, step) in steps.iter().enumerate().take(end).skip(at) {
                 let prepared = run.prepared.get(number - at).and_then(Option::as_deref);
                 performance.perform(number, step, prepared, is_stopped).map_err(|error| {
-                    // Contents that were prepared for later steps are beside their places.
+                    // Temporary files that were prepared for later steps may be left.
                     let prepared = if batch.is_some() { self.begun_with(end) } else { 0 };
                     Stopped { begun: error.begun.max(prepared), ..error }
                 })?;
@@ -57,12 +57,12 @@ impl Plan<'_> {
         Ok(altered)
     }
 
-    /// The number of changes that have been begun with the steps before this one.
+    /// Returns the number of changes that belong to the steps before this one.
     fn begun_with(&self, step: usize) -> usize {
         self.known.get(step).map_or(self.changes.len(), |known| known.change)
     }
 
-    /// Writes the next contents beside their places, as far as their directories are there, and waits for the disk once.
+    /// Writes temporary files for the next contents whose directories exist, and waits for the disk once.
     fn prepare(
         &self,
         batch: &dyn Batch,
@@ -76,7 +76,7 @@ impl Plan<'_> {
             let mut prepared = None;
             if temporary.is_some() && can_be_prepared(step, known) {
                 prepared = batch.prepare(&step.path, &alteration)?;
-                // Its directory is made by a step before it.
+                // An earlier step makes its directory, so the run ends before this step.
                 if prepared.is_none() && run.length > 0 {
                     break;
                 }
@@ -91,16 +91,17 @@ impl Plan<'_> {
     }
 }
 
-/// So many steps are prepared together at most.
+/// Maximum number of steps that are prepared together.
 const LONGEST_RUN: usize = 4096;
 
-/// Steps that are made one after another, and where their contents are that were written beforehand.
+/// Consecutive steps, and the temporary files that were written for them.
 struct Run {
     prepared: Vec<Option<PathBuf>>,
     length: usize,
 }
 
-/// Whether a step puts a file in place that can be written before: one that is on a stage is there already.
+/// Returns whether the content of a step can be written to a temporary file beforehand. Files on a stage need not be: they are on
+/// the disk already.
 fn can_be_prepared(step: &Step<'_>, known: &Known) -> bool {
     let is_new = match step.to {
         To::File { content, .. } => !matches!(content, Source::At(_)),
@@ -109,21 +110,21 @@ fn can_be_prepared(step: &Step<'_>, known: &Known) -> bool {
     is_new && !known.is_in_place && !step.is_apart && step.rewrite.is_none()
 }
 
-/// Steps as they are made, one after another.
+/// The performance of a commit's steps, and its progress.
 struct Performance<'p> {
     plan: &'p Plan<'p>,
     files: &'p dyn Files,
     steps: &'p [Step<'p>],
     altered: Vec<Altered>,
-    /// What stands alone meets nothing that others did.
+    /// Effects of earlier steps on later ones. `None` for a single step.
     touched: Option<Touched<'p>>,
-    /// Directories that get their modes and times when all is in them.
+    /// Modes and times that directories get after all steps.
     unsettled: Unsettled,
-    /// Directories that are moved with all that is in them.
+    /// Directories that are renamed with everything in them.
     trees: Trees<'p>,
-    /// How many changes have been made.
+    /// Number of changes that have been made.
     done: usize,
-    /// Which of them are directories that others had made by then.
+    /// Indexes of the changes whose directory another process had made first.
     found: Vec<usize>,
 }
 
@@ -137,7 +138,7 @@ impl<'p> Performance<'p> {
     }
 
     fn stopped(&self, error: impl Into<ToolError>, begun: usize) -> Stopped {
-        // With a directory, later steps were made.
+        // A renamed directory has performed later steps as well.
         let moved = match self.trees.end() {
             0 => 0,
             end => self.plan.begun_with(end),
@@ -146,7 +147,7 @@ impl<'p> Performance<'p> {
         Stopped { error: error.into(), done, begun, found: self.found.clone() }
     }
 
-    /// Makes the directories that are missing above new objects.
+    /// Makes the missing directories above new objects.
     fn make_parents(&mut self) -> Result<(), Stopped> {
         for directory in &self.plan.parents {
             match make_directory(self.files, directory) {
@@ -159,7 +160,7 @@ impl<'p> Performance<'p> {
         Ok(())
     }
 
-    /// Makes a step, with the content that was prepared for it.
+    /// Performs a step, with the content that was prepared for it.
     fn perform(
         &mut self,
         number: usize,
@@ -194,7 +195,7 @@ impl<'p> Performance<'p> {
         }
     }
 
-    /// Makes a step on what is there by now, and once more if a directory had to be opened for it.
+    /// Performs a step on the present state, and once more if a directory had to be made writable for it.
     fn make<'s>(
         &mut self,
         step: &Step<'s>,
@@ -220,20 +221,20 @@ impl<'p> Performance<'p> {
         made.map(|made| (step, made))
     }
 
-    /// Does what is left of a step that was done with the tree that it is in.
+    /// Performs the rest of a step whose object was moved with its directory.
     fn complete<'s>(
         &mut self,
         step: &Step<'s>,
         known: &Known,
         moved: Altered,
     ) -> Result<(Step<'s>, Altered), Failed> {
-        // It gets its mode and times in the end.
+        // The directory gets its mode and times at the end.
         self.unsettled.open_new(step, &mut Attributes::default());
         let temporary = self.plan.temporary(known);
         rewrite(self.files, step, moved, temporary).map(|made| (step.clone(), made))
     }
 
-    /// Gives directories their modes and times.
+    /// Gives directories their final modes and times.
     fn finish(mut self) -> Result<Vec<Altered>, Stopped> {
         let unsettled = std::mem::take(&mut self.unsettled);
         match unsettled.settle(self.files) {
@@ -243,10 +244,10 @@ impl<'p> Performance<'p> {
     }
 }
 
-/// From so many changes on they wait for the disk together.
+/// Minimum number of changes for which a commit uses a batch, so that they wait for the disk together.
 pub(crate) const MANY: usize = 64;
 
-/// The files on a stage that steps put in place.
+/// Returns the files on a stage that steps put in place.
 fn staged<'a>(steps: &[Step<'a>]) -> Vec<&'a Path> {
     let place = |step: &Step<'a>| match written(step) {
         Some(Source::At(path)) => Some(path),
@@ -255,18 +256,18 @@ fn staged<'a>(steps: &[Step<'a>]) -> Vec<&'a Path> {
     steps.iter().filter_map(place).collect()
 }
 
-/// Stands for what is not there before an earlier step of the same commit has made it.
+/// Fingerprint of a file that an earlier step of the same commit has yet to make.
 pub(crate) const NOT_YET: Fingerprint =
     Fingerprint { device: 0, inode: 0, len: 0, modified: 0, changed: 0 };
 
-/// What the earlier steps of a commit made of objects that later ones are about. A name that is added or taken away is a change of
-/// what has other names.
+/// Present fingerprints of objects that earlier steps of a commit changed and later steps refer to. Adding or removing a hard link
+/// also changes the fingerprint of the file.
 struct Touched<'p> {
-    /// The objects that several steps are about, by device and number.
+    /// Objects to which several steps refer, by device and inode.
     shared: HashSet<(u64, u64)>,
-    /// What became of those that were touched.
+    /// Present fingerprints of the objects that were changed.
     objects: HashMap<(u64, u64), Option<Fingerprint>>,
-    /// Places of files that get more names.
+    /// Paths of files that get further hard links, with their present fingerprints.
     places: HashMap<&'p Path, Option<Fingerprint>>,
 }
 
@@ -303,7 +304,7 @@ impl<'p> Touched<'p> {
         if let Some(made) = self.places.get_mut(step.path.path.as_path()) {
             *made = now.or(*made);
         }
-        // One more name changes what has it.
+        // A further hard link changes the fingerprint of the file.
         if let To::Linked { with, .. } = step.to
             && let Some(made) = self.places.get_mut(with.path.as_path())
         {
@@ -311,10 +312,10 @@ impl<'p> Touched<'p> {
         }
     }
 
-    /// The step with what it is about as it is now.
+    /// Returns the step with the present fingerprints.
     fn renew<'s>(&self, files: &dyn Files, step: &Step<'s>) -> Result<Step<'s>, FileError> {
         let mut step = step.clone();
-        // Who takes a name away need not care what the name is of by now, if it is our doing.
+        // A step that removes or replaces a hard link accepts any content that this commit wrote to the file.
         let is_content = matches!(step.to, To::File { .. } | To::Attributes(_)) && !step.is_apart;
         if let Expect::Same(seen) = &mut step.expect {
             *seen = self.current(files, &step.path, *seen, !is_content)?;
@@ -333,8 +334,8 @@ impl<'p> Touched<'p> {
         Ok(step)
     }
 
-    /// What an object that was touched is now. Its content must be what was seen, or, if that will do, what we made of it: new
-    /// content was decided on for what was seen.
+    /// Returns the present fingerprint of an object that was changed. Its content must be the expected one, or, if `may_be_ours`,
+    /// the one that this commit wrote. New content was decided on for the expected one, so it accepts no other.
     fn current(
         &self,
         files: &dyn Files,
@@ -352,7 +353,7 @@ impl<'p> Touched<'p> {
     }
 }
 
-/// The objects that a step is about.
+/// Returns the fingerprints of the objects to which a step refers.
 fn objects_of(step: &Step<'_>) -> impl Iterator<Item = Fingerprint> + use<> {
     let own = match step.expect {
         Expect::Same(seen) => Some(seen),
@@ -365,14 +366,14 @@ fn objects_of(step: &Step<'_>) -> impl Iterator<Item = Fingerprint> + use<> {
     own.into_iter().chain(other)
 }
 
-/// Why a commit stopped in the middle.
+/// A commit that stopped half-way.
 pub(super) struct Stopped {
     pub(super) error: ToolError,
-    /// How many of its changes had been made by then.
+    /// Number of changes that had been made.
     pub(super) done: usize,
-    /// How many had been begun: the last of them may be half-made.
+    /// Number of changes that had been begun: the last of them may be half-made.
     pub(super) begun: usize,
-    /// Which of them are directories that were there by then.
+    /// Indexes of the changes whose directory another process had made first.
     pub(super) found: Vec<usize>,
 }
 
@@ -382,10 +383,10 @@ impl Stopped {
     }
 }
 
-/// Why a step was not made.
+/// Failure of a step.
 struct Failed {
     error: FileError,
-    /// Whether this step changed nothing. What is at its place, or is not, is another's doing, even if it looks like ours.
+    /// True if the step changed nothing. Then the state of its path is another program's doing, even if it looks like ours.
     is_untouched: bool,
 }
 
@@ -394,12 +395,13 @@ impl Failed {
         Self { error, is_untouched: true }
     }
 
-    /// A refusal of the first alteration of a step: something else is there than was expected.
+    /// Makes the failure of the first alteration of a step. Most of these errors mean that the object is not the expected one, so
+    /// nothing was changed.
     fn first(error: FileError, to: &To<'_>) -> Self {
         use FileErrorKind::{Changed, Exists, NotADirectory, NotEmpty, NotFound, Stale};
         let is_refused =
             matches!(error.kind, Changed | Exists | NotADirectory | NotEmpty | NotFound | Stale);
-        // A new name is looked at once more after it was given.
+        // A new hard link is checked after it was made, so this error does not prove that nothing was changed.
         let is_given = matches!((&error.kind, to), (Changed, To::Linked { .. }));
         Self { error, is_untouched: is_refused && !is_given }
     }
@@ -409,13 +411,13 @@ impl Failed {
     }
 }
 
-/// What was found where a directory was to be made.
+/// Result of making a directory.
 enum Made {
     New,
     Found,
 }
 
-/// Where a directory is made that others need: there may be one by now.
+/// Makes a directory that other objects need. Accepts an existing one.
 fn make_directory(files: &dyn Files, path: &Resolved) -> Result<Made, FileError> {
     let to = To::Directory { attributes: None };
     let made = files.alter(path, &Alteration { expect: Expect::Absent, to, temporary: None });
@@ -428,7 +430,7 @@ fn make_directory(files: &dyn Files, path: &Resolved) -> Result<Made, FileError>
     }
 }
 
-/// Does what one step says.
+/// Performs one step.
 pub(crate) fn perform(
     files: &dyn Files,
     step: &Step<'_>,
@@ -438,7 +440,7 @@ pub(crate) fn perform(
     perform_parts(files, step, found, temporary).map_err(|failed| failed.error)
 }
 
-/// The same; a failure says whether any part of the step was done.
+/// Performs one step. A failure says whether any part of it was done.
 fn perform_parts(
     files: &dyn Files,
     step: &Step<'_>,
@@ -452,7 +454,7 @@ fn perform_parts(
     let is_of_another = |kind| kind_of(&step.to).is_some_and(|new| new != kind);
     let is_in_the_way = step.is_apart || found.is_some_and(is_of_another);
     if is_in_the_way {
-        // What would not be replaced is in the way.
+        // An object of another kind is not replaced, so it is removed first.
         let removal = Alteration { expect, to: To::Nothing, temporary: None };
         let removed = files.alter(&step.path, &removal);
         removed.map_err(|error| Failed::first(error, &removal.to))?;
@@ -465,7 +467,7 @@ fn perform_parts(
     rewrite(files, step, altered, temporary)
 }
 
-/// Makes what is in its place by now what it is to become there.
+/// Performs the second change of a step, after the object is in its place.
 fn rewrite(
     files: &dyn Files,
     step: &Step<'_>,
@@ -482,8 +484,8 @@ fn rewrite(
     }
 }
 
-/// Puts another file where a name of one with several is. Written there, it would be changed under all of them: so it is made
-/// beside it, and moved over the name.
+/// Replaces a hard link by a file of its own. Writing to it would change the file under all its hard links, so the new file is made
+/// next to it and moved over the path.
 fn put_apart(files: &dyn Files, step: &Step<'_>, temporary: &str) -> Result<Altered, FileError> {
     let made = beside(files, &step.path.path.with_file_name(temporary));
     let early = early_name(temporary);
@@ -494,7 +496,7 @@ fn put_apart(files: &dyn Files, step: &Step<'_>, temporary: &str) -> Result<Alte
     files.alter(&step.path, &Alteration { expect: step.expect, to, temporary: None })
 }
 
-/// What a file is called that is to have a temporary name, as long as it is not whole.
+/// Returns the name of a temporary file while it is not complete.
 pub(crate) fn early_name(temporary: &str) -> String {
     format!("{temporary}.new")
 }

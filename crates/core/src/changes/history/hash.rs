@@ -1,8 +1,8 @@
-//! The hash by which contents are known, and how it is computed from pieces.
+//! The hash that identifies a content, and its computation from pieces.
 //!
-//! It is the BLAKE3 hash of the bytes, but for contents that have blocks of zeros, 1 MiB each and at a multiple of that. These are
-//! left out, and how many there are and where is hashed in their stead: a sparse file of 200 GiB is hashed as fast as its data. The
-//! hash follows from the bytes alone, so a copy without holes has the same.
+//! It is the BLAKE3 hash of the bytes, except for contents with blocks of zeros: aligned blocks of 1 MiB that are all zeros. These
+//! blocks are left out, and their positions are hashed instead: a sparse file of 200 GiB is hashed as fast as its data. The hash
+//! depends on the bytes alone, so a copy without holes has the same hash.
 
 use std::{fmt, io};
 
@@ -10,15 +10,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Extent, Source};
 
-/// The length of a block that is left out if all of it is zeros.
+/// Bytes of a block that is left out if all of it is zeros.
 const BLOCK: u64 = 1 << 20;
 
-/// Keeps the hashes of contents with blocks of zeros apart from those of all others.
+/// Key derivation context for contents with blocks of zeros. It separates their hashes from those of all other contents.
 const WITH_ZEROS: &str = "windlass 2026-11-18 content with blocks of zeros";
 
 static ZEROS: [u8; 4096] = [0; 4096];
 
-/// The hash of the bytes of a file.
+/// Hash of the bytes of a file.
 ///
 /// ```
 /// use windlass_core::ContentHash;
@@ -31,7 +31,7 @@ static ZEROS: [u8; 4096] = [0; 4096];
 pub struct ContentHash([u8; 32]);
 
 impl ContentHash {
-    /// The hash of these bytes.
+    /// Hashes these bytes.
     pub fn of(bytes: &[u8]) -> Self {
         if (bytes.len() as u64) < BLOCK {
             return Self(*blake3::hash(bytes).as_bytes());
@@ -41,12 +41,12 @@ impl ContentHash {
         hasher.finish()
     }
 
-    /// The hash of a file's bytes, wherever they are. They are read in pieces.
+    /// Hashes the bytes of any source. Reads them in pieces.
     pub fn of_source(source: Source<'_>) -> io::Result<Self> {
         Self::measure(source).map(|(hash, _)| hash)
     }
 
-    /// The same, with the number of the bytes.
+    /// Hashes the bytes of any source, and counts them.
     pub(crate) fn measure(source: Source<'_>) -> io::Result<(Self, u64)> {
         match source {
             Source::Bytes(bytes) => return Ok((Self::of(bytes), bytes.len() as u64)),
@@ -61,12 +61,12 @@ impl ContentHash {
         Ok((hasher.finish(), length))
     }
 
-    /// The bytes of the hash.
+    /// Returns the bytes of the hash.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
-    /// A hash that was kept as bytes.
+    /// Makes a hash of bytes that were stored.
     pub fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
@@ -83,12 +83,12 @@ impl ContentHash {
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct ContentHasher {
-    /// Of all but the blocks of zeros.
+    /// Hash of everything except the blocks of zeros.
     data: blake3::Hasher,
     length: u64,
-    /// The zeros with which the present block begins, if it has had nothing else; they are not in `data` yet.
+    /// Number of zeros at the beginning of the present block, if it has had nothing else; they are not in `data` yet.
     zeros: u64,
-    /// The numbers of the first and of the last block of each run of blocks that are all zeros.
+    /// Runs of blocks that are all zeros: the numbers of the first and of the last block of each.
     runs: Vec<(u64, u64)>,
 }
 
@@ -108,7 +108,7 @@ impl ContentHasher {
         }
     }
 
-    /// The hash of all pieces.
+    /// Returns the hash of all pieces.
     pub fn finish(mut self) -> ContentHash {
         self.hash_zeros();
         let data = *self.data.finalize().as_bytes();
@@ -133,7 +133,7 @@ impl ContentHasher {
         BLOCK - self.in_block()
     }
 
-    /// Adds bytes that do not go beyond the present block.
+    /// Adds bytes that do not reach beyond the present block.
     fn add_to_block(&mut self, bytes: &[u8]) {
         let is_zeros = self.zeros == self.in_block() && are_zeros(bytes);
         if is_zeros {
@@ -175,7 +175,7 @@ impl ContentHasher {
         self.length += count;
     }
 
-    /// Adds blocks of zeros, from the beginning of the present block on.
+    /// Adds blocks of zeros, beginning with the present block.
     fn add_run(&mut self, blocks: u64) {
         let first = self.length / BLOCK;
         let last = first + blocks - 1;
@@ -186,7 +186,7 @@ impl ContentHasher {
         self.length += blocks * BLOCK;
     }
 
-    /// The present block is not all zeros: those with which it begins count like all others.
+    /// Hashes the zeros at the beginning of the present block: it is not all zeros, so they count like other bytes.
     fn hash_zeros(&mut self) {
         let zeros = std::mem::take(&mut self.zeros);
         self.hash_these_zeros(zeros);
@@ -245,7 +245,7 @@ mod tests {
 
     use super::*;
 
-    /// A part of a content: zeros, as bytes or as a hole, or others.
+    /// Part of a content: zeros as bytes, zeros as a hole, or other bytes.
     #[derive(Debug, Clone, Copy)]
     enum Part {
         Zeros(u64),

@@ -1,4 +1,4 @@
-//! A content of the history that is opened when it is needed.
+//! A content of the history that is opened only when it is needed.
 
 use std::{fmt, io};
 
@@ -13,8 +13,8 @@ pub(crate) struct Kept<'a> {
 }
 
 impl<'a> Kept<'a> {
-    /// The content of a file as it was; `None` if it was no file. An error if it is not kept any more: nothing has been touched by
-    /// then.
+    /// Finds the content of a recorded file; `None` if the state is no file. Fails if the history no longer has it, at a time when
+    /// no file has been changed yet.
     pub(crate) fn of(
         history: &'a dyn History,
         state: &FileState,

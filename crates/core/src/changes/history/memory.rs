@@ -1,4 +1,4 @@
-//! A history that forgets with the process: for embedders that keep no state, and for tests.
+//! A history in memory, which ends with the process: for embedders that keep no state, and for tests.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,7 +9,7 @@ use super::{
 use crate::sync::Lock;
 use crate::{CallId, Opened, Origin};
 
-/// A history in memory. The oldest checkpoints make room when there is more than [`MemoryHistory::MAX_BYTES`] of contents.
+/// A history in memory. Drops its oldest checkpoints when the contents exceed [`MemoryHistory::MAX_BYTES`].
 ///
 /// ```
 /// use windlass_core::{History, MemoryHistory, Query};
@@ -20,7 +20,7 @@ use crate::{CallId, Opened, Origin};
 #[derive(Debug, Default)]
 pub struct MemoryHistory {
     kept: Lock<Kept>,
-    /// Held by the undo that is under way.
+    /// Lock of the undo that is under way.
     undoing: Lock<()>,
 }
 
@@ -31,7 +31,7 @@ struct Kept {
     bytes: usize,
 }
 
-/// A checkpoint without what later undos make of it.
+/// A checkpoint without `undone_by`, which is computed from later undos.
 #[derive(Debug, Clone)]
 struct KeptCheckpoint {
     origin: Origin,
@@ -40,7 +40,7 @@ struct KeptCheckpoint {
 }
 
 impl MemoryHistory {
-    /// How much is kept.
+    /// Maximum bytes of all contents.
     pub const MAX_BYTES: usize = 256 << 20;
 }
 
@@ -92,7 +92,7 @@ impl History for MemoryHistory {
 }
 
 impl Kept {
-    /// The undo of a call that is in effect: the newest that covers it, if nothing undid that.
+    /// Returns the undo of a call that is in effect: the newest one that covers it, unless another undo took that back.
     fn undone_by(&self, origin: &Origin) -> Option<CallId> {
         let origins = self.checkpoints.iter().rev().map(|one| &one.origin);
         let undo = { origins }.find(|undo| undo.undoes.contains(&origin.call))?;
@@ -129,7 +129,7 @@ struct Recorded<'h> {
     contents: HashMap<ContentHash, Vec<u8>>,
 }
 
-/// Reads the contents of a checkpoint into memory. Refuses those that are more than a history in memory keeps at all.
+/// Reads the contents of a checkpoint into memory. Fails if they exceed the capacity of a history in memory.
 pub(super) fn read_all(
     new: &NewCheckpoint<'_>,
 ) -> Result<HashMap<ContentHash, Vec<u8>>, HistoryError> {
@@ -173,7 +173,7 @@ impl Pending for Recorded<'_> {
         Ok(())
     }
 
-    /// Nobody starts next; so it is at least known.
+    /// Records the checkpoint, since no later process can repair it.
     fn leave(self: Box<Self>) {
         drop(self.finish());
     }

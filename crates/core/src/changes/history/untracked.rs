@@ -1,4 +1,4 @@
-//! No history: for changes that are only proposed, which have a list of their own.
+//! A history that records nothing: for changes that are only proposed, which have a list of their own.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::Opened;
 
-/// Keeps nothing.
+/// A history that keeps no checkpoint.
 #[derive(Debug)]
 pub(crate) struct Untracked;
 
@@ -33,7 +33,7 @@ impl History for Untracked {
     }
 }
 
-/// What it takes to take back a change that fails in the middle.
+/// The contents that a rollback needs if the commit fails half-way.
 struct Held(HashMap<ContentHash, Vec<u8>>);
 
 impl Pending for Held {

@@ -1,4 +1,4 @@
-//! The files of a machine as they would be with some proposals applied.
+//! The files of a machine as they would be with the proposals of a session applied.
 
 mod walk;
 
@@ -14,7 +14,7 @@ use crate::{
     Stat, To, Visitor, WalkOptions, WalkReport,
 };
 
-/// The files of a machine with proposals over them. Changes become proposals.
+/// The files of a machine with proposals applied. Changes become proposals.
 pub(crate) struct Overlay<'a> {
     pub(crate) inner: &'a dyn Files,
     pub(crate) proposals: &'a Proposals,
@@ -22,7 +22,8 @@ pub(crate) struct Overlay<'a> {
 }
 
 impl Overlay<'_> {
-    /// What is proposed for a path, or that nothing would be there because a directory above it would not.
+    /// Returns the proposed state of a path; absent if a directory above it would be removed or replaced. `None` if nothing is
+    /// proposed.
     fn held(&self, path: &Path) -> Option<FileState> {
         let held = &self.proposals.held.lock().by_path;
         if let Some(proposal) = held.get(path) {
@@ -63,7 +64,7 @@ impl Overlay<'_> {
         }
     }
 
-    /// Makes sure that what is there, proposals included, is what was expected.
+    /// Checks that the object at a path, proposals included, is the expected one.
     fn check(&self, path: &Resolved, expect: Expect) -> Result<(), FileError> {
         let now = self.look(path)?.map(|found| found.stat.fingerprint);
         match (expect, now) {
@@ -74,8 +75,7 @@ impl Overlay<'_> {
         }
     }
 
-    /// Refuses to move a directory with all that is in it. A proposal is about one path, so who moves a directory moves each object in
-    /// it.
+    /// Fails for a directory. A proposal is about one path, so the caller must move each object in a directory by itself.
     fn check_is_single(&self, from: &Resolved) -> Result<(), FileError> {
         match self.stat(from)?.kind {
             FileKind::Directory => {
@@ -85,7 +85,7 @@ impl Overlay<'_> {
         }
     }
 
-    /// What will be there.
+    /// Returns the state of a path after an alteration.
     fn then(&self, path: &Resolved, to: To<'_>) -> Result<FileState, FileError> {
         Ok(match to {
             To::Nothing => FileState::Absent,
@@ -108,7 +108,7 @@ impl Overlay<'_> {
         })
     }
 
-    /// What is at a path, its bytes kept.
+    /// Reads the state of a path, proposals included, and keeps its bytes on the shelf.
     fn see(&self, path: &Resolved) -> Result<FileState, FileError> {
         let seen = state::see_with(self, path, None, u64::MAX)?;
         if let Some(bytes) = &seen.bytes {
@@ -124,7 +124,7 @@ impl Overlay<'_> {
         Ok(hash)
     }
 
-    /// Holds what will be at a path.
+    /// Records a proposal for a path. Removes the proposal if the new state equals the real one.
     fn hold(&self, path: &Resolved, then: FileState) -> Result<(), FileError> {
         let cannot = |error: HistoryError| failed("hold a change of", &path.path, error);
         let _alone = self.proposals.exclusive().map_err(cannot)?;
@@ -151,7 +151,7 @@ impl Overlay<'_> {
         self.proposals.save(&mut held).map_err(cannot)
     }
 
-    /// What is really there, its bytes kept so that the difference can be shown.
+    /// Reads the real state of a path, and keeps its bytes on the shelf so that the difference can be shown.
     fn base(&self, path: &Resolved) -> Result<FileState, FileError> {
         let seen = state::see_with(self.inner, path, None, u64::MAX)?;
         if let Some(bytes) = &seen.bytes {
@@ -205,7 +205,7 @@ impl Files for Overlay<'_> {
         let new = New::below(self, root, options);
         let over = || -> Box<dyn Visitor + '_> { Box::new(Over { new: &new, inner: visitors() }) };
         let mut report = match self.inner.walk(root, options, &over) {
-            // The root itself is only proposed.
+            // The root itself exists only as a proposal.
             Err(FileError { kind: FileErrorKind::NotFound, .. })
                 if self.held(&root.path).is_some() =>
             {
@@ -253,8 +253,8 @@ fn is_directory(state: &FileState) -> bool {
     matches!(state, FileState::Directory { .. })
 }
 
-/// Which object is proposed: contents are kept by their hash, so the same file stands for the same bytes; the path makes it another
-/// object than an equal one elsewhere.
+/// Makes a fingerprint for a proposed object. Files on the shelf are named by their hash, so one shelf file stands for all equal
+/// contents; the hash of the path takes the place of the device number, so that equal contents at different paths differ.
 fn fingerprint(path: &Path, body: &FoundBody, mode: Option<u32>) -> Fingerprint {
     let name = ContentHash::of(path.as_os_str().as_encoded_bytes());
     let (prefix, _) = name.as_bytes().split_at(8);

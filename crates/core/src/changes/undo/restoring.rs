@@ -1,6 +1,7 @@
-//! What an undo needs besides its plan: a fresh look at every path, the contents that come back, and other names of files.
+//! The data that an undo needs besides its plan: the current state of every path, the contents to restore, and other hard links of
+//! the files.
 //!
-//! A path is not read a second time where its fingerprint proves that nothing was changed there since the plan was made.
+//! A path is not read a second time if its fingerprint proves that nothing was changed there since the plan was made.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -12,40 +13,40 @@ use crate::changes::history::Kept;
 use crate::changes::state::{self, Present, Seen};
 use crate::{ContentHash, Expect, FileState, Files, Fingerprint, History, Resolved, To, ToolError};
 
-/// Everything that it takes to make the steps of a plan.
+/// The data from which the commit steps of an undo plan are made.
 pub(super) struct Restoring<'a> {
     files: &'a dyn Files,
     history: &'a dyn History,
     ways: &'a [Way],
-    /// Fresh looks at every path.
+    /// The current state of each path.
     fresh: Vec<Fresh>,
     contents: Vec<Option<Kept<'a>>>,
-    /// Other names of files that had several, by the numbers of their ways.
+    /// For files with several hard links, by the index of the way: another hard link of the file.
     names: HashMap<usize, (Resolved, Fingerprint)>,
-    /// What is moved back, by the numbers of the ways.
+    /// For files that are moved back, by the index of the way: the path and state that they are moved from.
     sources: HashMap<usize, Origin>,
 }
 
-/// A fresh look at a path.
+/// Current state of a path.
 enum Fresh {
-    /// It has the fingerprint that it had when the plan was made, and is what it was then.
+    /// The path has the fingerprint that it had when the plan was made, so its state is the planned one.
     AsPlanned(Fingerprint),
     Seen(Box<Seen>),
 }
 
-/// What is moved back.
+/// A file that is moved back, at the path to which it had been moved.
 struct Origin {
     from: Resolved,
     seen: Fingerprint,
     hash: Option<ContentHash>,
-    /// Whether it has the attributes that it is to have at its place.
+    /// True if the file has the attributes that it must have after the move.
     is_as_wanted: bool,
 }
 
-/// What was at a place when the plan was made, with the fingerprint that proves it.
+/// States that the plan found at paths, with the fingerprints that prove them.
 type Planned<'p> = HashMap<&'p Path, (Fingerprint, &'p FileState)>;
 
-/// The files from which something is moved back.
+/// Collects the planned states of the files that are moved back.
 fn planned(plan: &UndoPlan) -> Planned<'_> {
     let sources: HashSet<&Path> =
         plan.ways.iter().filter_map(|way| way.moved_from.as_deref()).collect();
@@ -56,7 +57,7 @@ fn planned(plan: &UndoPlan) -> Planned<'_> {
 }
 
 impl<'a> Restoring<'a> {
-    /// Loads what is needed. The files are looked at once more; if something changed since the plan was made, the commit refuses.
+    /// Loads the data of every way. Inspects every path again: fails if something changed since the plan was made.
     pub(super) fn load(
         files: &'a dyn Files,
         history: &'a dyn History,
@@ -105,7 +106,7 @@ impl<'a> Restoring<'a> {
         Ok(())
     }
 
-    /// Looks at the place of a way, at which nothing may have changed.
+    /// Inspects the path of a way. Fails if something changed there since the plan was made.
     fn look(&self, way: &Way, settled: Option<Fingerprint>) -> Result<Fresh, ToolError> {
         if let (Some(settled), FileState::File { .. }) = (settled, &way.now) {
             let stat = self.files.stat(&beside(self.files, &way.path));
@@ -122,7 +123,8 @@ impl<'a> Restoring<'a> {
             .hint("undo again; nothing was changed"))
     }
 
-    /// The other name that a file is to have. Where it is made only now, what it is will be known then.
+    /// Returns the hard link to which the path of a way is linked. If an earlier step of the undo has yet to make that file, its
+    /// fingerprint is a placeholder.
     fn name(&self, way: &Way) -> Result<Option<(Resolved, Fingerprint)>, ToolError> {
         let Some(with) = &way.linked_with else { return Ok(None) };
         let seen = state::see_on_record(self.files, with)?;
@@ -148,7 +150,7 @@ impl<'a> Restoring<'a> {
         Ok(fingerprint.map(|seen| origin(seen, &state)))
     }
 
-    /// The steps, in their order. What is moved needs no step at its old place.
+    /// Returns the commit steps in order. A moved file needs no step at its old path.
     pub(super) fn steps(&self) -> Vec<Step<'_>> {
         let moved: HashSet<&Path> =
             self.sources.values().map(|origin| origin.from.path.as_path()).collect();
@@ -164,7 +166,7 @@ impl<'a> Restoring<'a> {
             if let (To::Moved { .. }, Some(object)) = (step.to, object)
                 && !written.insert((object, way.then.hash()))
             {
-                // It is written when the first of its names is moved.
+                // The step that moves the first hard link of the file writes its content.
                 step.rewrite = None;
             }
             steps.push(step);
@@ -204,7 +206,7 @@ impl<'a> Restoring<'a> {
 }
 
 impl Fresh {
-    /// What is there now.
+    /// Returns the current state of the path.
     fn present<'s>(&'s self, way: &'s Way) -> Present<'s> {
         match self {
             Self::AsPlanned(seen) => Present { state: &way.now, expect: Expect::Same(*seen) },
@@ -212,7 +214,7 @@ impl Fresh {
         }
     }
 
-    /// The state that needs no other look, as long as the fingerprint is the expected one.
+    /// Returns the state that need not be read again as long as the path has the expected fingerprint.
     fn known<'s>(&self, way: &'s Way) -> Option<&'s FileState> {
         match self {
             Self::AsPlanned(_) => Some(&way.now),

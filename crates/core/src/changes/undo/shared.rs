@@ -1,8 +1,9 @@
-//! Files with several names, on the way back: a change under one name is a change under all, and what is taken back becomes one file
-//! again.
+//! Undo of changes to files with several hard links: a change through one hard link changes all of them, and restored hard links
+//! become one file again.
 //!
-//! Objects are known by the numbers that they had when a change was recorded. What an undo puts in the place of one has another
-//! number, and the record of the undo says for which it stands; which numbers were of one file is told by the whole record.
+//! Files are identified by the device, inode and creation time that they had when a change was recorded. An undo that replaces a
+//! file creates a new inode, and its record says for which file the new inode stands. So the inodes that belonged to one file
+//! follow only from the whole record.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -13,16 +14,16 @@ use crate::changes::hard_links::{self, Identities, Object};
 use crate::changes::state::{self, Move, Moves, Seen};
 use crate::{Checkpoint, ContentHash, FileState, Files, History, Query, RecordedChange, ToolError};
 
-/// Where names are looked for: among the files, and in what is on record about them.
+/// Searches for hard links in the workspace and in the recorded changes.
 #[derive(Clone, Copy)]
 pub(super) struct Machine<'a> {
     pub(super) files: &'a dyn Files,
-    /// The newest first.
+    /// Recorded checkpoints, newest first.
     pub(super) record: &'a [Checkpoint],
 }
 
-/// All that is on record of the workspace, if there are files with several names among what is taken back: without it nobody can
-/// say which file a number was of. Empty otherwise.
+/// Returns all recorded checkpoints of the workspace if a file with several hard links is among the changes to undo: only the whole
+/// record tells to which file an inode belonged. Empty otherwise.
 pub(super) fn record(
     files: &dyn Files,
     history: &dyn History,
@@ -37,16 +38,16 @@ pub(super) fn record(
     Ok(history.checkpoints(&Query::Workspace(files.workspace().to_owned()))?)
 }
 
-/// Another name of a file.
+/// Another hard link of a file.
 struct Name {
     path: PathBuf,
-    /// What is there, if nothing else happens to it. Otherwise it is known what would be there: the same, as another object that
-    /// stands for it.
+    /// Current state of the path, if the undo does not change it. `None` if the undo changes the path: the file there will then be
+    /// equal to the searched one, as another inode that stands for it.
     seen: Option<Seen>,
 }
 
 impl Machine<'_> {
-    /// A name that a file has. What is there, or would be, must be like `left`.
+    /// Finds another hard link of a file. The state there, or the state after the undo, must be like `left`.
     fn find_name(
         self,
         identities: &Identities,
@@ -82,16 +83,17 @@ impl Machine<'_> {
     }
 }
 
-/// A file with several names.
+/// A file with several hard links that the undo changes.
 pub(super) struct Shared {
-    /// What the newest change left of it.
+    /// State in which the newest change left the file.
     left: FileState,
-    /// What would be there.
+    /// State of the file after the undo.
     then: FileState,
 }
 
 impl Shared {
-    /// What would become of a file under whichever name. Numbers are used again: what is not like it is another file.
+    /// Returns the state after the undo of the shared file at a simulated path. Inode numbers are reused: a file that is not like
+    /// the recorded one is another file.
     pub(super) fn of<'s>(
         all: &'s HashMap<Object, Self>,
         identities: &Identities,
@@ -103,7 +105,7 @@ impl Shared {
     }
 }
 
-/// Notes which object is there for the one that a change left, if it is: it was not changed since but by what is taken back.
+/// Notes which current file stands for the one that a change left, if no other change than those to undo has altered it since.
 pub(super) fn identify(
     identities: &mut Identities,
     shared: &HashMap<Object, Shared>,
@@ -120,7 +122,7 @@ pub(super) fn identify(
 }
 
 impl Walked<'_> {
-    /// What was changed under one name was changed under all.
+    /// Notes that a change through one hard link changed the file under all of them.
     pub(super) fn take_back_shared(&mut self, moves: &Moves<'_>, change: &RecordedChange) {
         let before = match moves.of(change) {
             Move::From(origin) => &origin.before,
@@ -133,7 +135,8 @@ impl Walked<'_> {
         }
     }
 
-    /// Where a file with several names was changed and none of its names that are known stays, it is changed under another.
+    /// Applies the changes of shared files to all their simulated paths. If a shared file changes and none of its simulated hard
+    /// links stays, finds another hard link and changes the file there.
     pub(super) fn settle_shared(&mut self) {
         for simulated in self.paths.all_mut() {
             let shared = Shared::of(&self.shared, &self.identities, simulated);
@@ -163,7 +166,7 @@ impl Walked<'_> {
     }
 }
 
-/// Files that had several names become one file again, and are written once.
+/// Links the paths of one file together again, so that its content is written once.
 pub(super) fn find_names(
     machine: Machine<'_>,
     ways: &mut Vec<Way>,
@@ -211,11 +214,11 @@ pub(super) fn find_names(
     }
 }
 
-/// The names of one file, as far as something happens to them.
+/// The changed paths that are hard links of one file.
 struct Group<'g> {
     file: Object,
     members: &'g [&'g Way],
-    /// The first of its names that stays one.
+    /// The first hard link that the undo leaves in place.
     staying: Option<&'g Path>,
     paths: &'g SimulatedPaths<'g>,
     identities: &'g Identities,
@@ -227,7 +230,7 @@ impl Group<'_> {
         simulated.is_some_and(|simulated| simulated.stays(self.file, self.identities))
     }
 
-    /// The name that the others are added to.
+    /// Returns the path to which the other hard links are linked.
     fn carrier(&self, machine: Machine<'_>) -> Option<PathBuf> {
         let links = self.members.iter().map(|way| hard_links::links(&way.then)).max()?;
         let moved = self.members.iter().find(|way| way.moved_from.is_some());
@@ -247,7 +250,7 @@ impl Group<'_> {
         })
     }
 
-    /// A name that the file still has and that nothing happens to.
+    /// Finds a hard link of the file that the undo does not change.
     fn other_name(&self, machine: Machine<'_>) -> Option<PathBuf> {
         let then = &self.members.first()?.then;
         let found = machine.find_name(self.identities, self.paths, self.file, then);

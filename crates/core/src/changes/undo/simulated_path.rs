@@ -1,4 +1,4 @@
-//! Simulated paths: the state that each has now, and the state after the changes that were undone so far.
+//! Simulated paths: the state that each path has now, and its state after the changes that were undone so far.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -13,28 +13,28 @@ pub(super) struct SimulatedPath {
     pub(super) path: PathBuf,
     pub(super) now: Seen,
     pub(super) then: FileState,
-    /// No change of it was simulated yet: `then` is its present state.
+    /// True if no change of the path was simulated yet: `then` is its present state.
     pub(super) is_fresh: bool,
-    /// A conflict was found.
+    /// True if a conflict was found at the path.
     pub(super) is_stuck: bool,
-    /// Whether each later change of what is there gives it another fingerprint.
+    /// True if each later change of the file gives it another fingerprint.
     is_settled: bool,
 }
 
 impl SimulatedPath {
-    /// Whether it is a name of this file, and remains one.
+    /// Returns whether the path is a hard link of this file, and remains one.
     pub(super) fn stays(&self, file: Object, identities: &Identities) -> bool {
         self.staying(identities) == Some(file)
     }
 
-    /// The file that it is a name of, and remains one.
+    /// Returns the file of which the path is a hard link, if it remains one.
     pub(super) fn staying(&self, identities: &Identities) -> Option<Object> {
         let file = identities.file_of(&self.now.state)?;
         (identities.file_of(&self.then) == Some(file)).then_some(file)
     }
 
-    /// Whether it is a name of one file, would be one of another, and must not become that by a change of what is there: the file
-    /// that is there has other names, or differs in its attributes only and would stand for two files in the record.
+    /// Returns whether the path must become another file without a change of the present one: the present file has other hard
+    /// links, or it differs in its attributes only and would stand for two files in the record.
     pub(super) fn is_apart(&self, identities: &Identities) -> bool {
         let (now, then) = (&self.now.state, &self.then);
         let files = identities.file_of(now).zip(identities.file_of(then));
@@ -42,22 +42,22 @@ impl SimulatedPath {
         files.is_some_and(|(is, was)| is != was) && (is_shared || now.hash() == then.hash())
     }
 
-    /// The fingerprint of what is there, if nothing can be changed there without giving it another.
+    /// Returns the present fingerprint, if no change can leave it unchanged.
     pub(super) fn settled(&self) -> Option<Fingerprint> {
         self.now.fingerprint.filter(|_| self.is_settled)
     }
 }
 
-/// All simulated paths, in the order in which they came up.
+/// All simulated paths, in the order in which the changes mention them.
 pub(super) struct SimulatedPaths<'c> {
     all: Vec<SimulatedPath>,
-    /// The place of each path among them.
+    /// Index of each path in `all`.
     places: HashMap<Cow<'c, Path>, usize>,
     stamps: Stamps,
 }
 
 impl<'c> SimulatedPaths<'c> {
-    /// With room for so many: a list that grows is twice as long as it needs to be.
+    /// Allocates exactly `count` entries: a vector that grows can take twice the memory.
     pub(super) fn with_capacity(count: usize) -> Self {
         let (all, places) = (Vec::with_capacity(count), HashMap::with_capacity(count));
         Self { all, places, stamps: Stamps::default() }
@@ -79,7 +79,7 @@ impl<'c> SimulatedPaths<'c> {
         self.all.get_mut(*self.places.get(path)?)
     }
 
-    /// The place of a path among all, which is looked at when it first comes up.
+    /// Returns the index of a path. Adds the path, with the state that `look` reads, if it is new.
     pub(super) fn place_of(
         &mut self,
         path: &'c Path,
@@ -97,7 +97,7 @@ impl<'c> SimulatedPaths<'c> {
         Ok(self.all.len() - 1)
     }
 
-    /// Adds a path that no change on record is about.
+    /// Adds a path that no recorded change mentions.
     pub(super) fn add(&mut self, path: PathBuf, now: Seen, then: FileState) {
         self.places.insert(Cow::Owned(path.clone()), self.all.len());
         let (is_fresh, is_stuck, is_settled) = (false, false, false);

@@ -1,24 +1,26 @@
-//! Describes what changes of a file besides the lines of its text: mode, extended attributes, and the size and hash of a long content.
+//! Describes changes of a file other than the lines of its text: mode, extended attributes, and the size and hash of a long
+//! content.
 
 use std::cell::Cell;
 use std::path::Path;
 
 use crate::{Attributes, ContentHash, Found, FoundBody, Source, quote};
 
-/// So many bytes are hashed for one difference at most: a person is waiting, and a sparse file can be of any length.
+/// Maximum bytes that are hashed for one judgement: a person is waiting, and a sparse file can have any length.
 pub(super) const HASHED_BYTES: u64 = 256 << 20;
-/// The digits of a hash that are shown.
+/// Number of digits of a hash that are shown.
 const HASH_DIGITS: usize = 12;
-/// The most bytes of an attribute's value that are shown.
+/// Maximum bytes of an attribute's value that are shown.
 const VALUE_BYTES: usize = 64;
 
-/// The mode of a file whose content changed, if that is another one, too.
+/// Describes the change of mode of a file with new content, if the mode changed.
 pub(super) fn other_mode(old: &Attributes, new: &Attributes) -> Option<String> {
     let (old, new) = (old.mode? & 0o7777, new.mode? & 0o7777);
     (old != new).then(|| format!("mode {old:o} → {new:o}"))
 }
 
-/// Sizes and hashes of the old and the new content, if one of them is too long to be shown. What is hashed is taken from `budget`.
+/// Describes sizes and hashes of the old and the new content, if one of them is too long to be shown. Takes hashed bytes from
+/// `budget`.
 pub(super) fn long_content(
     old: Option<&Found>,
     staged: &Path,
@@ -51,7 +53,8 @@ fn size_and_hash(bytes: u64, source: Source<'_>, budget: &Cell<u64>) -> String {
     }
 }
 
-/// A sentence for each extended attribute that changes. Labels of the system and the overlay's own marks are none of the person's.
+/// Describes each extended attribute that changes. Leaves out security labels and the overlay's own marks, which are not the
+/// person's.
 pub(super) fn attributes(old: Option<&Attributes>, new: &Attributes) -> Vec<String> {
     let Some(new) = &new.extended else { return Vec::new() };
     let none = Vec::new();

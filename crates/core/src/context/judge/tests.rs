@@ -1,4 +1,5 @@
-//! Real git, and what attackers would do instead: each command runs in a workspace, and the difference is judged as that of a stage.
+//! Judges changes of real git, and what attackers would do instead: each command runs in a workspace, and the diff is judged like
+//! that of a stage.
 
 use std::fs;
 use std::process::Command;
@@ -10,7 +11,7 @@ use crate::{
     Visitor, WalkOptions, WalkReport,
 };
 
-/// The files of a directory, as far as they are judged.
+/// The files of a directory, as far as the judgement needs them.
 struct Disk(PathBuf);
 
 impl Disk {
@@ -87,7 +88,7 @@ fn entries(directory: &Path) -> Vec<std::ffi::OsString> {
     names
 }
 
-/// Runs a script in a workspace; a failure of any part of it fails.
+/// Runs a script in a workspace. Panics if any part of it fails.
 fn run(script: &str, directory: &Path, home: &Path) {
     let ran = Command::new("sh")
         .args(["-euc", script])
@@ -105,7 +106,7 @@ fn run(script: &str, directory: &Path, home: &Path) {
     assert!(ran.status.success(), "{script}: {errors}");
 }
 
-/// The difference between two trees, by the names that they have in the workspace.
+/// Collects the differences between two trees, with the paths that they have in the workspace.
 fn difference(before: &Path, after: &Path, name: &Path, changes: &mut Vec<ProcessChange>) {
     let facts = |path: &Path| path.symlink_metadata().ok();
     let (old, new) = (facts(before), facts(after));
@@ -143,7 +144,7 @@ fn difference(before: &Path, after: &Path, name: &Path, changes: &mut Vec<Proces
     changes.extend(last);
 }
 
-/// The paths that are asked about once a command has run.
+/// Returns the paths that need an approval after a command has run, and the shown changes.
 fn asked(setup: &str, command: &str) -> (Vec<String>, Vec<FileChange>) {
     let folder = tempfile::tempdir().expect("a folder");
     let root = folder.path().canonicalize().expect("the real place");
@@ -152,7 +153,7 @@ fn asked(setup: &str, command: &str) -> (Vec<String>, Vec<FileChange>) {
     run(setup, &workspace, &root);
     run("cp -a w copy", &root, &root);
     run(command, &workspace, &root);
-    // Paths in files are those of the workspace, so it is the one in which the command ran.
+    // Paths in git's files refer to the workspace, so the directory in which the command ran becomes the stage.
     fs::rename(&workspace, &stage).expect("a folder");
     fs::rename(&copy, &workspace).expect("a folder");
     let mut changes = Vec::new();
@@ -291,11 +292,11 @@ fn what_git_or_a_link_leads_to_is_obeyed() {
         ("mkdir v && echo {} >v/tasks.json", "ln -s v .vscode", ".vscode"),
         (&with("mkdir ../vh"), "ln -s ../vh lnk; git config core.worktree ../lnk", ".git/config"),
     ] {
-        // Links that stay are among the differences here.
+        // Links that stay are among the changes here.
         let (asks, _) = asked(setup, command);
         assert!(asks.contains(&expected.to_owned()), "{setup}; {command}: {asks:?}");
     }
-    // Nothing in a build directory was judged, so no pointer may lead there.
+    // Changes in a build directory are not judged, so no pointer may lead there.
     let (asks, _) = asked(&built, "rm -rf .git; echo gitdir: target >.git");
     assert!(asks.contains(&".git".to_owned()), "{asks:?}");
 }

@@ -1,4 +1,4 @@
-//! Commits the staged changes of a program, with a checkpoint, as one change of files.
+//! Commits the staged changes of a program, with a checkpoint.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl Context {
-    /// Makes the changes in the workspace. Blocking.
+    /// Commits the changes to the workspace. Blocking.
     pub(super) fn commit_changes(
         &self,
         changes: &ProcessChanges,
@@ -66,7 +66,7 @@ impl Context {
     }
 }
 
-/// A file on a stage that stays there when a step puts its content into the workspace: the step may be taken back, and be tried again.
+/// A file that stays on the stage when a step puts its content into the workspace: the step may be taken back and tried again.
 #[derive(Debug)]
 struct Copied<'s> {
     place: &'s Path,
@@ -88,7 +88,7 @@ impl KeptContent for Copied<'_> {
     }
 }
 
-/// The files on the stage that the steps put in place, in the order of the steps.
+/// Returns the files on the stage that the steps put in place, in the order of the steps.
 fn copies<'s>(steps: &[Step<'s>]) -> Result<Vec<Option<Copied<'s>>>, ToolError> {
     let copy = |step: &Step<'s>| {
         let To::File { content: Source::At(place), .. } = step.rewrite.unwrap_or(step.to) else {
@@ -103,7 +103,7 @@ fn copies<'s>(steps: &[Step<'s>]) -> Result<Vec<Option<Copied<'s>>>, ToolError> 
     })
 }
 
-/// Makes a step copy the file on the stage, where it would be moved away from there.
+/// Makes a step copy the file from the stage instead of moving it away.
 fn put_copy<'s>(step: &mut Step<'s>, copy: Option<&'s Copied<'s>>) {
     let Some(copy) = copy else { return };
     for to in [Some(&mut step.to), step.rewrite.as_mut()].into_iter().flatten() {
@@ -113,21 +113,21 @@ fn put_copy<'s>(step: &mut Step<'s>, copy: Option<&'s Copied<'s>>) {
     }
 }
 
-/// The states before changes; `None` where nothing was, or something else is there by now. Blocking.
+/// Returns the states before changes; `None` if the path did not exist, or has another object by now. Blocking.
 pub(super) fn states_before(
     files: &dyn Files,
     changes: &[ProcessChange],
 ) -> Vec<Option<FileState>> {
     let state = |change: &ProcessChange| {
         let seen = state::see_on_record(files, &change.path).ok()?;
-        // Once more: the bytes were read after the first look.
+        // Checks again: the bytes were read after the first check.
         let now = fingerprint(files, &change.path);
         (seen.fingerprint == change.before && now == change.before).then_some(seen.state)
     };
     changes.iter().map(|change| change.before.and_then(|_| state(change))).collect()
 }
 
-/// The places where something else is than the program found, or than had the state that was noted then. Blocking.
+/// Returns the paths that have neither the object that the program found nor the noted state. Blocking.
 pub(super) fn changed_since(
     files: &dyn Files,
     changes: &[ProcessChange],
@@ -142,20 +142,21 @@ pub(super) fn changed_since(
     changed.map(|(change, _)| change.path.clone()).collect()
 }
 
-/// The fingerprint of the object that is at a place now.
+/// Returns the present fingerprint of a path.
 fn fingerprint(files: &dyn Files, path: &Path) -> Option<Fingerprint> {
     let found = files.look(&commit::beside(files, path)).ok()??;
     Some(found.stat.fingerprint)
 }
 
-/// The object that must be at the place of a change.
+/// The object that must be at the path of a change.
 struct Expected<'s> {
     expect: Expect,
     /// Its state, if the fingerprint proves it.
     known: Option<Cow<'s, FileState>>,
 }
 
-/// The object that must be at the place of each change: the one that the program found, or one that differs from that in its times and its number alone.
+/// Returns the object that must be at the path of each change: the one that the program found, or one that differs from it only in
+/// times and inode.
 fn expected<'s>(
     files: &dyn Files,
     changes: &[ProcessChange],
@@ -164,7 +165,7 @@ fn expected<'s>(
     let is_gone = |change: &&ProcessChange| matches!(change.to, ChangedTo::Nothing);
     let gone: HashSet<&Path> =
         changes.iter().filter(is_gone).map(|change| change.path.as_path()).collect();
-    // A directory that goes must not have come to hold anything else.
+    // A directory that is removed must not contain any new object.
     let holds_others = |change: &ProcessChange, now: &Seen| {
         !matches!(change.to, ChangedTo::Attributes(_) | ChangedTo::Directory(_))
             && now.entries.iter().any(|name| !gone.contains(&*change.path.join(name)))
@@ -178,7 +179,7 @@ fn expected<'s>(
         if fingerprint(files, &change.path) == Some(before) {
             return as_found(Some(Cow::Borrowed(state)));
         }
-        // A commit that is taken back, an editor or `touch` leaves the same bytes with another time or number.
+        // A commit that was taken back, an editor or `touch` leaves the same bytes with another time or inode.
         match state::see_on_record(files, &change.path) {
             Ok(now) if state::is_unchanged(state, &now.state) && !holds_others(change, &now) => {
                 Expected { expect: now.expect(), known: Some(Cow::Owned(now.state)) }
@@ -189,7 +190,7 @@ fn expected<'s>(
     changes.iter().enumerate().map(expected).collect()
 }
 
-/// The files of which changes become more names, by the place of the change among all.
+/// For the changes that add a hard link, returns the file to which it is linked, by index of the change.
 fn others_of(
     files: &dyn Files,
     changes: &[ProcessChange],

@@ -1,16 +1,16 @@
-//! Changes that count as none, such as those of tool caches. No question is asked because of them, and they are not kept.
+//! Trivial changes, such as those of tool caches. They need no approval, and they are not kept.
 
 use std::collections::HashSet;
 use std::path::{Component, Path, PathBuf};
 
 use crate::{Attributes, ChangedTo, ProcessChange, ProcessChanges};
 
-/// Directories in which tools remember results that they can compute again.
+/// Directories in which tools cache results that they can compute again.
 const TOOL_CACHES: [&str; 6] =
     ["__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", ".eslintcache"];
 
-/// Takes trivial changes out of what is kept: a person is not shown them, so that none may stay. Those below a directory that goes are
-/// left, since the directory could not go without them.
+/// Removes trivial changes, so that they are not kept: a person is not shown them. Those below a directory that is removed stay,
+/// since the directory could not be removed without them.
 pub(super) fn leave_out_trivial(changes: &mut ProcessChanges) {
     let gone: HashSet<PathBuf> = changes
         .changes

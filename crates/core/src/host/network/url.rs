@@ -1,4 +1,4 @@
-//! Addresses on the web, read strictly: one text has one meaning, for rules, for people and for the connection.
+//! URLs, parsed strictly: a text has the same meaning for rules, for people and for the connection.
 
 use std::fmt::{self, Write as _};
 use std::net::{IpAddr, Ipv6Addr};
@@ -7,10 +7,10 @@ use std::str::FromStr;
 use super::HostName;
 use crate::{Effect, ToolError, quote};
 
-/// The longest address that is read, in bytes.
+/// Maximum bytes of a URL.
 const MAX_BYTES: usize = 8 << 10;
 
-/// An absolute address of the schemes `http` and `https`, without user, password and fragment.
+/// An absolute URL with the scheme `http` or `https`, without user, password and fragment.
 ///
 /// ```
 /// use windlass_core::HttpUrl;
@@ -27,7 +27,7 @@ pub struct HttpUrl {
     is_secure: bool,
     host: HostName,
     port: u16,
-    /// Begins with a slash; everything that is not plain ASCII is escaped.
+    /// Path and query; begins with a slash, and everything that is not plain ASCII is escaped.
     target: String,
 }
 
@@ -37,27 +37,27 @@ impl HttpUrl {
         self.is_secure
     }
 
-    /// The host.
+    /// Returns the host.
     pub fn host(&self) -> &HostName {
         &self.host
     }
 
-    /// The port, also where it is the usual one of the scheme.
+    /// Returns the port, also if it is the default one of the scheme.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The path and the query, as they stand in a request.
+    /// Returns path and query, as they appear in a request.
     pub fn target(&self) -> &str {
         &self.target
     }
 
-    /// Scheme, host and port, as an [`Effect::Net`] names them.
+    /// Returns scheme, host and port, as an [`Effect::Net`] names them.
     pub fn origin(&self) -> String {
         format!("{}://{}:{}", self.scheme(), self.bracketed(), self.port)
     }
 
-    /// The host as a request names it: with the port if that is not the usual one.
+    /// Returns the host as a request names it: with the port if that is not the default one.
     pub fn authority(&self) -> String {
         if self.port == usual_port(self.is_secure) {
             self.bracketed()
@@ -66,7 +66,7 @@ impl HttpUrl {
         }
     }
 
-    /// The effect of a request to this address.
+    /// Returns the effect of a request to this URL.
     ///
     /// ```
     /// let url: windlass_core::HttpUrl = "http://127.0.0.1:8080/a".parse()?;
@@ -77,14 +77,14 @@ impl HttpUrl {
         Effect::Net { origin: self.origin(), method: method.to_ascii_uppercase() }
     }
 
-    /// The address that a reference leads to which stands in the answer of this one: a `Location`, a link.
+    /// Resolves a reference that appears in the response of this URL: a `Location` header, a link.
     pub fn join(&self, reference: &str) -> Result<Self, ToolError> {
         let reference = reference.trim_matches(' ');
         let plain = reference.split('#').next().unwrap_or_default();
         if let Some((scheme, rest)) = plain.split_once(':')
             && is_scheme(scheme)
         {
-            // `https:docs.rs` means different things to different readers.
+            // Programs disagree about the meaning of `https:docs.rs`.
             return if rest.starts_with("//") {
                 plain.parse()
             } else {
@@ -201,7 +201,8 @@ fn split_query(target: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// Escapes what is not plain and takes the steps `.` and `..`. A control character or a backslash is refused: readers differ about it.
+/// Escapes special characters and resolves the steps `.` and `..`. Control characters and backslashes are refused, since programs
+/// disagree about their meaning.
 fn clean_target(target: &str) -> Option<String> {
     if target.len() > MAX_BYTES || target.chars().any(|c| c.is_control() || c == '\\') {
         return None;
@@ -227,7 +228,7 @@ fn clean_target(target: &str) -> Option<String> {
         if byte.is_ascii_graphic() && !b"\"<>`{}|^".contains(&byte) {
             text.push(char::from(byte));
         } else {
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             let _ = write!(text, "%{byte:02X}");
         }
         text

@@ -1,7 +1,7 @@
-//! A walk over files as they would be: what is there, and what is only proposed.
+//! A walk over files with proposals applied: existing objects, and new ones that are only proposed.
 //!
-//! A walk by one thread finds things in the order of their names, a directory before what is in it. What is not there yet is shown
-//! where it belongs in that order. Where several threads walk there is none, and it comes last.
+//! A walk by one thread visits objects in the order of their paths, a directory before its contents, and new objects are visited in
+//! that order as well. A walk by several threads has no order, and new objects come last.
 
 use std::path::Path;
 
@@ -14,12 +14,12 @@ use crate::{
     Walk, WalkOptions,
 };
 
-/// What is proposed and not there yet, below the root of a walk.
+/// Proposed objects below the root of a walk that do not exist yet.
 pub(super) struct New<'o> {
     overlay: &'o Overlay<'o>,
     root: &'o Resolved,
     options: &'o WalkOptions<'o>,
-    /// What was not shown yet, the last first.
+    /// Proposals that were not visited yet, last one first.
     left: Lock<Vec<Proposal>>,
 }
 
@@ -30,7 +30,7 @@ impl<'o> New<'o> {
         options: &'o WalkOptions<'o>,
     ) -> Self {
         let held = &overlay.proposals.held.lock().by_path;
-        // A directory is shown as what is in it.
+        // The walk does not visit a root that is a directory, only its contents.
         let is_itself = |one: &Proposal| one.path == root.path && is_directory(&one.then);
         let is_new = |one: &&Proposal| {
             one.base == FileState::Absent && one.path.starts_with(&root.path) && !is_itself(one)
@@ -39,12 +39,12 @@ impl<'o> New<'o> {
         Self { overlay, root, options, left: Lock::new(left) }
     }
 
-    /// Shows all that was not shown yet.
+    /// Visits all proposals that were not visited yet.
     pub(super) fn show_rest(&self, visitor: &mut dyn Visitor) {
         self.show_while(visitor, &|_| true);
     }
 
-    /// Shows what comes before a path.
+    /// Visits the proposals whose paths come before a path.
     fn show_before(&self, path: &Path, visitor: &mut dyn Visitor) -> Walk {
         self.show_while(visitor, &|next| next < path)
     }
@@ -61,7 +61,7 @@ impl<'o> New<'o> {
         Walk::Continue
     }
 
-    /// Leaves out what the visitor of a path does not want to see.
+    /// Drops the proposals that the visitor of a path wants to skip.
     fn heed(&self, walk: Walk, path: &Path) {
         match walk {
             Walk::Continue => {}
@@ -87,7 +87,7 @@ impl<'o> New<'o> {
     }
 }
 
-/// Shows a visitor what is proposed instead of what is there.
+/// Visitor that shows proposed states instead of the real ones to an inner visitor.
 pub(super) struct Over<'o, 'v> {
     pub(super) new: &'o New<'o>,
     pub(super) inner: Box<dyn Visitor + 'v>,
