@@ -18,12 +18,14 @@ use std::path::{Path, PathBuf};
 pub(crate) use self::moves::join_moves;
 use self::new_modes::NewModes;
 use self::old::{NewBytes, OldContents};
-use self::perform::Stopped;
-pub(crate) use self::perform::{MANY, NOT_YET, early_name, perform};
-use crate::changes::hard_links::{self, Object};
+use self::perform::StoppedCommit;
+pub(crate) use self::perform::{
+    BATCH_MIN_CHANGES, PENDING_FINGERPRINT, incomplete_name, perform_step,
+};
+use crate::changes::hard_links::{self, FileIdentity};
 use crate::changes::history::{NewCheckpoint, NewContent};
-use crate::changes::rollback::{RolledBack, give_times_back, roll_back};
-use crate::changes::state::{self, Seen};
+use crate::changes::rollback::{RollbackResult, restore_directory_times, roll_back};
+use crate::changes::state::{self, InspectedPath};
 use crate::{
     Altered, Attributes, ContentHash, Expect, FileError, FileErrorKind, FileKind, FileObject,
     FileState, Files, History, Origin, RecordedChange, Resolved, Source, To, ToolError,
@@ -83,39 +85,39 @@ impl<'a> Step<'a> {
 
 /// Refusal of a commit: nothing was changed, or the changes were taken back.
 #[derive(Debug)]
-pub(crate) struct Refused {
+pub(crate) struct RefusedCommit {
     /// Cause of the refusal.
     pub(crate) error: ToolError,
     /// True if the commit had several steps.
-    pub(crate) is_about_several: bool,
+    pub(crate) has_several_steps: bool,
     /// Paths that were changed and then restored.
     pub(crate) taken_back: Vec<PathBuf>,
     /// Paths that were changed and could not be restored, and why.
     pub(crate) left: Vec<(PathBuf, String)>,
     /// True if the checkpoint stays unfinished: the next process finishes the change or takes it back.
-    pub(crate) is_open: bool,
+    pub(crate) is_unfinished: bool,
 }
 
 /// Maximum number of restored paths that a refusal names.
-const MOST_NAMED: usize = 20;
+const MAX_NAMED_PATHS: usize = 20;
 
-impl From<ToolError> for Refused {
+impl From<ToolError> for RefusedCommit {
     fn from(error: ToolError) -> Self {
         let (taken_back, left) = (Vec::new(), Vec::new());
-        Self { error, is_about_several: false, taken_back, left, is_open: false }
+        Self { error, has_several_steps: false, taken_back, left, is_unfinished: false }
     }
 }
 
-impl From<FileError> for Refused {
+impl From<FileError> for RefusedCommit {
     fn from(error: FileError) -> Self {
         ToolError::from(error).into()
     }
 }
 
-impl Refused {
+impl RefusedCommit {
     /// Converts to a tool error that also reports the other files.
     pub(crate) fn into_error(self, workspace: &Path) -> ToolError {
-        if !self.is_about_several && self.left.is_empty() {
+        if !self.has_several_steps && self.left.is_empty() {
             return self.error;
         }
         let mut words = vec![self.error.message().text.to_string()];
@@ -125,8 +127,8 @@ impl Refused {
             words.push("nothing is changed".into());
         }
         if !self.taken_back.is_empty() {
-            let names = self.taken_back.iter().take(MOST_NAMED).map(|path| name(path));
-            let more = self.taken_back.len().saturating_sub(MOST_NAMED);
+            let names = self.taken_back.iter().take(MAX_NAMED_PATHS).map(|path| name(path));
+            let more = self.taken_back.len().saturating_sub(MAX_NAMED_PATHS);
             let rest = (more > 0).then(|| format!("and {more} more"));
             let names: Vec<String> = names.chain(rest).collect();
             words.push(format!("taken back: {}", names.join(", ")));
@@ -146,7 +148,7 @@ pub(crate) fn commit(
     origin: &Origin,
     steps: &[Step<'_>],
     is_stopped: &dyn Fn() -> bool,
-) -> Result<Vec<Altered>, Refused> {
+) -> Result<Vec<Altered>, RefusedCommit> {
     commit_with(files, history, origin, steps, &[], is_stopped)
 }
 
@@ -158,8 +160,8 @@ pub(crate) fn commit_with(
     steps: &[Step<'_>],
     without_history: &[WithoutHistory],
     is_stopped: &dyn Fn() -> bool,
-) -> Result<Vec<Altered>, Refused> {
-    let mut plan = Plan::of(files, origin, steps)?;
+) -> Result<Vec<Altered>, RefusedCommit> {
+    let mut plan = CommitPlan::of(files, origin, steps)?;
     // An undo is recorded even if every file already has its earlier state: otherwise the next undo would select the same calls
     // again.
     if plan.changes.is_empty() && !origin.is_undo() {
@@ -174,7 +176,7 @@ pub(crate) fn commit_with(
     })?;
     drop(contents);
     // The contents are in the history now and need not be held in memory.
-    plan.forget_contents();
+    plan.free_contents();
     match plan.perform(files, steps, is_stopped) {
         Ok(altered) => {
             // Frees memory, which the history may need.
@@ -183,7 +185,7 @@ pub(crate) fn commit_with(
             drop(pending.finish());
             Ok(altered)
         }
-        Err(Stopped { error, done, begun, found }) => {
+        Err(StoppedCommit { error, done, begun, found }) => {
             let content = |hash: &ContentHash| pending.open(hash).map_err(ToolError::from);
             let begun = plan.changes.get(..begun).unwrap_or(&plan.changes);
             // Directories that another process made in the meantime are not ours to remove.
@@ -195,48 +197,55 @@ pub(crate) fn commit_with(
                 .map(|(_, change)| change.clone())
                 .collect();
             let done = done - found.len();
-            let RolledBack { taken_back, left, is_open } = roll_back(files, &ours, done, &content);
+            let RollbackResult { taken_back, left, is_retryable } =
+                roll_back(files, &ours, done, &content);
             // All changes are passed, also those that were not begun. A time that cannot be restored is no reason to try again.
-            drop(give_times_back(files, &plan.changes));
-            match (is_open, left.is_empty()) {
+            drop(restore_directory_times(files, &plan.changes));
+            match (is_retryable, left.is_empty()) {
                 (true, _) => pending.leave(),
                 (false, true) => drop(pending.abandon()),
                 // The changes that could not be taken back must stay in the history.
                 (false, false) => drop(pending.finish()),
             }
-            Err(Refused { error, is_about_several: steps.len() > 1, taken_back, left, is_open })
+            Err(RefusedCommit {
+                error,
+                has_several_steps: steps.len() > 1,
+                taken_back,
+                left,
+                is_unfinished: is_retryable,
+            })
         }
     }
 }
 
 /// The plan of a commit, made before anything is touched.
-struct Plan<'f> {
+struct CommitPlan<'f> {
     /// Recorded changes in the order in which they are made: first the times of directories in which names change, then missing
     /// directories.
     changes: Vec<RecordedChange>,
     /// Number of changes that only record the time of a directory.
-    around: usize,
+    directory_times: usize,
     /// Missing directories to be made.
     parents: Vec<Resolved>,
     /// Present contents that no step brings along.
     read: OldContents<'f>,
     /// Facts about each step.
-    known: Vec<Known>,
+    known: Vec<StepFacts>,
     /// For each file with several hard links that is altered, the index of its first change.
-    altered: HashMap<Object, usize>,
+    altered: HashMap<FileIdentity, usize>,
     /// Index of the last change of each path, among the first `noted` changes.
     places: HashMap<PathBuf, usize>,
-    noted: usize,
+    indexed: usize,
     /// Modes of new files.
     new_modes: NewModes,
 }
 
 /// Maximum bytes of new contents that the history keeps, so that changes can be shown and compared later. An undo needs the old
 /// content only, and an undo of that undo can read the new content from the file.
-const MOST_NEW: u64 = 64 << 20;
+const MAX_NEW_CONTENT_BYTES: u64 = 64 << 20;
 
 /// Facts about one step.
-struct Known {
+struct StepFacts {
     /// Kind of the present object.
     kind: Option<FileKind>,
     /// Hash of the present bytes.
@@ -255,33 +264,38 @@ struct Known {
 }
 
 /// Paths that a step makes or that are known to exist.
-type Planned<'s> = HashSet<&'s Path>;
+type HandledPaths<'s> = HashSet<&'s Path>;
 
-impl<'f> Plan<'f> {
-    fn of(files: &'f dyn Files, origin: &Origin, steps: &[Step<'_>]) -> Result<Self, Refused> {
+impl<'f> CommitPlan<'f> {
+    fn of(
+        files: &'f dyn Files,
+        origin: &Origin,
+        steps: &[Step<'_>],
+    ) -> Result<Self, RefusedCommit> {
         let mut plan = Self {
-            changes: directories::around(files, steps),
-            around: 0,
+            changes: directories::record_directories(files, steps),
+            directory_times: 0,
             parents: Vec::new(),
             read: OldContents::new(files),
             known: Vec::with_capacity(steps.len()),
             altered: HashMap::new(),
             places: HashMap::new(),
-            noted: 0,
+            indexed: 0,
             new_modes: NewModes::default(),
         };
-        plan.around = plan.changes.len();
+        plan.directory_times = plan.changes.len();
         // Exact capacity: a vector that grows can take twice the memory.
         plan.changes.reserve_exact(steps.len());
         plan.read.reserve(steps.iter().filter(|step| step.expect != Expect::Absent).count());
-        let mut planned: Planned<'_> = steps.iter().map(|step| step.path.path.as_path()).collect();
+        let mut planned: HandledPaths<'_> =
+            steps.iter().map(|step| step.path.path.as_path()).collect();
         for step in steps {
             plan.add_missing_parents(files, &mut planned, step)?;
         }
         for (number, step) in steps.iter().enumerate() {
-            plan.add(files, origin, number, step)?;
+            plan.add_step(files, origin, number, step)?;
         }
-        plan.settle(steps);
+        plan.complete_states(steps);
         plan.places = HashMap::new();
         Ok(plan)
     }
@@ -290,7 +304,7 @@ impl<'f> Plan<'f> {
     fn add_missing_parents<'s>(
         &mut self,
         files: &dyn Files,
-        planned: &mut Planned<'s>,
+        planned: &mut HandledPaths<'s>,
         step: &'s Step<'_>,
     ) -> Result<(), FileError> {
         if step.expect != Expect::Absent || matches!(step.to, To::Nothing) {
@@ -323,39 +337,39 @@ impl<'f> Plan<'f> {
         Ok(())
     }
 
-    fn add(
+    fn add_step(
         &mut self,
         files: &dyn Files,
         origin: &Origin,
         number: usize,
         step: &Step<'_>,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), RefusedCommit> {
         let read = self.read.all.len();
-        let seen = self.see(step)?;
+        let seen = self.inspect_step(step)?;
         let (before, kind) = (seen.state, seen.kind);
-        let moved = self.move_of(step)?;
-        let linked = self.link_of(step)?;
-        let written = written(step);
+        let moved = self.plan_move(step)?;
+        let linked = self.plan_link(step)?;
+        let written = written_content(step);
         let new = written.map(|source| self.read.read_new(source)).transpose();
         let new = new.map_err(unreadable)?;
         let mut after = match linked {
             Some(linked) => linked,
-            None => after(step, &before, moved.as_ref(), new.as_ref()),
+            None => state_after(step, &before, moved.as_ref(), new.as_ref()),
         };
         if before == FileState::Absent {
-            self.new_modes.tell(files, step, &mut after);
+            self.new_modes.complete(files, step, &mut after);
         }
-        let is_in_place = hard_links::shared_object(&after).is_some();
+        let is_in_place = hard_links::shared_identity(&after).is_some();
         let new_length = match after {
             FileState::File { len, .. } => len,
             _ => 0,
         };
-        if is_altered(step) {
+        if alters_file(step) {
             self.note_alteration(files, step, &after)?;
         }
         let is_link = matches!(step.to, To::Symlink(_) | To::Linked { .. });
-        let temporary = (written.is_some() || is_link).then(|| temporary(origin, number));
-        self.known.push(Known {
+        let temporary = (written.is_some() || is_link).then(|| temporary_name(origin, number));
+        self.known.push(StepFacts {
             kind,
             old: before.hash(),
             new: new.as_ref().map(|new| new.hash),
@@ -382,7 +396,7 @@ impl<'f> Plan<'f> {
         step: &Step<'_>,
         after: &FileState,
     ) -> Result<(), ToolError> {
-        let Some(object) = hard_links::shared_object(after) else { return Ok(()) };
+        let Some(object) = hard_links::shared_identity(after) else { return Ok(()) };
         let at = *self.altered.entry(object).or_insert(self.changes.len());
         let Some(earlier) = self.changes.get(at).filter(|earlier| !earlier.after.is_like(after))
         else {
@@ -398,10 +412,10 @@ impl<'f> Plan<'f> {
 
     /// Completes the recorded states: a file that is altered through one hard link has that state under all of them, and a restored
     /// file gets the identity of the recorded one.
-    fn settle(&mut self, steps: &[Step<'_>]) {
+    fn complete_states(&mut self, steps: &[Step<'_>]) {
         for (step, known) in steps.iter().zip(&self.known) {
             let altered = self.changes.get(known.change).and_then(|change| {
-                let at = self.altered.get(&hard_links::shared_object(&change.after)?)?;
+                let at = self.altered.get(&hard_links::shared_identity(&change.after)?)?;
                 self.changes.get(*at).map(|altered| altered.after.clone())
             });
             let Some(change) = self.changes.get_mut(known.change) else { continue };
@@ -415,16 +429,18 @@ impl<'f> Plan<'f> {
     }
 
     /// Inspects the path of a step. Fails if its state is not the expected one.
-    fn see(&mut self, step: &Step<'_>) -> Result<Seen, Refused> {
+    fn inspect_step(&mut self, step: &Step<'_>) -> Result<InspectedPath, RefusedCommit> {
         let seen = match step.expect {
             // The change itself checks that the path is free.
-            Expect::Absent => return Ok(Seen::nothing()),
+            Expect::Absent => return Ok(InspectedPath::absent()),
             Expect::Same(expected) => {
                 let seen = match (step.known, step.before) {
-                    (Some(known), None) => self.read.see_again(&step.path, expected, known),
-                    (_, before) => self.read.see(&step.path, before.map(|bytes| (expected, bytes))),
+                    (Some(known), None) => self.read.inspect_known(&step.path, expected, known),
+                    (_, before) => {
+                        self.read.inspect(&step.path, before.map(|bytes| (expected, bytes)))
+                    }
                 };
-                let mut seen = seen.map_err(|error| unreadable_now(step, error))?;
+                let mut seen = seen.map_err(|error| inspection_error(step, error))?;
                 if seen.fingerprint != Some(expected) {
                     let name = step.path.inside.as_ref().unwrap_or(&step.path.path);
                     return Err(FileError::new("change", name, FileErrorKind::Stale).into());
@@ -446,9 +462,12 @@ impl<'f> Plan<'f> {
     }
 
     /// For a moved file, returns the old path and the state, and adds the removal there.
-    fn move_of(&mut self, step: &Step<'_>) -> Result<Option<(PathBuf, FileState)>, Refused> {
+    fn plan_move(
+        &mut self,
+        step: &Step<'_>,
+    ) -> Result<Option<(PathBuf, FileState)>, RefusedCommit> {
         let To::Moved { from, .. } = step.to else { return Ok(None) };
-        let mut seen = self.read.see(from, None)?;
+        let mut seen = self.read.inspect(from, None)?;
         self.read.add(from, &mut seen);
         let gone = RecordedChange::new(&from.path, seen.state.clone(), FileState::Absent);
         self.changes.push(gone);
@@ -457,26 +476,26 @@ impl<'f> Plan<'f> {
 
     /// Returns the last change so far of a path. Updates the index of paths first.
     fn change_at(&mut self, path: &Path) -> Option<&RecordedChange> {
-        let noted = self.noted;
-        for (at, change) in self.changes.iter().enumerate().skip(noted) {
+        let indexed = self.indexed;
+        for (at, change) in self.changes.iter().enumerate().skip(indexed) {
             self.places.insert(change.path.clone(), at);
         }
-        self.noted = self.changes.len();
+        self.indexed = self.changes.len();
         self.changes.get(*self.places.get(path)?)
     }
 
     /// Returns the name of the temporary file for the content of a step.
-    fn temporary(&self, known: &Known) -> Option<&str> {
+    fn temporary_of(&self, known: &StepFacts) -> Option<&str> {
         self.changes.get(known.change)?.temporary.as_deref()
     }
 
     /// For a path that becomes a hard link, returns the state of the file to which it is linked.
-    fn link_of(&mut self, step: &Step<'_>) -> Result<Option<FileState>, Refused> {
+    fn plan_link(&mut self, step: &Step<'_>) -> Result<Option<FileState>, RefusedCommit> {
         let To::Linked { with, .. } = step.to else { return Ok(None) };
         if let Some(made) = self.change_at(&with.path) {
             return Ok(Some(made.after.clone()));
         }
-        let mut seen = self.read.see(with, None)?;
+        let mut seen = self.read.inspect(with, None)?;
         self.read.add(with, &mut seen);
         let FileState::File { hash, len, attributes, object } = seen.state else {
             return Err(FileError::new("link", &with.path, FileErrorKind::Changed).into());
@@ -486,8 +505,8 @@ impl<'f> Plan<'f> {
     }
 
     /// Frees the contents that are held in memory.
-    fn forget_contents(&mut self) {
-        self.read.forget();
+    fn free_contents(&mut self) {
+        self.read.free();
         for known in &mut self.known {
             known.held = None;
         }
@@ -512,9 +531,9 @@ impl<'f> Plan<'f> {
             for old in self.read.all.get(known.read.clone()).unwrap_or_default() {
                 add(NewContent { hash: old.hash, source: old.source(), base: None });
             }
-            if let (Some(hash), Some(source)) = (known.new, written(step)) {
+            if let (Some(hash), Some(source)) = (known.new, written_content(step)) {
                 new_bytes += known.new_length;
-                if known.is_in_place || new_bytes <= MOST_NEW {
+                if known.is_in_place || new_bytes <= MAX_NEW_CONTENT_BYTES {
                     let source = known.held.as_deref().map_or(source, Source::Bytes);
                     add(NewContent { hash, source, base: known.old });
                 }
@@ -525,7 +544,7 @@ impl<'f> Plan<'f> {
 }
 
 /// Converts an error of the inspection, with advice if the permissions of the file itself are the cause.
-fn unreadable_now(step: &Step<'_>, error: FileError) -> ToolError {
+fn inspection_error(step: &Step<'_>, error: FileError) -> ToolError {
     let is_refused = matches!(error.kind, FileErrorKind::Permission);
     let error = ToolError::from(error);
     if !is_refused {
@@ -539,7 +558,7 @@ fn unreadable_now(step: &Step<'_>, error: FileError) -> ToolError {
 }
 
 /// Returns the content that a step writes.
-fn written<'a>(step: &Step<'a>) -> Option<Source<'a>> {
+fn written_content<'a>(step: &Step<'a>) -> Option<Source<'a>> {
     match (&step.rewrite, &step.to) {
         (Some(To::File { content, .. }), _) | (None, To::File { content, .. }) => Some(*content),
         _ => None,
@@ -547,12 +566,12 @@ fn written<'a>(step: &Step<'a>) -> Option<Source<'a>> {
 }
 
 /// Returns whether a step changes the file itself, not only its path.
-fn is_altered(step: &Step<'_>) -> bool {
+fn alters_file(step: &Step<'_>) -> bool {
     matches!(step.rewrite.as_ref().unwrap_or(&step.to), To::File { .. } | To::Attributes(_))
 }
 
 /// Returns the state of the path after a step.
-fn after(
+fn state_after(
     step: &Step<'_>,
     before: &FileState,
     moved: Option<&(PathBuf, FileState)>,
@@ -573,7 +592,7 @@ fn after(
         (To::File { attributes, .. }, Some(new)) => FileState::File {
             hash: new.hash,
             len: new.length,
-            attributes: state::over(*attributes, state::file_attributes(origin)),
+            attributes: state::merged_attributes(*attributes, state::attributes_of_file(origin)),
             object: None,
         },
         (To::Attributes(attributes), _) => state::with_attributes(origin, attributes),
@@ -588,7 +607,7 @@ pub(crate) fn beside(files: &dyn Files, path: &Path) -> Resolved {
 }
 
 /// Returns the name of the temporary file for the content of a step. Call ids are random, so no other program can foresee it.
-fn temporary(origin: &Origin, number: usize) -> String {
+fn temporary_name(origin: &Origin, number: usize) -> String {
     format!("{TEMPORARY_PREFIX}{}-{number}.tmp", origin.call)
 }
 
@@ -596,7 +615,7 @@ fn temporary(origin: &Origin, number: usize) -> String {
 pub(crate) const TEMPORARY_PREFIX: &str = ".windlass-";
 
 #[expect(clippy::needless_pass_by_value, reason = "as map_err hands it over")]
-fn unreadable(error: std::io::Error) -> Refused {
+fn unreadable(error: std::io::Error) -> RefusedCommit {
     ToolError::host_failed(format!("the new content could not be read: {error}")).into()
 }
 
@@ -609,11 +628,11 @@ mod tests {
         let said = |count: usize| {
             let taken_back = (0..count).map(|number| format!("/w/f{number}").into()).collect();
             let error = ToolError::failed("the disk is full");
-            let refused = Refused { is_about_several: true, taken_back, ..error.into() };
+            let refused = RefusedCommit { has_several_steps: true, taken_back, ..error.into() };
             refused.into_error("/w".as_ref()).message().text.to_string()
         };
         assert_eq!(said(2), "the disk is full\nnothing is changed\ntaken back: f0, f1");
-        let all = said(MOST_NAMED);
+        let all = said(MAX_NAMED_PATHS);
         assert!(all.ends_with(", f18, f19"), "{all}");
         let more = said(300);
         assert_eq!(more, format!("{all}, and 280 more"));

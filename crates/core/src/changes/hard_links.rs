@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use crate::changes::commit::beside;
-use crate::changes::state::{self, Seen};
+use crate::changes::state::{self, InspectedPath};
 use crate::sync::Lock;
 use crate::{
     Checkpoint, Entry, FileError, FileKind, FileObject, FileState, Files, Fingerprint, Resolved,
@@ -15,10 +15,10 @@ use crate::{
 };
 
 /// Identity of a file: device, inode number, creation time. The time is needed because inode numbers are reused.
-pub(crate) type Object = (u64, u64, i64);
+pub(crate) type FileIdentity = (u64, u64, i64);
 
 /// Returns the identity of the file, if the state is one.
-pub(crate) fn object_of(state: &FileState) -> Option<Object> {
+pub(crate) fn identity_of(state: &FileState) -> Option<FileIdentity> {
     match state {
         FileState::File { object: Some(object), .. } => {
             Some((object.device, object.inode, object.born))
@@ -28,7 +28,7 @@ pub(crate) fn object_of(state: &FileState) -> Option<Object> {
 }
 
 /// Returns the number of hard links of the file; 0 if the state is no file.
-pub(crate) fn links(state: &FileState) -> u64 {
+pub(crate) fn link_count(state: &FileState) -> u64 {
     match state {
         FileState::File { object: Some(object), .. } => object.links,
         _ => 0,
@@ -36,26 +36,26 @@ pub(crate) fn links(state: &FileState) -> u64 {
 }
 
 /// Returns the identity of the file, if it had other hard links.
-pub(crate) fn shared_object(state: &FileState) -> Option<Object> {
-    object_of(state).filter(|_| links(state) > 1)
+pub(crate) fn shared_identity(state: &FileState) -> Option<FileIdentity> {
+    identity_of(state).filter(|_| link_count(state) > 1)
 }
 
 /// Returns whether the present file has other hard links and the path must get another file.
-pub(crate) fn are_apart(now: &FileState, then: &FileState) -> bool {
-    shared_object(now).zip(object_of(then)).is_some_and(|(now, then)| now != then)
+pub(crate) fn must_detach(now: &FileState, then: &FileState) -> bool {
+    shared_identity(now).zip(identity_of(then)).is_some_and(|(now, then)| now != then)
 }
 
 /// Maps the identities of restored files to those on record: a restored file is a new inode that stands for the recorded one. A
 /// file may be lost and restored repeatedly, so one file can have many identities on record.
 #[derive(Debug, Default)]
-pub(crate) struct Identities {
+pub(crate) struct FileIdentities {
     /// For each identity, the earlier one that it replaced.
-    older: HashMap<Object, Object>,
+    older: HashMap<FileIdentity, FileIdentity>,
     /// For the first identity of a file, the one that it has on disk now.
-    real: HashMap<Object, Object>,
+    real: HashMap<FileIdentity, FileIdentity>,
 }
 
-impl Identities {
+impl FileIdentities {
     /// Collects the identities from a record, newest checkpoint first. If a change found a state like the one that the previous
     /// change left at the path, both are the same file.
     pub(crate) fn on_record(checkpoints: &[Checkpoint]) -> Self {
@@ -84,16 +84,16 @@ impl Identities {
     }
 
     /// Notes the present identity of a recorded file.
-    pub(crate) fn note_real(&mut self, recorded: &FileState, real: &FileState) {
+    pub(crate) fn note_present(&mut self, recorded: &FileState, real: &FileState) {
         self.note(recorded, real);
-        if let (Some(file), Some(real)) = (self.file_of(recorded), object_of(real)) {
+        if let (Some(file), Some(real)) = (self.file_of(recorded), identity_of(real)) {
             self.real.insert(file, real);
         }
     }
 
     /// Returns the first recorded identity of the file of a state.
-    pub(crate) fn file_of(&self, state: &FileState) -> Option<Object> {
-        let mut object = object_of(state)?;
+    pub(crate) fn file_of(&self, state: &FileState) -> Option<FileIdentity> {
+        let mut object = identity_of(state)?;
         while let Some(older) = self.older.get(&object) {
             object = *older;
         }
@@ -101,12 +101,12 @@ impl Identities {
     }
 
     /// Returns the first recorded identity of the file of a state, if it had other hard links.
-    pub(crate) fn shared_file_of(&self, state: &FileState) -> Option<Object> {
-        self.file_of(state).filter(|_| links(state) > 1)
+    pub(crate) fn shared_file_of(&self, state: &FileState) -> Option<FileIdentity> {
+        self.file_of(state).filter(|_| link_count(state) > 1)
     }
 
     /// Returns the state with the first recorded identity of its file.
-    pub(crate) fn as_first(&self, state: &FileState) -> FileState {
+    pub(crate) fn with_first_identity(&self, state: &FileState) -> FileState {
         let mut named = state.clone();
         if let (FileState::File { object: Some(object), .. }, Some(first)) =
             (&mut named, self.file_of(state))
@@ -117,19 +117,19 @@ impl Identities {
     }
 
     /// Returns the identity that a file has on disk now.
-    pub(crate) fn real(&self, file: Object) -> Object {
+    pub(crate) fn present_identity(&self, file: FileIdentity) -> FileIdentity {
         self.real.get(&file).copied().unwrap_or(file)
     }
 }
 
 /// Finds a hard link of a file in the workspace, except the paths that are passed over, if its state is like `left`. Inode numbers
 /// are reused: a file that is not like the recorded one is another file.
-pub(crate) fn find(
+pub(crate) fn find_link(
     files: &dyn Files,
-    object: Object,
+    object: FileIdentity,
     left: &FileState,
     is_passed_over: &(dyn Fn(&Path) -> bool + Sync),
-) -> Result<Option<(Resolved, Seen)>, FileError> {
+) -> Result<Option<(Resolved, InspectedPath)>, FileError> {
     let found = Lock::new(None);
     let options = WalkOptions {
         max_depth: usize::MAX,
@@ -142,28 +142,28 @@ pub(crate) fn find(
     };
     let workspace = files.workspace();
     let visitors = || -> Box<dyn Visitor + '_> {
-        Box::new(Search { object, workspace, is_passed_over, found: &found })
+        Box::new(LinkSearch { object, workspace, is_passed_over, found: &found })
     };
     files.walk(&beside(files, workspace), &options, &visitors)?;
     let Some(name) = found.lock().take() else { return Ok(None) };
     let name = beside(files, &name);
-    let seen = state::see(files, &name, None)?;
+    let seen = state::inspect(files, &name, None)?;
     // The creation time may have been unknown then, or be unknown now.
     let (device, inode, born) = object;
     let wanted = FileObject { device, inode, born, links: 0 };
-    let is_same = state::object(&seen.state).is_some_and(|object| object.is_same(&wanted));
+    let is_same = state::file_object(&seen.state).is_some_and(|object| object.is_same(&wanted));
     Ok((is_same && seen.state.is_like(left)).then_some((name, seen)))
 }
 
 /// Searches for a file by device and inode number.
-struct Search<'a> {
-    object: Object,
+struct LinkSearch<'a> {
+    object: FileIdentity,
     workspace: &'a Path,
     is_passed_over: &'a (dyn Fn(&Path) -> bool + Sync),
     found: &'a Lock<Option<PathBuf>>,
 }
 
-impl Visitor for Search<'_> {
+impl Visitor for LinkSearch<'_> {
     fn visit(&mut self, entry: &Entry<'_>) -> Walk {
         if entry.kind != FileKind::File {
             return Walk::Continue;

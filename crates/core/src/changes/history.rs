@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::exclusive::Exclusive;
 pub use self::hash::{ContentHash, ContentHasher};
-pub(crate) use self::kept::Kept;
+pub(crate) use self::kept::HistoryContent;
 pub use self::memory::MemoryHistory;
 pub(crate) use self::untracked::Untracked;
 use crate::{Attributes, BuiltChange, CallId, Opened, SessionId, Source, TurnId};

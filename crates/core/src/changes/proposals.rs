@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use self::overlay::Overlay;
 use crate::changes::commit::beside;
-use crate::changes::state::{self, Seen};
+use crate::changes::state::{self, InspectedPath};
 use crate::sync::Lock;
 use crate::{
     CallId, ContentHash, Exclusive, FileState, Files, HistoryError, SessionId, Source, Step,
@@ -160,12 +160,12 @@ pub struct ProposedBy {
 pub struct Proposals {
     session: SessionId,
     shelf: Arc<dyn Shelf>,
-    held: Lock<Held>,
+    held: Lock<ProposalList>,
 }
 
 /// The list of proposals, and the shelf's stamp when it was read.
 #[derive(Debug, Default)]
-struct Held {
+struct ProposalList {
     stamp: Option<u64>,
     by_path: BTreeMap<PathBuf, Proposal>,
 }
@@ -237,7 +237,7 @@ impl Proposals {
         Ok(chosen)
     }
 
-    fn save(&self, held: &mut Held) -> Result<(), HistoryError> {
+    fn save(&self, held: &mut ProposalList) -> Result<(), HistoryError> {
         let list: Vec<Proposal> = held.by_path.values().cloned().collect();
         self.shelf.save(&self.session, &list)?;
         held.stamp = Some(self.shelf.stamp(&self.session));
@@ -264,7 +264,7 @@ fn chosen(held: &BTreeMap<PathBuf, Proposal>, paths: Option<&[PathBuf]>) -> Vec<
 /// }
 /// ```
 pub struct Application {
-    proposals: Vec<(Proposal, Seen, Option<Vec<u8>>)>,
+    proposals: Vec<(Proposal, InspectedPath, Option<Vec<u8>>)>,
 }
 
 impl std::fmt::Debug for Application {
@@ -287,7 +287,7 @@ impl Application {
         let mut stale = Vec::new();
         for path in with_parents(held, chosen(held, paths)) {
             let Some(proposal) = held.get(&path) else { continue };
-            let now = state::see(files, &beside(files, &path), None)?;
+            let now = state::inspect(files, &beside(files, &path), None)?;
             if !now.state.is_like(&proposal.base) && !is_made(proposal, &now.state) {
                 let name = path.strip_prefix(files.workspace()).unwrap_or(&path);
                 stale.push(quote::path(name).into_owned());
@@ -333,7 +333,8 @@ impl Application {
 
     /// Returns the steps, in an order in which they can be performed.
     pub fn steps(&self, files: &dyn Files) -> Vec<Step<'_>> {
-        let is_removal = |one: &&(Proposal, Seen, Option<Vec<u8>>)| one.0.then == FileState::Absent;
+        let is_removal =
+            |one: &&(Proposal, InspectedPath, Option<Vec<u8>>)| one.0.then == FileState::Absent;
         let removals = self.proposals.iter().rev().filter(is_removal);
         let others = self.proposals.iter().filter(|one| !is_removal(one));
         removals

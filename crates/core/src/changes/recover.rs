@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::changes::commit::{self, beside};
-use crate::changes::rollback::{RolledBack, give_times_back, roll_back};
+use crate::changes::rollback::{RollbackResult, restore_directory_times, roll_back};
 use crate::changes::state;
 use crate::{
     Alteration, ContentHash, Expect, FileError, FileState, Files, Opened, RecordedChange, To,
@@ -57,16 +57,16 @@ pub fn recover(
     content: &dyn Fn(&ContentHash) -> Result<Opened, ToolError>,
 ) -> Recovered {
     let is_done = |change: &RecordedChange| {
-        let now = state::see_on_record(files, &change.path);
+        let now = state::inspect_recorded(files, &change.path);
         now.is_ok_and(|now| now.state.is_like(&change.after))
     };
     if changes.iter().all(is_done) {
         return finish(files, changes);
     }
-    let RolledBack { taken_back: restored, left, is_open } =
+    let RollbackResult { taken_back: restored, left, is_retryable } =
         roll_back(files, changes, changes.len(), content);
-    drop(give_times_back(files, changes));
-    if is_open {
+    drop(restore_directory_times(files, changes));
+    if is_retryable {
         return Recovered::Postponed { restored, left };
     }
     Recovered::RolledBack { restored, left }
@@ -127,7 +127,7 @@ pub fn finish_removal(files: &dyn Files, changes: &[RecordedChange]) -> Recovere
 
 /// Removes an object if it has its recorded state. Any other object was not made by the job.
 fn remove_recorded(files: &dyn Files, change: &RecordedChange) -> Result<(), FileError> {
-    let now = state::see_on_record(files, &change.path)?;
+    let now = state::inspect_recorded(files, &change.path)?;
     let is_directory = |state: &FileState| matches!(state, FileState::Directory { .. });
     let is_same = is_directory(&now.state) && is_directory(&change.before)
         || now.state.is_like(&change.before);
@@ -159,7 +159,7 @@ pub(crate) fn remove_temporary(
     }
     let places = [Some(&change.path), change.moved_from.as_ref()];
     let mut directories = places.into_iter().flatten().filter_map(|path| path.parent());
-    let names = [name.clone(), commit::early_name(name)];
+    let names = [name.clone(), commit::incomplete_name(name)];
     directories.try_for_each(|directory| {
         names.iter().try_for_each(|name| remove(files, &directory.join(name)))
     })

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::changes::commit::{NOT_YET, Step, beside};
-use crate::changes::hard_links::{self, Object};
-use crate::changes::state::{self, Seen};
+use crate::changes::commit::{PENDING_FINGERPRINT, Step, beside};
+use crate::changes::hard_links::{self, FileIdentity};
+use crate::changes::state::{self, InspectedPath};
 use crate::sync::Lock;
 use crate::{
     ContentHash, Entry, FileState, Files, Opened, Resolved, Shelf, Source, To, ToolError, Visitor,
@@ -44,7 +44,7 @@ impl Snapshot {
         let mut snapshot = Self::default();
         for path in paths {
             let path = files.resolve(path)?.path;
-            for (below, seen) in tree(files, &path)? {
+            for (below, seen) in inspect_tree(files, &path)? {
                 if let Some(hash) = seen.state.hash()
                     && let Some(bytes) = state::read(files, &beside(files, &below), hash)?
                 {
@@ -59,10 +59,13 @@ impl Snapshot {
 }
 
 /// Inspects a path and everything below it, outer paths before inner ones.
-fn tree(files: &dyn Files, root: &Path) -> Result<BTreeMap<PathBuf, Seen>, ToolError> {
+fn inspect_tree(
+    files: &dyn Files,
+    root: &Path,
+) -> Result<BTreeMap<PathBuf, InspectedPath>, ToolError> {
     let mut found = BTreeMap::new();
     let place = beside(files, root);
-    let seen = state::see(files, &place, None)?;
+    let seen = state::inspect(files, &place, None)?;
     let is_directory = matches!(seen.state, FileState::Directory { .. });
     found.insert(root.to_owned(), seen);
     if !is_directory {
@@ -78,18 +81,18 @@ fn tree(files: &dyn Files, root: &Path) -> Result<BTreeMap<PathBuf, Seen>, ToolE
         left_out: &|_, _| {},
         cancelled: &|| false,
     };
-    files.walk(&place, &options, &|| Box::new(Names(&names)))?;
+    files.walk(&place, &options, &|| Box::new(NameCollector(&names)))?;
     for name in names.lock().drain(..) {
         let path = root.join(name);
-        let seen = state::see(files, &beside(files, &path), None)?;
+        let seen = state::inspect(files, &beside(files, &path), None)?;
         found.insert(path, seen);
     }
     Ok(found)
 }
 
-struct Names<'a>(&'a Lock<Vec<PathBuf>>);
+struct NameCollector<'a>(&'a Lock<Vec<PathBuf>>);
 
-impl Visitor for Names<'_> {
+impl Visitor for NameCollector<'_> {
     fn visit(&mut self, entry: &Entry<'_>) -> Walk {
         if !entry.path.as_os_str().is_empty() {
             self.0.lock().push(entry.path.to_owned());
@@ -111,7 +114,7 @@ impl Visitor for Names<'_> {
 /// }
 /// ```
 pub struct SnapshotPlan {
-    ways: Vec<Way>,
+    ways: Vec<SnapshotWay>,
 }
 
 impl std::fmt::Debug for SnapshotPlan {
@@ -121,9 +124,9 @@ impl std::fmt::Debug for SnapshotPlan {
 }
 
 /// The change of one path.
-struct Way {
+struct SnapshotWay {
     path: PathBuf,
-    seen: Seen,
+    seen: InspectedPath,
     then: FileState,
     /// The bytes of the snapshot, if the present ones differ.
     content: Option<Opened>,
@@ -139,30 +142,36 @@ impl SnapshotPlan {
     ) -> Result<Self, ToolError> {
         let mut now = BTreeMap::new();
         for path in &snapshot.paths {
-            now.append(&mut tree(files, path)?);
+            now.append(&mut inspect_tree(files, path)?);
         }
-        let way =
-            |path: PathBuf, seen, then| Way { path, seen, then, content: None, carrier: None };
+        let way = |path: PathBuf, seen, then| SnapshotWay {
+            path,
+            seen,
+            then,
+            content: None,
+            carrier: None,
+        };
         let mut ways = Vec::new();
         for (path, then) in &snapshot.states {
             let seen = match now.remove(path) {
                 Some(seen) => seen,
-                None => state::see(files, &beside(files, path), None)?,
+                None => state::inspect(files, &beside(files, path), None)?,
             };
             ways.push(way(path.clone(), seen, then.clone()));
         }
         ways.extend(now.into_iter().map(|(path, seen)| way(path, seen, FileState::Absent)));
-        let mut carriers: HashMap<(Object, ContentHash), PathBuf> = HashMap::new();
+        let mut carriers: HashMap<(FileIdentity, ContentHash), PathBuf> = HashMap::new();
         for way in &mut ways {
             let hash = way.then.hash().filter(|hash| way.seen.state.hash() != Some(*hash));
             let Some(hash) = hash else { continue };
-            match hard_links::shared_object(&way.then).map(|object| carriers.entry((object, hash)))
+            match hard_links::shared_identity(&way.then)
+                .map(|object| carriers.entry((object, hash)))
             {
                 Some(Occupied(first)) => way.carrier = Some(beside(files, first.get())),
                 Some(Vacant(place)) => drop(place.insert(way.path.clone())),
                 None => {}
             }
-            way.content = Some(Opened::Bytes(load(shelf, hash)?));
+            way.content = Some(Opened::Bytes(load_content(shelf, hash)?));
         }
         Ok(Self { ways })
     }
@@ -174,9 +183,9 @@ impl SnapshotPlan {
         let made = self.ways.iter().filter(|way| way.then != FileState::Absent);
         let mut altered = HashSet::new();
         // Attributes belong to the file, so they are set under one of its hard links only.
-        let mut is_first = |way: &Way| {
+        let mut is_first = |way: &SnapshotWay| {
             let shared =
-                hard_links::shared_object(&way.seen.state).filter(|_| way.content.is_none());
+                hard_links::shared_identity(&way.seen.state).filter(|_| way.content.is_none());
             shared.zip(way.then.hash()).is_none_or(|file| altered.insert(file))
         };
         let ways = gone.chain(made).filter(|way| is_first(way));
@@ -184,11 +193,11 @@ impl SnapshotPlan {
     }
 }
 
-impl Way {
+impl SnapshotWay {
     fn step(&self, files: &dyn Files) -> Option<Step<'_>> {
         let path = beside(files, &self.path);
         if let Some(with) = &self.carrier {
-            let to = To::Linked { with, seen: NOT_YET };
+            let to = To::Linked { with, seen: PENDING_FINGERPRINT };
             return Some(Step::new(path, self.seen.expect(), to));
         }
         let content = self.content.as_ref().map(Opened::source);
@@ -196,7 +205,7 @@ impl Way {
     }
 }
 
-fn load(shelf: &dyn Shelf, hash: ContentHash) -> Result<Vec<u8>, ToolError> {
+fn load_content(shelf: &dyn Shelf, hash: ContentHash) -> Result<Vec<u8>, ToolError> {
     let file = shelf.open(&hash)?;
     let bytes = Source::File(&file).read();
     let bytes = bytes.map_err(|error| ToolError::host_failed(error.to_string()))?;

@@ -14,7 +14,7 @@ use crate::{
 
 /// Result of an inspection of a path.
 #[derive(Debug)]
-pub(crate) struct Seen {
+pub(crate) struct InspectedPath {
     pub(crate) state: FileState,
     pub(crate) fingerprint: Option<Fingerprint>,
     pub(crate) kind: Option<FileKind>,
@@ -24,8 +24,8 @@ pub(crate) struct Seen {
     pub(crate) entries: Vec<OsString>,
 }
 
-impl Seen {
-    pub(crate) fn nothing() -> Self {
+impl InspectedPath {
+    pub(crate) fn absent() -> Self {
         Self {
             state: FileState::Absent,
             fingerprint: None,
@@ -39,8 +39,8 @@ impl Seen {
         self.fingerprint.map_or(Expect::Absent, Expect::Same)
     }
 
-    pub(crate) fn present(&self) -> Present<'_> {
-        Present { state: &self.state, expect: self.expect() }
+    pub(crate) fn present(&self) -> PresentState<'_> {
+        PresentState { state: &self.state, expect: self.expect() }
     }
 }
 
@@ -49,9 +49,9 @@ impl Seen {
 /// The kernel's clock for file times advances only every few milliseconds: two changes within that time can leave one fingerprint.
 /// If a file's change time is older than another one that was seen on the same device, its next change gets a newer time.
 #[derive(Debug, Default)]
-pub(crate) struct Stamps(HashMap<u64, i64>);
+pub(crate) struct LatestStamps(HashMap<u64, i64>);
 
-impl Stamps {
+impl LatestStamps {
     /// Notes a fingerprint that was read just now. Returns whether each later change of the file will give it another one.
     pub(crate) fn note(&mut self, seen: Fingerprint) -> bool {
         let latest = self.0.entry(seen.device).or_insert(i64::MIN);
@@ -63,24 +63,24 @@ impl Stamps {
 
 /// Present state of a path, and the expectation that a change of it must state.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Present<'a> {
+pub(crate) struct PresentState<'a> {
     pub(crate) state: &'a FileState,
     pub(crate) expect: Expect,
 }
 
 /// Inspects a path. `known` are bytes that were read from it when it had that fingerprint.
-pub(crate) fn see(
+pub(crate) fn inspect(
     files: &dyn Files,
     path: &Resolved,
     known: Option<(Fingerprint, &[u8])>,
-) -> Result<Seen, FileError> {
-    see_with(files, path, known, 0)
+) -> Result<InspectedPath, FileError> {
+    inspect_keeping(files, path, known, 0)
 }
 
 /// Inspects a recorded path. A recorded path has no symbolic link above it: if there is one now, the recorded object is absent.
-pub(crate) fn see_on_record(files: &dyn Files, path: &Path) -> Result<Seen, FileError> {
-    match see(files, &beside(files, path), None) {
-        Err(error) if is_below_link(files, path, &error) => Ok(Seen::nothing()),
+pub(crate) fn inspect_recorded(files: &dyn Files, path: &Path) -> Result<InspectedPath, FileError> {
+    match inspect(files, &beside(files, path), None) {
+        Err(error) if is_below_link(files, path, &error) => Ok(InspectedPath::absent()),
         seen => seen,
     }
 }
@@ -95,14 +95,14 @@ pub(crate) fn is_below_link(files: &dyn Files, path: &Path, error: &FileError) -
 }
 
 /// Inspects a path, and keeps the bytes of a file of at most `keep` bytes. All other files are hashed in pieces.
-pub(crate) fn see_with(
+pub(crate) fn inspect_keeping(
     files: &dyn Files,
     path: &Resolved,
     known: Option<(Fingerprint, &[u8])>,
     keep: u64,
-) -> Result<Seen, FileError> {
+) -> Result<InspectedPath, FileError> {
     let Some(Found { stat, attributes, body }) = files.look(path)? else {
-        return Ok(Seen::nothing());
+        return Ok(InspectedPath::absent());
     };
     let (mut bytes, mut entries) = (None, Vec::new());
     let state = match body {
@@ -118,7 +118,7 @@ pub(crate) fn see_with(
                     .map_err(|error| unreadable(path, error))?,
             };
             let Fingerprint { device, inode, .. } = stat.fingerprint;
-            let born = born(&file).map_err(|error| unreadable(path, error))?;
+            let born = creation_time(&file).map_err(|error| unreadable(path, error))?;
             let object = Some(FileObject { device, inode, born, links: stat.links });
             FileState::File { hash, len: stat.len, attributes, object }
         }
@@ -132,7 +132,13 @@ pub(crate) fn see_with(
         }
         FoundBody::Other => FileState::Other,
     };
-    Ok(Seen { state, fingerprint: Some(stat.fingerprint), kind: Some(stat.kind), bytes, entries })
+    Ok(InspectedPath {
+        state,
+        fingerprint: Some(stat.fingerprint),
+        kind: Some(stat.kind),
+        bytes,
+        entries,
+    })
 }
 
 /// Reads the file at a path, which must have this hash; `None` if it is no file.
@@ -159,7 +165,7 @@ pub(crate) fn open(files: &dyn Files, path: &Resolved) -> Result<Option<std::fs:
 
 /// Returns the creation time of a file, in nanoseconds since 1970; zero if the file system does not record it. A read error is
 /// returned, not turned into zero: with different times, an undo would not recognize two hard links of one file.
-fn born(file: &std::fs::File) -> std::io::Result<i64> {
+fn creation_time(file: &std::fs::File) -> std::io::Result<i64> {
     let made = file.metadata()?.created().ok();
     let since = made.and_then(|made| made.duration_since(std::time::UNIX_EPOCH).ok());
     Ok(since.and_then(|since| i64::try_from(since.as_nanos()).ok()).unwrap_or(0))
@@ -200,7 +206,7 @@ pub(crate) fn attributes_of(state: &FileState) -> Option<&Attributes> {
 }
 
 /// Returns the attributes of a file. A file that replaces a directory does not inherit the directory's attributes.
-pub(crate) fn file_attributes(state: &FileState) -> Option<&Attributes> {
+pub(crate) fn attributes_of_file(state: &FileState) -> Option<&Attributes> {
     match state {
         FileState::File { attributes, .. } => Some(attributes),
         _ => None,
@@ -208,10 +214,10 @@ pub(crate) fn file_attributes(state: &FileState) -> Option<&Attributes> {
 }
 
 /// Computes the attributes of a file with new content: new values, otherwise the old ones, but not the old time of the last change.
-pub(crate) fn over(new: Option<&Attributes>, old: Option<&Attributes>) -> Attributes {
+pub(crate) fn merged_attributes(new: Option<&Attributes>, old: Option<&Attributes>) -> Attributes {
     let kept = Attributes { modified: None, ..old.cloned().unwrap_or_default() };
     match new {
-        Some(new) => merge(new, &kept),
+        Some(new) => merge_attributes(new, &kept),
         None => kept,
     }
 }
@@ -223,12 +229,12 @@ pub(crate) fn with_attributes(state: &FileState, new: &Attributes) -> FileState 
     | FileState::Directory { attributes }
     | FileState::Symlink { attributes, .. } = &mut state
     {
-        *attributes = merge(new, attributes);
+        *attributes = merge_attributes(new, attributes);
     }
     state
 }
 
-fn merge(new: &Attributes, old: &Attributes) -> Attributes {
+fn merge_attributes(new: &Attributes, old: &Attributes) -> Attributes {
     Attributes {
         mode: new.mode.or(old.mode),
         modified: new.modified.or(old.modified),
@@ -241,7 +247,7 @@ fn merge(new: &Attributes, old: &Attributes) -> Attributes {
 /// file whose content differs.
 pub(crate) fn step_to<'a>(
     path: Resolved,
-    now: Present<'_>,
+    now: PresentState<'_>,
     target: &'a FileState,
     content: Option<Source<'a>>,
 ) -> Option<Step<'a>> {
@@ -264,14 +270,14 @@ pub(crate) fn step_to<'a>(
             FileState::Symlink { target: a, attributes: have },
             FileState::Symlink { target: b, attributes },
         ) if a == b => {
-            if has_all(have, attributes) {
+            if has_attributes(have, attributes) {
                 return None;
             }
             To::Attributes(attributes)
         }
         (_, FileState::Symlink { target, .. }) => To::Symlink(target),
         (FileState::Directory { attributes: have }, FileState::Directory { attributes }) => {
-            if has_all(have, attributes) {
+            if has_attributes(have, attributes) {
                 return None;
             }
             To::Attributes(attributes)
@@ -284,21 +290,21 @@ pub(crate) fn step_to<'a>(
         }
         _ => None,
     };
-    Some(Step { rewrite, stands_for: object(target), ..Step::new(path, now.expect, to) })
+    Some(Step { rewrite, stands_for: file_object(target), ..Step::new(path, now.expect, to) })
 }
 
 /// Returns whether an object has the given mode, time and extended attributes. Ignores the owner, which is restored only as far as
 /// the process may.
-pub(crate) fn has_all(have: &Attributes, said: &Attributes) -> bool {
+pub(crate) fn has_attributes(have: &Attributes, said: &Attributes) -> bool {
     let is_mode = said.mode.is_none() || said.mode == have.mode;
     let is_time = said.modified.is_none() || said.modified == have.modified;
-    let is_extended = said.extended.is_none() || extended(said) == extended(have);
+    let is_extended = said.extended.is_none() || settable_extended(said) == settable_extended(have);
     is_mode && is_time && is_extended
 }
 
 /// Returns whether a state is as a change left it. Permissions and `user.` extended attributes count like the content; access
 /// control lists are covered by the mode.
-pub(crate) fn is_left(now: &FileState, left: &FileState) -> bool {
+pub(crate) fn is_as_left(now: &FileState, left: &FileState) -> bool {
     let is_users = |name: &str| name.starts_with("user.") && !name.starts_with("user.overlay.");
     let users = |of: &Attributes| {
         let all = of.extended.as_ref()?.iter().filter(|(name, _)| is_users(name));
@@ -310,7 +316,7 @@ pub(crate) fn is_left(now: &FileState, left: &FileState) -> bool {
 }
 
 /// Returns the extended attributes that a change can set, sorted. Security labels belong to the system.
-fn extended(of: &Attributes) -> Option<Vec<&(String, Vec<u8>)>> {
+fn settable_extended(of: &Attributes) -> Option<Vec<&(String, Vec<u8>)>> {
     let is_given = |name: &str| name.starts_with("user.") || name.starts_with("system.posix_acl_");
     let mut all: Vec<_> = of.extended.as_ref()?.iter().filter(|(name, _)| is_given(name)).collect();
     all.sort();
@@ -318,20 +324,20 @@ fn extended(of: &Attributes) -> Option<Vec<&(String, Vec<u8>)>> {
 }
 
 /// Makes the step that replaces a hard link by a file of its own. The present file stays unchanged under its other hard links.
-pub(crate) fn apart<'a>(
+pub(crate) fn step_with_own_file<'a>(
     path: Resolved,
-    now: Present<'_>,
+    now: PresentState<'_>,
     target: &'a FileState,
     content: Option<Source<'a>>,
 ) -> Option<Step<'a>> {
     let attributes = attributes_of(target);
     let to = To::File { content: content?, attributes };
-    let stands_for = object(target);
+    let stands_for = file_object(target);
     Some(Step { stands_for, is_apart: true, ..Step::new(path, now.expect, to) })
 }
 
 /// Returns the identity of the file, if the state is one.
-pub(crate) fn object(state: &FileState) -> Option<FileObject> {
+pub(crate) fn file_object(state: &FileState) -> Option<FileObject> {
     match state {
         FileState::File { object, .. } => *object,
         _ => None,
@@ -340,18 +346,18 @@ pub(crate) fn object(state: &FileState) -> Option<FileObject> {
 
 /// Result of restoring one object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Back {
+pub(crate) enum RestoreResult {
     /// It already had its earlier state.
     AsBefore,
     /// It was restored.
     Restored,
     /// It has neither its earlier state nor the one that the change would have given it.
-    NotOurs,
+    ChangedByOthers,
 }
 
 /// Part of a change in a move.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Move<'a> {
+pub(crate) enum MoveRole<'a> {
     /// The change is no part of a move.
     None,
     /// The object was moved here; this is the change of the path from which it came.
@@ -362,12 +368,12 @@ pub(crate) enum Move<'a> {
 
 /// Moves of a checkpoint, by path.
 #[derive(Debug, Default)]
-pub(crate) struct Moves<'a> {
+pub(crate) struct CheckpointMoves<'a> {
     origins: HashMap<&'a Path, &'a RecordedChange>,
     destinations: HashMap<&'a Path, &'a RecordedChange>,
 }
 
-impl<'a> Moves<'a> {
+impl<'a> CheckpointMoves<'a> {
     /// Collects the moves among these changes.
     pub(crate) fn among(all: &'a [RecordedChange]) -> Self {
         let mut moves = Self::default();
@@ -386,44 +392,44 @@ impl<'a> Moves<'a> {
     }
 
     /// Returns the part of a change in a move.
-    pub(crate) fn of(&self, change: &RecordedChange) -> Move<'a> {
+    pub(crate) fn of(&self, change: &RecordedChange) -> MoveRole<'a> {
         let origin = change.moved_from.as_deref().and_then(|from| self.origins.get(from));
         let is_gone = change.after == FileState::Absent;
         let destination = self.destinations.get(change.path.as_path()).filter(|_| is_gone);
         match (origin, destination) {
-            (Some(origin), _) => Move::From(origin),
-            (None, Some(destination)) => Move::To(destination),
-            (None, None) => Move::None,
+            (Some(origin), _) => MoveRole::From(origin),
+            (None, Some(destination)) => MoveRole::To(destination),
+            (None, None) => MoveRole::None,
         }
     }
 }
 
 /// Opens the bytes of a file as it was before the change or should be after it.
-pub(crate) type Contents<'a> = &'a dyn Fn(&ContentHash) -> Result<Opened, ToolError>;
+pub(crate) type ContentOpener<'a> = &'a dyn Fn(&ContentHash) -> Result<Opened, ToolError>;
 
 /// Restores one object of an interrupted change to its earlier state.
-pub(crate) fn back(
+pub(crate) fn restore_before(
     files: &dyn Files,
     change: &RecordedChange,
-    moved: &Move<'_>,
-    content: Contents<'_>,
-) -> Result<Back, ToolError> {
+    moved: &MoveRole<'_>,
+    content: ContentOpener<'_>,
+) -> Result<RestoreResult, ToolError> {
     let path = beside(files, &change.path);
-    let now = see_on_record(files, &change.path)?;
+    let now = inspect_recorded(files, &change.path)?;
     let is_directory = matches!(now.state, FileState::Directory { .. });
     let is_as_before = match attributes_of(&now.state).zip(attributes_of(&change.before)) {
-        Some((have, before)) if change.is_directory_time() => has_all(have, before),
+        Some((have, before)) if change.is_directory_time() => has_attributes(have, before),
         _ => now.state.is_like(&change.before),
     };
     // If the object is no longer a directory, there is no directory time to restore.
     if is_as_before || (change.is_directory_time() && !is_directory) {
-        return Ok(Back::AsBefore);
+        return Ok(RestoreResult::AsBefore);
     }
-    if let Move::From(origin) = moved {
+    if let MoveRole::From(origin) = moved {
         return move_back(files, &path, &now, change, origin, content);
     }
-    if !is_ours(files, &path, &now, change, moved, content)? {
-        return Ok(Back::NotOurs);
+    if !is_our_result(files, &path, &now, change, moved, content)? {
+        return Ok(RestoreResult::ChangedByOthers);
     }
     restore(files, path, &now, change, content)
 }
@@ -432,52 +438,55 @@ pub(crate) fn back(
 fn restore(
     files: &dyn Files,
     path: Resolved,
-    now: &Seen,
+    now: &InspectedPath,
     change: &RecordedChange,
-    content: Contents<'_>,
-) -> Result<Back, ToolError> {
+    content: ContentOpener<'_>,
+) -> Result<RestoreResult, ToolError> {
     // A change of one file in place is restored in that file, even if its inode number is another one now: the workspace may have
     // been copied.
-    let stays = hard_links::object_of(&change.before) == hard_links::object_of(&change.after);
-    let is_apart = !stays && hard_links::are_apart(&now.state, &change.before);
+    let stays = hard_links::identity_of(&change.before) == hard_links::identity_of(&change.after);
+    let is_apart = !stays && hard_links::must_detach(&now.state, &change.before);
     let bytes = match &change.before {
         FileState::File { hash, .. } if is_apart || now.state.hash() != Some(*hash) => {
             Some(content(hash)?)
         }
         _ => None,
     };
-    let name = match hard_links::shared_object(&change.before) {
-        Some(object) if !stays && hard_links::object_of(&now.state) != Some(object) => {
-            hard_links::find(files, object, &change.before, &|_| false)?
+    let name = match hard_links::shared_identity(&change.before) {
+        Some(object) if !stays && hard_links::identity_of(&now.state) != Some(object) => {
+            hard_links::find_link(files, object, &change.before, &|_| false)?
         }
         _ => None,
     };
     let step = match &name {
-        Some((with, Seen { fingerprint: Some(seen), .. })) => {
+        Some((with, InspectedPath { fingerprint: Some(seen), .. })) => {
             Some(Step::new(path, now.expect(), To::Linked { with, seen: *seen }))
         }
-        _ if is_apart => {
-            apart(path, now.present(), &change.before, bytes.as_ref().map(Opened::source))
-        }
+        _ if is_apart => step_with_own_file(
+            path,
+            now.present(),
+            &change.before,
+            bytes.as_ref().map(Opened::source),
+        ),
         _ => step_to(path, now.present(), &change.before, bytes.as_ref().map(Opened::source)),
     };
-    let Some(step) = step else { return Ok(Back::AsBefore) };
-    match commit::perform(files, &step, now.kind, change.temporary.as_deref()) {
-        Ok(_) => Ok(Back::Restored),
+    let Some(step) = step else { return Ok(RestoreResult::AsBefore) };
+    match commit::perform_step(files, &step, now.kind, change.temporary.as_deref()) {
+        Ok(_) => Ok(RestoreResult::Restored),
         // A directory that the change made and that now contains another program's files stays.
-        Err(FileError { kind: FileErrorKind::NotEmpty, .. }) => Ok(Back::AsBefore),
+        Err(FileError { kind: FileErrorKind::NotEmpty, .. }) => Ok(RestoreResult::AsBefore),
         Err(error) => Err(error.into()),
     }
 }
 
 /// Returns whether the present object is a complete or partial result of the change.
-fn is_ours(
+fn is_our_result(
     files: &dyn Files,
     path: &Resolved,
-    now: &Seen,
+    now: &InspectedPath,
     change: &RecordedChange,
-    moved: &Move<'_>,
-    content: Contents<'_>,
+    moved: &MoveRole<'_>,
+    content: ContentOpener<'_>,
 ) -> Result<bool, ToolError> {
     if now.state.is_like(&change.after) {
         return Ok(true);
@@ -493,24 +502,24 @@ fn is_ours(
     }
     let after = match moved {
         // The file was moved back already, but its content was not fully restored yet.
-        Move::To(destination) => &destination.after,
-        Move::From(_) | Move::None => &change.after,
+        MoveRole::To(destination) => &destination.after,
+        MoveRole::From(_) | MoveRole::None => &change.after,
     };
     match (change.before.hash(), after.hash()) {
-        (Some(old), Some(new)) => is_between(files, path, now, old, new, content),
+        (Some(old), Some(new)) => is_old_new_or_mixture(files, path, now, old, new, content),
         _ => Ok(false),
     }
 }
 
 /// Returns whether a file has the bytes of one of two states, or a mixture of both: a file that is written in place has a mixture
 /// for a moment. Ignores attributes.
-fn is_between(
+fn is_old_new_or_mixture(
     files: &dyn Files,
     path: &Resolved,
-    now: &Seen,
+    now: &InspectedPath,
     old: ContentHash,
     new: ContentHash,
-    content: Contents<'_>,
+    content: ContentOpener<'_>,
 ) -> Result<bool, ToolError> {
     let Some(hash) = now.state.hash() else { return Ok(false) };
     if hash == old || hash == new {
@@ -525,21 +534,21 @@ fn is_between(
 fn move_back(
     files: &dyn Files,
     path: &Resolved,
-    now: &Seen,
+    now: &InspectedPath,
     change: &RecordedChange,
     origin: &RecordedChange,
-    content: Contents<'_>,
-) -> Result<Back, ToolError> {
+    content: ContentOpener<'_>,
+) -> Result<RestoreResult, ToolError> {
     let (Some(seen), Some(new), Some(old)) =
         (now.fingerprint, change.after.hash(), origin.before.hash())
     else {
-        return Ok(Back::NotOurs);
+        return Ok(RestoreResult::ChangedByOthers);
     };
-    if !is_between(files, path, now, old, new, content)? {
-        return Ok(Back::NotOurs);
+    if !is_old_new_or_mixture(files, path, now, old, new, content)? {
+        return Ok(RestoreResult::ChangedByOthers);
     }
     let home = beside(files, &origin.path);
-    if see_on_record(files, &home.path)?.state.is_like(&origin.before) {
+    if inspect_recorded(files, &home.path)?.state.is_like(&origin.before) {
         // An earlier attempt could not reach the file here and restored its old path from the history.
         return restore(files, path.clone(), now, change, content);
     }
@@ -548,11 +557,11 @@ fn move_back(
     let rewrite = bytes.as_ref().map(|bytes| To::File { content: bytes.source(), attributes });
     let moved = To::Moved { from: path, seen };
     let step = Step { rewrite, ..Step::new(home, Expect::Absent, moved) };
-    commit::perform(files, &step, None, change.temporary.as_deref())?;
+    commit::perform_step(files, &step, None, change.temporary.as_deref())?;
     if change.before == FileState::Absent {
-        return Ok(Back::Restored);
+        return Ok(RestoreResult::Restored);
     }
-    restore(files, path.clone(), &Seen::nothing(), change, content)
+    restore(files, path.clone(), &InspectedPath::absent(), change, content)
 }
 
 #[cfg(test)]
@@ -561,7 +570,7 @@ mod tests {
 
     #[test]
     fn a_stamp_proves_something_once_a_later_one_was_seen_on_its_device() {
-        let mut stamps = Stamps::default();
+        let mut stamps = LatestStamps::default();
         for (device, changed, is_settled, why) in [
             (1, 50, false, "the first"),
             (1, 50, false, "of the same moment"),

@@ -14,11 +14,11 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use self::restoring::Restoring;
-use self::shared::{Machine, Shared, find_names};
+use self::shared::{LinkFinder, SharedFile, link_paths};
 use self::simulated_path::{SimulatedPath, SimulatedPaths};
 use crate::changes::commit;
-use crate::changes::hard_links::{self, Identities, Object};
-use crate::changes::state::{self, Moves};
+use crate::changes::hard_links::{self, FileIdentities, FileIdentity};
+use crate::changes::state::{self, CheckpointMoves};
 use crate::{
     Altered, Attributes, CallId, Checkpoint, FileKind, FileState, Files, Fingerprint, History,
     Origin, Query, RecordedChange, SessionId, ToolError, WithoutHistory, below_session_tmp,
@@ -57,7 +57,7 @@ pub struct UndoPlan {
     /// True if the undo leaves paths that are hidden from tools as they are.
     pub(crate) spares_hidden: bool,
     /// For each way, the fingerprint that proves its present state; `None` if a later change might leave the same fingerprint.
-    settled: Vec<Option<Fingerprint>>,
+    proofs: Vec<Option<Fingerprint>>,
 }
 
 /// The change of one path in an undo.
@@ -94,13 +94,13 @@ impl Way {
     /// Returns whether the way only restores the time of a directory in which other ways add or remove names.
     pub fn is_directory_time(&self) -> bool {
         let is_directory = |state: &FileState| matches!(state, FileState::Directory { .. });
-        let has_all = || {
+        let has_attributes = || {
             let attributes = state::attributes_of(&self.now).zip(state::attributes_of(&self.then));
             attributes.is_some_and(|(now, then)| {
-                state::has_all(now, &Attributes { modified: None, ..then.clone() })
+                state::has_attributes(now, &Attributes { modified: None, ..then.clone() })
             })
         };
-        is_directory(&self.now) && is_directory(&self.then) && has_all()
+        is_directory(&self.now) && is_directory(&self.then) && has_attributes()
     }
 }
 
@@ -156,34 +156,35 @@ impl UndoPlan {
         history: &dyn History,
         query: &Query,
     ) -> Result<Self, ToolError> {
-        let checkpoints = select(history, query)?;
+        let checkpoints = select_checkpoints(history, query)?;
         check_workspace(files.workspace(), &checkpoints)?;
         check_sessions(files, history, &checkpoints)?;
-        let record = shared::record(files, history, &checkpoints)?;
-        let machine = Machine { files, record: &record };
+        let record = shared::load_record(files, history, &checkpoints)?;
+        let finder = LinkFinder { files, record: &record };
         let count = checkpoints.iter().map(|checkpoint| checkpoint.changes.len()).sum();
-        let mut walked = Walked {
-            machine,
+        let mut simulation = UndoSimulation {
+            finder,
             paths: SimulatedPaths::with_capacity(count),
             shared: HashMap::new(),
-            identities: Identities::on_record(&record),
+            identities: FileIdentities::on_record(&record),
             conflicts: Vec::new(),
         };
         for checkpoint in &checkpoints {
-            walked.take_back(checkpoint)?;
+            simulation.take_back(checkpoint)?;
         }
-        walked.settle_shared();
-        let Walked { paths, identities, mut conflicts, .. } = walked;
+        simulation.apply_shared();
+        let UndoSimulation { paths, identities, mut conflicts, .. } = simulation;
         // A path that already has the wanted state needs no undo, so it is no conflict.
-        conflicts.retain(|conflict| !state::is_left(&conflict.now, &conflict.wanted));
-        let ways = ways(machine, &paths, &identities, &checkpoints);
-        let settled = ways.iter().map(|way| paths.at(&way.path)?.settled()).collect();
+        conflicts.retain(|conflict| !state::is_as_left(&conflict.now, &conflict.wanted));
+        let ways = plan_ways(finder, &paths, &identities, &checkpoints);
+        let proofs = ways.iter().map(|way| paths.at(&way.path)?.proof()).collect();
         drop(paths);
-        let without_history = without_history(&checkpoints);
+        let without_history = changes_without_history(&checkpoints);
         let with_history = calls_of(
             checkpoints.iter().filter(|one| !one.is_without_history()).map(|one| &one.origin),
         );
-        let previous = if with_history.is_empty() { previous(history, query)? } else { None };
+        let previous =
+            if with_history.is_empty() { newest_undoable(history, query)? } else { None };
         let origins = checkpoints.into_iter().map(|checkpoint| checkpoint.origin).collect();
         Ok(Self {
             origins,
@@ -195,7 +196,7 @@ impl UndoPlan {
             previous,
             with_history,
             spares_hidden: false,
-            settled,
+            proofs,
         })
     }
 
@@ -216,7 +217,7 @@ impl UndoPlan {
         history: &dyn History,
         query: &Query,
     ) -> Result<Option<SessionId>, ToolError> {
-        for checkpoint in select(history, query)? {
+        for checkpoint in select_checkpoints(history, query)? {
             if let Some(session) = tmp_session(history, &checkpoint)? {
                 return Ok(Some(session));
             }
@@ -244,7 +245,7 @@ impl UndoPlan {
         for call in &calls {
             let Some(undo) = history.undone_by(call)? else { continue };
             return Err(match calls.len() {
-                1 => undone_already(call, &undo),
+                1 => already_undone(call, &undo),
                 _ => ToolError::failed(format!(
                     "{undo} undid {call} in the meantime; nothing was undone"
                 ))
@@ -271,7 +272,7 @@ fn calls_of<'o>(origins: impl IntoIterator<Item = &'o Origin>) -> Vec<CallId> {
 }
 
 /// Returns the selected checkpoints that are in effect, newest first.
-fn select(history: &dyn History, query: &Query) -> Result<Vec<Checkpoint>, ToolError> {
+fn select_checkpoints(history: &dyn History, query: &Query) -> Result<Vec<Checkpoint>, ToolError> {
     let mut all = history.checkpoints(query)?;
     let unknown = match query {
         Query::Call(call) => Some(format!("no change of the call {call} is known")),
@@ -289,10 +290,10 @@ fn select(history: &dyn History, query: &Query) -> Result<Vec<Checkpoint>, ToolE
     if let (Query::Call(call), Some(undo)) =
         (query, all.first().and_then(|checkpoint| checkpoint.undone_by.as_ref()))
     {
-        return Err(undone_already(call, undo));
+        return Err(already_undone(call, undo));
     }
     let meant: HashSet<CallId> = all.iter().map(|one| one.origin.call.clone()).collect();
-    all.retain(|one| one.can_be_undone() && !is_among_itself(&one.origin, &meant));
+    all.retain(|one| one.can_be_undone() && !undoes_only_selected(&one.origin, &meant));
     if all.is_empty() {
         return Err(ToolError::failed("there is nothing to undo"));
     }
@@ -300,7 +301,7 @@ fn select(history: &dyn History, query: &Query) -> Result<Vec<Checkpoint>, ToolE
 }
 
 /// Returns the newest call that can be undone, if the query selects the last change of a session or workspace.
-fn previous(history: &dyn History, query: &Query) -> Result<Option<Origin>, ToolError> {
+fn newest_undoable(history: &dyn History, query: &Query) -> Result<Option<Origin>, ToolError> {
     let all = match query {
         Query::LastOfSession(session) => Query::Session(session.clone()),
         Query::LastOfWorkspace(workspace) => Query::Workspace(workspace.clone()),
@@ -312,13 +313,13 @@ fn previous(history: &dyn History, query: &Query) -> Result<Option<Origin>, Tool
 }
 
 /// Collects the changes without history: the newest one of each path.
-fn without_history(checkpoints: &[Checkpoint]) -> Vec<WithoutHistory> {
+fn changes_without_history(checkpoints: &[Checkpoint]) -> Vec<WithoutHistory> {
     let mut known = HashSet::new();
     let all = checkpoints.iter().flat_map(|checkpoint| &checkpoint.without_history);
     all.filter(|change| known.insert(change.path())).cloned().collect()
 }
 
-fn undone_already(call: &CallId, undo: &CallId) -> ToolError {
+fn already_undone(call: &CallId, undo: &CallId) -> ToolError {
     ToolError::failed(format!("the changes of {call} are undone already"))
         .hint(format!("undo {undo} to have them back"))
 }
@@ -386,27 +387,27 @@ fn tmp_session(
 }
 
 /// Returns whether an undo only takes back calls that are selected as well: both together changed nothing.
-fn is_among_itself(origin: &Origin, meant: &HashSet<CallId>) -> bool {
+fn undoes_only_selected(origin: &Origin, meant: &HashSet<CallId>) -> bool {
     origin.is_undo() && origin.undoes.iter().all(|call| meant.contains(call))
 }
 
-struct Walked<'a> {
-    machine: Machine<'a>,
+struct UndoSimulation<'a> {
+    finder: LinkFinder<'a>,
     paths: SimulatedPaths<'a>,
     /// Shared files that were changed under one of their hard links.
-    shared: HashMap<Object, Shared>,
-    identities: Identities,
+    shared: HashMap<FileIdentity, SharedFile>,
+    identities: FileIdentities,
     conflicts: Vec<Conflict>,
 }
 
-impl<'a> Walked<'a> {
+impl<'a> UndoSimulation<'a> {
     /// Takes back the changes of a checkpoint. A file has the same state under all its hard links before and after a checkpoint, so
     /// the changes of shared files are applied last.
     fn take_back(&mut self, checkpoint: &'a Checkpoint) -> Result<(), ToolError> {
         for change in checkpoint.changes.iter().rev() {
             self.take_back_change(checkpoint, change)?;
         }
-        let moves = Moves::among(&checkpoint.changes);
+        let moves = CheckpointMoves::among(&checkpoint.changes);
         for change in &checkpoint.changes {
             self.take_back_shared(&moves, change);
         }
@@ -418,8 +419,9 @@ impl<'a> Walked<'a> {
         checkpoint: &'a Checkpoint,
         change: &'a RecordedChange,
     ) -> Result<(), ToolError> {
-        let files = self.machine.files;
-        let at = self.paths.place_of(&change.path, || state::see_on_record(files, &change.path))?;
+        let files = self.finder.files;
+        let at =
+            self.paths.index_of(&change.path, || state::inspect_recorded(files, &change.path))?;
         let Some(simulated) = self.paths.all_mut().get_mut(at) else { return Ok(()) };
         if change.is_directory_time() {
             let before = state::attributes_of(&change.before);
@@ -430,7 +432,7 @@ impl<'a> Walked<'a> {
             }
             return Ok(());
         }
-        if simulated.is_stuck {
+        if simulated.has_conflict {
             // After a conflict, older changes of the path cannot be judged, but their states before tell what the undo would
             // restore.
             let conflict = self.conflicts.iter_mut().find(|one| one.path == change.path);
@@ -439,15 +441,15 @@ impl<'a> Walked<'a> {
             }
             return Ok(());
         }
-        shared::identify(&mut self.identities, &self.shared, simulated, change);
-        let shared = Shared::of(&self.shared, &self.identities, simulated);
+        shared::note_identity(&mut self.identities, &self.shared, simulated, change);
+        let shared = SharedFile::of(&self.shared, &self.identities, simulated);
         let then = shared.unwrap_or(&simulated.then);
-        if state::is_left(then, &change.after) || is_kept_directory(then, change) {
+        if state::is_as_left(then, &change.after) || is_tolerated_directory(then, change) {
             simulated.then = change.before.clone();
-            simulated.is_fresh = false;
+            simulated.is_untouched = false;
             return Ok(());
         }
-        simulated.is_stuck = true;
+        simulated.has_conflict = true;
         self.conflicts.push(Conflict {
             path: change.path.clone(),
             call: checkpoint.origin.call.clone(),
@@ -461,7 +463,7 @@ impl<'a> Walked<'a> {
 
 /// Returns whether a directory that the call made is absent or has other permissions now. This is no conflict: the objects in it
 /// decide.
-fn is_kept_directory(now: &FileState, change: &RecordedChange) -> bool {
+fn is_tolerated_directory(now: &FileState, change: &RecordedChange) -> bool {
     matches!(
         (now, &change.before, &change.after),
         (
@@ -474,15 +476,15 @@ fn is_kept_directory(now: &FileState, change: &RecordedChange) -> bool {
 
 /// Makes the way of each path, in this order: removals, inner paths first; new objects, outer paths first; removal or replacement
 /// of directories from which something was moved; further hard links; modes and times of directories that stay.
-fn ways(
-    machine: Machine<'_>,
+fn plan_ways(
+    finder: LinkFinder<'_>,
     simulation: &SimulatedPaths<'_>,
-    identities: &Identities,
+    identities: &FileIdentities,
     checkpoints: &[Checkpoint],
 ) -> Vec<Way> {
     let paths = simulation.all();
     let is_other = |simulated: &&SimulatedPath| {
-        !same(&simulated.now.state, &simulated.then) || simulated.is_apart(identities)
+        !is_same_with_times(&simulated.now.state, &simulated.then) || simulated.is_apart(identities)
     };
     let around: HashSet<&Path> =
         paths.iter().filter(is_other).filter_map(|simulated| simulated.path.parent()).collect();
@@ -498,34 +500,34 @@ fn ways(
     ways.extend(changing.map(|simulated| Way {
         path: simulated.path.clone(),
         now: simulated.now.state.clone(),
-        then: identities.as_first(&simulated.then),
+        then: identities.with_first_identity(&simulated.then),
         moved_from: None,
         linked_with: None,
         is_apart: simulated.is_apart(identities),
     }));
     find_moves(&mut ways, identities, checkpoints);
-    find_names(machine, &mut ways, simulation, identities);
+    link_paths(finder, &mut ways, simulation, identities);
     keep_used_directories(&mut ways, paths);
-    put_in_order(&mut ways);
+    sort_ways(&mut ways);
     ways
 }
 
 /// Phase in which a way is performed, in order.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum Turn {
+enum WayPhase {
     RemoveFile,
     RemoveDirectory,
     Make,
     /// Removes or replaces a directory after something was moved out of it. Inner directories first, like all removals.
-    EndLeftDirectory,
+    RemoveLeftDirectory,
     /// Adds a hard link to a file that is in its place by then.
-    AddName,
-    Settle,
+    AddLink,
+    RestoreAttributes,
 }
 
 /// Sorts the ways into their order: removals with inner paths first, new objects with outer paths first. Sorts in place, since
 /// there may be many.
-fn put_in_order(ways: &mut [Way]) {
+fn sort_ways(ways: &mut [Way]) {
     let left: HashSet<PathBuf> = ways
         .iter()
         .filter_map(|way| way.moved_from.as_deref())
@@ -533,17 +535,17 @@ fn put_in_order(ways: &mut [Way]) {
         .collect();
     let is_directory = |state: &FileState| matches!(state, FileState::Directory { .. });
     let turn = |way: &Way| match (is_directory(&way.now), &way.then) {
-        (true, FileState::Directory { .. }) => Turn::Settle,
-        (true, FileState::Absent) if left.contains(&way.path) => Turn::EndLeftDirectory,
-        (true, FileState::Absent) => Turn::RemoveDirectory,
-        (false, FileState::Absent) => Turn::RemoveFile,
-        _ if way.linked_with.is_some() => Turn::AddName,
-        (true, _) if left.contains(&way.path) => Turn::EndLeftDirectory,
-        _ => Turn::Make,
+        (true, FileState::Directory { .. }) => WayPhase::RestoreAttributes,
+        (true, FileState::Absent) if left.contains(&way.path) => WayPhase::RemoveLeftDirectory,
+        (true, FileState::Absent) => WayPhase::RemoveDirectory,
+        (false, FileState::Absent) => WayPhase::RemoveFile,
+        _ if way.linked_with.is_some() => WayPhase::AddLink,
+        (true, _) if left.contains(&way.path) => WayPhase::RemoveLeftDirectory,
+        _ => WayPhase::Make,
     };
     ways.sort_unstable_by(|a, b| {
         let (one, other) = (turn(a), turn(b));
-        let is_outwards = !matches!(one, Turn::Make | Turn::AddName);
+        let is_outwards = !matches!(one, WayPhase::Make | WayPhase::AddLink);
         let by_path = a.path.cmp(&b.path);
         one.cmp(&other).then(if is_outwards { by_path.reverse() } else { by_path })
     });
@@ -574,14 +576,14 @@ fn keep_used_directories(ways: &mut Vec<Way>, paths: &[SimulatedPath]) {
 }
 
 /// Returns whether two states are equal, including times.
-fn same(now: &FileState, then: &FileState) -> bool {
+fn is_same_with_times(now: &FileState, then: &FileState) -> bool {
     let attributes = state::attributes_of(now).zip(state::attributes_of(then));
-    now.is_like(then) && attributes.is_none_or(|(now, then)| state::has_all(now, then))
+    now.is_like(then) && attributes.is_none_or(|(now, then)| state::has_attributes(now, then))
 }
 
 /// Turns a removal and a restoration into a move where the file was moved by a call, so that it stays the same inode. A file that
 /// was written after the move is another one; if the moved file had other hard links, they identify it.
-fn find_moves(ways: &mut [Way], identities: &Identities, checkpoints: &[Checkpoint]) {
+fn find_moves(ways: &mut [Way], identities: &FileIdentities, checkpoints: &[Checkpoint]) {
     let moves = checkpoints.iter().flat_map(|checkpoint| &checkpoint.changes);
     let moves: Vec<(&Path, &Path)> = moves
         .filter_map(|change| Some((change.moved_from.as_deref()?, change.path.as_path())))
@@ -597,7 +599,8 @@ fn find_moves(ways: &mut [Way], identities: &Identities, checkpoints: &[Checkpoi
         let left = way_at(path).and_then(|at| ways.get(at)).filter(leaves);
         let Some(left) = left.map(|way| identities.file_of(&way.now)) else { continue };
         let is_back = |way: &&mut Way| {
-            let is_it = hard_links::links(&way.then) < 2 || identities.file_of(&way.then) == left;
+            let is_it =
+                hard_links::link_count(&way.then) < 2 || identities.file_of(&way.then) == left;
             is_it && way.now == FileState::Absent && way.then.hash().is_some()
         };
         if let Some(way) = way_at(home).and_then(|at| ways.get_mut(at)).filter(is_back) {

@@ -123,8 +123,8 @@ impl Context {
             }
         }
         let is_left = |(path, after): &(&Path, &FileState)| {
-            let now = state::see(files, &commit::beside(files, path), None);
-            now.is_ok_and(|now| state::is_left(&now.state, after))
+            let now = state::inspect(files, &commit::beside(files, path), None);
+            now.is_ok_and(|now| state::is_as_left(&now.state, after))
         };
         Ok(newest.into_iter().filter(is_left).map(|(path, _)| path.to_owned()).collect())
     }

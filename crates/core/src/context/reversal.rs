@@ -77,7 +77,7 @@ impl UndoDoor<'_> {
         }
         let files = self.cx.files();
         let place = commit::beside(&*files, path);
-        Ok(state::see_with(&*files, &place, None, Self::MAX_SHOWN)?.bytes)
+        Ok(state::inspect_keeping(&*files, &place, None, Self::MAX_SHOWN)?.bytes)
     }
 
     /// Returns whether the content of this file is hidden from all tools.

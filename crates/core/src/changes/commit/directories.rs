@@ -14,10 +14,10 @@ use crate::{
 };
 
 /// Permissions that an owner needs to change names in a directory: write and search.
-const OPEN: u32 = 0o300;
+const OWNER_WRITE_SEARCH: u32 = 0o300;
 
 /// Records the time of each directory in which steps change names, and its mode if that forbids changes.
-pub(super) fn around(files: &dyn Files, steps: &[Step<'_>]) -> Vec<RecordedChange> {
+pub(super) fn record_directories(files: &dyn Files, steps: &[Step<'_>]) -> Vec<RecordedChange> {
     let own: HashSet<&Path> = steps.iter().map(|step| step.path.path.as_path()).collect();
     let mut known: HashSet<&Path> = HashSet::new();
     let mut around = Vec::new();
@@ -30,7 +30,7 @@ pub(super) fn around(files: &dyn Files, steps: &[Step<'_>]) -> Vec<RecordedChang
             }
             match files.stat(&beside(files, directory)) {
                 Ok(stat) if stat.kind == FileKind::Directory => {
-                    around.push(record(directory, &stat));
+                    around.push(directory_change(directory, &stat));
                     break;
                 }
                 Err(FileError { kind: FileErrorKind::NotFound, .. }) => {}
@@ -42,7 +42,7 @@ pub(super) fn around(files: &dyn Files, steps: &[Step<'_>]) -> Vec<RecordedChang
     // Directories further above are recorded with their mode if they must be made writable for the moment.
     let mut looked: HashSet<&Path> = HashSet::new();
     for step in steps {
-        for directory in above(files, step) {
+        for directory in parents_in_workspace(files, step) {
             // The directories above it were checked with it.
             if !looked.insert(directory) {
                 break;
@@ -52,9 +52,9 @@ pub(super) fn around(files: &dyn Files, steps: &[Step<'_>]) -> Vec<RecordedChang
             }
             if let Ok(stat) = files.stat(&beside(files, directory))
                 && stat.kind == FileKind::Directory
-                && stat.mode & OPEN != OPEN
+                && stat.mode & OWNER_WRITE_SEARCH != OWNER_WRITE_SEARCH
             {
-                around.push(record(directory, &stat));
+                around.push(directory_change(directory, &stat));
             }
         }
     }
@@ -62,7 +62,10 @@ pub(super) fn around(files: &dyn Files, steps: &[Step<'_>]) -> Vec<RecordedChang
 }
 
 /// Returns the directories of the workspace above the path of a step, inner ones first.
-fn above<'s>(files: &dyn Files, step: &'s Step<'_>) -> impl Iterator<Item = &'s Path> {
+fn parents_in_workspace<'s>(
+    files: &dyn Files,
+    step: &'s Step<'_>,
+) -> impl Iterator<Item = &'s Path> {
     let is_below =
         |above: &&Path| *above != files.workspace() && above.starts_with(files.workspace());
     step.path.path.ancestors().skip(1).take_while(is_below)
@@ -79,8 +82,8 @@ fn directories_of<'s>(step: &'s Step<'_>) -> impl Iterator<Item = &'s Path> {
     own.into_iter().chain(from)
 }
 
-fn record(directory: &Path, stat: &Stat) -> RecordedChange {
-    let mode = Some(stat.mode).filter(|mode| mode & OPEN != OPEN);
+fn directory_change(directory: &Path, stat: &Stat) -> RecordedChange {
+    let mode = Some(stat.mode).filter(|mode| mode & OWNER_WRITE_SEARCH != OWNER_WRITE_SEARCH);
     let state = |modified| FileState::Directory {
         attributes: Attributes { mode, modified, ..Attributes::default() },
     };
@@ -89,25 +92,30 @@ fn record(directory: &Path, stat: &Stat) -> RecordedChange {
 
 /// Modes and times that directories get after all steps.
 #[derive(Debug, Default)]
-pub(super) struct Unsettled(Vec<(PathBuf, Attributes)>);
+pub(super) struct FinalAttributes(Vec<(PathBuf, Attributes)>);
 
-impl Unsettled {
+impl FinalAttributes {
     /// Returns the step as it is first performed: a new directory is writable until everything is in it.
-    pub(super) fn open_new<'s>(&mut self, step: &Step<'s>, open: &'s mut Attributes) -> Step<'s> {
+    pub(super) fn writable_new<'s>(
+        &mut self,
+        step: &Step<'s>,
+        open: &'s mut Attributes,
+    ) -> Step<'s> {
         let To::Directory { attributes: Some(wanted) } = step.to else { return step.clone() };
-        let is_closed = wanted.mode.is_some_and(|mode| mode & OPEN != OPEN);
+        let is_closed =
+            wanted.mode.is_some_and(|mode| mode & OWNER_WRITE_SEARCH != OWNER_WRITE_SEARCH);
         if !is_closed && wanted.modified.is_none() {
             return step.clone();
         }
         let Attributes { mode, modified, .. } = *wanted;
         let last = Attributes { mode, modified, ..Attributes::default() };
         self.0.push((step.path.path.clone(), last));
-        *open = Attributes { mode: mode.map(|mode| mode | OPEN), ..wanted.clone() };
+        *open = Attributes { mode: mode.map(|mode| mode | OWNER_WRITE_SEARCH), ..wanted.clone() };
         Step { to: To::Directory { attributes: Some(open) }, ..step.clone() }
     }
 
     /// Makes the directories of a refused step writable, if their mode is the cause. Returns whether another try makes sense.
-    pub(super) fn open_around(
+    pub(super) fn make_parents_writable(
         &mut self,
         files: &dyn Files,
         step: &Step<'_>,
@@ -122,22 +130,22 @@ impl Unsettled {
             _ => None,
         };
         // Outer directories first, since the path leads through them.
-        let mut directories: Vec<&Path> = above(files, step).collect();
+        let mut directories: Vec<&Path> = parents_in_workspace(files, step).collect();
         directories.reverse();
         let mut is_opened = false;
         for directory in directories.into_iter().chain(step.path.path.parent()).chain(from) {
-            is_opened |= self.open(files, directory, all);
+            is_opened |= self.make_writable(files, directory, all);
         }
         is_opened
     }
 
-    fn open(&mut self, files: &dyn Files, directory: &Path, all: &[Step<'_>]) -> bool {
+    fn make_writable(&mut self, files: &dyn Files, directory: &Path, all: &[Step<'_>]) -> bool {
         let place = beside(files, directory);
         let Ok(Stat { mode, fingerprint, .. }) = files.stat(&place) else { return false };
-        if mode & OPEN == OPEN {
+        if mode & OWNER_WRITE_SEARCH == OWNER_WRITE_SEARCH {
             return false;
         }
-        let open = Attributes { mode: Some(mode | OPEN), ..Attributes::default() };
+        let open = Attributes { mode: Some(mode | OWNER_WRITE_SEARCH), ..Attributes::default() };
         let to = To::Attributes(&open);
         let opening = Alteration { expect: Expect::Same(fingerprint), to, temporary: None };
         if files.alter(&place, &opening).is_err() {
@@ -157,7 +165,7 @@ impl Unsettled {
     }
 
     /// Gives all directories their final modes and times, inner ones first.
-    pub(super) fn settle(mut self, files: &dyn Files) -> Result<(), FileError> {
+    pub(super) fn apply(mut self, files: &dyn Files) -> Result<(), FileError> {
         self.0.sort_by(|(one, _), (other, _)| other.cmp(one));
         for (directory, last) in &self.0 {
             let place = beside(files, directory);

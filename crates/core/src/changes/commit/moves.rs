@@ -20,35 +20,36 @@ use crate::{
 };
 
 /// Maximum number of removed files of one name, length and time whose content is compared with that of a new file.
-const MOST_COMPARED: usize = 8;
+const MAX_COMPARED_FILES: usize = 8;
 
 /// Returns the steps with every pair that is a move replaced by one step. The order remains one in which they can be performed.
 pub(crate) fn join_moves<'s>(files: &dyn Files, steps: &'s [Step<'s>]) -> Cow<'s, [Step<'s>]> {
-    let mut removed = Removed::among(steps);
+    let mut removed = RemovedFiles::among(steps);
     if removed.0.is_empty() {
         return Cow::Borrowed(steps);
     }
-    let mut places = Places { files, devices: HashMap::new() };
-    let blocked = blocked(steps);
+    let mut places = DirectoryDevices { files, devices: HashMap::new() };
+    let replaced_paths = replaced_paths(steps);
     // For each step that becomes a move, the step that removes the old path.
     let mut moves: HashMap<usize, usize> = HashMap::new();
     for (at, step) in steps.iter().enumerate() {
-        let Some(staged) = Staged::of(step) else { continue };
-        let origin = removed.take(steps, &staged, &mut |from, seen| {
-            let is_free = from.path.path.ancestors().skip(1).all(|above| !blocked.contains(above));
+        let Some(staged) = StagedFile::of(step) else { continue };
+        let origin = removed.take_origin(steps, &staged, &mut |from, seen| {
+            let is_free =
+                from.path.path.ancestors().skip(1).all(|above| !replaced_paths.contains(above));
             is_free
-                && places.are_near(&step.path.path, seen)
+                && places.is_same_device(&step.path.path, seen)
                 && staged.is_same_file(files, from, seen)
         });
         moves.extend(origin.map(|origin| (at, origin)));
     }
-    if moves.is_empty() { Cow::Borrowed(steps) } else { Cow::Owned(in_order(steps, &moves)) }
+    if moves.is_empty() { Cow::Borrowed(steps) } else { Cow::Owned(with_moves(steps, &moves)) }
 }
 
 /// Removed files by length and time, then by name.
-struct Removed<'s>(HashMap<(u64, i64), HashMap<&'s OsStr, Vec<usize>>>);
+struct RemovedFiles<'s>(HashMap<(u64, i64), HashMap<&'s OsStr, Vec<usize>>>);
 
-impl<'s> Removed<'s> {
+impl<'s> RemovedFiles<'s> {
     fn among(steps: &'s [Step<'_>]) -> Self {
         let mut removed: HashMap<_, HashMap<_, Vec<usize>>> = HashMap::new();
         for (at, step) in steps.iter().enumerate() {
@@ -63,10 +64,10 @@ impl<'s> Removed<'s> {
     }
 
     /// Takes out the first candidate for a new file that `is_it` accepts, preferably one of the same name.
-    fn take(
+    fn take_origin(
         &mut self,
         steps: &[Step<'_>],
-        staged: &Staged<'_>,
+        staged: &StagedFile<'_>,
         is_it: &mut dyn FnMut(&Step<'_>, Fingerprint) -> bool,
     ) -> Option<usize> {
         let alike = self.0.get_mut(&(staged.facts.len(), staged.modified))?;
@@ -77,7 +78,7 @@ impl<'s> Removed<'s> {
             Some(from @ Step { expect: Expect::Same(seen), .. }) => is_it(from, *seen),
             _ => false,
         };
-        let origin = *same_name.iter().take(MOST_COMPARED).find(is_origin)?;
+        let origin = *same_name.iter().take(MAX_COMPARED_FILES).find(is_origin)?;
         same_name.retain(|at| *at != origin);
         if same_name.is_empty() {
             alike.remove(name);
@@ -87,7 +88,7 @@ impl<'s> Removed<'s> {
 }
 
 /// A new file on the stage.
-struct Staged<'s> {
+struct StagedFile<'s> {
     place: &'s Path,
     name: Option<&'s OsStr>,
     attributes: &'s Attributes,
@@ -95,7 +96,7 @@ struct Staged<'s> {
     facts: Metadata,
 }
 
-impl<'s> Staged<'s> {
+impl<'s> StagedFile<'s> {
     fn of(step: &'s Step<'_>) -> Option<Self> {
         let To::File { content: Source::At(place), attributes: Some(attributes) } = step.to else {
             return None;
@@ -136,7 +137,7 @@ impl<'s> Staged<'s> {
 
 /// Returns the paths where an object is replaced. It may be a directory, and nothing can be moved out of a directory that is
 /// replaced.
-fn blocked<'s>(steps: &'s [Step<'_>]) -> HashSet<&'s Path> {
+fn replaced_paths<'s>(steps: &'s [Step<'_>]) -> HashSet<&'s Path> {
     let is_blocked = |step: &&Step<'_>| {
         step.expect != Expect::Absent && !matches!(step.to, To::Nothing | To::Attributes(_))
     };
@@ -144,14 +145,14 @@ fn blocked<'s>(steps: &'s [Step<'_>]) -> HashSet<&'s Path> {
 }
 
 /// Device numbers of directories.
-struct Places<'f, 's> {
+struct DirectoryDevices<'f, 's> {
     files: &'f dyn Files,
     devices: HashMap<&'s Path, Option<u64>>,
 }
 
-impl<'s> Places<'_, 's> {
+impl<'s> DirectoryDevices<'_, 's> {
     /// Returns whether a file can be renamed to the new path: both are on one device.
-    fn are_near(&mut self, to: &'s Path, seen: Fingerprint) -> bool {
+    fn is_same_device(&mut self, to: &'s Path, seen: Fingerprint) -> bool {
         let Some(directory) = to.parent() else { return false };
         let files = self.files;
         let device = self.devices.entry(directory).or_insert_with(|| device_at(files, directory));
@@ -173,7 +174,7 @@ fn device_at(files: &dyn Files, directory: &Path) -> Option<u64> {
 
 /// Returns the steps with the moves. Directories from which something is moved are removed after the last move, and before any
 /// change of a mode that could forbid it.
-fn in_order<'s>(steps: &'s [Step<'s>], moves: &HashMap<usize, usize>) -> Vec<Step<'s>> {
+fn with_moves<'s>(steps: &'s [Step<'s>], moves: &HashMap<usize, usize>) -> Vec<Step<'s>> {
     let origins: HashSet<usize> = moves.values().copied().collect();
     let left: HashSet<&Path> = origins
         .iter()

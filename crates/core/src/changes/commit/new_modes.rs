@@ -13,7 +13,7 @@ pub(super) struct NewModes(HashMap<PathBuf, Option<u32>>);
 
 impl NewModes {
     /// Completes the recorded state of a new file whose mode depends on its directory.
-    pub(super) fn tell(&mut self, files: &dyn Files, step: &Step<'_>, after: &mut FileState) {
+    pub(super) fn complete(&mut self, files: &dyn Files, step: &Step<'_>, after: &mut FileState) {
         let FileState::File { attributes, .. } = after else { return };
         if attributes.mode.is_some() || !matches!(step.to, To::File { .. }) {
             return;
@@ -21,7 +21,10 @@ impl NewModes {
         let Some(directory) = step.path.path.parent() else { return };
         attributes.mode = match self.0.get(directory) {
             Some(known) => *known,
-            None => *self.0.entry(directory.to_owned()).or_insert_with(|| find(files, directory)),
+            None => *self
+                .0
+                .entry(directory.to_owned())
+                .or_insert_with(|| inherited_mode(files, directory)),
         };
         if attributes.mode.is_some() && attributes.extended.is_none() {
             // A new file has no extended attributes.
@@ -32,7 +35,7 @@ impl NewModes {
 
 /// Reads the mode from the directory, or from the nearest existing one above it: a directory that is made in it inherits the same
 /// rules.
-fn find(files: &dyn Files, directory: &Path) -> Option<u32> {
+fn inherited_mode(files: &dyn Files, directory: &Path) -> Option<u32> {
     for directory in directory.ancestors() {
         match files.new_file_mode(&beside(files, directory)) {
             Err(FileError { kind: FileErrorKind::NotFound, .. }) => {}

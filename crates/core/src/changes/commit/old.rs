@@ -5,17 +5,17 @@
 
 use std::{fmt, io};
 
-use crate::changes::state::{self, Seen};
+use crate::changes::state::{self, InspectedPath};
 use crate::{
     ContentHash, FileError, FileState, Files, Fingerprint, KeptContent, OpenFile, Opened, Resolved,
     Source,
 };
 
 /// Maximum bytes of a file that is held in memory.
-const SMALL: u64 = 64 << 10;
+const MAX_HELD_FILE_BYTES: u64 = 64 << 10;
 
 /// Maximum bytes that are held in memory for one commit.
-const MOST_HELD: u64 = 8 << 20;
+const MAX_HELD_BYTES: u64 = 8 << 20;
 
 /// The contents present before a commit.
 pub(super) struct OldContents<'f> {
@@ -35,24 +35,24 @@ impl<'f> OldContents<'f> {
     }
 
     /// Inspects a path. Keeps the bytes of a small file.
-    pub(super) fn see(
+    pub(super) fn inspect(
         &self,
         path: &Resolved,
         known: Option<(Fingerprint, &[u8])>,
-    ) -> Result<Seen, FileError> {
-        state::see_with(self.files, path, known, self.most())
+    ) -> Result<InspectedPath, FileError> {
+        state::inspect_keeping(self.files, path, known, self.held_file_limit())
     }
 
     /// Inspects a path whose state is known if it still has this fingerprint. Keeps the bytes of a small file.
-    pub(super) fn see_again(
+    pub(super) fn inspect_known(
         &self,
         path: &Resolved,
         expected: Fingerprint,
         known: &FileState,
-    ) -> Result<Seen, FileError> {
+    ) -> Result<InspectedPath, FileError> {
         let mut bytes = None;
         let found = match known {
-            FileState::File { hash, len, .. } if *len <= self.most() => {
+            FileState::File { hash, len, .. } if *len <= self.held_file_limit() => {
                 let opened = self.files.open(path).ok();
                 bytes = opened.as_ref().and_then(|opened| read_hashed(opened, *hash));
                 opened.map(|opened| opened.stat).filter(|_| bytes.is_some())
@@ -60,10 +60,16 @@ impl<'f> OldContents<'f> {
             _ => self.files.stat(path).ok(),
         };
         let Some(stat) = found.filter(|stat| stat.fingerprint == expected) else {
-            return self.see(path, None);
+            return self.inspect(path, None);
         };
         let (state, entries) = (known.clone(), Vec::new());
-        Ok(Seen { state, fingerprint: Some(expected), kind: Some(stat.kind), bytes, entries })
+        Ok(InspectedPath {
+            state,
+            fingerprint: Some(expected),
+            kind: Some(stat.kind),
+            bytes,
+            entries,
+        })
     }
 
     /// Hashes new content. Keeps the bytes of a small file on a stage.
@@ -74,7 +80,7 @@ impl<'f> OldContents<'f> {
         };
         let file = std::fs::File::open(place)?;
         let facts = file.metadata()?;
-        if !facts.is_file() || facts.len() > self.most() {
+        if !facts.is_file() || facts.len() > self.held_file_limit() {
             let (hash, length) = ContentHash::measure(Source::File(&file))?;
             return Ok(NewBytes { hash, length, bytes: None });
         }
@@ -85,25 +91,25 @@ impl<'f> OldContents<'f> {
     }
 
     /// Returns the maximum bytes of the next file that is held in memory.
-    fn most(&self) -> u64 {
-        SMALL.min(MOST_HELD.saturating_sub(self.held))
+    fn held_file_limit(&self) -> u64 {
+        MAX_HELD_FILE_BYTES.min(MAX_HELD_BYTES.saturating_sub(self.held))
     }
 
     /// Adds the content of an inspected path, if it is a file.
-    pub(super) fn add(&mut self, path: &Resolved, seen: &mut Seen) {
+    pub(super) fn add(&mut self, path: &Resolved, seen: &mut InspectedPath) {
         let FileState::File { hash, len, .. } = seen.state else { return };
         let body = match seen.bytes.take() {
-            Some(bytes) => Body::Held(bytes.into_boxed_slice()),
-            None => Body::At(self.files, Box::new(path.clone())),
+            Some(bytes) => OldBody::Held(bytes.into_boxed_slice()),
+            None => OldBody::At(self.files, Box::new(path.clone())),
         };
-        if let Body::Held(bytes) = &body {
+        if let OldBody::Held(bytes) = &body {
             self.held += bytes.len() as u64;
         }
         self.all.push(OldContent { hash, length: len, body });
     }
 
     /// Frees the contents that are held in memory.
-    pub(super) fn forget(&mut self) {
+    pub(super) fn free(&mut self) {
         self.all = Vec::new();
         self.held = 0;
     }
@@ -127,11 +133,11 @@ pub(super) struct NewBytes {
 pub(super) struct OldContent<'f> {
     pub(super) hash: ContentHash,
     length: u64,
-    body: Body<'f>,
+    body: OldBody<'f>,
 }
 
 /// Location of a content's bytes.
-enum Body<'f> {
+enum OldBody<'f> {
     /// In memory.
     Held(Box<[u8]>),
     /// In the file at this path.
@@ -141,8 +147,8 @@ enum Body<'f> {
 impl OldContent<'_> {
     pub(super) fn source(&self) -> Source<'_> {
         match &self.body {
-            Body::Held(bytes) => Source::Bytes(bytes),
-            Body::At(..) => Source::Kept(self),
+            OldBody::Held(bytes) => Source::Bytes(bytes),
+            OldBody::At(..) => Source::Kept(self),
         }
     }
 }
@@ -159,11 +165,13 @@ impl KeptContent for OldContent<'_> {
     /// Opens the bytes. The history compares their hash, since the file may have changed.
     fn open(&self) -> io::Result<Opened> {
         match &self.body {
-            Body::Held(bytes) => Ok(Opened::Bytes(bytes.to_vec())),
-            Body::At(files, place) => match state::open(*files, place).map_err(io::Error::other)? {
-                Some(file) => Ok(Opened::File(file)),
-                None => Err(io::Error::new(io::ErrorKind::NotFound, "the file is gone by now")),
-            },
+            OldBody::Held(bytes) => Ok(Opened::Bytes(bytes.to_vec())),
+            OldBody::At(files, place) => {
+                match state::open(*files, place).map_err(io::Error::other)? {
+                    Some(file) => Ok(Opened::File(file)),
+                    None => Err(io::Error::new(io::ErrorKind::NotFound, "the file is gone by now")),
+                }
+            }
         }
     }
 }

@@ -6,53 +6,55 @@
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use super::directories::Unsettled;
-use super::trees::Trees;
-use super::{Known, Plan, Step, beside, written};
+use super::directories::FinalAttributes;
+use super::trees::TreeMoves;
+use super::{CommitPlan, Step, StepFacts, beside, written_content};
 use crate::{
     Alteration, Altered, Attributes, Batch, Expect, FileError, FileErrorKind, FileKind, Files,
     Fingerprint, Resolved, Source, Stat, To, ToolError,
 };
 
-impl Plan<'_> {
+impl CommitPlan<'_> {
     /// Performs every step, until one fails or the call is stopped.
     pub(super) fn perform(
         &self,
         files: &dyn Files,
         steps: &[Step<'_>],
         is_stopped: &dyn Fn() -> bool,
-    ) -> Result<Vec<Altered>, Stopped> {
-        let batch = if self.changes.len() >= MANY {
-            files.batch(&staged(steps)).map_err(|error| Stopped::at(0, error))?
+    ) -> Result<Vec<Altered>, StoppedCommit> {
+        let batch = if self.changes.len() >= BATCH_MIN_CHANGES {
+            files.batch(&staged_contents(steps)).map_err(|error| StoppedCommit::at(0, error))?
         } else {
             None
         };
         let files = batch.as_deref().map_or(files, |batch| batch);
-        let mut performance = Performance::new(self, files, steps);
-        performance.make_parents()?;
+        let mut runner = StepRunner::new(self, files, steps);
+        runner.make_parents()?;
         let mut at = 0;
         while at < steps.len() {
             let run = match &batch {
-                Some(batch) => self.prepare(&**batch, steps, at).map_err(|error| Stopped {
-                    begun: self.begun_with(at + LONGEST_RUN),
-                    ..performance.stopped(error, performance.done)
-                })?,
-                None => Run { prepared: Vec::new(), length: steps.len() },
+                Some(batch) => {
+                    self.prepare(&**batch, steps, at).map_err(|error| StoppedCommit {
+                        begun: self.begun_with(at + MAX_RUN_STEPS),
+                        ..runner.stopped(error, runner.done)
+                    })?
+                }
+                None => PreparedRun { prepared: Vec::new(), length: steps.len() },
             };
             let end = at + run.length;
             for (number, step) in steps.iter().enumerate().take(end).skip(at) {
                 let prepared = run.prepared.get(number - at).and_then(Option::as_deref);
-                performance.perform(number, step, prepared, is_stopped).map_err(|error| {
+                runner.perform(number, step, prepared, is_stopped).map_err(|error| {
                     // Temporary files that were prepared for later steps may be left.
                     let prepared = if batch.is_some() { self.begun_with(end) } else { 0 };
-                    Stopped { begun: error.begun.max(prepared), ..error }
+                    StoppedCommit { begun: error.begun.max(prepared), ..error }
                 })?;
             }
             at = end;
         }
-        let altered = performance.finish()?;
+        let altered = runner.finish()?;
         if let Some(batch) = batch {
-            batch.settle().map_err(|error| Stopped::at(self.changes.len(), error))?;
+            batch.settle().map_err(|error| StoppedCommit::at(self.changes.len(), error))?;
         }
         Ok(altered)
     }
@@ -68,10 +70,10 @@ impl Plan<'_> {
         batch: &dyn Batch,
         steps: &[Step<'_>],
         first: usize,
-    ) -> Result<Run, FileError> {
-        let mut run = Run { prepared: Vec::new(), length: 0 };
-        for (step, known) in steps.iter().zip(&self.known).skip(first).take(LONGEST_RUN) {
-            let (expect, to, temporary) = (step.expect, step.to, self.temporary(known));
+    ) -> Result<PreparedRun, FileError> {
+        let mut run = PreparedRun { prepared: Vec::new(), length: 0 };
+        for (step, known) in steps.iter().zip(&self.known).skip(first).take(MAX_RUN_STEPS) {
+            let (expect, to, temporary) = (step.expect, step.to, self.temporary_of(known));
             let alteration = Alteration { expect, to, temporary };
             let mut prepared = None;
             if temporary.is_some() && can_be_prepared(step, known) {
@@ -92,17 +94,17 @@ impl Plan<'_> {
 }
 
 /// Maximum number of steps that are prepared together.
-const LONGEST_RUN: usize = 4096;
+const MAX_RUN_STEPS: usize = 4096;
 
 /// Consecutive steps, and the temporary files that were written for them.
-struct Run {
+struct PreparedRun {
     prepared: Vec<Option<PathBuf>>,
     length: usize,
 }
 
 /// Returns whether the content of a step can be written to a temporary file beforehand. Files on a stage need not be: they are on
 /// the disk already.
-fn can_be_prepared(step: &Step<'_>, known: &Known) -> bool {
+fn can_be_prepared(step: &Step<'_>, known: &StepFacts) -> bool {
     let is_new = match step.to {
         To::File { content, .. } => !matches!(content, Source::At(_)),
         _ => false,
@@ -111,48 +113,49 @@ fn can_be_prepared(step: &Step<'_>, known: &Known) -> bool {
 }
 
 /// The performance of a commit's steps, and its progress.
-struct Performance<'p> {
-    plan: &'p Plan<'p>,
+struct StepRunner<'p> {
+    plan: &'p CommitPlan<'p>,
     files: &'p dyn Files,
     steps: &'p [Step<'p>],
     altered: Vec<Altered>,
     /// Effects of earlier steps on later ones. `None` for a single step.
-    touched: Option<Touched<'p>>,
+    touched: Option<TouchedObjects<'p>>,
     /// Modes and times that directories get after all steps.
-    unsettled: Unsettled,
+    final_attributes: FinalAttributes,
     /// Directories that are renamed with everything in them.
-    trees: Trees<'p>,
+    trees: TreeMoves<'p>,
     /// Number of changes that have been made.
     done: usize,
     /// Indexes of the changes whose directory another process had made first.
     found: Vec<usize>,
 }
 
-impl<'p> Performance<'p> {
-    fn new(plan: &'p Plan<'p>, files: &'p dyn Files, steps: &'p [Step<'p>]) -> Self {
-        let touched = (steps.len() > 1).then(|| Touched::by(steps));
-        let (altered, unsettled) = (Vec::with_capacity(steps.len()), Unsettled::default());
-        let (done, found) = (plan.around, Vec::new());
-        let trees = Trees::among(steps);
-        Self { plan, files, steps, altered, touched, unsettled, trees, done, found }
+impl<'p> StepRunner<'p> {
+    fn new(plan: &'p CommitPlan<'p>, files: &'p dyn Files, steps: &'p [Step<'p>]) -> Self {
+        let touched = (steps.len() > 1).then(|| TouchedObjects::by(steps));
+        let (altered, final_attributes) =
+            (Vec::with_capacity(steps.len()), FinalAttributes::default());
+        let (done, found) = (plan.directory_times, Vec::new());
+        let trees = TreeMoves::among(steps);
+        Self { plan, files, steps, altered, touched, final_attributes, trees, done, found }
     }
 
-    fn stopped(&self, error: impl Into<ToolError>, begun: usize) -> Stopped {
+    fn stopped(&self, error: impl Into<ToolError>, begun: usize) -> StoppedCommit {
         // A renamed directory has performed later steps as well.
         let moved = match self.trees.end() {
             0 => 0,
             end => self.plan.begun_with(end),
         };
         let (done, begun) = (self.done.max(moved), begun.max(moved));
-        Stopped { error: error.into(), done, begun, found: self.found.clone() }
+        StoppedCommit { error: error.into(), done, begun, found: self.found.clone() }
     }
 
     /// Makes the missing directories above new objects.
-    fn make_parents(&mut self) -> Result<(), Stopped> {
+    fn make_parents(&mut self) -> Result<(), StoppedCommit> {
         for directory in &self.plan.parents {
             match make_directory(self.files, directory) {
-                Ok(Made::New) => {}
-                Ok(Made::Found) => self.found.push(self.done),
+                Ok(MadeDirectory::New) => {}
+                Ok(MadeDirectory::Found) => self.found.push(self.done),
                 Err(error) => return Err(self.stopped(error, self.done + 1)),
             }
             self.done += 1;
@@ -167,7 +170,7 @@ impl<'p> Performance<'p> {
         step: &Step<'_>,
         prepared: Option<&Path>,
         is_stopped: &dyn Fn() -> bool,
-    ) -> Result<(), Stopped> {
+    ) -> Result<(), StoppedCommit> {
         let Some(known) = self.plan.known.get(number) else { return Ok(()) };
         if is_stopped() {
             let error = ToolError::cancelled("the call was stopped while files were changed");
@@ -178,45 +181,45 @@ impl<'p> Performance<'p> {
         moved.map_err(|error| self.stopped(error, begun))?;
         let made = match self.trees.take_done(number) {
             Some(moved) => self.complete(step, known, moved),
-            None => self.make(step, known, prepared),
+            None => self.make_step(step, known, prepared),
         };
         match made {
             Ok((step, made)) => {
                 if let Some(touched) = &mut self.touched {
-                    touched.add(&step, &made);
+                    touched.note(&step, &made);
                 }
                 self.altered.push(made);
                 self.done = begun;
                 Ok(())
             }
-            Err(Failed { error, is_untouched }) => {
+            Err(FailedStep { error, is_untouched }) => {
                 Err(self.stopped(error, if is_untouched { self.done } else { begun }))
             }
         }
     }
 
     /// Performs a step on the present state, and once more if a directory had to be made writable for it.
-    fn make<'s>(
+    fn make_step<'s>(
         &mut self,
         step: &Step<'s>,
-        known: &Known,
+        known: &StepFacts,
         prepared: Option<&'s Path>,
-    ) -> Result<(Step<'s>, Altered), Failed> {
+    ) -> Result<(Step<'s>, Altered), FailedStep> {
         let mut step = match &self.touched {
-            Some(touched) => touched.renew(self.files, step).map_err(Failed::untouched)?,
+            Some(touched) => touched.refresh(self.files, step).map_err(FailedStep::untouched)?,
             None => step.clone(),
         };
         if let (To::File { content, .. }, Some(place)) = (&mut step.to, prepared) {
             *content = Source::At(place);
         }
         let mut open = Attributes::default();
-        let temporary = self.plan.temporary(known);
-        let opened = self.unsettled.open_new(&step, &mut open);
-        let mut made = perform_parts(self.files, &opened, known.kind, temporary);
-        if let Err(Failed { error, .. }) = &made
-            && self.unsettled.open_around(self.files, &opened, self.steps, error)
+        let temporary = self.plan.temporary_of(known);
+        let opened = self.final_attributes.writable_new(&step, &mut open);
+        let mut made = perform_tracked(self.files, &opened, known.kind, temporary);
+        if let Err(FailedStep { error, .. }) = &made
+            && self.final_attributes.make_parents_writable(self.files, &opened, self.steps, error)
         {
-            made = perform_parts(self.files, &opened, known.kind, temporary);
+            made = perform_tracked(self.files, &opened, known.kind, temporary);
         }
         made.map(|made| (step, made))
     }
@@ -225,19 +228,19 @@ impl<'p> Performance<'p> {
     fn complete<'s>(
         &mut self,
         step: &Step<'s>,
-        known: &Known,
+        known: &StepFacts,
         moved: Altered,
-    ) -> Result<(Step<'s>, Altered), Failed> {
+    ) -> Result<(Step<'s>, Altered), FailedStep> {
         // The directory gets its mode and times at the end.
-        self.unsettled.open_new(step, &mut Attributes::default());
-        let temporary = self.plan.temporary(known);
-        rewrite(self.files, step, moved, temporary).map(|made| (step.clone(), made))
+        self.final_attributes.writable_new(step, &mut Attributes::default());
+        let temporary = self.plan.temporary_of(known);
+        perform_rewrite(self.files, step, moved, temporary).map(|made| (step.clone(), made))
     }
 
     /// Gives directories their final modes and times.
-    fn finish(mut self) -> Result<Vec<Altered>, Stopped> {
-        let unsettled = std::mem::take(&mut self.unsettled);
-        match unsettled.settle(self.files) {
+    fn finish(mut self) -> Result<Vec<Altered>, StoppedCommit> {
+        let final_attributes = std::mem::take(&mut self.final_attributes);
+        match final_attributes.apply(self.files) {
             Ok(()) => Ok(self.altered),
             Err(error) => Err(self.stopped(error, self.done)),
         }
@@ -245,11 +248,11 @@ impl<'p> Performance<'p> {
 }
 
 /// Minimum number of changes for which a commit uses a batch, so that they wait for the disk together.
-pub(crate) const MANY: usize = 64;
+pub(crate) const BATCH_MIN_CHANGES: usize = 64;
 
 /// Returns the files on a stage that steps put in place.
-fn staged<'a>(steps: &[Step<'a>]) -> Vec<&'a Path> {
-    let place = |step: &Step<'a>| match written(step) {
+fn staged_contents<'a>(steps: &[Step<'a>]) -> Vec<&'a Path> {
+    let place = |step: &Step<'a>| match written_content(step) {
         Some(Source::At(path)) => Some(path),
         _ => None,
     };
@@ -257,12 +260,12 @@ fn staged<'a>(steps: &[Step<'a>]) -> Vec<&'a Path> {
 }
 
 /// Fingerprint of a file that an earlier step of the same commit has yet to make.
-pub(crate) const NOT_YET: Fingerprint =
+pub(crate) const PENDING_FINGERPRINT: Fingerprint =
     Fingerprint { device: 0, inode: 0, len: 0, modified: 0, changed: 0 };
 
 /// Present fingerprints of objects that earlier steps of a commit changed and later steps refer to. Adding or removing a hard link
 /// also changes the fingerprint of the file.
-struct Touched<'p> {
+struct TouchedObjects<'p> {
     /// Objects to which several steps refer, by device and inode.
     shared: HashSet<(u64, u64)>,
     /// Present fingerprints of the objects that were changed.
@@ -271,7 +274,7 @@ struct Touched<'p> {
     places: HashMap<&'p Path, Option<Fingerprint>>,
 }
 
-impl<'p> Touched<'p> {
+impl<'p> TouchedObjects<'p> {
     fn by(steps: &'p [Step<'_>]) -> Self {
         let mut all: Vec<(u64, u64)> =
             steps.iter().flat_map(objects_of).map(|seen| (seen.device, seen.inode)).collect();
@@ -291,7 +294,7 @@ impl<'p> Touched<'p> {
         }
     }
 
-    fn add(&mut self, step: &Step<'_>, altered: &Altered) {
+    fn note(&mut self, step: &Step<'_>, altered: &Altered) {
         let now = altered.stat.map(|stat| stat.fingerprint);
         for seen in objects_of(step) {
             let made = now.filter(|now| now.is_same_object(&seen));
@@ -313,7 +316,7 @@ impl<'p> Touched<'p> {
     }
 
     /// Returns the step with the present fingerprints.
-    fn renew<'s>(&self, files: &dyn Files, step: &Step<'s>) -> Result<Step<'s>, FileError> {
+    fn refresh<'s>(&self, files: &dyn Files, step: &Step<'s>) -> Result<Step<'s>, FileError> {
         let mut step = step.clone();
         // A step that removes or replaces a hard link accepts any content that this commit wrote to the file.
         let is_content = matches!(step.to, To::File { .. } | To::Attributes(_)) && !step.is_apart;
@@ -367,7 +370,7 @@ fn objects_of(step: &Step<'_>) -> impl Iterator<Item = Fingerprint> + use<> {
 }
 
 /// A commit that stopped half-way.
-pub(super) struct Stopped {
+pub(super) struct StoppedCommit {
     pub(super) error: ToolError,
     /// Number of changes that had been made.
     pub(super) done: usize,
@@ -377,20 +380,20 @@ pub(super) struct Stopped {
     pub(super) found: Vec<usize>,
 }
 
-impl Stopped {
+impl StoppedCommit {
     fn at(done: usize, error: FileError) -> Self {
         Self { error: error.into(), done, begun: done, found: Vec::new() }
     }
 }
 
 /// Failure of a step.
-struct Failed {
+struct FailedStep {
     error: FileError,
     /// True if the step changed nothing. Then the state of its path is another program's doing, even if it looks like ours.
     is_untouched: bool,
 }
 
-impl Failed {
+impl FailedStep {
     fn untouched(error: FileError) -> Self {
         Self { error, is_untouched: true }
     }
@@ -412,43 +415,43 @@ impl Failed {
 }
 
 /// Result of making a directory.
-enum Made {
+enum MadeDirectory {
     New,
     Found,
 }
 
 /// Makes a directory that other objects need. Accepts an existing one.
-fn make_directory(files: &dyn Files, path: &Resolved) -> Result<Made, FileError> {
+fn make_directory(files: &dyn Files, path: &Resolved) -> Result<MadeDirectory, FileError> {
     let to = To::Directory { attributes: None };
     let made = files.alter(path, &Alteration { expect: Expect::Absent, to, temporary: None });
     match made {
         Err(FileError { kind: FileErrorKind::Exists, .. }) => match files.stat(path)? {
-            Stat { kind: FileKind::Directory, .. } => Ok(Made::Found),
+            Stat { kind: FileKind::Directory, .. } => Ok(MadeDirectory::Found),
             _ => Err(FileError::new("make", &path.path, FileErrorKind::NotADirectory)),
         },
-        made => made.map(|_| Made::New),
+        made => made.map(|_| MadeDirectory::New),
     }
 }
 
 /// Performs one step.
-pub(crate) fn perform(
+pub(crate) fn perform_step(
     files: &dyn Files,
     step: &Step<'_>,
     found: Option<FileKind>,
     temporary: Option<&str>,
 ) -> Result<Altered, FileError> {
-    perform_parts(files, step, found, temporary).map_err(|failed| failed.error)
+    perform_tracked(files, step, found, temporary).map_err(|failed| failed.error)
 }
 
 /// Performs one step. A failure says whether any part of it was done.
-fn perform_parts(
+fn perform_tracked(
     files: &dyn Files,
     step: &Step<'_>,
     found: Option<FileKind>,
     temporary: Option<&str>,
-) -> Result<Altered, Failed> {
+) -> Result<Altered, FailedStep> {
     if let (true, Some(temporary)) = (step.is_apart, temporary) {
-        return put_apart(files, step, temporary).map_err(Failed::later);
+        return replace_hard_link(files, step, temporary).map_err(FailedStep::later);
     }
     let mut expect = step.expect;
     let is_of_another = |kind| kind_of(&step.to).is_some_and(|new| new != kind);
@@ -457,28 +460,28 @@ fn perform_parts(
         // An object of another kind is not replaced, so it is removed first.
         let removal = Alteration { expect, to: To::Nothing, temporary: None };
         let removed = files.alter(&step.path, &removal);
-        removed.map_err(|error| Failed::first(error, &removal.to))?;
+        removed.map_err(|error| FailedStep::first(error, &removal.to))?;
         expect = Expect::Absent;
     }
     let altered = files.alter(&step.path, &Alteration { expect, to: step.to, temporary });
     let altered = altered.map_err(|error| {
-        if is_in_the_way { Failed::later(error) } else { Failed::first(error, &step.to) }
+        if is_in_the_way { FailedStep::later(error) } else { FailedStep::first(error, &step.to) }
     })?;
-    rewrite(files, step, altered, temporary)
+    perform_rewrite(files, step, altered, temporary)
 }
 
 /// Performs the second change of a step, after the object is in its place.
-fn rewrite(
+fn perform_rewrite(
     files: &dyn Files,
     step: &Step<'_>,
     altered: Altered,
     temporary: Option<&str>,
-) -> Result<Altered, Failed> {
+) -> Result<Altered, FailedStep> {
     match (step.rewrite, altered.stat) {
         (Some(to), Some(stat)) => {
             let expect = Expect::Same(stat.fingerprint);
             let rewritten = files.alter(&step.path, &Alteration { expect, to, temporary });
-            rewritten.map_err(Failed::later)
+            rewritten.map_err(FailedStep::later)
         }
         _ => Ok(altered),
     }
@@ -486,9 +489,13 @@ fn rewrite(
 
 /// Replaces a hard link by a file of its own. Writing to it would change the file under all its hard links, so the new file is made
 /// next to it and moved over the path.
-fn put_apart(files: &dyn Files, step: &Step<'_>, temporary: &str) -> Result<Altered, FileError> {
+fn replace_hard_link(
+    files: &dyn Files,
+    step: &Step<'_>,
+    temporary: &str,
+) -> Result<Altered, FileError> {
     let made = beside(files, &step.path.path.with_file_name(temporary));
-    let early = early_name(temporary);
+    let early = incomplete_name(temporary);
     let new = Alteration { expect: Expect::Absent, to: step.to, temporary: Some(&early) };
     let altered = files.alter(&made, &new)?;
     let Some(Stat { fingerprint: seen, .. }) = altered.stat else { return Ok(altered) };
@@ -497,7 +504,7 @@ fn put_apart(files: &dyn Files, step: &Step<'_>, temporary: &str) -> Result<Alte
 }
 
 /// Returns the name of a temporary file while it is not complete.
-pub(crate) fn early_name(temporary: &str) -> String {
+pub(crate) fn incomplete_name(temporary: &str) -> String {
     format!("{temporary}.new")
 }
 

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// The steps that move whole directories, as far as the steps alone can tell.
-pub(super) struct Trees<'s> {
+pub(super) struct TreeMoves<'s> {
     steps: &'s [Step<'s>],
     /// For each step that makes a directory which may have been moved: the old path of the directory.
     origins: HashMap<usize, &'s Path>,
@@ -37,14 +37,14 @@ pub(super) struct Trees<'s> {
 
 /// The steps of one directory tree, and the objects in it.
 #[derive(Default)]
-struct Tree {
+struct MovedTree {
     /// Steps that the rename performs.
     steps: Vec<usize>,
     /// Objects in the tree, by relative path, with the step that puts each there.
     objects: Vec<(PathBuf, usize)>,
 }
 
-impl<'s> Trees<'s> {
+impl<'s> TreeMoves<'s> {
     pub(super) fn among(steps: &'s [Step<'s>]) -> Self {
         let mut trees = Self {
             steps,
@@ -106,7 +106,7 @@ impl<'s> Trees<'s> {
         let Some((from, step)) = self.origins.remove(&number).zip(self.steps.get(number)) else {
             return Ok(());
         };
-        let Some((seen, tree)) = self.read(files, from, number) else { return Ok(()) };
+        let Some((seen, tree)) = self.read_tree(files, from, number) else { return Ok(()) };
         let (old, new) = (beside(files, from), &step.path);
         let end = self.end.max(tree.steps.iter().max().map_or(number, |last| *last) + 1);
         if let Err(error) = rename(files, &old, new, seen) {
@@ -117,7 +117,7 @@ impl<'s> Trees<'s> {
             self.end = end;
             return Err(error);
         }
-        match self.look_again(files, &new.path, number, &tree) {
+        match self.inspect_moved(files, &new.path, number, &tree) {
             Some(found) => {
                 let nothing = || Altered { stat: None, in_place: false };
                 self.done.extend(tree.steps.iter().map(|step| (*step, nothing())));
@@ -131,33 +131,38 @@ impl<'s> Trees<'s> {
     }
 
     /// Reads a directory that may be moved. `None` if it contains an object that no step moves to its new path.
-    fn read(&self, files: &dyn Files, top: &Path, number: usize) -> Option<(Fingerprint, Tree)> {
-        let mut tree = Tree::default();
-        let seen = self.read_one(files, top, Path::new(""), number, &mut tree)?;
+    fn read_tree(
+        &self,
+        files: &dyn Files,
+        top: &Path,
+        number: usize,
+    ) -> Option<(Fingerprint, MovedTree)> {
+        let mut tree = MovedTree::default();
+        let seen = self.read_directory(files, top, Path::new(""), number, &mut tree)?;
         let mut at = 0;
         while let Some((inside, number)) = tree.objects.get(at).cloned() {
             at += 1;
             if self.steps.get(number).is_some_and(makes_directory) {
-                self.read_one(files, top, &inside, number, &mut tree)?;
+                self.read_directory(files, top, &inside, number, &mut tree)?;
             }
         }
         Some((seen, tree))
     }
 
-    fn read_one(
+    fn read_directory(
         &self,
         files: &dyn Files,
         top: &Path,
         inside: &Path,
         number: usize,
-        tree: &mut Tree,
+        tree: &mut MovedTree,
     ) -> Option<Fingerprint> {
         let (here, new) = (below(top, inside), self.steps.get(number)?);
         let Found { stat, attributes, body } = files.look(&beside(files, &here)).ok()??;
         let FoundBody::Directory(names) = body else { return None };
         let removed = self.removed.get(here.as_path())?;
         let Expect::Same(seen) = self.steps.get(*removed)?.expect else { return None };
-        if !seen.is_same_object(&stat.fingerprint) || !is_wanted(&attributes, &new.to) {
+        if !seen.is_same_object(&stat.fingerprint) || !has_wanted_attributes(&attributes, &new.to) {
             return None;
         }
         tree.steps.push(*removed);
@@ -179,12 +184,12 @@ impl<'s> Trees<'s> {
     }
 
     /// Inspects each path after the rename. `None` if an object is not the one that was moved.
-    fn look_again(
+    fn inspect_moved(
         &self,
         files: &dyn Files,
         top: &Path,
         number: usize,
-        tree: &Tree,
+        tree: &MovedTree,
     ) -> Option<HashMap<usize, Altered>> {
         let mut found = HashMap::with_capacity(tree.objects.len() + 1);
         let names = |path: &Path| match files.look(&beside(files, path)) {
@@ -241,7 +246,7 @@ fn origin<'s>(step: &Step<'s>) -> Option<(&'s Path, Fingerprint)> {
 }
 
 /// Returns whether a directory has the attributes of the one that a step makes. Ignores its time, which is set at the end.
-fn is_wanted(found: &Attributes, to: &To<'_>) -> bool {
+fn has_wanted_attributes(found: &Attributes, to: &To<'_>) -> bool {
     let To::Directory { attributes } = to else { return false };
     attributes.is_none_or(|wanted| {
         let is = |mode: Option<u32>| mode.map(|mode| mode & 0o7777);

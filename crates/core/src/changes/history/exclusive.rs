@@ -15,10 +15,10 @@ use std::sync::MutexGuard;
 /// # Ok::<(), windlass_core::HistoryError>(())
 /// ```
 pub struct Exclusive<'h> {
-    _held: Held<'h>,
+    _held: ExclusiveLock<'h>,
 }
 
-enum Held<'h> {
+enum ExclusiveLock<'h> {
     /// An open file on which the kernel holds the lock until it is closed.
     File { _open: File },
     /// A mutex guard of this process.
@@ -30,17 +30,17 @@ enum Held<'h> {
 impl<'h> Exclusive<'h> {
     /// Wraps a file that the caller has locked already.
     pub fn by_file(locked: File) -> Self {
-        Self { _held: Held::File { _open: locked } }
+        Self { _held: ExclusiveLock::File { _open: locked } }
     }
 
     /// Wraps a mutex guard of this process.
     pub fn by_guard(guard: MutexGuard<'h, ()>) -> Self {
-        Self { _held: Held::Guard { _guard: guard } }
+        Self { _held: ExclusiveLock::Guard { _guard: guard } }
     }
 
     /// Makes an empty lock, for a history that no other process and no other engine can reach.
     pub fn unshared() -> Self {
-        Self { _held: Held::Unshared }
+        Self { _held: ExclusiveLock::Unshared }
     }
 }
 

@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use crate::{Extent, Source};
 
 /// Bytes of a block that is left out if all of it is zeros.
-const BLOCK: u64 = 1 << 20;
+const BLOCK_BYTES: u64 = 1 << 20;
 
 /// Key derivation context for contents with blocks of zeros. It separates their hashes from those of all other contents.
-const WITH_ZEROS: &str = "windlass 2026-11-18 content with blocks of zeros";
+const ZERO_BLOCKS_CONTEXT: &str = "windlass 2026-11-18 content with blocks of zeros";
 
 static ZEROS: [u8; 4096] = [0; 4096];
 
@@ -33,7 +33,7 @@ pub struct ContentHash([u8; 32]);
 impl ContentHash {
     /// Hashes these bytes.
     pub fn of(bytes: &[u8]) -> Self {
-        if (bytes.len() as u64) < BLOCK {
+        if (bytes.len() as u64) < BLOCK_BYTES {
             return Self(*blake3::hash(bytes).as_bytes());
         }
         let mut hasher = ContentHasher::default();
@@ -115,7 +115,7 @@ impl ContentHasher {
         if self.runs.is_empty() {
             return ContentHash(data);
         }
-        let mut all = blake3::Hasher::new_derive_key(WITH_ZEROS);
+        let mut all = blake3::Hasher::new_derive_key(ZERO_BLOCKS_CONTEXT);
         all.update(&data);
         all.update(&self.length.to_le_bytes());
         for (first, last) in self.runs {
@@ -126,11 +126,11 @@ impl ContentHasher {
     }
 
     fn in_block(&self) -> u64 {
-        self.length % BLOCK
+        self.length % BLOCK_BYTES
     }
 
     fn rest_of_block(&self) -> u64 {
-        BLOCK - self.in_block()
+        BLOCK_BYTES - self.in_block()
     }
 
     /// Adds bytes that do not reach beyond the present block.
@@ -146,14 +146,14 @@ impl ContentHasher {
 
     fn add_zeros(&mut self, mut count: u64) {
         let first = count.min(self.rest_of_block());
-        if self.in_block() > 0 || count < BLOCK {
+        if self.in_block() > 0 || count < BLOCK_BYTES {
             self.add_zeros_to_block(first);
             count -= first;
         }
-        let blocks = count / BLOCK;
+        let blocks = count / BLOCK_BYTES;
         if blocks > 0 {
             self.add_run(blocks);
-            count %= BLOCK;
+            count %= BLOCK_BYTES;
         }
         if count > 0 {
             self.add_zeros_to_block(count);
@@ -167,8 +167,8 @@ impl ContentHasher {
             return;
         }
         self.zeros += count;
-        if self.zeros == BLOCK {
-            self.length -= BLOCK - count;
+        if self.zeros == BLOCK_BYTES {
+            self.length -= BLOCK_BYTES - count;
             self.zeros = 0;
             return self.add_run(1);
         }
@@ -177,13 +177,13 @@ impl ContentHasher {
 
     /// Adds blocks of zeros, beginning with the present block.
     fn add_run(&mut self, blocks: u64) {
-        let first = self.length / BLOCK;
+        let first = self.length / BLOCK_BYTES;
         let last = first + blocks - 1;
         match self.runs.last_mut() {
             Some((_, before)) if *before + 1 == first => *before = last,
             _ => self.runs.push((first, last)),
         }
-        self.length += blocks * BLOCK;
+        self.length += blocks * BLOCK_BYTES;
     }
 
     /// Hashes the zeros at the beginning of the present block: it is not all zeros, so they count like other bytes.
@@ -254,11 +254,15 @@ mod tests {
     }
 
     fn part() -> impl Strategy<Value = Part> {
-        let length = prop_oneof![0..5_u64, BLOCK - 2..BLOCK + 3, 3 * BLOCK - 2..3 * BLOCK + 3];
+        let length = prop_oneof![
+            0..5_u64,
+            BLOCK_BYTES - 2..BLOCK_BYTES + 3,
+            3 * BLOCK_BYTES - 2..3 * BLOCK_BYTES + 3
+        ];
         (length, 0..3).prop_map(|(length, kind)| match kind {
             0 => Part::Zeros(length),
             1 => Part::Hole(length),
-            _ => Part::Others(length.min(BLOCK + 2)),
+            _ => Part::Others(length.min(BLOCK_BYTES + 2)),
         })
     }
 
@@ -294,13 +298,13 @@ mod tests {
 
     #[test]
     fn other_contents_have_other_hashes() {
-        let block = |byte: u8| bytes(BLOCK, byte);
+        let block = |byte: u8| bytes(BLOCK_BYTES, byte);
         let contents = [
             Vec::new(),
-            bytes(BLOCK - 1, 0),
+            bytes(BLOCK_BYTES - 1, 0),
             block(0),
-            bytes(BLOCK + 1, 0),
-            bytes(2 * BLOCK, 0),
+            bytes(BLOCK_BYTES + 1, 0),
+            bytes(2 * BLOCK_BYTES, 0),
             block(7),
             [block(7), block(0)].concat(),
             [block(0), block(7)].concat(),
@@ -314,13 +318,13 @@ mod tests {
 
     #[test]
     fn contents_without_blocks_of_zeros_have_the_hash_of_their_bytes() {
-        let mut late = bytes(BLOCK, 0);
+        let mut late = bytes(BLOCK_BYTES, 0);
         late.push(1);
         late.rotate_right(1);
         for content in [
             b"hello".to_vec(),
-            bytes(3 * BLOCK + 1, 5),
-            bytes(BLOCK - 1, 0),
+            bytes(3 * BLOCK_BYTES + 1, 5),
+            bytes(BLOCK_BYTES - 1, 0),
             late[..1 << 20].to_vec(),
         ] {
             assert_eq!(ContentHash::of(&content).as_bytes(), blake3::hash(&content).as_bytes());

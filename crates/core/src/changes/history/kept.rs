@@ -6,13 +6,13 @@ use super::{ContentHash, History, HistoryError};
 use crate::{FileState, KeptContent, Opened, Source};
 
 /// A content of the history. It takes no memory before it is opened.
-pub(crate) struct Kept<'a> {
+pub(crate) struct HistoryContent<'a> {
     history: &'a dyn History,
     hash: ContentHash,
     length: u64,
 }
 
-impl<'a> Kept<'a> {
+impl<'a> HistoryContent<'a> {
     /// Finds the content of a recorded file; `None` if the state is no file. Fails if the history no longer has it, at a time when
     /// no file has been changed yet.
     pub(crate) fn of(
@@ -29,7 +29,7 @@ impl<'a> Kept<'a> {
     }
 }
 
-impl KeptContent for Kept<'_> {
+impl KeptContent for HistoryContent<'_> {
     fn hash(&self) -> ContentHash {
         self.hash
     }
@@ -43,8 +43,8 @@ impl KeptContent for Kept<'_> {
     }
 }
 
-impl fmt::Debug for Kept<'_> {
+impl fmt::Debug for HistoryContent<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Kept").field("hash", &self.hash).finish_non_exhaustive()
+        f.debug_struct("HistoryContent").field("hash", &self.hash).finish_non_exhaustive()
     }
 }

@@ -19,21 +19,21 @@ use crate::{CallId, Opened, Origin};
 /// ```
 #[derive(Debug, Default)]
 pub struct MemoryHistory {
-    kept: Lock<Kept>,
+    kept: Lock<MemoryContents>,
     /// Lock of the undo that is under way.
     undoing: Lock<()>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
-    checkpoints: Vec<KeptCheckpoint>,
+struct MemoryContents {
+    checkpoints: Vec<StoredCheckpoint>,
     contents: HashMap<ContentHash, Vec<u8>>,
     bytes: usize,
 }
 
 /// A checkpoint without `undone_by`, which is computed from later undos.
 #[derive(Debug, Clone)]
-struct KeptCheckpoint {
+struct StoredCheckpoint {
     origin: Origin,
     changes: Vec<RecordedChange>,
     without_history: Vec<WithoutHistory>,
@@ -50,9 +50,9 @@ impl History for MemoryHistory {
         new: &NewCheckpoint<'_>,
     ) -> Result<Box<dyn Pending + 'h>, HistoryError> {
         let contents = read_all(new)?;
-        Ok(Box::new(Recorded {
+        Ok(Box::new(MemoryPending {
             history: self,
-            checkpoint: KeptCheckpoint {
+            checkpoint: StoredCheckpoint {
                 origin: new.origin.clone(),
                 changes: new.changes.to_vec(),
                 without_history: new.without_history.to_vec(),
@@ -65,7 +65,7 @@ impl History for MemoryHistory {
         let kept = self.kept.lock();
         let mut found = Vec::new();
         for one in kept.checkpoints.iter().rev() {
-            let KeptCheckpoint { origin, changes, without_history } = one.clone();
+            let StoredCheckpoint { origin, changes, without_history } = one.clone();
             let undone_by = kept.undone_by(&origin);
             let checkpoint = Checkpoint { origin, changes, without_history, undone_by };
             if query.includes(&checkpoint) {
@@ -91,7 +91,7 @@ impl History for MemoryHistory {
     }
 }
 
-impl Kept {
+impl MemoryContents {
     /// Returns the undo of a call that is in effect: the newest one that covers it, unless another undo took that back.
     fn undone_by(&self, origin: &Origin) -> Option<CallId> {
         let origins = self.checkpoints.iter().rev().map(|one| &one.origin);
@@ -123,9 +123,9 @@ impl Kept {
     }
 }
 
-struct Recorded<'h> {
+struct MemoryPending<'h> {
     history: &'h MemoryHistory,
-    checkpoint: KeptCheckpoint,
+    checkpoint: StoredCheckpoint,
     contents: HashMap<ContentHash, Vec<u8>>,
 }
 
@@ -153,7 +153,7 @@ pub(super) fn read_all(
     Ok(contents)
 }
 
-impl Pending for Recorded<'_> {
+impl Pending for MemoryPending<'_> {
     fn open(&self, hash: &ContentHash) -> Result<Opened, HistoryError> {
         let bytes = self.contents.get(hash).cloned().ok_or(HistoryError::Dropped(*hash))?;
         Ok(Opened::Bytes(bytes))

@@ -17,7 +17,7 @@ impl History for Untracked {
         &'h self,
         new: &NewCheckpoint<'_>,
     ) -> Result<Box<dyn Pending + 'h>, HistoryError> {
-        Ok(Box::new(Held(read_all(new)?)))
+        Ok(Box::new(UntrackedPending(read_all(new)?)))
     }
 
     fn checkpoints(&self, _: &Query) -> Result<Vec<Checkpoint>, HistoryError> {
@@ -34,9 +34,9 @@ impl History for Untracked {
 }
 
 /// The contents that a rollback needs if the commit fails half-way.
-struct Held(HashMap<ContentHash, Vec<u8>>);
+struct UntrackedPending(HashMap<ContentHash, Vec<u8>>);
 
-impl Pending for Held {
+impl Pending for UntrackedPending {
     fn open(&self, hash: &ContentHash) -> Result<Opened, HistoryError> {
         self.0.get(hash).cloned().map(Opened::Bytes).ok_or(HistoryError::Dropped(*hash))
     }

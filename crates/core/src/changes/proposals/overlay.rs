@@ -5,7 +5,7 @@ mod walk;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use self::walk::{New, Over};
+use self::walk::{NewObjects, OverlayVisitor};
 use super::{Proposal, Proposals, ProposedBy};
 use crate::changes::state;
 use crate::{
@@ -24,7 +24,7 @@ pub(crate) struct Overlay<'a> {
 impl Overlay<'_> {
     /// Returns the proposed state of a path; absent if a directory above it would be removed or replaced. `None` if nothing is
     /// proposed.
-    fn held(&self, path: &Path) -> Option<FileState> {
+    fn proposed_state(&self, path: &Path) -> Option<FileState> {
         let held = &self.proposals.held.lock().by_path;
         if let Some(proposal) = held.get(path) {
             return Some(proposal.then.clone());
@@ -33,7 +33,7 @@ impl Overlay<'_> {
         path.ancestors().skip(1).any(is_gone).then_some(FileState::Absent)
     }
 
-    fn found(&self, path: &Path, state: FileState) -> Result<Option<Found>, FileError> {
+    fn as_found(&self, path: &Path, state: FileState) -> Result<Option<Found>, FileError> {
         let cannot = |error: HistoryError| failed("look at", path, error);
         let (kind, body, attributes) = match state {
             FileState::Absent => return Ok(None),
@@ -56,8 +56,8 @@ impl Overlay<'_> {
         Ok(Some(Found { stat, attributes, body }))
     }
 
-    fn open_held(&self, path: &Resolved, state: FileState) -> Result<OpenFile, FileError> {
-        match self.found(&path.path, state)? {
+    fn open_proposed(&self, path: &Resolved, state: FileState) -> Result<OpenFile, FileError> {
+        match self.as_found(&path.path, state)? {
             Some(Found { stat, body: FoundBody::File(file), .. }) => Ok(OpenFile { file, stat }),
             Some(found) => Err(refused("read", path, FileErrorKind::NotRegular(found.stat.kind))),
             None => Err(refused("read", path, FileErrorKind::NotFound)),
@@ -65,7 +65,7 @@ impl Overlay<'_> {
     }
 
     /// Checks that the object at a path, proposals included, is the expected one.
-    fn check(&self, path: &Resolved, expect: Expect) -> Result<(), FileError> {
+    fn check_expected(&self, path: &Resolved, expect: Expect) -> Result<(), FileError> {
         let now = self.look(path)?.map(|found| found.stat.fingerprint);
         match (expect, now) {
             (Expect::Absent, None) => Ok(()),
@@ -86,7 +86,7 @@ impl Overlay<'_> {
     }
 
     /// Returns the state of a path after an alteration.
-    fn then(&self, path: &Resolved, to: To<'_>) -> Result<FileState, FileError> {
+    fn state_after(&self, path: &Resolved, to: To<'_>) -> Result<FileState, FileError> {
         Ok(match to {
             To::Nothing => FileState::Absent,
             To::Symlink(target) => {
@@ -99,18 +99,20 @@ impl Overlay<'_> {
                 let bytes = content.read();
                 let bytes = bytes.map_err(|why| refused("read", path, FileErrorKind::Io(why)))?;
                 let old = self.look(path)?.map(|found| found.attributes);
-                let attributes = state::over(attributes, old.as_ref());
+                let attributes = state::merged_attributes(attributes, old.as_ref());
                 let (hash, len) = (self.keep(path, &bytes)?, bytes.len() as u64);
                 FileState::File { hash, len, attributes, object: None }
             }
-            To::Attributes(attributes) => state::with_attributes(&self.see(path)?, attributes),
-            To::Moved { from, .. } | To::Linked { with: from, .. } => self.see(from)?,
+            To::Attributes(attributes) => {
+                state::with_attributes(&self.read_state(path)?, attributes)
+            }
+            To::Moved { from, .. } | To::Linked { with: from, .. } => self.read_state(from)?,
         })
     }
 
     /// Reads the state of a path, proposals included, and keeps its bytes on the shelf.
-    fn see(&self, path: &Resolved) -> Result<FileState, FileError> {
-        let seen = state::see_with(self, path, None, u64::MAX)?;
+    fn read_state(&self, path: &Resolved) -> Result<FileState, FileError> {
+        let seen = state::inspect_keeping(self, path, None, u64::MAX)?;
         if let Some(bytes) = &seen.bytes {
             self.keep(path, bytes)?;
         }
@@ -125,13 +127,13 @@ impl Overlay<'_> {
     }
 
     /// Records a proposal for a path. Removes the proposal if the new state equals the real one.
-    fn hold(&self, path: &Resolved, then: FileState) -> Result<(), FileError> {
+    fn record_proposal(&self, path: &Resolved, then: FileState) -> Result<(), FileError> {
         let cannot = |error: HistoryError| failed("hold a change of", &path.path, error);
         let _alone = self.proposals.exclusive().map_err(cannot)?;
         let known = self.proposals.held.lock().by_path.get(&path.path).map(|one| one.base.clone());
         let base = match known {
             Some(base) => base,
-            None => self.base(path)?,
+            None => self.real_state(path)?,
         };
         let mut held = self.proposals.held.lock();
         if then.is_like(&base) {
@@ -152,8 +154,8 @@ impl Overlay<'_> {
     }
 
     /// Reads the real state of a path, and keeps its bytes on the shelf so that the difference can be shown.
-    fn base(&self, path: &Resolved) -> Result<FileState, FileError> {
-        let seen = state::see_with(self.inner, path, None, u64::MAX)?;
+    fn real_state(&self, path: &Resolved) -> Result<FileState, FileError> {
+        let seen = state::inspect_keeping(self.inner, path, None, u64::MAX)?;
         if let Some(bytes) = &seen.bytes {
             self.keep(path, bytes)?;
         }
@@ -172,23 +174,23 @@ impl Files for Overlay<'_> {
 
     fn resolve(&self, path: &Path) -> Result<Resolved, FileError> {
         let mut resolved = self.inner.resolve(path)?;
-        if let Some(state) = self.held(&resolved.path) {
+        if let Some(state) = self.proposed_state(&resolved.path) {
             resolved.exists = state != FileState::Absent;
         }
         Ok(resolved)
     }
 
     fn stat(&self, path: &Resolved) -> Result<Stat, FileError> {
-        let Some(state) = self.held(&path.path) else { return self.inner.stat(path) };
-        match self.found(&path.path, state)? {
+        let Some(state) = self.proposed_state(&path.path) else { return self.inner.stat(path) };
+        match self.as_found(&path.path, state)? {
             Some(found) => Ok(found.stat),
             None => Err(refused("look at", path, FileErrorKind::NotFound)),
         }
     }
 
     fn open(&self, path: &Resolved) -> Result<OpenFile, FileError> {
-        match self.held(&path.path) {
-            Some(state) => self.open_held(path, state),
+        match self.proposed_state(&path.path) {
+            Some(state) => self.open_proposed(path, state),
             None => self.inner.open(path),
         }
     }
@@ -199,15 +201,17 @@ impl Files for Overlay<'_> {
         options: &WalkOptions<'a>,
         visitors: &(dyn Fn() -> Box<dyn Visitor + 'a> + Sync + 'a),
     ) -> Result<WalkReport, FileError> {
-        if self.held(&root.path) == Some(FileState::Absent) {
+        if self.proposed_state(&root.path) == Some(FileState::Absent) {
             return Err(refused("list", root, FileErrorKind::NotFound));
         }
-        let new = New::below(self, root, options);
-        let over = || -> Box<dyn Visitor + '_> { Box::new(Over { new: &new, inner: visitors() }) };
+        let new = NewObjects::below(self, root, options);
+        let over = || -> Box<dyn Visitor + '_> {
+            Box::new(OverlayVisitor { new: &new, inner: visitors() })
+        };
         let mut report = match self.inner.walk(root, options, &over) {
             // The root itself exists only as a proposal.
             Err(FileError { kind: FileErrorKind::NotFound, .. })
-                if self.held(&root.path).is_some() =>
+                if self.proposed_state(&root.path).is_some() =>
             {
                 WalkReport::default()
             }
@@ -219,23 +223,23 @@ impl Files for Overlay<'_> {
     }
 
     fn look(&self, path: &Resolved) -> Result<Option<Found>, FileError> {
-        match self.held(&path.path) {
-            Some(state) => self.found(&path.path, state),
+        match self.proposed_state(&path.path) {
+            Some(state) => self.as_found(&path.path, state),
             None => self.inner.look(path),
         }
     }
 
     fn alter(&self, path: &Resolved, alteration: &Alteration<'_>) -> Result<Altered, FileError> {
-        self.check(path, alteration.expect)?;
+        self.check_expected(path, alteration.expect)?;
         if let To::Moved { from, seen } = alteration.to {
-            self.check(from, Expect::Same(seen))?;
+            self.check_expected(from, Expect::Same(seen))?;
             self.check_is_single(from)?;
         }
-        let then = self.then(path, alteration.to)?;
+        let then = self.state_after(path, alteration.to)?;
         if let To::Moved { from, .. } = alteration.to {
-            self.hold(from, FileState::Absent)?;
+            self.record_proposal(from, FileState::Absent)?;
         }
-        self.hold(path, then)?;
+        self.record_proposal(path, then)?;
         let stat = self.look(path)?.map(|found| found.stat);
         Ok(Altered { stat, in_place: false })
     }

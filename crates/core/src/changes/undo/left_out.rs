@@ -27,7 +27,7 @@ impl UndoPlan {
         if left.is_empty() {
             return;
         }
-        while let Some(more) = self.depending(&left) {
+        while let Some(more) = self.dependents(&left) {
             left.extend(more);
         }
         // The time of a directory follows the changes of names in it, and is not worth reporting.
@@ -37,22 +37,23 @@ impl UndoPlan {
         self.left_out = left.iter().filter(|path| !is_time(path)).cloned().collect();
         self.left_out.sort();
         self.conflicts.retain(|conflict| !left.contains(&conflict.path));
-        let mut settled = std::mem::take(&mut self.settled).into_iter();
+        let mut proofs = std::mem::take(&mut self.proofs).into_iter();
         self.ways.retain(|way| {
-            let settled = settled.next().flatten();
+            let proof = proofs.next().flatten();
             let stays = !left.contains(&way.path);
             if stays {
-                self.settled.push(settled);
+                self.proofs.push(proof);
             }
             stays
         });
     }
 
     /// Returns the paths that cannot be taken back without those in `left`, and are not in it yet; `None` if there are none.
-    fn depending(&self, left: &HashSet<PathBuf>) -> Option<Vec<PathBuf>> {
+    fn dependents(&self, left: &HashSet<PathBuf>) -> Option<Vec<PathBuf>> {
         let needs = |way: &Way| {
             let other = [way.moved_from.as_ref(), way.linked_with.as_ref()];
-            other.into_iter().flatten().any(|path| left.contains(path)) || self.holds(way, left)
+            other.into_iter().flatten().any(|path| left.contains(path))
+                || self.removes_parent_of(way, left)
         };
         let more: Vec<PathBuf> = self
             .ways
@@ -66,7 +67,7 @@ impl UndoPlan {
     }
 
     /// Returns whether the undo would remove or replace a directory that contains a path which is left out.
-    fn holds(&self, way: &Way, left: &HashSet<PathBuf>) -> bool {
+    fn removes_parent_of(&self, way: &Way, left: &HashSet<PathBuf>) -> bool {
         let is_directory = |state: &FileState| matches!(state, FileState::Directory { .. });
         let is_there = |below: &Way| below.now != FileState::Absent && left.contains(&below.path);
         is_directory(&way.now)

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::changes::commit;
-use crate::changes::state::{self, Seen};
+use crate::changes::state::{self, InspectedPath};
 use crate::{
     ChangedTo, ContentHash, Context, Expect, FileError, FileState, Files, Fingerprint, KeptContent,
     Opened, ProcessChange, ProcessChanges, Resolved, Source, Step, To, ToolError, WithoutHistory,
@@ -55,7 +55,7 @@ impl Context {
         );
         made.map_err(|refused| {
             if let Some(stage) = &changes.stage {
-                if refused.is_open { stage.leave() } else { stage.untie() }
+                if refused.is_unfinished { stage.leave() } else { stage.untie() }
             }
             refused.into_error(files.workspace())
         })?;
@@ -119,7 +119,7 @@ pub(super) fn states_before(
     changes: &[ProcessChange],
 ) -> Vec<Option<FileState>> {
     let state = |change: &ProcessChange| {
-        let seen = state::see_on_record(files, &change.path).ok()?;
+        let seen = state::inspect_recorded(files, &change.path).ok()?;
         // Checks again: the bytes were read after the first check.
         let now = fingerprint(files, &change.path);
         (seen.fingerprint == change.before && now == change.before).then_some(seen.state)
@@ -166,7 +166,7 @@ fn expected<'s>(
     let gone: HashSet<&Path> =
         changes.iter().filter(is_gone).map(|change| change.path.as_path()).collect();
     // A directory that is removed must not contain any new object.
-    let holds_others = |change: &ProcessChange, now: &Seen| {
+    let holds_others = |change: &ProcessChange, now: &InspectedPath| {
         !matches!(change.to, ChangedTo::Attributes(_) | ChangedTo::Directory(_))
             && now.entries.iter().any(|name| !gone.contains(&*change.path.join(name)))
     };
@@ -180,7 +180,7 @@ fn expected<'s>(
             return as_found(Some(Cow::Borrowed(state)));
         }
         // A commit that was taken back, an editor or `touch` leaves the same bytes with another time or inode.
-        match state::see_on_record(files, &change.path) {
+        match state::inspect_recorded(files, &change.path) {
             Ok(now) if state::is_unchanged(state, &now.state) && !holds_others(change, &now) => {
                 Expected { expect: now.expect(), known: Some(Cow::Owned(now.state)) }
             }
@@ -207,7 +207,8 @@ fn others_of(
     let other = |(at, with): (usize, &PathBuf)| {
         let place = commit::beside(files, with);
         let is_made = made.contains(with.as_path());
-        let seen = if is_made { commit::NOT_YET } else { files.stat(&place)?.fingerprint };
+        let seen =
+            if is_made { commit::PENDING_FINGERPRINT } else { files.stat(&place)?.fingerprint };
         Ok((at, (place, seen)))
     };
     names.map(other).collect()

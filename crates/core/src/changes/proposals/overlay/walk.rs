@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Proposed objects below the root of a walk that do not exist yet.
-pub(super) struct New<'o> {
+pub(super) struct NewObjects<'o> {
     overlay: &'o Overlay<'o>,
     root: &'o Resolved,
     options: &'o WalkOptions<'o>,
@@ -23,7 +23,7 @@ pub(super) struct New<'o> {
     left: Lock<Vec<Proposal>>,
 }
 
-impl<'o> New<'o> {
+impl<'o> NewObjects<'o> {
     pub(super) fn below(
         overlay: &'o Overlay<'o>,
         root: &'o Resolved,
@@ -53,7 +53,7 @@ impl<'o> New<'o> {
         let next = || self.left.lock().pop_if(|next| is_next(&next.path));
         while let Some(next) = next() {
             let walk = self.show(&next, visitor);
-            self.heed(walk, &next.path);
+            self.skip_below(walk, &next.path);
             if walk == Walk::Stop {
                 return Walk::Stop;
             }
@@ -62,7 +62,7 @@ impl<'o> New<'o> {
     }
 
     /// Drops the proposals that the visitor of a path wants to skip.
-    fn heed(&self, walk: Walk, path: &Path) {
+    fn skip_below(&self, walk: Walk, path: &Path) {
         match walk {
             Walk::Continue => {}
             Walk::Skip => self.left.lock().retain(|one| !one.path.starts_with(path)),
@@ -82,18 +82,18 @@ impl<'o> New<'o> {
         if depth > self.options.max_depth || (self.options.hidden)(&proposal.path) {
             return Walk::Continue;
         }
-        let opener = HeldOpener::of(self.overlay, &proposal.path);
+        let opener = ProposalOpener::of(self.overlay, &proposal.path);
         visitor.visit(&Entry { path, kind, depth, opener: &opener })
     }
 }
 
 /// Visitor that shows proposed states instead of the real ones to an inner visitor.
-pub(super) struct Over<'o, 'v> {
-    pub(super) new: &'o New<'o>,
+pub(super) struct OverlayVisitor<'o, 'v> {
+    pub(super) new: &'o NewObjects<'o>,
     pub(super) inner: Box<dyn Visitor + 'v>,
 }
 
-impl Visitor for Over<'_, '_> {
+impl Visitor for OverlayVisitor<'_, '_> {
     fn visit(&mut self, entry: &Entry<'_>) -> Walk {
         let Self { new, inner } = self;
         let root = &new.root.path;
@@ -105,38 +105,43 @@ impl Visitor for Over<'_, '_> {
         }
         let walk = Self::visit_one(new, &mut **inner, entry, &path);
         if is_in_order {
-            new.heed(walk, &path);
+            new.skip_below(walk, &path);
         }
         walk
     }
 }
 
-impl Over<'_, '_> {
-    fn visit_one(new: &New<'_>, inner: &mut dyn Visitor, entry: &Entry<'_>, path: &Path) -> Walk {
-        let kind = match new.overlay.held(path) {
+impl OverlayVisitor<'_, '_> {
+    fn visit_one(
+        new: &NewObjects<'_>,
+        inner: &mut dyn Visitor,
+        entry: &Entry<'_>,
+        path: &Path,
+    ) -> Walk {
+        let kind = match new.overlay.proposed_state(path) {
             None => return inner.visit(entry),
             Some(FileState::Absent | FileState::Other) => return Walk::Skip,
             Some(FileState::File { .. }) => FileKind::File,
             Some(FileState::Symlink { .. }) => FileKind::Symlink,
             Some(FileState::Directory { .. }) => FileKind::Directory,
         };
-        let opener = HeldOpener::of(new.overlay, path);
+        let opener = ProposalOpener::of(new.overlay, path);
         inner.visit(&Entry { kind, opener: &opener, ..*entry })
     }
 }
 
-struct HeldOpener<'o> {
+struct ProposalOpener<'o> {
     overlay: &'o Overlay<'o>,
     path: Resolved,
 }
 
-impl<'o> HeldOpener<'o> {
+impl<'o> ProposalOpener<'o> {
     fn of(overlay: &'o Overlay<'o>, path: &Path) -> Self {
         Self { overlay, path: beside(overlay.inner, path) }
     }
 }
 
-impl Opener for HeldOpener<'_> {
+impl Opener for ProposalOpener<'_> {
     fn open(&self) -> Result<OpenFile, FileError> {
         self.overlay.open(&self.path)
     }
