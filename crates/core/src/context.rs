@@ -107,19 +107,19 @@ pub(crate) struct Inner {
     pub(crate) secrets: Arc<Secrets>,
     /// Declared paths, as they resolved when the call was decided on.
     pub(crate) resolved: Vec<(PathBuf, Resolved)>,
-    pub(crate) observed: Lock<Observed>,
-    pub(crate) said: Lock<Said>,
+    pub(crate) observed: Lock<ObservedFiles>,
+    pub(crate) said: Lock<PartialOutput>,
 }
 
 /// Output of a tool so far, which is shown if the call is stopped.
 #[derive(Debug, Default)]
-pub(crate) struct Said {
+pub(crate) struct PartialOutput {
     partial: String,
     stream: Stream,
 }
 
 /// Maximum bytes of output that are kept for a call that is stopped.
-const PARTIAL_BYTES: usize = 1 << 20;
+const MAX_PARTIAL_BYTES: usize = 1 << 20;
 
 impl std::fmt::Debug for Context {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -303,23 +303,23 @@ impl Context {
         }
         let mut said = self.0.said.lock();
         let clean = said.stream.push(&self.0.secrets, delta);
-        self.say(said, &clean);
+        self.publish_output(said, &clean);
     }
 
     /// Publishes the output that was held back because it might have been the beginning of a secret.
     pub(crate) fn end_output(&self) {
         let mut said = self.0.said.lock();
         let rest = said.stream.end(&self.0.secrets);
-        self.say(said, &rest);
+        self.publish_output(said, &rest);
     }
 
-    fn say(&self, mut said: MutexGuard<'_, Said>, clean: &str) {
+    fn publish_output(&self, mut said: MutexGuard<'_, PartialOutput>, clean: &str) {
         if clean.is_empty() {
             return;
         }
         said.partial.push_str(clean);
-        if said.partial.len() > PARTIAL_BYTES {
-            let cut = said.partial.ceil_char_boundary(said.partial.len() - PARTIAL_BYTES / 2);
+        if said.partial.len() > MAX_PARTIAL_BYTES {
+            let cut = said.partial.ceil_char_boundary(said.partial.len() - MAX_PARTIAL_BYTES / 2);
             said.partial.drain(..cut);
         }
         drop(said);
@@ -367,7 +367,7 @@ impl Context {
         match waits_for {
             Some(job) => {
                 job.end_with_call().await;
-                let from = job.printed().saturating_sub(PARTIAL_BYTES as u64);
+                let from = job.printed().saturating_sub(MAX_PARTIAL_BYTES as u64);
                 let printed = self.printed(&job, from..job.printed());
                 (printed.map(|piece| piece.text).collect(), job.when_stopped)
             }
@@ -384,14 +384,14 @@ impl Context {
 
 impl Inner {
     /// Returns the files of the machine, or the files with the session's proposals applied.
-    fn files(&self) -> Here<'_> {
+    fn files(&self) -> CallFiles<'_> {
         let inner = self.session_files.get();
         match self.session.proposals() {
-            None => Here::Machine(inner),
+            None => CallFiles::Machine(inner),
             Some(proposals) => {
                 // If the list cannot be read again, the known one is used; the next change reports the error.
                 drop(proposals.refresh());
-                Here::Proposed(Overlay { inner, proposals, by: self.proposed_by() })
+                CallFiles::Proposed(Overlay { inner, proposals, by: self.proposed_by() })
             }
         }
     }
@@ -412,12 +412,12 @@ impl Inner {
 }
 
 /// The files that a call works on.
-enum Here<'a> {
+enum CallFiles<'a> {
     Machine(&'a dyn Files),
     Proposed(Overlay<'a>),
 }
 
-impl<'a> std::ops::Deref for Here<'a> {
+impl<'a> std::ops::Deref for CallFiles<'a> {
     type Target = dyn Files + 'a;
 
     fn deref(&self) -> &Self::Target {
@@ -430,15 +430,15 @@ impl<'a> std::ops::Deref for Here<'a> {
 
 /// Paths and fingerprints that a call read; `None` if they are too many.
 #[derive(Debug)]
-pub(crate) struct Observed(Option<Vec<(PathBuf, Fingerprint)>>);
+pub(crate) struct ObservedFiles(Option<Vec<(PathBuf, Fingerprint)>>);
 
-impl Default for Observed {
+impl Default for ObservedFiles {
     fn default() -> Self {
         Self(Some(Vec::new()))
     }
 }
 
-impl Observed {
+impl ObservedFiles {
     fn extend(&mut self, more: Option<impl IntoIterator<Item = (PathBuf, Fingerprint)>>) {
         let (Some(all), Some(more)) = (&mut self.0, more) else {
             self.0 = None;

@@ -11,7 +11,7 @@ use crate::{ApprovalRequest, ContentHash, Effects, ToolError, Verdict};
 
 impl Context {
     /// Makes the request to allow the effects of a verdict.
-    pub(super) fn request(&self, verdict: &Verdict) -> ApprovalRequest {
+    pub(super) fn approval_request(&self, verdict: &Verdict) -> ApprovalRequest {
         let inner = &self.0;
         let workspace = inner.session_files.get().workspace();
         ApprovalRequest {
@@ -57,7 +57,7 @@ impl Context {
 
     /// Sends the request to the attendants of the session and waits for the answer. The time limit of the call is suspended
     /// meanwhile.
-    pub(super) async fn put_to_people(
+    pub(super) async fn ask_people(
         &self,
         verdict: &Verdict,
         request: ApprovalRequest,
@@ -72,13 +72,13 @@ impl Context {
             biased;
             () = stopped.cancelled() => {
                 inner.broker.catch_up().await;
-                Err(unanswered())
+                Err(unanswered_error())
             }
             answer = inner.broker.ask(verdict, request, &inner.session, announce) => answer,
         }
     }
 }
 
-pub(super) fn unanswered() -> ToolError {
+pub(super) fn unanswered_error() -> ToolError {
     ToolError::cancelled("the call was stopped before a person answered")
 }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::Context;
-use super::approval::unanswered;
+use super::approval::unanswered_error;
 use crate::effects::Footprint;
 use crate::engine::{about_more, extended, situation};
 use crate::people::Permission;
@@ -65,7 +65,7 @@ impl Context {
         let situation = situation(&*inner.host, files, &inner.session);
         let policy = &inner.policy;
         let verdict = policy.decide_in(&inner.tool, effects.clone(), files.workspace(), &situation);
-        let (verdict, settled) = self.settle_extension(verdict).await;
+        let (verdict, settled) = self.decide_extension(verdict).await;
         let decided = match &settled {
             Ok((grant, _)) => grant.decided().clone(),
             Err(_) => Decided { decision: Decision::Deny, ..verdict.decided(None) },
@@ -104,7 +104,7 @@ impl Context {
     }
 
     /// Turns the verdict into a grant, with texts for the model. Asks hooks and, if needed, a person.
-    async fn settle_extension(
+    async fn decide_extension(
         &self,
         verdict: Verdict,
     ) -> (Verdict, Result<(Grant, Vec<String>), ToolError>) {
@@ -119,7 +119,7 @@ impl Context {
         let asked = tokio::select! {
             biased;
             asked = about_more(&inner.engine, &inner.session, call, verdict.clone()) => asked,
-            () = inner.cancel.cancelled() => Err(unanswered()),
+            () = inner.cancel.cancelled() => Err(unanswered_error()),
         };
         let (verdict, granted, mut said) = match asked {
             Ok(asked) => asked,
@@ -128,7 +128,7 @@ impl Context {
         if let Some(grant) = granted.or_else(|| verdict.grant()) {
             return (verdict, Ok((grant, said)));
         }
-        let request = self.request(&verdict);
+        let request = self.approval_request(&verdict);
         let before =
             if inner.is_whole { inner.broker.answered(&verdict, &request).await } else { None };
         if let Some(Ok(Permission::Granted(grant, _))) = &before
@@ -138,7 +138,7 @@ impl Context {
         }
         let answer = match before {
             Some(answer) => answer,
-            None => self.put_to_people(&verdict, request, &inner.cancel).await,
+            None => self.ask_people(&verdict, request, &inner.cancel).await,
         };
         let settled = answer.and_then(|permission| match permission {
             Permission::Granted(grant, reason) => {

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::{Inner, Observed};
+use super::{Inner, ObservedFiles};
 use crate::changes::commit;
 use crate::policy::Withheld;
 use crate::sync::Lock;
@@ -87,7 +87,8 @@ impl FilesDoor<'_> {
     /// Opens a regular file for reading.
     pub fn open(&self, path: &Path) -> Result<OpenFile, ToolError> {
         let resolved = self.readable(path)?;
-        let opened = self.cx.files().open(&resolved).map_err(|error| self.explain(error, path))?;
+        let opened =
+            self.cx.files().open(&resolved).map_err(|error| self.with_suggestion(error, path))?;
         self.observe(&resolved, opened.stat.fingerprint);
         Ok(opened)
     }
@@ -105,7 +106,7 @@ impl FilesDoor<'_> {
         let (files, now) = (self.cx.session_files.get(), self.cx.host.clock().now());
         let withheld = self.cx.policy.withheld(self.cx.grant.effects(), files, now);
         let hidden = |path: &Path| withheld.hides_entry(path);
-        let asked = Asked::default();
+        let asked = WithheldPaths::default();
         let left_out = |path: &Path, _| asked.note(path, &withheld);
         let cancelled = || self.cx.cancel.is_cancelled();
         let options = WalkOptions {
@@ -117,9 +118,9 @@ impl FilesDoor<'_> {
             left_out: &left_out,
             cancelled: &cancelled,
         };
-        let observed = Lock::new(Observed::default());
+        let observed = Lock::new(ObservedFiles::default());
         let watching = || -> Box<dyn Visitor + '_> {
-            Box::new(Watcher {
+            Box::new(ObservingVisitor {
                 inner: visitors(),
                 root: &resolved.path,
                 seen: Some(Vec::new()),
@@ -130,7 +131,7 @@ impl FilesDoor<'_> {
             .cx
             .files()
             .walk(&resolved, &options, &watching)
-            .map_err(|error| self.explain(error, root))?;
+            .map_err(|error| self.with_suggestion(error, root))?;
         let mut all = self.cx.observed.lock();
         all.extend(observed.lock().0.take());
         all.extend(report.observed.clone());
@@ -146,7 +147,7 @@ impl FilesDoor<'_> {
     ///
     /// Blocking: call it in [`Context::blocking`](crate::Context::blocking).
     pub fn create(&self, path: &Path, content: &[u8]) -> Result<Altered, ToolError> {
-        self.put(path, content, Expect::Absent, None)
+        self.write_file(path, content, Expect::Absent, None)
     }
 
     /// Replaces a file that was read before: `seen` and `before` are its facts and bytes at that time. Fails as `stale` if the file
@@ -175,10 +176,10 @@ impl FilesDoor<'_> {
         seen: &Stat,
         before: &[u8],
     ) -> Result<Altered, ToolError> {
-        self.put(path, content, Expect::Same(seen.fingerprint), Some(before))
+        self.write_file(path, content, Expect::Same(seen.fingerprint), Some(before))
     }
 
-    fn put(
+    fn write_file(
         self,
         path: &Path,
         content: &[u8],
@@ -196,9 +197,9 @@ impl FilesDoor<'_> {
     /// Blocking: call it in [`Context::blocking`](crate::Context::blocking).
     pub fn commit(&self, steps: &[Step<'_>]) -> Result<Vec<Altered>, ToolError> {
         for step in steps {
-            self.check(step)?;
+            self.check_granted(step)?;
         }
-        self.go_on()?;
+        self.check_not_stopped()?;
         let known: Vec<bool> = steps.iter().map(|step| self.has_seen(step)).collect();
         let files = self.cx.files();
         let is_stopped = || self.cx.cancel.is_cancelled();
@@ -206,7 +207,7 @@ impl FilesDoor<'_> {
         let altered = commit::commit(&*files, self.cx.history(), &origin, steps, &is_stopped)
             .map_err(|refused| refused.into_error(files.workspace()))?;
         for ((step, altered), known) in steps.iter().zip(&altered).zip(known) {
-            self.remember(step, altered, known);
+            self.update_seen(step, altered, known);
         }
         Ok(altered)
     }
@@ -238,7 +239,7 @@ impl FilesDoor<'_> {
     }
 
     /// Fails if the call was stopped: its end was reported already, so no further change begins.
-    pub(super) fn go_on(self) -> Result<(), ToolError> {
+    pub(super) fn check_not_stopped(self) -> Result<(), ToolError> {
         if self.cx.cancel.is_cancelled() {
             return Err(ToolError::cancelled("the call was stopped before anything was changed"));
         }
@@ -258,7 +259,7 @@ impl FilesDoor<'_> {
     }
 
     /// Checks a change against the grant.
-    fn check(self, step: &Step<'_>) -> Result<(), ToolError> {
+    fn check_granted(self, step: &Step<'_>) -> Result<(), ToolError> {
         let grant = &self.cx.grant;
         if let To::Moved { from, .. } = step.to
             && !grant.may_delete(&from.path)
@@ -283,7 +284,7 @@ impl FilesDoor<'_> {
         }
     }
 
-    fn remember(self, step: &Step<'_>, altered: &Altered, known: bool) {
+    fn update_seen(self, step: &Step<'_>, altered: &Altered, known: bool) {
         let session = &self.cx.session;
         if let To::Moved { from, .. } = step.to {
             session.forget(&from.path);
@@ -309,7 +310,7 @@ impl FilesDoor<'_> {
     }
 
     /// Adds a suggestion of an existing path to a "not found" error.
-    fn explain(self, error: FileError, asked: &Path) -> ToolError {
+    fn with_suggestion(self, error: FileError, asked: &Path) -> ToolError {
         let near = match error.kind {
             FileErrorKind::NotFound => self.cx.files().nearest(asked),
             _ => None,
@@ -324,9 +325,9 @@ impl FilesDoor<'_> {
 
 /// Paths that a search left out because a person would have to be asked: for each rule, the first path and the number of paths.
 #[derive(Default)]
-struct Asked(Lock<BTreeMap<String, (PathBuf, usize)>>);
+struct WithheldPaths(Lock<BTreeMap<String, (PathBuf, usize)>>);
 
-impl Asked {
+impl WithheldPaths {
     fn note(&self, path: &Path, withheld: &Withheld<'_>) {
         let Some(rule) = withheld.asks(path) else { return };
         let mut all = self.0.lock();
@@ -416,17 +417,17 @@ pub(crate) fn resolve_entry(
 }
 
 /// Visitor that notes the files which an inner visitor opens, for the cache.
-struct Watcher<'w, 'v> {
+struct ObservingVisitor<'w, 'v> {
     inner: Box<dyn Visitor + 'v>,
     root: &'w Path,
     seen: Option<Vec<(PathBuf, Fingerprint)>>,
-    all: &'w Lock<Observed>,
+    all: &'w Lock<ObservedFiles>,
 }
 
-impl Visitor for Watcher<'_, '_> {
+impl Visitor for ObservingVisitor<'_, '_> {
     fn visit(&mut self, entry: &Entry<'_>) -> Walk {
         let Some(seen) = &mut self.seen else { return self.inner.visit(entry) };
-        let watched = Watched { inner: entry.opener, seen: Cell::new(None) };
+        let watched = ObservingOpener { inner: entry.opener, seen: Cell::new(None) };
         let walk = self.inner.visit(&Entry { opener: &watched, ..*entry });
         if let Some(fingerprint) = watched.seen.get() {
             seen.push((self.root.join(entry.path), fingerprint));
@@ -438,18 +439,18 @@ impl Visitor for Watcher<'_, '_> {
     }
 }
 
-impl Drop for Watcher<'_, '_> {
+impl Drop for ObservingVisitor<'_, '_> {
     fn drop(&mut self) {
         self.all.lock().extend(self.seen.take());
     }
 }
 
-struct Watched<'a> {
+struct ObservingOpener<'a> {
     inner: &'a dyn Opener,
     seen: Cell<Option<Fingerprint>>,
 }
 
-impl Opener for Watched<'_> {
+impl Opener for ObservingOpener<'_> {
     fn open(&self) -> Result<OpenFile, FileError> {
         let opened = self.inner.open()?;
         self.seen.set(Some(opened.stat.fingerprint));

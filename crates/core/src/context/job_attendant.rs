@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use super::Context;
-use super::planted::Removed;
+use super::planted::RemovalNotes;
 use super::staged::dropped;
 use crate::jobs::{CutOff, Drained, Job, JobEnd};
 use crate::plain::Plain;
 use crate::{ToolError, Tracking};
 
 /// Follows a program to its end, then takes over its changes.
-pub(super) async fn attend(job: Arc<Job>, cx: Context, is_waited_for: bool, typed: Vec<u8>) {
+pub(super) async fn follow_job(job: Arc<Job>, cx: Context, is_waited_for: bool, typed: Vec<u8>) {
     let mut plain = Plain::default();
     let told = |bytes: &[u8]| {
         if is_waited_for && cx.is_heard() {
@@ -20,7 +20,7 @@ pub(super) async fn attend(job: Arc<Job>, cx: Context, is_waited_for: bool, type
         }
     };
     let stopped = cx.0.session.cancel_token().clone();
-    let removed = Removed::default();
+    let removed = RemovalNotes::default();
     let Drained { how, cut_off, waited_for_input } = {
         let typing = async {
             job.type_in(&typed).await;
@@ -54,7 +54,7 @@ pub(super) async fn attend(job: Arc<Job>, cx: Context, is_waited_for: bool, type
         Ok(changes) if cx.is_cancelled() && changes.tracking == Tracking::Staged => {
             Err(dropped(ToolError::cancelled("the call was stopped")))
         }
-        Ok(changes) => cx.take_over(changes, &removed).await,
+        Ok(changes) => cx.take_over_changes(changes, &removed).await,
         Err(error) => Err(error),
     };
     let changed = match changed {

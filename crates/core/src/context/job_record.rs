@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Maximum number of files that the record of a job names.
-const MOST_RECORDED: usize = 10_000;
+const MAX_RECORDED_FILES: usize = 10_000;
 
 impl Context {
     /// Records the changes of a job in the journal, since its call may have ended long ago.
@@ -32,7 +32,7 @@ impl Context {
             version: BODY_VERSION,
             job: job.id().to_string(),
             call: Some(self.call_id().clone()),
-            changed: changed.paths.iter().take(MOST_RECORDED).map(file).collect(),
+            changed: changed.paths.iter().take(MAX_RECORDED_FILES).map(file).collect(),
             changed_count: changed.paths.len(),
             notes: changed.notes.iter().map(clean).collect(),
         };
@@ -99,7 +99,7 @@ impl Context {
     /// Notes in the undo history the files that a job changed directly in the workspace, so that an undo reports them.
     async fn note_direct_changes(&self, changed: &Changed) -> Result<(), ToolError> {
         let paths: Vec<PathBuf> =
-            changed.paths.iter().take(MOST_RECORDED).map(|(path, _)| path.clone()).collect();
+            changed.paths.iter().take(MAX_RECORDED_FILES).map(|(path, _)| path.clone()).collect();
         let noting = self.blocking(move |cx| {
             let of_calls = cx.left_by_calls(&paths)?;
             let is_of_job = |path: &PathBuf| !of_calls.contains(path);

@@ -27,30 +27,30 @@ use crate::{
 };
 
 /// Maximum bytes of a file that is judged and shown; a larger one is not inert.
-const JUDGED_BYTES: u64 = 1 << 20;
+const MAX_JUDGED_BYTES: u64 = 1 << 20;
 
 /// Maximum number of files whose diff is shown, and maximum bytes of both versions together; the other files are only named.
-const SHOWN_FILES: usize = 2_000;
-const SHOWN_BYTES: usize = 16 << 20;
+const MAX_SHOWN_FILES: usize = 2_000;
+const MAX_SHOWN_BYTES: usize = 16 << 20;
 
 /// The changes that need an approval, with the reason for each.
 #[derive(Debug, Default)]
-pub(super) struct Judgement {
+pub(super) struct ChangeJudgement {
     asks: BTreeMap<PathBuf, &'static str>,
     /// Old and new content of these changes, for the person.
     pub(super) shown: Vec<FileChange>,
 }
 
-impl Judgement {
+impl ChangeJudgement {
     /// Returns the reason why a changed path needs an approval; `None` if it is not protected, or the change is inert.
     pub(super) fn reason(&self, path: &Path) -> Option<&'static str> {
         self.asks.get(path).copied()
     }
 }
 
-/// Paths that the judgement cannot find out by itself.
+/// Paths that the judgement needs and cannot find out by itself.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Unseen<'a> {
+pub(super) struct JudgeInputs<'a> {
     /// Home directories of users.
     pub(super) homes: &'a [PathBuf],
     /// Files and directories that were masked from the program.
@@ -65,24 +65,24 @@ const MASKED_REASON: &str = "a file that is masked from commands";
 pub(super) fn judge(
     changes: &[ProcessChange],
     files: &dyn Files,
-    unseen: Unseen<'_>,
+    unseen: JudgeInputs<'_>,
     shows_all: bool,
-) -> Judgement {
+) -> ChangeJudgement {
     let by_path = changes.iter().map(|change| (change.path.as_path(), change)).collect();
-    let judge = Judge {
+    let judge = ChangeJudge {
         changes: by_path,
         files,
         git_directories: RefCell::default(),
         masked: unseen.masked.iter().map(PathBuf::as_path).collect(),
         obeyed: obeyed::paths(files),
-        hash_budget: Cell::new(details::HASHED_BYTES),
+        hash_budget: Cell::new(details::MAX_HASHED_BYTES),
     };
-    let (mut judgement, mut bytes) = (Judgement::default(), 0);
+    let (mut judgement, mut bytes) = (ChangeJudgement::default(), 0);
     for change in changes {
         if judge.replaces_masked(change) {
             judgement.asks.insert(change.path.clone(), MASKED_REASON);
             // The old content of a masked file is masked from people's screens, too.
-            judgement.shown.push(named(change));
+            judgement.shown.push(without_content(change));
             continue;
         }
         let reason = judge.reason(change, unseen.homes);
@@ -90,8 +90,8 @@ pub(super) fn judge(
         if reason.is_none() && !shows_all {
             continue;
         }
-        let has_room = judgement.shown.len() < SHOWN_FILES && bytes < SHOWN_BYTES;
-        let shown = if has_room { judge.shown(change) } else { named(change) };
+        let has_room = judgement.shown.len() < MAX_SHOWN_FILES && bytes < MAX_SHOWN_BYTES;
+        let shown = if has_room { judge.with_content(change) } else { without_content(change) };
         bytes += [&shown.before, &shown.after].into_iter().flatten().map(Vec::len).sum::<usize>();
         judgement.shown.push(shown);
     }
@@ -104,14 +104,14 @@ pub(crate) fn show_changes(
     masked: &[PathBuf],
     files: &dyn Files,
 ) -> Vec<FileChange> {
-    judge(changes, files, Unseen { homes: &[], masked }, true).shown
+    judge(changes, files, JudgeInputs { homes: &[], masked }, true).shown
 }
 
 /// Mode bits of a new file that a person is shown: it is executable, or set-id.
 const NOTABLE_MODE: u32 = 0o7111;
 
 /// Describes a change without its content.
-fn named(change: &ProcessChange) -> FileChange {
+fn without_content(change: &ProcessChange) -> FileChange {
     let verb = match (&change.to, change.before) {
         (ChangedTo::Nothing, _) => "delete",
         (ChangedTo::Directory(_), None) => "make",
@@ -137,7 +137,7 @@ fn named(change: &ProcessChange) -> FileChange {
 }
 
 /// The workspace before and after the changes.
-struct Judge<'c> {
+struct ChangeJudge<'c> {
     changes: HashMap<&'c Path, &'c ProcessChange>,
     files: &'c dyn Files,
     /// Cache: for each inspected directory, whether it is a git directory before or after the changes.
@@ -149,7 +149,7 @@ struct Judge<'c> {
     hash_budget: Cell<u64>,
 }
 
-impl Judge<'_> {
+impl ChangeJudge<'_> {
     /// Returns the reason why a change needs an approval.
     fn reason(&self, change: &ProcessChange, homes: &[PathBuf]) -> Option<&'static str> {
         if let Some(reason) = table_reason(&change.path, homes) {
@@ -164,7 +164,7 @@ impl Judge<'_> {
         let place = git_place(&change.path, &|directory| self.is_git(directory));
         let is_obeyed = place
             .is_some_and(|place| place.part != GitPart::Other && !self.is_inert(change, &place));
-        (is_obeyed || self.wakes_configuration(change)).then_some(GIT_REASON)
+        (is_obeyed || self.activates_configuration(change)).then_some(GIT_REASON)
     }
 
     fn is_inert(&self, change: &ProcessChange, place: &GitPlace) -> bool {
@@ -188,12 +188,13 @@ impl Judge<'_> {
             (ChangedTo::Nothing | ChangedTo::Attributes(_) | ChangedTo::Directory(_), _) => true,
             (ChangedTo::File(..), GitPart::Hook) => is_sample(),
             (ChangedTo::File(..), GitPart::Config) => {
-                let (old, new) = (self.before(&change.path), self.after(&change.path));
+                let (old, new) =
+                    (self.content_before(&change.path), self.content_after(&change.path));
                 let old = old.ok().flatten();
                 matches!(new, Ok(Some(new)) if self.is_inert_config(old.as_deref(), &new, &place.directory))
             }
             (ChangedTo::File(..), _) => {
-                matches!(self.after(&change.path), Ok(Some(text)) if self.is_inert_pointer(change, place, &text))
+                matches!(self.content_after(&change.path), Ok(Some(text)) if self.is_inert_pointer(change, place, &text))
             }
         }
     }
@@ -286,7 +287,7 @@ impl Judge<'_> {
     }
 
     /// Returns whether a change makes a directory into a git directory that holds configuration or hooks which are not inert.
-    fn wakes_configuration(&self, change: &ProcessChange) -> bool {
+    fn activates_configuration(&self, change: &ProcessChange) -> bool {
         let is_sign = |name: &OsStr| {
             ["HEAD", "objects", "refs", "commondir"].iter().any(|sign| name == *sign)
         };
@@ -302,7 +303,7 @@ impl Judge<'_> {
         // A new configuration file is judged by itself.
         let is_loud = |name: &&str| {
             let path = directory.join(name);
-            let after = self.after(&path);
+            let after = self.content_after(&path);
             self.was_there(&path)
                 && !matches!(&after, Ok(None))
                 && !matches!(after, Ok(Some(text)) if self.is_inert_config(None, &text, directory))
@@ -360,38 +361,40 @@ impl Judge<'_> {
     }
 
     /// Reads the old content of a file. Fails if it is no file or too large.
-    fn before(&self, path: &Path) -> Result<Option<Vec<u8>>, ()> {
-        if self.was_there(path) { self.found(path) } else { Ok(None) }
+    fn content_before(&self, path: &Path) -> Result<Option<Vec<u8>>, ()> {
+        if self.was_there(path) { self.workspace_content(path) } else { Ok(None) }
     }
 
     /// Reads the content of a file in the workspace. Fails if it is no file or too large.
-    fn found(&self, path: &Path) -> Result<Option<Vec<u8>>, ()> {
+    fn workspace_content(&self, path: &Path) -> Result<Option<Vec<u8>>, ()> {
         let found = self.files.look(&commit::beside(self.files, path)).map_err(drop)?;
         match found.map(|found| found.body) {
             None => Ok(None),
-            Some(FoundBody::File(file)) => bounded(&file).map(Some),
+            Some(FoundBody::File(file)) => read_bounded(&file).map(Some),
             Some(_) => Err(()),
         }
     }
 
     /// Reads the new content of a file. Fails if it is no file or too large.
-    fn after(&self, path: &Path) -> Result<Option<Vec<u8>>, ()> {
+    fn content_after(&self, path: &Path) -> Result<Option<Vec<u8>>, ()> {
         match self.changes.get(path).map(|change| &change.to) {
-            None | Some(ChangedTo::Attributes(_)) => self.before(path),
+            None | Some(ChangedTo::Attributes(_)) => self.content_before(path),
             Some(ChangedTo::Nothing) => Ok(None),
             // Without a stage, the new content is in the workspace.
-            Some(ChangedTo::File(staged, _)) if staged.as_os_str().is_empty() => self.found(path),
+            Some(ChangedTo::File(staged, _)) if staged.as_os_str().is_empty() => {
+                self.workspace_content(path)
+            }
             Some(ChangedTo::File(staged, _)) => {
-                bounded(&File::open(staged).map_err(drop)?).map(Some)
+                read_bounded(&File::open(staged).map_err(drop)?).map(Some)
             }
             Some(_) => Err(()),
         }
     }
 
-    fn shown(&self, change: &ProcessChange) -> FileChange {
-        let before = self.before(&change.path).ok().flatten();
-        let after = self.after(&change.path).ok().flatten();
-        let named = named(change);
+    fn with_content(&self, change: &ProcessChange) -> FileChange {
+        let before = self.content_before(&change.path).ok().flatten();
+        let after = self.content_after(&change.path).ok().flatten();
+        let named = without_content(change);
         let details = self.details(change, before.is_some() && before == after);
         let details: Vec<String> = named.detail.into_iter().chain(details).collect();
         let detail = (!details.is_empty()).then(|| details.join(", "));
@@ -409,14 +412,19 @@ impl Judge<'_> {
         let old = old.as_ref();
         let mut details = Vec::new();
         if let ChangedTo::File(staged, _) = &change.to {
-            details.extend(details::long_content(old, staged, JUDGED_BYTES, &self.hash_budget));
+            details.extend(details::describe_long_content(
+                old,
+                staged,
+                MAX_JUDGED_BYTES,
+                &self.hash_budget,
+            ));
             let links = old.map_or(1, |old| old.stat.links);
-            details.extend(old.and_then(|old| details::other_mode(&old.attributes, new)));
+            details.extend(old.and_then(|old| details::mode_change(&old.attributes, new)));
             if is_same && links > 1 {
                 details.push("no name of the same file as others any more".to_owned());
             }
         }
-        details.extend(details::attributes(old.map(|old| &old.attributes), new));
+        details.extend(details::attribute_changes(old.map(|old| &old.attributes), new));
         details
     }
 }
@@ -425,10 +433,10 @@ fn is_sample(name: Option<&OsStr>) -> bool {
     name.is_some_and(|name| name.as_bytes().ends_with(b".sample"))
 }
 
-fn bounded(file: &File) -> Result<Vec<u8>, ()> {
+fn read_bounded(file: &File) -> Result<Vec<u8>, ()> {
     let mut bytes = Vec::new();
-    file.take(JUDGED_BYTES + 1).read_to_end(&mut bytes).map_err(drop)?;
-    if bytes.len() as u64 > JUDGED_BYTES { Err(()) } else { Ok(bytes) }
+    file.take(MAX_JUDGED_BYTES + 1).read_to_end(&mut bytes).map_err(drop)?;
+    if bytes.len() as u64 > MAX_JUDGED_BYTES { Err(()) } else { Ok(bytes) }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use crate::engine::asker;
 use crate::{Question, QuestionAnswer, QuestionOption, QuestionRequest, Secrets, ToolError};
 
 /// State that a tool declares in order to ask questions.
-pub(super) const QUESTION: &str = "question";
+pub(super) const QUESTION_STATE: &str = "question";
 
 /// The door to the people at the front doors of a session.
 ///
@@ -49,7 +49,7 @@ pub struct PeopleDoor<'a>(&'a Context);
 impl Context {
     /// Returns the door to people; needs the effect `State("question")`.
     pub fn people(&self) -> Result<PeopleDoor<'_>, ToolError> {
-        if self.0.grant.may_use_state(QUESTION) {
+        if self.0.grant.may_use_state(QUESTION_STATE) {
             return Ok(PeopleDoor(self));
         }
         Err(ToolError::undeclared_effect(
@@ -63,7 +63,7 @@ impl PeopleDoor<'_> {
     /// limit of the call is suspended meanwhile. Fails at once if there is no attendant.
     pub async fn ask(&self, questions: &[Question]) -> Result<QuestionAnswer, ToolError> {
         let inner = &(self.0).0;
-        let clean = |question: &Question| cleaned(question, &inner.secrets);
+        let clean = |question: &Question| redacted_question(question, &inner.secrets);
         let at = inner.host.clock().now();
         let request = QuestionRequest {
             id: inner.broker.next_question(),
@@ -93,7 +93,7 @@ impl PeopleDoor<'_> {
 }
 
 /// Returns the question with secrets redacted: it is shown and kept.
-fn cleaned(question: &Question, secrets: &Secrets) -> Question {
+fn redacted_question(question: &Question, secrets: &Secrets) -> Question {
     let clean = |text: &str| secrets.redact(text).into_owned();
     let option = |option: &QuestionOption| QuestionOption {
         label: clean(&option.label),

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Context;
-use super::judge::{Unseen, judge};
+use super::judge::{JudgeInputs, judge};
 use crate::changes::commit;
 use crate::jobs::Job;
 use crate::sync::Lock;
@@ -21,33 +21,33 @@ use crate::{
 };
 
 /// Minimum pause between two scans.
-const PAUSE: Duration = Duration::from_secs(1);
+const MIN_SCAN_PAUSE: Duration = Duration::from_secs(1);
 
 /// A scan takes at most one part in this number of the time.
-const SHARE: u32 = 50;
+const SCAN_TIME_DIVISOR: u32 = 50;
 
 /// Maximum number of objects in a protected path that is removed.
-const MOST_OBJECTS: usize = 100_000;
+const MAX_OBJECTS: usize = 100_000;
 
 /// Sentences about paths that were removed.
-pub(super) type Removed = Arc<Lock<Vec<String>>>;
+pub(super) type RemovalNotes = Arc<Lock<Vec<String>>>;
 
 impl Context {
     /// Scans a job's changes repeatedly for as long as it works directly on the workspace.
-    pub(super) async fn watch_for_planted<T>(&self, job: &Arc<Job>, removed: &Removed) -> T {
-        let mut pause = PAUSE;
+    pub(super) async fn watch_for_planted<T>(&self, job: &Arc<Job>, removed: &RemovalNotes) -> T {
+        let mut pause = MIN_SCAN_PAUSE;
         loop {
             tokio::time::sleep(pause).await;
             let (began, watched) = (Instant::now(), job.clone());
             let changes = self.blocking(move |_| watched.process.changes_so_far()).await;
             let Ok(Some(changes)) = changes else { return std::future::pending().await };
             self.remove_planted(changes, removed).await;
-            pause = PAUSE.max(began.elapsed() * SHARE);
+            pause = MIN_SCAN_PAUSE.max(began.elapsed() * SCAN_TIME_DIVISOR);
         }
     }
 
     /// Removes the protected paths among these changes of the real workspace, and adds sentences about them.
-    pub(super) async fn remove_planted(&self, changes: Vec<ProcessChange>, removed: &Removed) {
+    pub(super) async fn remove_planted(&self, changes: Vec<ProcessChange>, removed: &RemovalNotes) {
         let removed = removed.clone();
         let done = self.blocking(move |cx| {
             // Holds the lock meanwhile: a job can end because it sees that a file is gone, before the removal is noted here.
@@ -61,7 +61,7 @@ impl Context {
     fn remove_planted_now(&self, changes: &[ProcessChange]) -> Vec<String> {
         let files = self.0.session_files.get();
         let homes = self.0.policy.hard_denies().homes();
-        let judgement = judge(changes, files, Unseen { homes, masked: &[] }, false);
+        let judgement = judge(changes, files, JudgeInputs { homes, masked: &[] }, false);
         let planted = changes.iter().filter(|change| {
             let is_made = change.before.is_none() && !matches!(change.to, ChangedTo::Nothing);
             is_made && judgement.reason(&change.path).is_some()
@@ -98,12 +98,12 @@ impl Context {
     fn remove_tree(&self, path: &Path, made: &HashSet<&Path>) -> Result<bool, ToolError> {
         let files = self.0.session_files.get();
         let mut found = Vec::new();
-        collect(files, path, &mut found)?;
+        collect_tree(files, path, &mut found)?;
         let is_empty = found.iter().all(|object| object.is_empty);
         if is_empty || self.0.grant.may_write(path) || self.was_made_by_a_call(path)? {
             return Ok(false);
         }
-        let mut objects = self.emptied_around(path, made);
+        let mut objects = self.emptied_parents(path, made);
         let around = objects.len();
         objects.extend(found);
         // A directory stays if it is no longer empty.
@@ -114,7 +114,7 @@ impl Context {
     }
 
     /// Returns the directories above a path that the job made and that hold nothing else, outermost first.
-    fn emptied_around(&self, removed: &Path, made: &HashSet<&Path>) -> Vec<Object> {
+    fn emptied_parents(&self, removed: &Path, made: &HashSet<&Path>) -> Vec<PlantedObject> {
         let files = self.0.session_files.get();
         let mut around = Vec::new();
         let mut inside = removed;
@@ -127,16 +127,16 @@ impl Context {
                 break;
             }
             let expect = Expect::Same(found.stat.fingerprint);
-            around.insert(0, Object { path: path.to_owned(), expect, is_empty: true });
+            around.insert(0, PlantedObject { path: path.to_owned(), expect, is_empty: true });
             inside = path;
         }
         around
     }
 
     /// Removes objects in one commit, the last ones first.
-    fn remove_objects(&self, found: &[Object]) -> Result<(), ToolError> {
+    fn remove_objects(&self, found: &[PlantedObject]) -> Result<(), ToolError> {
         let files = self.0.session_files.get();
-        let step = |object: &Object| {
+        let step = |object: &PlantedObject| {
             let path = commit::beside(files, &object.path);
             // A directory's mode cannot prevent the removal.
             Step { opens_directories: true, ..Step::new(path, object.expect, To::Nothing) }
@@ -164,14 +164,18 @@ impl Context {
 }
 
 /// An object to remove.
-struct Object {
+struct PlantedObject {
     path: PathBuf,
     expect: Expect,
     is_empty: bool,
 }
 
 /// Collects an object and everything below it, directories before their contents.
-fn collect(files: &dyn Files, path: &Path, to: &mut Vec<Object>) -> Result<(), ToolError> {
+fn collect_tree(
+    files: &dyn Files,
+    path: &Path,
+    to: &mut Vec<PlantedObject>,
+) -> Result<(), ToolError> {
     let mut waiting = vec![path.to_owned()];
     while let Some(path) = waiting.pop() {
         let Some(found) = files.look(&commit::beside(files, &path))? else { continue };
@@ -182,9 +186,9 @@ fn collect(files: &dyn Files, path: &Path, to: &mut Vec<Object>) -> Result<(), T
             }
             _ => found.stat.len == 0,
         };
-        to.push(Object { path, expect: Expect::Same(found.stat.fingerprint), is_empty });
-        if to.len() > MOST_OBJECTS {
-            return Err(ToolError::failed(format!("it holds more than {MOST_OBJECTS} objects")));
+        to.push(PlantedObject { path, expect: Expect::Same(found.stat.fingerprint), is_empty });
+        if to.len() > MAX_OBJECTS {
+            return Err(ToolError::failed(format!("it holds more than {MAX_OBJECTS} objects")));
         }
     }
     Ok(())

@@ -9,13 +9,13 @@ use crate::plain::Plain;
 use crate::secrets::Stream;
 
 /// Maximum bytes of a piece.
-const PIECE: u64 = 1 << 20;
+const PIECE_BYTES: u64 = 1 << 20;
 /// Maximum bytes of a line that is held back because the program may still overwrite it.
-const LONGEST_LINE: usize = 64 << 10;
+const MAX_HELD_LINE_BYTES: usize = 64 << 10;
 /// Bytes before the start of a range that are searched for the beginning of a secret which reaches into the range.
-const BEFORE: u64 = 64 << 10;
+const LOOKBACK_BYTES: u64 = 64 << 10;
 /// Bytes at the end of an unfinished line that are examined one by one.
-const SLOWLY: usize = 4 << 10;
+const BYTEWISE_BYTES: usize = 4 << 10;
 
 /// The output of a program, in pieces. Blocking: the pieces may come from a file.
 ///
@@ -84,7 +84,7 @@ impl Context {
     /// Returns the offset up to which the output from `from` on can be shown while the program runs: before the possible beginning
     /// of a secret, of a character or of a terminal sequence.
     pub fn settled(&self, job: &Job, from: u64) -> u64 {
-        settled(&self.0.secrets, job, from..job.printed())
+        safe_end(&self.0.secrets, job, from..job.printed())
     }
 
     /// Redacts a text that may be continued. Leaves out the possible beginning of a secret at its end.
@@ -127,7 +127,7 @@ pub(crate) fn look(secrets: &Secrets, job: &Job, from: u64, most: u64) -> (Print
         if is_over && part == printed {
             break part;
         }
-        let settled = settled(secrets, job, from..part);
+        let settled = safe_end(secrets, job, from..part);
         if settled > from || part == printed {
             break settled;
         }
@@ -144,14 +144,14 @@ pub(crate) fn look(secrets: &Secrets, job: &Job, from: u64, most: u64) -> (Print
 }
 
 /// Returns the offset up to which the output in a range can be shown although more follows.
-fn settled(secrets: &Secrets, job: &Job, range: Range<u64>) -> u64 {
-    let start = range.end.saturating_sub(BEFORE).max(range.start);
+fn safe_end(secrets: &Secrets, job: &Job, range: Range<u64>) -> u64 {
+    let start = range.end.saturating_sub(LOOKBACK_BYTES).max(range.start);
     let piece = job.since(start, usize::try_from(range.end - start).unwrap_or(0));
     let begin = piece.next - piece.bytes.len() as u64;
-    let mut settling = Settling { secrets, plain: Plain::default(), stream: Stream::default() };
+    let mut finder = CutFinder { secrets, plain: Plain::default(), stream: Stream::default() };
     let last = piece.bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
     let (lines, rest) = piece.bytes.split_at(last);
-    let (rest, slowly) = rest.split_at(rest.len().saturating_sub(SLOWLY));
+    let (rest, slowly) = rest.split_at(rest.len().saturating_sub(BYTEWISE_BYTES));
     let parts = lines
         .split_inclusive(|byte| *byte == b'\n')
         .chain([rest])
@@ -159,7 +159,7 @@ fn settled(secrets: &Secrets, job: &Job, range: Range<u64>) -> u64 {
     let (mut at, mut settled) = (begin, begin.max(range.start));
     for part in parts {
         at += part.len() as u64;
-        if settling.push(part) {
+        if finder.push(part) {
             settled = at;
         }
     }
@@ -174,12 +174,12 @@ impl Iterator for Printed<'_> {
             return None;
         }
         let left = self.range.end.saturating_sub(self.range.start);
-        let limit = usize::try_from(left.min(PIECE)).unwrap_or(0);
+        let limit = usize::try_from(left.min(PIECE_BYTES)).unwrap_or(0);
         let mut piece = self.job.since(self.range.start, limit);
         let mut missed = piece.missed.min(left);
         if missed > 0 {
             // Text that was held back comes before the gap; the next call finds the gap again.
-            let text = self.end();
+            let text = self.finish();
             if !text.is_empty() {
                 return Some(PrintedPiece { missed: 0, text });
             }
@@ -188,7 +188,7 @@ impl Iterator for Printed<'_> {
         piece.bytes.truncate(usize::try_from(left - missed).unwrap_or(usize::MAX));
         if piece.bytes.is_empty() {
             self.is_done = true;
-            let text = self.end();
+            let text = self.finish();
             return (missed > 0 || !text.is_empty()).then_some(PrintedPiece { missed, text });
         }
         self.range.start = piece.next;
@@ -198,7 +198,7 @@ impl Iterator for Printed<'_> {
             missed += broken as u64;
         }
         self.plain.push(&piece.bytes, &mut self.line);
-        let rest = self.line.split_off(self.settled());
+        let rest = self.line.split_off(self.fixed_length());
         let settled = std::mem::replace(&mut self.line, rest);
         let text = self.stream.push(self.secrets, &settled).into_owned();
         Some(PrintedPiece { missed, text })
@@ -206,13 +206,13 @@ impl Iterator for Printed<'_> {
 }
 
 /// Finds the offsets at which a program's output can be cut.
-struct Settling<'a> {
+struct CutFinder<'a> {
     secrets: &'a Secrets,
     plain: Plain,
     stream: Stream,
 }
 
-impl Settling<'_> {
+impl CutFinder<'_> {
     /// Adds bytes. Returns whether the output can be cut after them.
     fn push(&mut self, bytes: &[u8]) -> bool {
         let mut text = String::new();
@@ -233,17 +233,17 @@ impl<'a> Printed<'a> {
             stream: Stream::default(),
             is_done: false,
         };
-        printed.look_before();
+        printed.read_lookback();
         printed
     }
 
     /// Feeds the bytes before the range to the filters, in case a secret or a terminal sequence reaches into the range.
-    fn look_before(&mut self) {
+    fn read_lookback(&mut self) {
         let start = self.range.start;
         if start == 0 || start == self.job.seen() {
             return;
         }
-        let from = start.saturating_sub(BEFORE);
+        let from = start.saturating_sub(LOOKBACK_BYTES);
         let before = self.job.since(from, usize::try_from(start - from).unwrap_or(0));
         if before.next != start {
             return;
@@ -255,18 +255,18 @@ impl<'a> Printed<'a> {
 
     /// Returns the length of the rest of a line after a gap: its beginning is lost, so a secret in it cannot be recognized.
     fn broken_line(bytes: &[u8]) -> usize {
-        let near = bytes.get(..SLOWLY).unwrap_or(bytes);
+        let near = bytes.get(..BYTEWISE_BYTES).unwrap_or(bytes);
         near.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1)
     }
 
     /// Returns the length of the text that the program cannot overwrite any more.
-    fn settled(&self) -> usize {
+    fn fixed_length(&self) -> usize {
         let whole = self.line.rfind('\n').map_or(0, |at| at + 1);
-        if self.line.len() - whole > LONGEST_LINE { self.line.len() } else { whole }
+        if self.line.len() - whole > MAX_HELD_LINE_BYTES { self.line.len() } else { whole }
     }
 
     /// Returns the text that was held back, now that nothing follows it.
-    fn end(&mut self) -> String {
+    fn finish(&mut self) -> String {
         self.plain.end(&mut self.line);
         self.plain = Plain::default();
         let line = std::mem::take(&mut self.line);

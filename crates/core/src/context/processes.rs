@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 
 use super::Context;
-use super::job_attendant::attend;
+use super::job_attendant::follow_job;
 use super::judge::obeyed_paths;
 use crate::jobs::{Interruption, Job, JobEnd, WhenStopped};
 use crate::policy::is_plain;
@@ -63,9 +63,9 @@ impl std::fmt::Debug for ProcessDoor<'_> {
 }
 
 /// A program that a call waits for. Dropping it kills the program, unless the program was handed to the session as a job.
-struct Foreground(Option<Arc<Job>>);
+struct ForegroundProgram(Option<Arc<Job>>);
 
-impl Drop for Foreground {
+impl Drop for ForegroundProgram {
     fn drop(&mut self) {
         if let Some(job) = &self.0 {
             job.process.kill();
@@ -90,7 +90,7 @@ impl ProcessDoor<'_> {
         let lineage = self.cx.lineage();
         lineage.starts_program.store(true, Ordering::Release);
         let started = self.start(request, limit, true).await;
-        let mut waiting = Foreground(started.as_ref().ok().cloned());
+        let mut waiting = ForegroundProgram(started.as_ref().ok().cloned());
         {
             let mut waits_for = lineage.waits_for.lock();
             waits_for.clone_from(&waiting.0);
@@ -154,7 +154,7 @@ impl ProcessDoor<'_> {
     ) -> Result<Arc<Job>, ToolError> {
         self.cx.lineage().check_open()?;
         self.check_not_interrupted()?;
-        self.check(&request)?;
+        self.check_granted(&request)?;
         self.check_proposals(&request)?;
         request.is_job = !is_waited_for;
         request.records_build_directories = self.cx.0.session.proposals().is_some();
@@ -162,24 +162,24 @@ impl ProcessDoor<'_> {
         request.session = Some(self.cx.0.session.tmp_session().clone());
         request.meter = Some(self.cx.0.session.ledger().clone());
         request.keeps_home = self.keeps_home();
-        self.narrow(&mut request)?;
+        self.restrict(&mut request)?;
         // The files that a program reads are not known, so its result cannot be cached.
         self.cx.forget_observed();
-        let typed = typed(&mut request);
+        let typed = take_typed_input(&mut request);
         let is_quick = self.cx.machine_processes()?.starts_at_once(&request);
         let job = if is_quick {
-            begin(self.cx, &request, limit)?
+            start_blocking(self.cx, &request, limit)?
         } else {
             let begun = self.cx.blocking(move |cx| {
                 if request.is_job {
                     request.obeyed = obeyed_paths(cx.0.session_files.get());
                 }
-                begin(cx, &request, limit)
+                start_blocking(cx, &request, limit)
             });
             begun.await??
         };
         let job = Arc::new(job);
-        tokio::spawn(attend(job.clone(), self.cx.clone(), is_waited_for, typed));
+        tokio::spawn(follow_job(job.clone(), self.cx.clone(), is_waited_for, typed));
         Ok(job)
     }
 
@@ -208,7 +208,7 @@ impl ProcessDoor<'_> {
     }
 
     /// Restricts a program to the rights of the session where the machine's settings allow more.
-    fn narrow(self, request: &mut ProcessRequest) -> Result<(), ToolError> {
+    fn restrict(self, request: &mut ProcessRequest) -> Result<(), ToolError> {
         let (of_machine, narrowed) = (self.processes.confinement(), self.confinement());
         if of_machine.level == Level::Off && narrowed.level != Level::Off {
             return Err(ToolError::denied(format!(
@@ -286,7 +286,7 @@ impl ProcessDoor<'_> {
     }
 
     /// Checks a program against the grant.
-    fn check(self, request: &ProcessRequest) -> Result<(), ToolError> {
+    fn check_granted(self, request: &ProcessRequest) -> Result<(), ToolError> {
         let workspace = self.cx.0.session_files.get().workspace();
         let is_look = request.access == Access::Read && self.cx.0.grant.may_read(workspace);
         if is_look || self.is_granted(request) {
@@ -314,7 +314,7 @@ impl ProcessDoor<'_> {
 }
 
 /// Starts a program. Blocking.
-fn begin(
+fn start_blocking(
     cx: &Context,
     request: &ProcessRequest,
     limit: Option<Duration>,
@@ -358,7 +358,7 @@ fn begin(
 
 /// Takes the input that must be typed into a terminal. The terminal stays open, and the input is not given at once, since programs
 /// discard input that was typed before they asked.
-fn typed(request: &mut ProcessRequest) -> Vec<u8> {
+fn take_typed_input(request: &mut ProcessRequest) -> Vec<u8> {
     request.terminal.map_or_else(Vec::new, |_| {
         match std::mem::replace(&mut request.stdin, Stdin::Open) {
             Stdin::Bytes(bytes) => bytes,

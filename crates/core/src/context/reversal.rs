@@ -41,9 +41,9 @@ impl UndoDoor<'_> {
         }
         let files = FilesDoor { cx: self.cx };
         for way in plan.declared() {
-            self.check(way, plan.spares_hidden)?;
+            self.check_way(way, plan.spares_hidden)?;
         }
-        files.go_on()?;
+        files.check_not_stopped()?;
         let history = self.cx.history();
         let _alone = history.exclusive()?;
         plan.check_in_effect(history)?;
@@ -85,7 +85,7 @@ impl UndoDoor<'_> {
         FilesDoor { cx: self.cx }.is_hidden(path)
     }
 
-    fn check(self, way: &Way, spares_hidden: bool) -> Result<(), ToolError> {
+    fn check_way(self, way: &Way, spares_hidden: bool) -> Result<(), ToolError> {
         let is_hidden = self.is_hidden(&way.path);
         if is_hidden && spares_hidden {
             return Err(ToolError::denied(format!(

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use self::commit::{changed_since, states_before};
 use self::trivial::{is_in_cache, leave_out_trivial};
 use super::Context;
-use super::approval::unanswered;
-use super::judge::{Judgement, Unseen, judge, show_changes};
-use super::planted::Removed;
+use super::approval::unanswered_error;
+use super::judge::{ChangeJudgement, JudgeInputs, judge, show_changes};
+use super::planted::RemovalNotes;
 use crate::engine::{about_running, situation};
 use crate::jobs::{ChangeKind, Changed};
 use crate::people::Permission;
@@ -25,14 +25,14 @@ use crate::{
 
 impl Context {
     /// Applies the changes of a program's stage to the workspace, as far as the rules allow it and a person, if asked, approves.
-    pub(super) async fn take_over(
+    pub(super) async fn take_over_changes(
         &self,
         changes: ProcessChanges,
-        removed: &Removed,
+        removed: &RemovalNotes,
     ) -> Result<Changed, ToolError> {
         let mut changed = Changed {
             tracking: Some(changes.tracking).filter(|tracking| *tracking != Tracking::Nothing),
-            paths: changes.changes.iter().map(kind_of).collect(),
+            paths: changes.changes.iter().map(path_and_kind).collect(),
             built: changes.built.clone(),
             notes: changes.notes.clone(),
             is_dropped: false,
@@ -47,12 +47,12 @@ impl Context {
             }
             return Ok(changed);
         }
-        let (keeps, usual) = (self.keeps()?, self.usual_decision()?);
+        let (keeps, usual) = (self.kept_changes()?, self.default_decision()?);
         let is_asked = usual != StagedChanges::Decided;
         let mut changes = changes;
         if keeps == Keep::Nothing || is_asked {
             leave_out_trivial(&mut changes);
-            changed.paths = changes.changes.iter().map(kind_of).collect();
+            changed.paths = changes.changes.iter().map(path_and_kind).collect();
             changed.built.clone_from(&changes.built);
         }
         let is_empty = changes.changes.is_empty() && changes.built.is_empty();
@@ -62,7 +62,7 @@ impl Context {
         }
         let changes = Arc::new(changes);
         if !is_empty {
-            changed.notes.extend(self.decide(&changes, usual).await?);
+            changed.notes.extend(self.decide_on_changes(&changes, usual).await?);
         }
         let made = self.make_real(changes, is_asked).await.map_err(dropped)?;
         changed.built.retain(|path| made.left.iter().all(|note| note.path != *path));
@@ -72,22 +72,22 @@ impl Context {
     }
 
     /// Returns which changes of this call's programs are kept.
-    fn keeps(&self) -> Result<Keep, ToolError> {
-        let discards = self.level()? == Level::Discard;
+    fn kept_changes(&self) -> Result<Keep, ToolError> {
+        let discards = self.sandbox_level()? == Level::Discard;
         Ok(if discards { Keep::Nothing } else { self.0.grant.keeps() })
     }
 
     /// Returns the decision about changes that no rule covers.
-    fn usual_decision(&self) -> Result<StagedChanges, ToolError> {
+    fn default_decision(&self) -> Result<StagedChanges, ToolError> {
         Ok(match self.0.grant.keeps() {
-            _ if self.level()? == Level::Staged => StagedChanges::Shown,
+            _ if self.sandbox_level()? == Level::Staged => StagedChanges::Shown,
             Keep::Asked => StagedChanges::Ruled,
             Keep::All | Keep::Nothing => StagedChanges::Decided,
         })
     }
 
     /// Returns the sandbox level of this call's programs.
-    fn level(&self) -> Result<Level, ToolError> {
+    fn sandbox_level(&self) -> Result<Level, ToolError> {
         let of_machine = self.machine_processes()?.confinement();
         Ok(self.0.session.rights().confine(of_machine).level)
     }
@@ -103,7 +103,7 @@ impl Context {
             // Measures build directories first: afterwards their files are no longer on the stage.
             let built = without_history(&changes);
             if !changes.changes.is_empty() {
-                cx.tie(&changes)?;
+                cx.tie_stage(&changes)?;
                 cx.commit_changes(&changes, &built)?;
             }
             let left = changes.stage.as_ref().map_or_else(Vec::new, |stage| stage.settle());
@@ -140,7 +140,7 @@ impl Context {
 
     /// Decides on a command once more, by its changes: rules about files apply to it, and protected paths need an approval unless
     /// the change is inert. Returns texts of hooks for the model.
-    async fn decide(
+    async fn decide_on_changes(
         &self,
         changes: &Arc<ProcessChanges>,
         usual: StagedChanges,
@@ -150,7 +150,7 @@ impl Context {
         let shows_all = usual != StagedChanges::Decided;
         let judged = self.blocking(move |cx| {
             let homes = cx.0.policy.hard_denies().homes();
-            let unseen = Unseen { homes, masked: &judged.masked };
+            let unseen = JudgeInputs { homes, masked: &judged.masked };
             let judgement = judge(&judged.changes, cx.0.session_files.get(), unseen, shows_all);
             Ok::<_, ToolError>((judgement, cx.denied_in_build_directories(&judged)?))
         });
@@ -172,7 +172,7 @@ impl Context {
                 // The answer is about all changes, even if only some of them need an approval.
                 let shown =
                     if shows_all { judgement.shown } else { self.show_all(changes).await? };
-                self.ask(&verdict, changes, shown).await.map_err(|error| {
+                self.ask_about_changes(&verdict, changes, shown).await.map_err(|error| {
                     let listed = listed(changes, workspace);
                     if waits_for_answer(&error) {
                         let text = format!("{}; it would have\n{listed}", error.message().text);
@@ -196,7 +196,7 @@ impl Context {
 
     /// Asks the hooks, then a person, about effects that came up while the call ran, and shows these diffs. Returns texts of hooks
     /// for the model.
-    async fn ask(
+    async fn ask_about_changes(
         &self,
         verdict: &Verdict,
         changes: &Arc<ProcessChanges>,
@@ -213,7 +213,7 @@ impl Context {
         let (granted, mut said) = tokio::select! {
             biased;
             asked = about_running(&inner.engine, &inner.session, call, verdict) => asked?,
-            () = stopped.cancelled() => return Err(unanswered()),
+            () = stopped.cancelled() => return Err(unanswered_error()),
         };
         if granted.is_some() {
             return Ok(said);
@@ -231,10 +231,11 @@ impl Context {
             has_run: true,
             call_subject: self.call_subject(verdict),
             ran: self.commands(),
-            ..self.request(verdict)
+            ..self.approval_request(verdict)
         };
-        let request = ApprovalRequest { can_wait: self.hold(&request, changes).await, ..request };
-        let answer = self.put_to_people(verdict, request, stopped).await;
+        let request =
+            ApprovalRequest { can_wait: self.hold_stage(&request, changes).await, ..request };
+        let answer = self.ask_people(verdict, request, stopped).await;
         if !matches!(&answer, Err(error) if waits_for_answer(error))
             && let Some(stage) = &changes.stage
         {
@@ -303,7 +304,7 @@ impl Context {
 
     /// Writes a record of the stage to disk, so that an answer can be used after this call, or this process, has ended. Returns
     /// whether that succeeded.
-    async fn hold(&self, request: &ApprovalRequest, changes: &Arc<ProcessChanges>) -> bool {
+    async fn hold_stage(&self, request: &ApprovalRequest, changes: &Arc<ProcessChanges>) -> bool {
         if changes.stage.is_none() || !self.0.broker.is_attended(&self.0.session) {
             return false;
         }
@@ -318,7 +319,7 @@ impl Context {
     }
 
     /// Converts the changes to effects, including each hidden or protected file and each file that a rule names.
-    fn effects_of(&self, changes: &[ProcessChange], judgement: &Judgement) -> Effects {
+    fn effects_of(&self, changes: &[ProcessChange], judgement: &ChangeJudgement) -> Effects {
         let inner = &self.0;
         let (policy, now) = (&inner.policy, inner.host.clock().now());
         let workspace = inner.session_files.get().workspace();
@@ -381,7 +382,7 @@ impl Context {
     }
 
     /// Records that this call makes the changes. After a kill, this record decides about the rest on the stage. Blocking.
-    fn tie(&self, changes: &ProcessChanges) -> Result<(), ToolError> {
+    fn tie_stage(&self, changes: &ProcessChanges) -> Result<(), ToolError> {
         let Some(stage) = &changes.stage else { return Ok(()) };
         stage.tie_to(&self.0.call).map_err(|error| {
             ToolError::host_failed(format!("cannot record which call makes the changes: {error}"))
@@ -391,11 +392,11 @@ impl Context {
 }
 
 /// Maximum bytes of texts that are saved with held changes: the record is read at every start.
-const FOUND_BYTES: usize = 1 << 20;
+const MAX_FOUND_BYTES: usize = 1 << 20;
 
 /// Returns the texts of changed files as the command found them.
 fn found_texts(shown: &[FileChange]) -> Vec<FoundText> {
-    let mut room = FOUND_BYTES;
+    let mut room = MAX_FOUND_BYTES;
     let mut found = Vec::new();
     for change in shown {
         let text = change.before.as_deref().and_then(|bytes| std::str::from_utf8(bytes).ok());
@@ -470,18 +471,18 @@ fn built_effects(changes: &ProcessChanges) -> impl Iterator<Item = Effect> {
 
 /// Lists the changes of a program, one object per line, up to a hundred.
 pub(crate) fn listed(changes: &ProcessChanges, workspace: &Path) -> String {
-    const MOST: usize = 100;
+    const MAX_LISTED: usize = 100;
     let name = |path: &Path| match path.strip_prefix(workspace).unwrap_or(path) {
         inside if inside.as_os_str().is_empty() => ".".to_owned(),
         inside => crate::quote::path(inside).into_owned(),
     };
     let line = |change: &ProcessChange| {
-        let (path, kind) = kind_of(change);
+        let (path, kind) = path_and_kind(change);
         format!("  {} {}", kind.word(), name(&path))
     };
-    let mut lines: Vec<String> = changes.changes.iter().take(MOST).map(line).collect();
-    if changes.changes.len() > MOST {
-        lines.push(format!("  and changed {} more", changes.changes.len() - MOST));
+    let mut lines: Vec<String> = changes.changes.iter().take(MAX_LISTED).map(line).collect();
+    if changes.changes.len() > MAX_LISTED {
+        lines.push(format!("  and changed {} more", changes.changes.len() - MAX_LISTED));
     }
     let built = |path: &PathBuf| format!("  changed the build directory {}/", name(path));
     lines.extend(changes.built.iter().map(built));
@@ -498,7 +499,7 @@ pub(super) fn dropped(error: ToolError) -> ToolError {
     error.with_context("the command ran, but what it changed was dropped")
 }
 
-fn kind_of(change: &ProcessChange) -> (std::path::PathBuf, ChangeKind) {
+fn path_and_kind(change: &ProcessChange) -> (std::path::PathBuf, ChangeKind) {
     let kind = match (&change.to, change.before) {
         (ChangedTo::Nothing, _) => ChangeKind::Removed,
         (_, None) => ChangeKind::Created,

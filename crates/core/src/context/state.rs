@@ -69,12 +69,12 @@ impl StateDoor<'_> {
     pub const MAX_KEY: usize = 256;
 
     /// Maximum number of times that [`StateDoor::update`] tries again because another writer was first.
-    const ATTEMPTS: usize = 1_000;
+    const MAX_ATTEMPTS: usize = 1_000;
 
     /// Returns the value of a key, if it has one.
     pub fn get(&self, scope: StateScope, key: &str) -> Result<Option<StateEntry>, ToolError> {
-        self.check(key)?;
-        (self.0).0.engine.state().get(&self.place(scope), key)
+        self.check_key(key)?;
+        (self.0).0.engine.state().get(&self.owner_of(scope), key)
     }
 
     /// Replaces or removes the value if it still has this version; 0 stands for no value. Returns whether it had that version: if
@@ -86,7 +86,7 @@ impl StateDoor<'_> {
         version: u64,
         value: Option<Value>,
     ) -> Result<bool, ToolError> {
-        self.check(key)?;
+        self.check_key(key)?;
         let inner = &(self.0).0;
         if inner.grant.is_trial() {
             return Err(ToolError::denied("not allowed: the call is only tried out"));
@@ -103,7 +103,7 @@ impl StateDoor<'_> {
             )));
         }
         let replaced =
-            inner.engine.state().replace(&self.place(scope), key, version, clean.as_ref())?;
+            inner.engine.state().replace(&self.owner_of(scope), key, version, clean.as_ref())?;
         if replaced {
             let note = StateNote::new(key, clean.unwrap_or_default()).of_call(inner.call.clone());
             inner.recorder.state_changed(&inner.tool, &note, &self.0.source());
@@ -119,7 +119,7 @@ impl StateDoor<'_> {
         key: &str,
         mut change: impl FnMut(Option<Value>) -> Result<Option<Value>, ToolError>,
     ) -> Result<Option<Value>, ToolError> {
-        for _ in 0..Self::ATTEMPTS {
+        for _ in 0..Self::MAX_ATTEMPTS {
             let (old, version) = match self.get(scope, key)? {
                 Some(entry) => (Some(entry.value), entry.version),
                 None => (None, 0),
@@ -132,7 +132,7 @@ impl StateDoor<'_> {
         Err(ToolError::busy(format!("the state `{key}` is changed by others all the time")))
     }
 
-    fn place(self, scope: StateScope) -> StatePlace {
+    fn owner_of(self, scope: StateScope) -> StatePlace {
         let inner = &(self.0).0;
         match scope {
             StateScope::Session => StatePlace::Session(inner.session.id().clone()),
@@ -143,7 +143,7 @@ impl StateDoor<'_> {
         }
     }
 
-    fn check(self, key: &str) -> Result<(), ToolError> {
+    fn check_key(self, key: &str) -> Result<(), ToolError> {
         (self.0).0.lineage.check_open()?;
         if key.len() > Self::MAX_KEY {
             return Err(ToolError::invalid_args("the key of a state is too long"));

@@ -135,13 +135,13 @@ pub enum Extent<'a> {
 }
 
 /// Bytes of a piece in which files are read.
-const PIECE: usize = 128 << 10;
+const PIECE_BYTES: usize = 128 << 10;
 
 /// Bytes of a block in which file systems store data.
-const PAGE: usize = 4 << 10;
+const BLOCK_BYTES: usize = 4 << 10;
 
 /// Minimum bytes of a file whose holes are searched for.
-const WORTH_SEEKING: u64 = 1 << 20;
+const MIN_SPARSE_BYTES: u64 = 1 << 20;
 
 impl<'a> Source<'a> {
     /// Returns the number of bytes.
@@ -187,7 +187,7 @@ impl<'a> Source<'a> {
             Self::Bytes(bytes) => Ok(bytes.len() as u64),
             Self::File(file) => Ok(of(file.metadata()?)),
             Self::At(path) => Ok(of(std::fs::symlink_metadata(path)?)),
-            Self::Kept(kept) if kept.length() < WORTH_SEEKING => Ok(kept.length()),
+            Self::Kept(kept) if kept.length() < MIN_SPARSE_BYTES => Ok(kept.length()),
             Self::Kept(kept) => kept.open()?.source().space(),
         }
     }
@@ -204,7 +204,7 @@ fn read_whole(file: &File) -> io::Result<Vec<u8>> {
     let length = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
     // A content that does not fit into memory must be an error, not an abort.
     bytes.try_reserve_exact(length).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
-    let mut buffer = vec![0; PIECE.min(length.saturating_add(1))];
+    let mut buffer = vec![0; PIECE_BYTES.min(length.saturating_add(1))];
     read_pieces(file, &mut buffer, 0, u64::MAX, &mut |piece| {
         if let Extent::Data(data) = piece {
             bytes.extend_from_slice(data);
@@ -217,9 +217,12 @@ fn read_whole(file: &File) -> io::Result<Vec<u8>> {
 fn visit_file(file: &File, visit: &mut dyn FnMut(Extent<'_>) -> io::Result<()>) -> io::Result<u64> {
     let facts = file.metadata()?;
     let length = facts.len();
-    let mut buffer =
-        vec![0; usize::try_from(length.saturating_add(1)).map_or(PIECE, |all| all.min(PIECE))];
-    let is_sparse = length >= WORTH_SEEKING && facts.blocks().saturating_mul(512) < length;
+    let mut buffer = vec![
+        0;
+        usize::try_from(length.saturating_add(1))
+            .map_or(PIECE_BYTES, |all| all.min(PIECE_BYTES))
+    ];
+    let is_sparse = length >= MIN_SPARSE_BYTES && facts.blocks().saturating_mul(512) < length;
     let mut at = 0;
     while is_sparse && at < length {
         let Some(data) = next_data(file, at, length) else { break };
@@ -244,8 +247,8 @@ fn split_zeros(
     let Extent::Data(mut rest) = extent else { return visit(extent) };
     let is_zeros = |page: &[u8]| page.iter().all(|byte| *byte == 0);
     while !rest.is_empty() {
-        let is_hole = rest.chunks(PAGE).next().is_some_and(is_zeros);
-        let alike = rest.chunks(PAGE).take_while(|page| is_zeros(page) == is_hole);
+        let is_hole = rest.chunks(BLOCK_BYTES).next().is_some_and(is_zeros);
+        let alike = rest.chunks(BLOCK_BYTES).take_while(|page| is_zeros(page) == is_hole);
         let (run, later) = rest.split_at(alike.map(<[u8]>::len).sum());
         visit(if is_hole { Extent::Hole(run.len() as u64) } else { Extent::Data(run) })?;
         rest = later;
@@ -306,7 +309,7 @@ pub(crate) fn is_mixture(content: &Opened, old: &Opened, new: &Opened) -> io::Re
     if length > old.length()?.max(new.length()?) {
         return Ok(false);
     }
-    let mut buffers = [vec![0; PIECE], vec![0; PIECE], vec![0; PIECE]];
+    let mut buffers = [vec![0; PIECE_BYTES], vec![0; PIECE_BYTES], vec![0; PIECE_BYTES]];
     let mut at = 0;
     while at < length {
         match compare_piece(&mut buffers, [content, old, new], at)? {
@@ -390,10 +393,10 @@ mod tests {
 
     #[test]
     fn a_mixture_has_each_byte_from_one_of_two() {
-        let long = vec![b'x'; 3 * PIECE];
+        let long = vec![b'x'; 3 * PIECE_BYTES];
         let mut mixed = long.clone();
-        mixed[2 * PIECE + 1] = b'y';
-        let other = vec![b'y'; 3 * PIECE];
+        mixed[2 * PIECE_BYTES + 1] = b'y';
+        let other = vec![b'y'; 3 * PIECE_BYTES];
         let opened = |bytes: &[u8]| Opened::Bytes(bytes.to_vec());
         for (content, old, new, expected) in [
             (b"".as_slice(), b"old".as_slice(), b"new".as_slice(), true),

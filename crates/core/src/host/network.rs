@@ -136,7 +136,7 @@ impl Default for HttpLimits {
 }
 
 /// Headers that only the connection sets. A request with one of them could be read as two requests.
-const RESERVED: [&str; 10] = [
+const RESERVED_HEADERS: [&str; 10] = [
     "host",
     "content-length",
     "transfer-encoding",
@@ -150,7 +150,7 @@ const RESERVED: [&str; 10] = [
 ];
 
 /// Headers that are not sent to another origin.
-const CREDENTIALS: [&str; 3] = ["authorization", "cookie", "proxy-authorization"];
+const CREDENTIAL_HEADERS: [&str; 3] = ["authorization", "cookie", "proxy-authorization"];
 
 impl HttpRequest {
     /// Makes a request without headers and body.
@@ -200,7 +200,7 @@ impl HttpRequest {
             return Err(bad("the method", &self.method));
         }
         for (name, value) in &self.headers {
-            let is_reserved = RESERVED.iter().any(|it| name.eq_ignore_ascii_case(it));
+            let is_reserved = RESERVED_HEADERS.iter().any(|it| name.eq_ignore_ascii_case(it));
             if !is_token(name) || is_reserved {
                 return Err(bad("the header", name));
             }
@@ -224,7 +224,7 @@ impl HttpRequest {
         }
         if next.url.origin() != self.url.origin() {
             let is_credential =
-                |name: &str| CREDENTIALS.iter().any(|it| name.eq_ignore_ascii_case(it));
+                |name: &str| CREDENTIAL_HEADERS.iter().any(|it| name.eq_ignore_ascii_case(it));
             next.headers.retain(|(name, _)| !is_credential(name));
         }
         Ok(next)

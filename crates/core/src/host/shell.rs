@@ -49,7 +49,7 @@ pub enum Grammar {
 }
 
 /// Known shells by name, with their grammar and the arguments before the command.
-const KNOWN: &[(&str, Grammar, &[&str])] = &[
+const KNOWN_SHELLS: &[(&str, Grammar, &[&str])] = &[
     ("bash", Grammar::Bash, &["--norc", "--noprofile", "-c", "--"]),
     ("sh", Grammar::Posix, &["-c", "--"]),
     ("dash", Grammar::Posix, &["-c", "--"]),
@@ -60,7 +60,7 @@ const KNOWN: &[(&str, Grammar, &[&str])] = &[
 ];
 
 fn known(name: &str) -> Option<(Grammar, &'static [&'static str])> {
-    let found = KNOWN.iter().find(|(known, ..)| *known == name);
+    let found = KNOWN_SHELLS.iter().find(|(known, ..)| *known == name);
     found.map(|(_, grammar, arguments)| (*grammar, *arguments))
 }
 

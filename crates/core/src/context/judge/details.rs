@@ -7,21 +7,21 @@ use std::path::Path;
 use crate::{Attributes, ContentHash, Found, FoundBody, Source, quote};
 
 /// Maximum bytes that are hashed for one judgement: a person is waiting, and a sparse file can have any length.
-pub(super) const HASHED_BYTES: u64 = 256 << 20;
+pub(super) const MAX_HASHED_BYTES: u64 = 256 << 20;
 /// Number of digits of a hash that are shown.
 const HASH_DIGITS: usize = 12;
 /// Maximum bytes of an attribute's value that are shown.
-const VALUE_BYTES: usize = 64;
+const MAX_VALUE_BYTES: usize = 64;
 
 /// Describes the change of mode of a file with new content, if the mode changed.
-pub(super) fn other_mode(old: &Attributes, new: &Attributes) -> Option<String> {
+pub(super) fn mode_change(old: &Attributes, new: &Attributes) -> Option<String> {
     let (old, new) = (old.mode? & 0o7777, new.mode? & 0o7777);
     (old != new).then(|| format!("mode {old:o} → {new:o}"))
 }
 
 /// Describes sizes and hashes of the old and the new content, if one of them is too long to be shown. Takes hashed bytes from
 /// `budget`.
-pub(super) fn long_content(
+pub(super) fn describe_long_content(
     old: Option<&Found>,
     staged: &Path,
     shown_bytes: u64,
@@ -55,7 +55,7 @@ fn size_and_hash(bytes: u64, source: Source<'_>, budget: &Cell<u64>) -> String {
 
 /// Describes each extended attribute that changes. Leaves out security labels and the overlay's own marks, which are not the
 /// person's.
-pub(super) fn attributes(old: Option<&Attributes>, new: &Attributes) -> Vec<String> {
+pub(super) fn attribute_changes(old: Option<&Attributes>, new: &Attributes) -> Vec<String> {
     let Some(new) = &new.extended else { return Vec::new() };
     let none = Vec::new();
     let old = old.and_then(|old| old.extended.as_ref()).unwrap_or(&none);
@@ -74,7 +74,7 @@ pub(super) fn attributes(old: Option<&Attributes>, new: &Attributes) -> Vec<Stri
 
 fn shown(value: &[u8]) -> String {
     match std::str::from_utf8(value) {
-        Ok(text) if value.len() <= VALUE_BYTES => format!("\"{}\"", text.escape_debug()),
+        Ok(text) if value.len() <= MAX_VALUE_BYTES => format!("\"{}\"", text.escape_debug()),
         _ => format!("{} bytes", value.len()),
     }
 }
@@ -97,9 +97,12 @@ mod tests {
             "attribute user.d = \"\\u{1b}\"",
             "attribute user.b removed",
         ];
-        assert_eq!(attributes(Some(&old), &new), told);
-        assert_eq!(attributes(None, &having(&[("user.a", b"x")])), ["attribute user.a = \"x\""]);
-        assert!(attributes(Some(&old), &Attributes::default()).is_empty(), "they stay");
+        assert_eq!(attribute_changes(Some(&old), &new), told);
+        assert_eq!(
+            attribute_changes(None, &having(&[("user.a", b"x")])),
+            ["attribute user.a = \"x\""]
+        );
+        assert!(attribute_changes(Some(&old), &Attributes::default()).is_empty(), "they stay");
     }
 
     #[test]
@@ -109,11 +112,15 @@ mod tests {
         std::fs::write(&short, "abc").expect("a file");
         std::fs::write(&long, "abcdef").expect("a file");
         let budget = Cell::new(6);
-        assert_eq!(long_content(None, &short, 3, &budget), None);
+        assert_eq!(describe_long_content(None, &short, 3, &budget), None);
         let hash = ContentHash::of(b"abcdef").to_string();
         let told = format!("too long to be shown: 6 bytes {}", &hash[..HASH_DIGITS]);
-        assert_eq!(long_content(None, &long, 3, &budget), Some(told));
+        assert_eq!(describe_long_content(None, &long, 3, &budget), Some(told));
         let told = "too long to be shown: 6 bytes".to_owned();
-        assert_eq!(long_content(None, &long, 3, &budget), Some(told), "the budget is spent");
+        assert_eq!(
+            describe_long_content(None, &long, 3, &budget),
+            Some(told),
+            "the budget is spent"
+        );
     }
 }

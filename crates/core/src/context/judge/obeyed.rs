@@ -11,14 +11,14 @@ pub(super) const OBEYED_REASON: &str =
     "a file that a protected link or git's configuration leads to";
 
 /// Maximum bytes of a configuration file that are read.
-const CONFIG_BYTES: u64 = 1 << 20;
+const MAX_CONFIG_BYTES: u64 = 1 << 20;
 
 /// Keys of git's configuration whose values are files that git runs or includes.
-const KEYS: [(&str, &str); 4] =
+const FILE_KEYS: [(&str, &str); 4] =
     [("core", "hookspath"), ("core", "fsmonitor"), ("include", "path"), ("includeif", "path")];
 
 /// Sections and keys, of any driver, whose values are commands that git runs.
-const COMMANDS: [(&str, &[&str]); 3] = [
+const COMMAND_KEYS: [(&str, &[&str]); 3] = [
     ("filter", &["clean", "smudge", "process"]),
     ("diff", &["command", "textconv"]),
     ("merge", &["driver"]),
@@ -38,7 +38,9 @@ pub(in crate::context) fn paths(files: &dyn Files) -> Vec<PathBuf> {
     {
         paths.extend(names.iter().filter_map(|name| link_target(files, &hooks.join(name))));
     }
-    paths.extend(["config", "config.worktree"].iter().flat_map(|name| named(files, &git, name)));
+    paths.extend(
+        ["config", "config.worktree"].iter().flat_map(|name| files_in_config(files, &git, name)),
+    );
     paths.retain(|path| path.starts_with(workspace) && path != workspace);
     paths
 }
@@ -64,20 +66,20 @@ fn link_target(files: &dyn Files, path: &Path) -> Option<PathBuf> {
 }
 
 /// Returns the files that a git configuration names.
-fn named(files: &dyn Files, git: &Path, name: &str) -> Vec<PathBuf> {
+fn files_in_config(files: &dyn Files, git: &Path, name: &str) -> Vec<PathBuf> {
     let found = files.look(&commit::beside(files, &git.join(name))).ok().flatten();
     let Some(FoundBody::File(file)) = found.map(|found| found.body) else { return Vec::new() };
     let mut text = Vec::new();
-    if file.take(CONFIG_BYTES).read_to_end(&mut text).is_err() {
+    if file.take(MAX_CONFIG_BYTES).read_to_end(&mut text).is_err() {
         return Vec::new();
     }
     let entries = git_config::parse(&text).unwrap_or_default();
     let is_obeyed = |entry: &&git_config::ConfigEntry| {
-        KEYS.contains(&(entry.section.as_str(), entry.key.as_str()))
+        FILE_KEYS.contains(&(entry.section.as_str(), entry.key.as_str()))
     };
     let is_command = |entry: &&git_config::ConfigEntry| {
         let (section, key) = (entry.section.as_str(), entry.key.as_str());
-        COMMANDS.iter().any(|(known, keys)| *known == section && keys.contains(&key))
+        COMMAND_KEYS.iter().any(|(known, keys)| *known == section && keys.contains(&key))
     };
     let words = entries.iter().filter(is_command).filter_map(|entry| entry.value.as_deref());
     let words = words.flat_map(str::split_whitespace).filter(|word| word.contains('/'));

@@ -89,7 +89,7 @@ fn entries(directory: &Path) -> Vec<std::ffi::OsString> {
 }
 
 /// Runs a script in a workspace. Panics if any part of it fails.
-fn run(script: &str, directory: &Path, home: &Path) {
+fn run_script(script: &str, directory: &Path, home: &Path) {
     let ran = Command::new("sh")
         .args(["-euc", script])
         .current_dir(directory)
@@ -107,7 +107,7 @@ fn run(script: &str, directory: &Path, home: &Path) {
 }
 
 /// Collects the differences between two trees, with the paths that they have in the workspace.
-fn difference(before: &Path, after: &Path, name: &Path, changes: &mut Vec<ProcessChange>) {
+fn collect_changes(before: &Path, after: &Path, name: &Path, changes: &mut Vec<ProcessChange>) {
     let facts = |path: &Path| path.symlink_metadata().ok();
     let (old, new) = (facts(before), facts(after));
     let is_directory =
@@ -139,27 +139,27 @@ fn difference(before: &Path, after: &Path, name: &Path, changes: &mut Vec<Proces
     let (first, last) = if is_gone { (None, change) } else { (change, None) };
     changes.extend(first);
     for entry in names {
-        difference(&before.join(&entry), &after.join(&entry), &name.join(&entry), changes);
+        collect_changes(&before.join(&entry), &after.join(&entry), &name.join(&entry), changes);
     }
     changes.extend(last);
 }
 
 /// Returns the paths that need an approval after a command has run, and the shown changes.
-fn asked(setup: &str, command: &str) -> (Vec<String>, Vec<FileChange>) {
+fn judged(setup: &str, command: &str) -> (Vec<String>, Vec<FileChange>) {
     let folder = tempfile::tempdir().expect("a folder");
     let root = folder.path().canonicalize().expect("the real place");
     let (workspace, copy, stage) = (root.join("w"), root.join("copy"), root.join("stage"));
     fs::create_dir(&workspace).expect("a folder");
-    run(setup, &workspace, &root);
-    run("cp -a w copy", &root, &root);
-    run(command, &workspace, &root);
+    run_script(setup, &workspace, &root);
+    run_script("cp -a w copy", &root, &root);
+    run_script(command, &workspace, &root);
     // Paths in git's files refer to the workspace, so the directory in which the command ran becomes the stage.
     fs::rename(&workspace, &stage).expect("a folder");
     fs::rename(&copy, &workspace).expect("a folder");
     let mut changes = Vec::new();
-    difference(&workspace, &stage, &workspace, &mut changes);
+    collect_changes(&workspace, &stage, &workspace, &mut changes);
     assert!(!changes.is_empty(), "{command}: it shows nothing");
-    let judgement = judge(&changes, &Disk(workspace.clone()), Unseen::default(), false);
+    let judgement = judge(&changes, &Disk(workspace.clone()), JudgeInputs::default(), false);
     let name = |path: &PathBuf| {
         path.strip_prefix(&workspace).expect("it is inside").to_string_lossy().into_owned()
     };
@@ -170,7 +170,7 @@ const REPOSITORY: &str = "git init -q . && git commit -q --allow-empty -m a";
 
 fn check(cases: &[(&str, &str, &[&str])]) {
     for (setup, command, expected) in cases {
-        assert_eq!(asked(setup, command).0, *expected, "{setup}; {command}");
+        assert_eq!(judged(setup, command).0, *expected, "{setup}; {command}");
     }
 }
 
@@ -259,13 +259,13 @@ fn a_directory_that_becomes_a_repository_brings_its_configuration_along() {
 
 #[test]
 fn the_difference_is_shown() {
-    let (_, shown) = asked(REPOSITORY, "echo x > .git/hooks/pre-commit; echo y > .envrc");
+    let (_, shown) = judged(REPOSITORY, "echo x > .git/hooks/pre-commit; echo y > .envrc");
     let told: Vec<_> =
         shown.iter().map(|one| (one.verb, one.before.clone(), one.after.clone())).collect();
     let new = |text: &str| ("create", None, Some(text.as_bytes().to_vec()));
     assert_eq!(told, [new("y\n"), new("x\n")], "in the order of the changes");
     let host = EmptyHost::default();
-    assert!(judge(&[], &host, Unseen::default(), false).shown.is_empty());
+    assert!(judge(&[], &host, JudgeInputs::default(), false).shown.is_empty());
 }
 
 #[test]
@@ -293,11 +293,11 @@ fn what_git_or_a_link_leads_to_is_obeyed() {
         (&with("mkdir ../vh"), "ln -s ../vh lnk; git config core.worktree ../lnk", ".git/config"),
     ] {
         // Links that stay are among the changes here.
-        let (asks, _) = asked(setup, command);
+        let (asks, _) = judged(setup, command);
         assert!(asks.contains(&expected.to_owned()), "{setup}; {command}: {asks:?}");
     }
     // Changes in a build directory are not judged, so no pointer may lead there.
-    let (asks, _) = asked(&built, "rm -rf .git; echo gitdir: target >.git");
+    let (asks, _) = judged(&built, "rm -rf .git; echo gitdir: target >.git");
     assert!(asks.contains(&".git".to_owned()), "{asks:?}");
 }
 
@@ -315,7 +315,7 @@ fn a_masked_file_that_was_there_is_asked_about() {
         change("/w/open", Some(SEEN)),
     ];
     let masked = ["/w/.env".into(), "/w/private".into()];
-    let unseen = Unseen { masked: &masked, ..Unseen::default() };
+    let unseen = JudgeInputs { masked: &masked, ..JudgeInputs::default() };
     let folder = tempfile::tempdir().expect("a folder");
     let judgement = judge(&changes, &Disk(folder.path().to_owned()), unseen, false);
     let asks: Vec<_> = judgement.asks.keys().map(|path| path.to_string_lossy()).collect();

@@ -21,7 +21,7 @@ impl Context {
     ) -> Result<(), ToolError> {
         let inner = &self.0;
         let files = inner.files();
-        let others = others_of(&*files, &changes.changes)?;
+        let others = link_targets(&*files, &changes.changes)?;
         let states = changes.states.get().map_or(&[][..], Vec::as_slice);
         let expected = expected(&*files, &changes.changes, states);
         let steps: Vec<Step<'_>> = changes
@@ -37,10 +37,10 @@ impl Context {
             .collect();
         let mut steps = commit::join_moves(&*files, &steps);
         let is_held = changes.stage.as_ref().is_some_and(|stage| stage.is_held());
-        let copies = if is_held { copies(&steps)? } else { Vec::new() };
+        let copies = if is_held { staged_copies(&steps)? } else { Vec::new() };
         if is_held {
             for (step, copy) in steps.to_mut().iter_mut().zip(&copies) {
-                put_copy(step, copy.as_ref());
+                use_copy(step, copy.as_ref());
             }
         }
         let is_stopped = || inner.session.is_cancelled();
@@ -68,13 +68,13 @@ impl Context {
 
 /// A file that stays on the stage when a step puts its content into the workspace: the step may be taken back and tried again.
 #[derive(Debug)]
-struct Copied<'s> {
+struct StagedCopy<'s> {
     place: &'s Path,
     hash: ContentHash,
     length: u64,
 }
 
-impl KeptContent for Copied<'_> {
+impl KeptContent for StagedCopy<'_> {
     fn hash(&self) -> ContentHash {
         self.hash
     }
@@ -89,13 +89,13 @@ impl KeptContent for Copied<'_> {
 }
 
 /// Returns the files on the stage that the steps put in place, in the order of the steps.
-fn copies<'s>(steps: &[Step<'s>]) -> Result<Vec<Option<Copied<'s>>>, ToolError> {
+fn staged_copies<'s>(steps: &[Step<'s>]) -> Result<Vec<Option<StagedCopy<'s>>>, ToolError> {
     let copy = |step: &Step<'s>| {
         let To::File { content: Source::At(place), .. } = step.rewrite.unwrap_or(step.to) else {
             return Ok(None);
         };
         let (hash, length) = ContentHash::measure(Source::At(place))?;
-        Ok(Some(Copied { place, hash, length }))
+        Ok(Some(StagedCopy { place, hash, length }))
     };
     let copies: io::Result<_> = steps.iter().map(copy).collect();
     copies.map_err(|error| {
@@ -104,7 +104,7 @@ fn copies<'s>(steps: &[Step<'s>]) -> Result<Vec<Option<Copied<'s>>>, ToolError> 
 }
 
 /// Makes a step copy the file from the stage instead of moving it away.
-fn put_copy<'s>(step: &mut Step<'s>, copy: Option<&'s Copied<'s>>) {
+fn use_copy<'s>(step: &mut Step<'s>, copy: Option<&'s StagedCopy<'s>>) {
     let Some(copy) = copy else { return };
     for to in [Some(&mut step.to), step.rewrite.as_mut()].into_iter().flatten() {
         if let To::File { content: content @ Source::At(_), .. } = to {
@@ -134,7 +134,7 @@ pub(super) fn changed_since(
     states: &[Option<FileState>],
 ) -> Vec<PathBuf> {
     let expected = expected(files, changes, states);
-    let is_as_found = |change: &ProcessChange, expected: &Expected<'_>| {
+    let is_as_found = |change: &ProcessChange, expected: &ExpectedObject<'_>| {
         expected.known.is_some() || fingerprint(files, &change.path) == change.before
     };
     let changed =
@@ -149,7 +149,7 @@ fn fingerprint(files: &dyn Files, path: &Path) -> Option<Fingerprint> {
 }
 
 /// The object that must be at the path of a change.
-struct Expected<'s> {
+struct ExpectedObject<'s> {
     expect: Expect,
     /// Its state, if the fingerprint proves it.
     known: Option<Cow<'s, FileState>>,
@@ -161,7 +161,7 @@ fn expected<'s>(
     files: &dyn Files,
     changes: &[ProcessChange],
     states: &'s [Option<FileState>],
-) -> Vec<Expected<'s>> {
+) -> Vec<ExpectedObject<'s>> {
     let is_gone = |change: &&ProcessChange| matches!(change.to, ChangedTo::Nothing);
     let gone: HashSet<&Path> =
         changes.iter().filter(is_gone).map(|change| change.path.as_path()).collect();
@@ -172,9 +172,9 @@ fn expected<'s>(
     };
     let expected = |(at, change): (usize, &ProcessChange)| {
         let Some(before) = change.before else {
-            return Expected { expect: Expect::Absent, known: None };
+            return ExpectedObject { expect: Expect::Absent, known: None };
         };
-        let as_found = |known| Expected { expect: Expect::Same(before), known };
+        let as_found = |known| ExpectedObject { expect: Expect::Same(before), known };
         let Some(state) = states.get(at).and_then(Option::as_ref) else { return as_found(None) };
         if fingerprint(files, &change.path) == Some(before) {
             return as_found(Some(Cow::Borrowed(state)));
@@ -182,7 +182,7 @@ fn expected<'s>(
         // A commit that was taken back, an editor or `touch` leaves the same bytes with another time or inode.
         match state::inspect_recorded(files, &change.path) {
             Ok(now) if state::is_unchanged(state, &now.state) && !holds_others(change, &now) => {
-                Expected { expect: now.expect(), known: Some(Cow::Owned(now.state)) }
+                ExpectedObject { expect: now.expect(), known: Some(Cow::Owned(now.state)) }
             }
             _ => as_found(None),
         }
@@ -191,7 +191,7 @@ fn expected<'s>(
 }
 
 /// For the changes that add a hard link, returns the file to which it is linked, by index of the change.
-fn others_of(
+fn link_targets(
     files: &dyn Files,
     changes: &[ProcessChange],
 ) -> Result<HashMap<usize, (Resolved, Fingerprint)>, FileError> {

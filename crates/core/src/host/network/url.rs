@@ -8,7 +8,7 @@ use super::HostName;
 use crate::{Effect, ToolError, quote};
 
 /// Maximum bytes of a URL.
-const MAX_BYTES: usize = 8 << 10;
+const MAX_URL_BYTES: usize = 8 << 10;
 
 /// An absolute URL with the scheme `http` or `https`, without user, password and fragment.
 ///
@@ -88,7 +88,7 @@ impl HttpUrl {
             return if rest.starts_with("//") {
                 plain.parse()
             } else {
-                Err(refused(reference, SLASHES))
+                Err(refused(reference, MISSING_SLASHES))
             };
         }
         if plain.starts_with("//") {
@@ -105,7 +105,7 @@ impl HttpUrl {
             let directory = path.rfind('/').and_then(|slash| path.get(..=slash)).unwrap_or("/");
             format!("{directory}{plain}")
         };
-        let target = clean_target(&target).ok_or_else(|| refused(reference, CHARACTERS))?;
+        let target = clean_target(&target).ok_or_else(|| refused(reference, BAD_CHARACTERS))?;
         Ok(Self { target, ..self.clone() })
     }
 
@@ -121,15 +121,15 @@ impl HttpUrl {
     }
 }
 
-const SLASHES: &str = "two slashes have to follow the scheme";
-const CHARACTERS: &str = "it has characters that no address has";
+const MISSING_SLASHES: &str = "two slashes have to follow the scheme";
+const BAD_CHARACTERS: &str = "it has characters that no address has";
 
 impl FromStr for HttpUrl {
     type Err = ToolError;
 
     fn from_str(text: &str) -> Result<Self, ToolError> {
         let refused = |why| refused(text, why);
-        if text.len() > MAX_BYTES {
+        if text.len() > MAX_URL_BYTES {
             return Err(refused("it is too long"));
         }
         let (scheme, rest) =
@@ -149,7 +149,7 @@ impl FromStr for HttpUrl {
         })?;
         let target = target.split('#').next().unwrap_or_default();
         let target = if target.starts_with('/') { target.to_owned() } else { format!("/{target}") };
-        let target = clean_target(&target).ok_or_else(|| refused(CHARACTERS))?;
+        let target = clean_target(&target).ok_or_else(|| refused(BAD_CHARACTERS))?;
         Ok(Self { is_secure, host, port, target })
     }
 }
@@ -204,7 +204,7 @@ fn split_query(target: &str) -> (&str, Option<&str>) {
 /// Escapes special characters and resolves the steps `.` and `..`. Control characters and backslashes are refused, since programs
 /// disagree about their meaning.
 fn clean_target(target: &str) -> Option<String> {
-    if target.len() > MAX_BYTES || target.chars().any(|c| c.is_control() || c == '\\') {
+    if target.len() > MAX_URL_BYTES || target.chars().any(|c| c.is_control() || c == '\\') {
         return None;
     }
     let (path, query) = split_query(target);
