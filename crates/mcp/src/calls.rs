@@ -1,8 +1,8 @@
-//! `tools/call`: from the request to the answer.
+//! `tools/call`: from the request to the response.
 //!
-//! Nearly every request is of this kind, so it takes the short way: one task, from the line that was read to the line that is
-//! written. The way through `rmcp`'s dispatch, with its tasks and channels, costs as much again as the engine's own work. The
-//! other methods go that way; what is said there about versions is said here by [`Wire`].
+//! Nearly every request is a call, so calls take a short path: one task, from the line that was read to the line that is written.
+//! The path through `rmcp`'s dispatch, with its tasks and channels, costs as much again as the engine's own work. All other methods
+//! take that path; there `rmcp` handles protocol versions, here [`Wire`] does.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::in_flight::Request;
 use crate::progress::Progress;
 use crate::wire::Wire;
 
-/// Carries out the calls of one connection.
+/// Runs the calls of one connection.
 pub(crate) struct Calls {
     pub(crate) engine: Engine,
     pub(crate) session: Arc<Session>,
@@ -26,17 +26,17 @@ pub(crate) struct Calls {
     pub(crate) signature: Signature,
 }
 
-/// A call that a client asks for.
+/// A call that a client requests.
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) tool: String,
     pub(crate) arguments: JsonObject,
-    /// Under which name the client wants to hear how far it is.
+    /// Token for progress notifications, if the client wants them.
     pub(crate) progress: Option<ProgressToken>,
 }
 
 impl Calls {
-    /// Carries out a call and answers it, as a task of its own.
+    /// Runs a call and sends its response, in a task of its own.
     pub(crate) fn begin(
         self: &Arc<Self>,
         id: RequestId,
@@ -45,14 +45,14 @@ impl Calls {
         request: Arc<Request>,
     ) {
         let calls = self.clone();
-        // In a box, since a runtime copies what it is given several times on the way to its own.
+        // Boxed, since a runtime moves a future several times before it stores it.
         drop(tokio::spawn(Box::pin(async move {
             let result = calls.run(call, &request).await;
             calls.answer(&id, &result, wire, &request);
         })));
     }
 
-    /// Runs a call until it ends or nobody wants it any more; then it is stopped, and comes to its end and on record too.
+    /// Runs a call to its end. A call that the client cancels is stopped, and its end is recorded like any other.
     async fn run(&self, call: Call, request: &Request) -> CallResult {
         let Call { tool, arguments, progress } = call;
         let progress = progress.map(|token| {
@@ -87,7 +87,7 @@ impl Calls {
                 Err(error) => outgoing.put(&ServerJsonRpcMessage::error(error, Some(id.clone()))),
             }
         }
-        // Last, because the connection may end when nothing is in flight.
+        // Last, because the connection may end when no request is in flight.
         self.connection.in_flight.end(id);
     }
 }

@@ -1,4 +1,4 @@
-//! What everybody who serves a connection shares.
+//! State that all tasks of a connection share.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::ended::Ended;
 use crate::in_flight::InFlight;
 use crate::outgoing::Outgoing;
 
-/// How long calls that were stopped may take to end, and the client to take the last answers.
+/// Maximum time for stopped calls to end, and again for the client to take the last responses.
 const LAST_WAIT: Duration = Duration::from_secs(5);
 
 /// One connection to a client.
@@ -18,7 +18,7 @@ pub(crate) struct Connection {
     pub(crate) in_flight: InFlight,
     pub(crate) outgoing: Outgoing,
     pub(crate) input_ended: Ended,
-    /// What this server asks the client.
+    /// Requests of this server to the client.
     pub(crate) asked: Asked,
 }
 
@@ -35,8 +35,8 @@ impl Connection {
         }
     }
 
-    /// Lets calls end that still run when nothing more can come: some time by themselves, none if the client is gone, and then
-    /// they are stopped.
+    /// Ends the connection after the input has ended: waits at most `grace` for running calls, not at all if the client is gone,
+    /// and then stops them.
     pub(crate) async fn wind_up(&self, grace: Duration) {
         tokio::select! {
             biased;
@@ -45,7 +45,7 @@ impl Connection {
             () = sleep(grace) => {}
         }
         self.in_flight.stop_all();
-        // A call that cannot be stopped in this time is left behind: its end comes on record when the journal is opened again.
+        // A call that does not stop in this time is abandoned: its end is recorded when the journal is opened again.
         drop(timeout(LAST_WAIT, self.in_flight.emptied()).await);
         drop(timeout(LAST_WAIT, self.outgoing.flush()).await);
     }

@@ -1,7 +1,6 @@
-//! What the engine says, in the words of MCP.
+//! Conversion of results and definitions of the engine to MCP.
 //!
-//! The answer to a call is written from where it lies: these types borrow it and say how it looks, and nothing is built on the
-//! way that would be taken apart again.
+//! A response to a call is serialized from types that borrow the result, so that no intermediate copy is built.
 
 use std::borrow::Cow;
 
@@ -13,10 +12,10 @@ use windlass_core::{CallResult, Content, EmbeddedResource, Metadata, ResourceBod
 use crate::definition::definition;
 use crate::wire::Wire;
 
-/// Where a result says who made it.
+/// Key in `_meta` under which a result names its server.
 const SERVER_INFO_KEY: &str = "io.modelcontextprotocol/serverInfo";
 
-/// A tool as it is listed: as the command line prints it, so that both say the same.
+/// Converts a tool for `tools/list`. The command line prints the same definition, so both are equal.
 pub(crate) fn tool(spec: &Spec) -> Result<Tool, ErrorData> {
     serde_json::from_value(definition(spec)).map_err(|error| {
         let text = format!("the tool `{}` cannot be listed: {error}", spec.name);
@@ -24,7 +23,7 @@ pub(crate) fn tool(spec: &Spec) -> Result<Tool, ErrorData> {
     })
 }
 
-/// Who makes the results: those that stand on their own say so.
+/// The server's name and version, for results that do not belong to an initialized connection.
 #[derive(Debug, Clone)]
 pub(crate) struct Signature(Value);
 
@@ -38,7 +37,7 @@ impl Signature {
     }
 }
 
-/// The answer to a call.
+/// Response to a call.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Answer<'a> {
@@ -77,7 +76,7 @@ enum Block<'a> {
     },
 }
 
-/// A resource inside an answer. It has either text or bytes.
+/// A resource in a response. It has either text or bytes.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Embedded<'a> {
@@ -99,7 +98,7 @@ struct Meta<'a> {
     server_info: Option<&'a Value>,
 }
 
-/// What MCP has no field for.
+/// Facts about a result for which MCP has no field.
 #[derive(Debug, Serialize)]
 struct Facts<'a> {
     call: &'a str,
@@ -109,8 +108,8 @@ struct Facts<'a> {
 }
 
 impl<'a> Answer<'a> {
-    /// A tool that is not there is a fault of the request, as the protocol wants it. Everything else that can go wrong is a
-    /// result, because a model gets to read only those: also arguments that do not fit, and a denial.
+    /// Converts a result. An unknown tool is a protocol error, as the specification requires. Every other failure is a result,
+    /// because a model sees only those: also invalid arguments, and a denial.
     pub(crate) fn new(
         result: &'a CallResult,
         wire: Wire,
@@ -142,7 +141,7 @@ impl<'a> Block<'a> {
     fn new(content: &'a Content) -> Self {
         match content {
             Content::Text { text } => Self::Text { text: text.into() },
-            // Clients that do not know structured content read it as text.
+            // As text, for clients that do not support structured content.
             Content::Json { value } => Self::Text { text: value.to_string().into() },
             Content::Image { media_type, data } => Self::Image { data, mime_type: media_type },
             Content::Audio { media_type, data } => Self::Audio { data, mime_type: media_type },
@@ -156,7 +155,7 @@ impl<'a> Block<'a> {
     }
 }
 
-/// The one piece of data in an answer. Before 2026-07-28 only an object may stand there.
+/// Returns the data of a result, if it has exactly one piece. Before 2026-07-28, only an object is allowed.
 fn structured(contents: &[Content], wire: Wire) -> Option<&Value> {
     let mut values = contents.iter().filter_map(|content| match content {
         Content::Json { value } => Some(value),

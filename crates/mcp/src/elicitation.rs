@@ -1,4 +1,5 @@
-//! Asks the person behind an MCP client, by `elicitation/create`. A client that cannot do that defers: the question stays on record.
+//! Asks the person behind an MCP client, by `elicitation/create`. If the client does not support that, the answer is deferred: the
+//! approval or question stays open.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,19 +18,19 @@ use windlass_core::{
 use crate::connection::Connection;
 use crate::outgoing::Outgoing;
 
-/// Begins the ids of our requests, so that people who read a log tell them from the client's.
+/// Prefix of the ids of our requests, so that people who read a log can distinguish them from the client's.
 const ID_PREFIX: &str = "windlass-";
 
-/// The requests of this server that the client has not answered.
+/// Requests of this server that the client has not answered.
 #[derive(Default)]
 pub(crate) struct Asked {
-    /// The client said that it can show forms.
+    /// True if the client can show forms.
     can_elicit: AtomicBool,
     count: AtomicU64,
     waiting: Mutex<HashMap<String, oneshot::Sender<Answered>>>,
 }
 
-/// The client's answer: the text of a result, or the message of an error.
+/// Response of the client: the text of a result, or the message of an error.
 pub(crate) type Answered = Result<String, String>;
 
 impl Asked {
@@ -37,7 +38,7 @@ impl Asked {
         self.can_elicit.store(can, Ordering::Relaxed);
     }
 
-    /// Hands an answer to the one who waits for it. One that nobody waits for is dropped.
+    /// Passes a response to the task that waits for it. Drops a response that no task waits for.
     pub(crate) fn answer(&self, id: &RequestId, answered: Answered) {
         let waiting = self.take(&id.to_string());
         if let Some(waiting) = waiting {
@@ -49,7 +50,7 @@ impl Asked {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(id)
     }
 
-    /// Sends a request, and waits for its answer. If the future is dropped, the client is told that the request is cancelled.
+    /// Sends a request, and waits for its response. If the future is dropped, the client is notified that the request is cancelled.
     async fn ask(&self, outgoing: &Outgoing, method: &str, params: Value) -> Answered {
         let id = format!("{ID_PREFIX}{}", self.count.fetch_add(1, Ordering::Relaxed) + 1);
         let (sender, receiver) = oneshot::channel();
@@ -62,7 +63,7 @@ impl Asked {
     }
 }
 
-/// Tells the client that an answer is not needed any more, unless it came.
+/// Notifies the client on drop that a response is no longer needed, unless it has arrived.
 struct CancelIfDropped<'a> {
     asked: &'a Asked,
     outgoing: &'a Outgoing,
@@ -94,7 +95,7 @@ impl Elicitation {
         Self { connection, describe_changes }
     }
 
-    /// Shows a form, and reads what the person filled in, or that they declined.
+    /// Shows a form, and passes its content to `read`, or `None` if the person declined.
     async fn elicit<A>(
         &self,
         form: Form,
@@ -123,14 +124,15 @@ impl Elicitation {
     }
 }
 
-/// What the client shows to the person.
+/// The form that the client shows to the person.
 struct Form {
     message: String,
     properties: Map<String, Value>,
     required: Vec<&'static str>,
 }
 
-/// The result of an elicitation. Nothing but an object with each field once is one: what is not clear is no yes.
+/// The result of an elicitation. Only an object without duplicate fields is accepted: an unclear answer must not count as an
+/// approval.
 struct Elicited {
     action: Action,
     content: Map<String, Value>,
@@ -160,7 +162,7 @@ impl<'de> Deserialize<'de> for Elicited {
     }
 }
 
-/// An object whose fields, and those of the objects in it, are all different.
+/// An object without duplicate fields, also in its `content`.
 struct Fields(Map<String, Value>);
 
 impl<'de> Deserialize<'de> for Fields {
@@ -221,7 +223,7 @@ const REASON: &str = "reason";
 const DENY: &str = "deny";
 const ALWAYS_DENY: &str = "always deny";
 
-/// The answers that a form offers.
+/// Decisions that a form offers.
 const DECISIONS: [(&str, Scope); 4] = [
     ("allow once", Scope::Once),
     ("allow in this session", Scope::Session),
@@ -248,8 +250,8 @@ fn approval_form(request: &ApprovalRequest, changes: &str) -> Form {
     }
 }
 
-/// Everything about a call that a person decides on. What comes from the model stands behind a bar on every line, so that it cannot pass
-/// for a part of the question, and nothing in it acts on a terminal.
+/// Describes everything about a call that a person needs for the decision. Text from the model has a bar before every line, so that
+/// it cannot be mistaken for a part of the question, and contains no control characters for a terminal.
 fn told(request: &ApprovalRequest, changes: &str) -> String {
     let mut text = format!(
         "{} asks for a person's decision (risk: {}).\nAsked by {}, session {}; {} asks; {}.\n",
@@ -287,7 +289,7 @@ fn told(request: &ApprovalRequest, changes: &str) -> String {
     text
 }
 
-/// A text of the model with a bar before every line, and the number of lines if there are many.
+/// Puts a bar before every line of a model's text, and adds the number of lines if there are many.
 fn barred(text: &str) -> String {
     let text = quote::undisguised(&quote::visible(text));
     let lines: Vec<String> = text.split('\n').map(|line| format!("  | {line}\n")).collect();
@@ -298,7 +300,7 @@ fn barred(text: &str) -> String {
     format!("{count}{}", lines.concat())
 }
 
-/// The answer that allows a call and adds a rule.
+/// Returns the text of the decision that allows a call and adds a rule.
 fn with_rule(rule: &str) -> String {
     format!("allow, and add the rule `{}` for this session", quote::visible(rule))
 }
@@ -378,7 +380,7 @@ fn read_selection(content: &Map<String, Value>, at: usize, question: &Question) 
 
 fn add(text: &mut String, piece: std::fmt::Arguments<'_>) {
     use std::fmt::Write as _;
-    // A string takes everything.
+    // Writing to a string cannot fail.
     let _infallible = text.write_fmt(piece);
 }
 

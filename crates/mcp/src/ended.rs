@@ -1,4 +1,4 @@
-//! How one direction of a connection came to its end: told once, with the reason if it was a fault.
+//! The end of one direction of a connection: signalled once, with the error if there was one.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};

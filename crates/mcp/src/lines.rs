@@ -1,7 +1,7 @@
-//! Bytes into lines, with a limit.
+//! Splits bytes into lines, with a maximum length.
 //!
-//! A line that lies whole in what was read at once is handed out where it lies; only one that goes on is copied together. One
-//! that is too long is reported as soon as that is certain, and the rest of it is skipped without being kept.
+//! A line that is complete in the read buffer is returned from there; only a line that continues is copied. A line that is too long
+//! is reported as soon as that is certain, and the rest of it is skipped without being stored.
 
 use std::io;
 use std::ops::Range;
@@ -9,33 +9,33 @@ use std::ops::Range;
 use memchr::memchr;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// How much is read at once: what a pipe holds.
+/// Bytes of one read: the capacity of a pipe.
 const BLOCK: usize = 64 * 1024;
 
-/// Reads into memory that begins at a page are several times faster on some machines.
+/// Alignment of the read buffer. Reads into page-aligned memory are several times faster on some machines.
 const PAGE: usize = 4096;
 
-/// What a line that was copied together may leave behind for the next one.
+/// Maximum capacity that the buffer for continued lines keeps for the next one.
 const KEPT: usize = 1024 * 1024;
 
-/// Reads lines.
+/// Reads lines from a stream.
 pub(crate) struct Lines<R> {
     input: R,
     longest: usize,
     block: Vec<u8>,
-    /// Where the first page of the block begins.
+    /// Offset of the first page boundary in the block.
     base: usize,
-    /// What was read and not looked at yet, in the block.
+    /// Range of the block that was read and not yet searched.
     unread: Range<usize>,
-    /// The beginning of a line that goes on.
+    /// Beginning of a line that continues in the next block.
     begun: Vec<u8>,
-    /// `begun` was handed out and is not needed any more.
+    /// True if `begun` was returned as a line and is to be cleared.
     handed_out: bool,
-    /// What comes is the rest of a line that was too long.
+    /// True while the rest of a line that was too long is skipped.
     skipping: bool,
 }
 
-/// One line, without its end.
+/// One line, without its line end.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Line<'a> {
     Whole(&'a [u8]),
@@ -64,13 +64,12 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         }
     }
 
-    /// How long a line may be.
+    /// Returns the maximum bytes of a line.
     pub(crate) fn longest(&self) -> usize {
         self.longest
     }
 
-    /// The next line; none at the end. What comes after the last line end is a line too. May be dropped while it waits, without
-    /// losing anything.
+    /// Returns the next line; `None` at the end. Bytes after the last line end are a line, too. Dropping the future loses no data.
     pub(crate) async fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         self.forget_handed_out();
         let found = loop {
@@ -97,7 +96,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         }))
     }
 
-    /// The next line in what was read; if it does not end there, what there is of it is kept.
+    /// Finds the next line in the block; stores the beginning of a line that does not end there.
     fn find(&mut self) -> Option<Found> {
         while !self.unread.is_empty() {
             let start = self.unread.start;
@@ -135,7 +134,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     }
 }
 
-/// Adds to a line; one that gets too long is dropped.
+/// Appends to a line. Drops the line and returns false if it gets too long.
 fn append(line: &mut Vec<u8>, more: &[u8], longest: usize) -> bool {
     if line.len() + more.len() > longest {
         *line = Vec::new();
@@ -155,7 +154,7 @@ mod tests {
 
     use super::*;
 
-    /// Gives its bytes in pieces of the given sizes, and is not ready between them.
+    /// A stream that yields its bytes in pieces of the given sizes, and is not ready in between.
     struct Pieces {
         bytes: Vec<u8>,
         at: usize,
@@ -198,7 +197,7 @@ mod tests {
         found
     }
 
-    /// What is expected, by the shortest way.
+    /// Computes the expected lines in the simplest way.
     fn split(bytes: &[u8], longest: usize) -> Vec<Option<Vec<u8>>> {
         let mut lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
         lines.pop_if(|last| last.is_empty());

@@ -1,7 +1,7 @@
-//! One line into what it asks for.
+//! Parses one line into a message.
 //!
-//! Parameters are read by the method that they belong to, so that what does not fit is told in the words of that method. What
-//! this server does not offer becomes a request of an unknown method; what needs no answer and changes nothing becomes nothing.
+//! Parameters are parsed according to their method, so that an error can name the method. A method that this server does not offer
+//! becomes a request with an unknown method; a notification that changes nothing becomes [`Message::Nothing`].
 
 use std::borrow::Cow;
 
@@ -18,23 +18,23 @@ use serde_json::value::RawValue;
 use crate::calls::Call;
 use crate::elicitation::Answered;
 
-/// What a line asks for.
+/// A parsed line.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "nearly all are requests, and none is kept")]
 pub(crate) enum Message {
-    /// `tools/call`, with what it says of itself.
+    /// `tools/call`, with the metadata of the request.
     Call(RequestId, Call, RequestMetaObject),
     Request(RequestId, ClientRequest),
-    /// The answer to this request is not wanted any more.
+    /// The client no longer wants the response to this request.
     Cancelled(RequestId),
-    /// The client's answer to a request of this server.
+    /// The client's response to a request of this server.
     Answered(RequestId, Answered),
-    /// Nothing to do: an empty line, a notification that changes nothing, an answer to nothing.
+    /// Nothing to do: an empty line, a notification that changes nothing, a response without an id.
     Nothing,
     Refused(Option<RequestId>, ErrorData),
 }
 
-/// The fields of JSON-RPC; whatever else there is does not matter.
+/// The fields of JSON-RPC; all others are ignored.
 #[derive(Deserialize)]
 struct Envelope<'a> {
     #[serde(borrow)]
@@ -51,17 +51,17 @@ struct Envelope<'a> {
     error: Option<&'a RawValue>,
 }
 
-/// A text as it stands in the line, or without its escapes. (Behind an `Option`, `serde` copies every `Cow`.)
+/// Text that is borrowed from the line, or owned if it has escapes. (Inside an `Option`, `serde` would copy every `Cow`.)
 #[derive(Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// A field that is there, even if it is `null`.
+/// Deserializes a field that is present, even if it is `null`.
 fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
     T::deserialize(from).map(Some)
 }
 
 impl Message {
-    /// Reads one line.
+    /// Parses one line.
     pub(crate) fn read(line: &[u8]) -> Self {
         let line = line.trim_ascii();
         match line.first() {
@@ -90,7 +90,7 @@ impl Envelope<'_> {
         if self.jsonrpc.as_ref().map(|Text(version)| &**version) != Some("2.0") {
             return Message::Refused(id, invalid("`jsonrpc` must be \"2.0\""));
         }
-        // Some libraries send `"error": null` beside a result.
+        // Some libraries send `"error": null` next to a result.
         let error = self.error.filter(|error| self.result.is_none() || error.get() != "null");
         let answers = usize::from(self.result.is_some() || error.is_some());
         match (self.method, id, answers) {
@@ -104,7 +104,7 @@ impl Envelope<'_> {
     }
 }
 
-/// The client's answer to a request of this server.
+/// Converts the client's response to a request of this server.
 fn answered(result: Option<&RawValue>, error: Option<&RawValue>) -> Answered {
     #[derive(Deserialize)]
     struct Fault {
@@ -140,7 +140,7 @@ fn request(id: RequestId, method: &str, params: Option<&RawValue>) -> Result<Mes
         "ping" => {
             with_meta(ClientRequest::PingRequest(PingRequest::default()), params.read_meta()?)
         }
-        // Its parameters are nobody's business: the answer is the same for all of them.
+        // Parameters are ignored: the response is the same for all of them.
         unknown => ClientRequest::CustomRequest(CustomRequest::new(unknown, None)),
     };
     Ok(Message::Request(id, request))
@@ -168,7 +168,7 @@ fn with_meta(mut request: ClientRequest, meta: Option<RequestMetaObject>) -> Cli
     request
 }
 
-/// Only a cancellation changes anything here. A notification is never answered, so one that does not fit is dropped.
+/// Parses a notification. Only a cancellation has an effect here. Notifications get no response, so an invalid one is dropped.
 fn notification(method: &str, params: Option<&RawValue>) -> Message {
     if method != "notifications/cancelled" {
         return Message::Nothing;
@@ -179,7 +179,7 @@ fn notification(method: &str, params: Option<&RawValue>) -> Message {
         .map_or(Message::Nothing, Message::Cancelled)
 }
 
-/// The parameters of a request, not read yet.
+/// The unparsed parameters of a request.
 struct Params<'a> {
     method: &'a str,
     text: &'a str,
@@ -187,7 +187,7 @@ struct Params<'a> {
 
 impl Params<'_> {
     fn read<P: DeserializeOwned>(&self) -> Result<P, ErrorData> {
-        // An array would be taken for the fields in their order.
+        // Serde would accept an array as the fields in their order.
         if !self.text.starts_with('{') {
             return Err(self.do_not_fit("they must be an object"));
         }
@@ -238,7 +238,7 @@ fn not_a_batch() -> ErrorData {
 mod tests {
     use super::*;
 
-    /// What became of a line, in short.
+    /// Describes the message of a line in short.
     fn short(line: &str) -> String {
         match Message::read(line.as_bytes()) {
             Message::Request(id, request) => format!("{id}: {}", request.method()),

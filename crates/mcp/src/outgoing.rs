@@ -1,7 +1,7 @@
-//! What is on its way to the client: one buffer for all.
+//! Messages on their way to the client: one buffer for all tasks.
 //!
-//! A message becomes a line in the buffer at once; writing is a second step, done in the background. It takes everything that has
-//! gathered meanwhile, so answers that are ready together leave in one piece.
+//! A message is serialized to a line in the buffer at once; a background task writes the buffer. It writes everything that has
+//! gathered meanwhile, so responses that are ready together are sent in one piece.
 
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,26 +12,26 @@ use tokio::sync::Notify;
 
 use crate::ended::Ended;
 
-/// From here on nothing more is read or reported before the client has taken what waits for it.
+/// Size of the buffer above which reading and progress wait for the client to take what is queued.
 const FULL: usize = 4 * 1024 * 1024;
 
-/// What a written batch may leave behind for the next one.
+/// Maximum capacity that a written batch keeps for the next one.
 const KEPT: usize = 1024 * 1024;
 
-/// Where answers go.
+/// Queue and writer of messages to the client.
 pub(crate) struct Outgoing {
     waiting: Mutex<Vec<u8>>,
-    /// Told that something waits.
+    /// Notified when a message was queued.
     put: Notify,
     writer: tokio::sync::Mutex<Writer>,
-    /// The client is gone: nothing more can be written.
+    /// Signalled when writing failed: the client is gone.
     ended: Ended,
 }
 
 struct Writer {
     output: Box<dyn AsyncWrite + Send + Unpin>,
     batch: Vec<u8>,
-    /// How much of the batch is written.
+    /// Number of bytes of the batch that are written.
     written: usize,
 }
 
@@ -49,20 +49,20 @@ impl Outgoing {
         }
     }
 
-    /// Puts a message behind those that wait already.
+    /// Appends a message to the queue.
     pub(crate) fn put(&self, message: &impl Serialize) {
         let mut waiting = self.waiting();
         let before = waiting.len();
         match serde_json::to_writer(&mut *waiting, message) {
             Ok(()) => waiting.push(b'\n'),
-            // A message of ours always has a form in JSON. If one had not, the others would still be better than none.
+            // Our messages can always be serialized. If one cannot, the others are still sent.
             Err(_) => waiting.truncate(before),
         }
         drop(waiting);
         self.put.notify_one();
     }
 
-    /// Writes what is put, until that fails.
+    /// Writes queued messages until writing fails.
     pub(crate) async fn keep_writing(&self) {
         loop {
             self.put.notified().await;
@@ -72,15 +72,15 @@ impl Outgoing {
         }
     }
 
-    /// Waits, if the client is far behind, until it has taken what waits for it.
+    /// Waits, if too much is queued, until the client has taken it.
     pub(crate) async fn make_room(&self) {
         if self.waiting().len() > FULL {
-            // A client that is gone ends the connection elsewhere.
+            // The end of the connection is handled elsewhere.
             drop(self.flush().await);
         }
     }
 
-    /// Writes everything that waits. May be dropped half-way; the rest is written by the next one.
+    /// Writes everything in the queue. If the future is dropped half-way, the next call writes the rest.
     pub(crate) async fn flush(&self) -> io::Result<()> {
         let mut writer = self.writer.lock().await;
         let mut wrote = false;
@@ -94,7 +94,7 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Told when writing has failed.
+    /// Returns the signal that writing has failed.
     pub(crate) fn ended(&self) -> &Ended {
         &self.ended
     }
@@ -113,7 +113,7 @@ impl Outgoing {
 }
 
 impl Writer {
-    /// Makes sure that there is something to write; `false` if there is nothing.
+    /// Takes the queue as the next batch if the last one is written. Returns false if there is nothing to write.
     fn next_batch(&mut self, waiting: &Mutex<Vec<u8>>) -> bool {
         if self.written == self.batch.len() {
             self.written = 0;
@@ -144,7 +144,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes a few bytes at a time, and remembers how often it was asked.
+    /// A writer that takes a few bytes at a time, and counts the writes.
     #[derive(Clone, Default)]
     struct Slow {
         taken: Arc<Mutex<Vec<u8>>>,

@@ -1,6 +1,6 @@
-//! What a call says while it runs, as progress notifications: only for a client that gave a token for them.
+//! Sends output and progress of a running call as progress notifications, only to a client that gave a token for them.
 //!
-//! Only output and progress are listened to. These are not on record, so that a listener costs the journal nothing.
+//! It subscribes to output and progress only. These events are not in the journal, so a subscriber costs the journal nothing.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use windlass_core::{CallId, CallResult, Engine, Event, EventKind, Filter, Sessio
 
 use crate::connection::Connection;
 
-/// Tells one client of one call.
+/// Sends the progress of one call to its client.
 pub(crate) struct Progress {
     events: Subscription,
     connection: Arc<Connection>,
@@ -20,14 +20,14 @@ pub(crate) struct Progress {
     number: Number,
 }
 
-/// What is to be told next.
+/// The next notification to send.
 enum News {
     Output(String),
     Progress { done: u64, total: Option<u64>, message: Arc<str> },
 }
 
 impl Progress {
-    /// Listens from now on: before the call begins, so that nothing of it is missed.
+    /// Subscribes before the call begins, so that no event is missed.
     pub(crate) fn new(
         engine: &Engine,
         session: &Session,
@@ -38,7 +38,7 @@ impl Progress {
         Self { events, connection, token, number: Number::default() }
     }
 
-    /// Waits for the end of the call and tells all that happens until then.
+    /// Waits for the end of the call and sends its events until then.
     pub(crate) async fn follow(
         mut self,
         call: &CallId,
@@ -58,8 +58,8 @@ impl Progress {
         }
     }
 
-    /// Tells this event and those that wait behind it. Output that has gathered goes in one piece; of reports how far the call
-    /// is, only the last matters.
+    /// Sends this event and those queued behind it. Joins consecutive output into one notification, and skips progress reports that
+    /// are followed by a later one.
     async fn tell(&mut self, first: Option<Event>) {
         let mut news: Option<News> = None;
         let mut next = first.or_else(|| self.events.try_next());
@@ -114,8 +114,8 @@ fn of(event: Event) -> Option<News> {
     }
 }
 
-/// The number of a notification, which must be more than that of the one before: what the call reports, or else how many bytes
-/// of output have come.
+/// The `progress` number of notifications, which must always increase: the number that the call reports, or else the bytes of
+/// output so far.
 #[derive(Default)]
 struct Number {
     last: Option<f64>,

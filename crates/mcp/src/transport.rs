@@ -1,7 +1,8 @@
-//! Between the byte streams and those who answer: lines in, lines out, and the table of requests in flight between them.
+//! The transport between the byte streams and the tasks that respond: reads and writes lines, and keeps the table of requests in
+//! flight.
 //!
-//! For `rmcp` this is a transport. What cannot be a request is answered here and never reaches it; calls and cancellations do not
-//! either.
+//! It implements the transport of `rmcp`. Invalid messages are answered here and never reach `rmcp`; neither do calls and
+//! cancellations.
 
 use std::io;
 use std::sync::Arc;
@@ -21,15 +22,15 @@ use crate::lines::{Line, Lines};
 use crate::message::Message;
 use crate::wire::Wire;
 
-/// JSON-RPC leaves this code to servers.
+/// Error code for too many requests. JSON-RPC reserves this code for servers.
 const TOO_MANY: ErrorCode = ErrorCode(-32000);
 
-/// One connection.
+/// The transport of one connection.
 pub(crate) struct LineTransport<R> {
     lines: Lines<R>,
     connection: Arc<Connection>,
     calls: Arc<Calls>,
-    /// `initialize` has come: from then on requests need not say which protocol they speak.
+    /// True after `initialize`: from then on requests need not name their protocol version.
     initialized: bool,
 }
 
@@ -46,7 +47,8 @@ impl<R: AsyncRead + Send + Unpin> Transport<RoleServer> for LineTransport<R> {
         std::future::ready(Ok(()))
     }
 
-    /// May be dropped while it waits, and is, whenever `rmcp` has something to send.
+    /// Receives the next message for `rmcp`. The future must be safe to drop, since `rmcp` drops it whenever it has something to
+    /// send.
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
             self.connection.outgoing.make_room().await;
@@ -69,7 +71,7 @@ impl<R: AsyncRead + Send + Unpin> Transport<RoleServer> for LineTransport<R> {
         }
     }
 
-    /// Nothing to do: calls may go on when `rmcp` has finished.
+    /// Does nothing: calls may continue after `rmcp` has finished.
     async fn close(&mut self) -> io::Result<()> {
         Ok(())
     }
@@ -80,7 +82,7 @@ impl<R: AsyncRead + Unpin> LineTransport<R> {
         Self { lines, connection, calls, initialized: false }
     }
 
-    /// Whether anybody wants what is sent: an answer to a cancelled request is dropped.
+    /// Returns whether a message is to be sent: the response to a cancelled request is dropped.
     fn is_wanted(&self, message: &ServerJsonRpcMessage) -> bool {
         let id = match message {
             JsonRpcMessage::Response(response) => Some(&response.id),
@@ -90,7 +92,7 @@ impl<R: AsyncRead + Unpin> LineTransport<R> {
         id.is_none_or(|id| self.connection.in_flight.end(id))
     }
 
-    /// Does what a message asks for; what is left is for `rmcp`.
+    /// Handles a message. Returns it if it is for `rmcp`.
     fn take(&mut self, message: Message) -> Option<ClientJsonRpcMessage> {
         match message {
             Message::Call(id, call, meta) => self.begin_call(id, call, &meta),
@@ -135,11 +137,11 @@ impl<R: AsyncRead + Unpin> LineTransport<R> {
         self.begin(&id).map(|_| ClientJsonRpcMessage::request(request, id))
     }
 
-    /// Takes the id; none if it cannot be had.
+    /// Reserves the id. Refuses the request if that fails.
     fn begin(&mut self, id: &RequestId) -> Option<Arc<Request>> {
         match self.connection.in_flight.begin(id) {
             Ok(request) => return Some(request),
-            // Without the id: an answer that carries it would be taken for that to the first request.
+            // Without the id: a response with it would be taken for that to the first request.
             Err(Refusal::IdInUse) => self.refuse(None, id_in_use(id)),
             Err(Refusal::TooMany) => self.refuse(Some(id.clone()), too_many()),
         }
@@ -151,7 +153,7 @@ impl<R: AsyncRead + Unpin> LineTransport<R> {
     }
 }
 
-/// Returns whether a client can show forms. One that names no kind of elicitation means forms.
+/// Returns whether a client can show forms. An `elicitation` capability without details means forms.
 fn can_elicit(client: &ClientCapabilities) -> bool {
     let elicitation = client.elicitation.as_ref();
     elicitation.is_some_and(|can| can.form.is_some() || can.url.is_none())

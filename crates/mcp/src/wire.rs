@@ -1,17 +1,17 @@
-//! Which of the two wires a request is on, and whether it says so as it must.
+//! The two lifecycles of the protocol, and the check that a request declares its own.
 
 use rmcp::model::{ErrorData, ProtocolVersion, RequestMetaObject};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wire {
-    /// Opened with `initialize`, up to 2025-11-25.
+    /// A connection opened with `initialize`, up to version 2025-11-25.
     Opened,
-    /// Every request on its own, since 2026-07-28.
+    /// Stateless requests that carry their own metadata, since version 2026-07-28.
     Alone,
 }
 
 impl Wire {
-    /// The wire of a protocol version.
+    /// Returns the lifecycle of a protocol version.
     pub(crate) fn of_version(version: Option<&ProtocolVersion>) -> Self {
         match version {
             Some(version) if !version.has_initialize() => Self::Alone,
@@ -19,7 +19,7 @@ impl Wire {
         }
     }
 
-    /// The wire of a request, by what it says of itself, or else by what was agreed on before.
+    /// Returns the lifecycle of a request: the one in its metadata, or else that of the initialized connection.
     pub(crate) fn of_request(
         meta: &RequestMetaObject,
         initialized: bool,

@@ -1,4 +1,4 @@
-//! Calls: their answers, their progress, their cancellation, many of them.
+//! Calls: responses, progress, cancellation, many at once.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::support::{Client, call, cancel, endings, request};
 
 #[tokio::test]
 async fn answers_say_how_it_went() {
-    // The tool, its arguments; whether it is an error, how it ended by our count, how the text begins.
+    // Columns: tool, arguments, is_error, outcome, beginning of the text.
     let cases = [
         ("count", json!({"number": 7}), false, "ok", "7"),
         ("count", json!({"number": "7"}), false, "ok", "7"),
@@ -113,12 +113,12 @@ async fn a_cancelled_call_is_stopped_and_not_answered() {
         client.say(&cancel(id.clone())).await;
         client.say(&cancel(id)).await;
         client.until_ended(ended + 1).await;
-        // The other call goes on, and its answer is the next thing heard.
+        // The other call continues, and its response is the next message.
         client.gate.let_end(1);
         let answer = client.hear().await;
         assert_eq!((&answer["id"], &answer["result"]["isError"]), (&json!(2), &json!(false)));
         assert_eq!(client.ask(&request(3, "ping", json!({}))).await["id"], 3);
-        // Too late to matter.
+        // A late cancellation has no effect.
         client.say(&cancel(2)).await;
     }
     let mut endings = endings(&client.journal);
@@ -137,7 +137,7 @@ async fn an_id_can_be_used_again_after_a_cancellation() {
     client.say(&call(1, "wait", json!({}))).await;
     client.gate.until_begun(1).await;
     client.say(&cancel(1)).await;
-    // Until the cancelled call has ended, its id is taken.
+    // The id is in use until the cancelled call has ended.
     let echo = loop {
         let answer = client.ask(&call(1, "echo", json!({"again": true}))).await;
         match answer.get("id") {

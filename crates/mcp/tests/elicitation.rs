@@ -1,11 +1,11 @@
-//! Asking the person behind a client.
+//! Approvals and questions to the person behind a client.
 
 use serde_json::{Value, json};
 use windlass_mcp::Options;
 
 use crate::support::{Client, call, initialize};
 
-/// A client whose capabilities are these.
+/// Opens a connection as a client with these capabilities.
 async fn client(capabilities: Value) -> Client {
     let mut client = Client::new(Options::default());
     let mut hello = initialize("2025-11-25");
@@ -63,7 +63,7 @@ async fn the_person_is_asked_and_the_answer_counts() {
     }
 }
 
-/// Results that are not what the protocol says, sent as they are written.
+/// Results that violate the protocol are sent as raw text.
 #[tokio::test]
 async fn an_answer_that_is_not_clear_is_no_yes() {
     for result in [
@@ -98,7 +98,7 @@ async fn an_envelope_with_a_null_error_is_a_result_and_one_with_both_is_none() {
     }
 }
 
-/// A model writes the arguments, and must not be able to write the question.
+/// The model writes the arguments, and must not be able to imitate the question.
 #[tokio::test]
 async fn the_words_of_a_model_cannot_pass_for_the_question() {
     let mut client = client(json!({"elicitation": {}})).await;
@@ -139,7 +139,7 @@ async fn a_question_is_taken_back_with_its_call() {
     let cancelled = client.ask(&crate::support::cancel(1)).await;
     assert_eq!(cancelled["method"], "notifications/cancelled");
     assert_eq!(cancelled["params"]["requestId"], asked["id"]);
-    // An answer that comes too late, and one to nothing, are dropped.
+    // A late response, and one with an unknown id, are dropped.
     for id in [asked["id"].clone(), json!("other")] {
         let content = json!({"decision": "allow once"});
         let late = json!({"action": "accept", "content": content});

@@ -1,4 +1,4 @@
-//! The end of a connection: calls that run are stopped, and come on record.
+//! The end of a connection: running calls are stopped, and recorded.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ async fn a_client_that_is_gone_stops_its_calls_at_once() {
     client.initialize().await;
     client.say(&call(1, "wait", json!({}))).await;
     client.gate.until_begun(1).await;
-    // Somebody has to write to notice that nobody reads.
+    // The server notices a client that no longer reads only when it writes.
     client.say(&request(2, "ping", json!({}))).await;
     let (ended, journal) = client.leave().await;
     assert!(ended.is_ok(), "{ended:?}");
@@ -63,7 +63,7 @@ async fn a_server_that_is_dropped_stops_its_calls() {
     client.say(&call(1, "wait", json!({}))).await;
     client.gate.until_begun(1).await;
     client.server.abort();
-    // Whether that is still told to the client does not matter.
+    // The response to the client does not matter here.
     while client.hear_or_end().await.is_some() {}
     client.until_ended(1).await;
     assert_eq!(endings(&client.journal), [("wait".to_owned(), Outcome::Cancelled)]);

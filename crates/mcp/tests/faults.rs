@@ -1,11 +1,11 @@
-//! Messages that are none, or not allowed: each gets its error, and the connection goes on.
+//! Invalid and forbidden messages: each gets its error, and the connection continues.
 
 use serde_json::{Value, json};
 use windlass_mcp::Options;
 
 use crate::support::{Client, call, request};
 
-/// Says a line, and expects this error; then that the connection still works.
+/// Sends a line, expects this error, and checks that the connection still works.
 async fn check(client: &mut Client, line: &str, id: Option<Value>, code: i64) {
     client.say_line(line).await;
     let answer = client.hear().await;
@@ -82,7 +82,7 @@ async fn what_needs_no_answer_gets_none() {
         r#"{"jsonrpc":"2.0","id":9,"result":{}}"#,
         r#"{"jsonrpc":"2.0","id":9,"error":{"code":1,"message":""}}"#,
     ];
-    // Also before anything else was said.
+    // Also as the first message.
     let mut client = Client::new(Options::default());
     for _ in 0..2 {
         for line in lines {
@@ -125,7 +125,7 @@ async fn an_id_in_use_is_refused_without_harm_to_its_owner() {
     let refused = client.ask(&call(1, "echo", json!({}))).await;
     assert_eq!((refused.get("id"), &refused["error"]["code"]), (None, &json!(-32600)));
     assert!(refused["error"]["message"].as_str().unwrap().contains("`1`"));
-    // A text is another id.
+    // A text and a number are different ids.
     assert_eq!(client.ask(&call("1", "echo", json!({}))).await["id"], "1");
     client.gate.let_end(1);
     let answer = client.hear().await;

@@ -1,4 +1,4 @@
-//! A server with a few tools, and a client that speaks to it in lines.
+//! A server with a few tools, and a client that talks to it in lines.
 
 use std::sync::Arc;
 
@@ -21,12 +21,12 @@ pub(crate) struct Client {
     pub(crate) gate: Arc<Gate>,
 }
 
-/// How a test and the tool `wait` wait for each other.
+/// Synchronizes a test with the calls of the tool `wait`.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    /// One for each call that has begun.
+    /// One permit for each call that has begun.
     begun: Semaphore,
-    /// One for each call that may end.
+    /// One permit for each call that may end.
     open: Semaphore,
 }
 
@@ -93,7 +93,7 @@ fn toolbox(gate: &Arc<Gate>) -> Toolbox {
     toolbox
 }
 
-/// One of each kind of content.
+/// Makes an output with one piece of each kind of content.
 fn everything() -> Output {
     let content = vec![
         Content::text("a text"),
@@ -111,7 +111,7 @@ fn everything() -> Output {
 }
 
 impl Client {
-    /// A connection on which nothing was said yet.
+    /// Opens a connection without sending anything.
     pub(crate) fn new(options: Options) -> Self {
         let gate = Arc::new(Gate { begun: Semaphore::new(0), open: Semaphore::new(0) });
         let journal = Arc::new(MemoryJournal::default());
@@ -126,7 +126,7 @@ impl Client {
         Self { to_server, from_server: BufReader::new(from_server), server, journal, gate }
     }
 
-    /// A connection that was opened the old way.
+    /// Opens a connection with `initialize`.
     pub(crate) async fn initialized() -> Self {
         let mut client = Self::new(Options::default());
         client.initialize().await;
@@ -151,7 +151,7 @@ impl Client {
         self.to_server.write_all(bytes).await.unwrap();
     }
 
-    /// The next message; every line must be one.
+    /// Receives the next message. Panics if the line is no message.
     pub(crate) async fn hear(&mut self) -> Value {
         self.hear_or_end().await.expect("the server has ended")
     }
@@ -167,19 +167,19 @@ impl Client {
         self.hear().await
     }
 
-    /// Waits until so many calls have ended, whether they were answered or not.
+    /// Waits until this number of calls have ended, with or without a response.
     pub(crate) async fn until_ended(&self, calls: usize) {
         while endings(&self.journal).len() < calls {
             tokio::task::yield_now().await;
         }
     }
 
-    /// Says nothing more.
+    /// Closes the client's end of the input.
     pub(crate) async fn close_input(&mut self) {
         self.to_server.shutdown().await.unwrap();
     }
 
-    /// Goes away without a word, and returns when the server has ended.
+    /// Drops the connection, and returns when the server has ended.
     pub(crate) async fn leave(self) -> (Result<(), McpError>, Arc<MemoryJournal>) {
         drop((self.to_server, self.from_server));
         (self.server.await.unwrap(), self.journal)
@@ -205,7 +205,7 @@ pub(crate) fn cancel(id: impl Into<Value>) -> Value {
     json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id.into()}})
 }
 
-/// What a request says of itself since 2026-07-28.
+/// Makes the `_meta` of a stateless request, as version 2026-07-28 requires it.
 pub(crate) fn modern() -> Value {
     json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -214,7 +214,7 @@ pub(crate) fn modern() -> Value {
     })
 }
 
-/// How the calls on record ended, in the order of their ends.
+/// Returns tools and outcomes of the recorded calls, in the order in which they ended.
 pub(crate) fn endings(journal: &MemoryJournal) -> Vec<(String, Outcome)> {
     let ends = journal.records().into_iter().filter_map(|record| match record.kind {
         RecordKind::Finished(outcome) => Some((record.tool, outcome)),

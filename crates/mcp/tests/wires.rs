@@ -1,4 +1,4 @@
-//! Both wires: opened with `initialize`, and every request on its own.
+//! Both lifecycles: a connection opened with `initialize`, and stateless requests.
 
 use serde_json::{Value, json};
 use windlass_mcp::Options;
@@ -12,7 +12,7 @@ async fn versions_are_agreed_on() {
         ("2025-03-26", "2025-03-26"),
         ("2025-06-18", "2025-06-18"),
         ("2025-11-25", "2025-11-25"),
-        // It has no such handshake, so the newest that has.
+        // This version has no handshake, so the server offers the newest one that has.
         ("2026-07-28", "2025-11-25"),
         ("1999-01-01", "2025-11-25"),
     ];
@@ -59,7 +59,7 @@ async fn requests_stand_on_their_own() {
 #[tokio::test]
 async fn one_connection_takes_both() {
     let mut client = Client::new(Options::default());
-    // A client that does not know the server asks first, and may then go either way.
+    // A client that does not know the server sends `server/discover` first, and may then use either lifecycle.
     client.ask(&request(1, "server/discover", json!({"_meta": modern()}))).await;
     client.initialize().await;
     let old = client.ask(&request(2, "tools/list", json!({}))).await;
@@ -93,7 +93,7 @@ async fn a_request_that_does_not_say_what_it_speaks_is_refused() {
         assert_eq!(answer["error"]["code"], code, "{method} {params}: {answer}");
         assert_eq!(answer["id"], 1);
     }
-    // None of this has harmed the connection.
+    // The connection still works.
     client.initialize().await;
     assert!(client.ask(&request(2, "tools/list", json!({}))).await["result"].is_object());
 }

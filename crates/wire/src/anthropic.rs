@@ -15,7 +15,7 @@ pub(super) fn call(name: &str, input: &Value) -> Value {
     json!({"type": "tool_use", "name": name, "input": input})
 }
 
-/// The block that the API takes. It refuses blank texts, and anything but text in an error.
+/// Makes the block for the API, which refuses blank texts, and anything but text in an error.
 pub(super) fn reply(result: &CallResult, is_error: bool) -> Value {
     let blocks = result.output.content.iter().filter(|content| !is_blank(content));
     let blocks = blocks.map(|content| match content {
@@ -25,7 +25,7 @@ pub(super) fn reply(result: &CallResult, is_error: bool) -> Value {
     tool_result(result, blocks.collect(), is_error)
 }
 
-/// The same block for a reader without those scruples.
+/// Makes the block for `windlass run`, without the API's restrictions.
 pub(super) fn full_reply(result: &CallResult, is_error: bool) -> Value {
     tool_result(result, result.output.content.iter().map(block).collect(), is_error)
 }
@@ -39,7 +39,7 @@ fn tool_result(result: &CallResult, content: Vec<Value>, is_error: bool) -> Valu
     ])
 }
 
-/// The pictures that [`reply`] left out: they may follow the results in the same message.
+/// Returns the images that [`reply`] left out: they may follow the results in the same message.
 pub(super) fn pictures(result: &CallResult) -> impl Iterator<Item = Value> {
     let is_error = super::reply::is_error(result);
     let left_out = result
@@ -81,7 +81,7 @@ pub(super) fn read_content(content: Value) -> Vec<Content> {
     }
 }
 
-/// One block. What we have no content for (documents, search results) is kept as data.
+/// Reads one block. A block without an equivalent (documents, search results) is kept as data.
 fn read_block(mut block: Value) -> Content {
     if let Some(Value::String(text)) = block.get_mut("text") {
         return Content::Text { text: std::mem::take(text) };

@@ -1,12 +1,13 @@
-//! Whether a definition keeps the rules of its provider: for the tests of those who make tools.
+//! Checks a definition against the rules of its provider: for tests of tools.
 //!
-//! The rules are those that make a provider refuse a request, written down apart from the code that is to keep them.
+//! The rules are those whose violation makes a provider refuse a request. They are written independently of the code that must
+//! follow them.
 
 use serde_json::{Map, Value};
 
 use super::{Format, Rules};
 
-/// The first rule that a definition breaks, in words.
+/// Checks a definition. The error describes the first rule that it breaks.
 ///
 /// ```
 /// use serde_json::json;
@@ -89,7 +90,7 @@ fn check_schema(schema: &Value, rules: Rules, place: &str) -> Result<(), String>
     Ok(())
 }
 
-/// What Gemini wants besides the keywords.
+/// Checks Gemini's rules beyond the keywords.
 fn check_openapi(map: &Map<String, Value>, place: &str) -> Result<(), String> {
     if map.contains_key("anyOf") {
         let is_choice = map.len() == 1 && list(map, "anyOf").count() > 1;

@@ -1,7 +1,7 @@
 //! Gemini: `functionCall` and `functionResponse` parts.
 //!
-//! An answer is `output` or `error`: one text as it is, anything else as a list. Pictures are parts of the response; where they
-//! stand between texts, the list says `{"image": 1}` in their place.
+//! A response is `output` or `error`: a single text as it is, anything else as a list. Images are parts of the response; between
+//! texts, the list has `{"image": 1}` in their place.
 
 use serde_json::{Map, Value, json};
 
@@ -44,7 +44,7 @@ fn inline_data(content: &Content) -> Option<Value> {
     }
 }
 
-/// The texts of an answer: as one text if it comes before all pictures, else as a list with a place for each picture.
+/// Returns the texts of a response: one text if it comes before all images, otherwise a list with a placeholder for each image.
 fn said(content: &[Content]) -> Value {
     let is_picture = |content: &&Content| inline_data(content).is_some();
     let pieces: Vec<&Content> =
@@ -68,7 +68,7 @@ fn said(content: &[Content]) -> Value {
     pieces.iter().map(piece).collect()
 }
 
-/// Content and `is_error` of a `functionResponse`. One that is more than `output` or `error` is kept as data, whole.
+/// Reads content and error flag of a `functionResponse`. A response with keys other than `output` or `error` is kept as data.
 pub(super) fn read_response(function: &mut Map<String, Value>) -> (Vec<Content>, bool) {
     let parts = match function.remove("parts") {
         Some(Value::Array(parts)) => parts,
@@ -119,13 +119,13 @@ fn read_piece(piece: &Value, images: &mut [Option<Content>]) -> Option<Content> 
     }
 }
 
-/// Which picture a piece of the list stands for.
+/// Returns the index of the image that a list item refers to.
 fn place(piece: &Value) -> Option<usize> {
     let number = piece.get("image")?.as_u64()?;
     usize::try_from(number.checked_sub(1)?).ok()
 }
 
-/// A declaration. One without parameters has no `parameters` at all: an empty object is refused.
+/// Makes a declaration. Without parameters it has no `parameters` at all, since an empty object is refused.
 pub(super) fn definition(spec: &Spec) -> Value {
     let mut declaration = json!({"name": spec.name, "description": spec.description});
     let parameters = subset(&spec.input_schema, Rules::GEMINI);

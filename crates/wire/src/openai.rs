@@ -1,7 +1,7 @@
-//! OpenAI: chat completions, which many servers speak, and responses.
+//! OpenAI: chat completions, which many servers support, and responses.
 //!
-//! Neither has a field for a failed call, so the text says it: an error begins with `Error: `. An answer that is none but begins
-//! the same way gets `Output: ` before it, so that the two are never mixed up when they are read back.
+//! Neither has a field for a failed call, so an error begins with `Error: `. A successful output that begins the same way gets the
+//! prefix `Output: `, so that the two can be distinguished when they are read back.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use windlass_core::{CallResult, Content, Spec};
 
 const ERROR: &str = "Error: ";
 const OUTPUT: &str = "Output: ";
-/// Longer descriptions make chat completions refuse the whole request.
+/// Maximum characters of a description: chat completions refuse the whole request if one is longer.
 const CHAT_DESCRIPTION: usize = 1024;
 
 pub(super) fn take_call(map: &mut Map<String, Value>) -> Option<Asked> {
@@ -34,8 +34,8 @@ pub(super) fn take_call(map: &mut Map<String, Value>) -> Option<Asked> {
     }
 }
 
-/// The function that is called. A definition looks the same but for its parameters; before there were `tool_calls`, a message
-/// had one `function_call`, which Gemini's SDKs write too, with `args`.
+/// Returns the called function. A tool definition looks the same except for its parameters; older messages have one `function_call`
+/// instead of `tool_calls`, and Gemini's SDKs write that too, with `args`.
 fn inner_call(map: &mut Map<String, Value>) -> Option<&mut Map<String, Value>> {
     let is_call = |key: &str, map: &Map<String, Value>| match key {
         "function" => map.get(key).is_some_and(|inner| inner.get("parameters").is_none()),
@@ -53,7 +53,7 @@ pub(super) fn responses_call(name: &str, input: &Value) -> Value {
     json!({"type": "function_call", "name": name, "arguments": input.to_string()})
 }
 
-/// A message of the role `tool`. It takes text only; pictures are named in it and follow in a message of their own.
+/// Makes a message with the role `tool`. It can hold text only; images are mentioned in it and follow in a message of their own.
 pub(super) fn chat_reply(result: &CallResult, is_error: bool) -> Value {
     let pieces = marked(&result.output.content, is_error, |_| false);
     let content: Value = match pieces.as_slice() {
@@ -65,7 +65,7 @@ pub(super) fn chat_reply(result: &CallResult, is_error: bool) -> Value {
     object([("role", "tool".into()), ("tool_call_id", id.into()), ("content", content)])
 }
 
-/// The pictures of a turn as a message of the user: the only place where chat completions take them.
+/// Makes a user message with the images of a turn: chat completions accept images nowhere else.
 pub(super) fn pictures(results: &[CallResult]) -> Option<Value> {
     let mut parts = Vec::new();
     for result in results {
@@ -108,7 +108,7 @@ fn data_url(content: &Content) -> Option<String> {
     }
 }
 
-/// The pieces of an answer as text, but for those that `stay`, the first of them saying whether it is an error.
+/// Converts the content to text, except pieces for which `stay` is true, and marks errors in the first piece.
 fn marked(
     content: &[Content],
     is_error: bool,
@@ -143,7 +143,7 @@ fn looks_marked(text: &str) -> bool {
     rest.starts_with(ERROR)
 }
 
-/// Content and `is_error` of an answer: the reverse of what was marked.
+/// Reads the content of a response, and whether it is marked as an error.
 pub(super) fn read_content(content: Value) -> (Vec<Content>, bool) {
     let mut pieces = match content {
         Value::Null => Vec::new(),
@@ -171,7 +171,7 @@ fn unmark(text: &mut String) -> bool {
     is_error
 }
 
-/// One item of either API. What we have no content for (files) is kept as data.
+/// Reads one item of either API. An item without an equivalent (files) is kept as data.
 fn read_item(mut item: Value) -> Content {
     if let Some(Value::String(text)) = item.get_mut("text") {
         return Content::Text { text: std::mem::take(text) };
@@ -200,7 +200,8 @@ pub(super) fn chat_definition(spec: &Spec) -> Value {
     })
 }
 
-/// Responses takes a schema as strict unless told otherwise, and strict has no optional parameters.
+/// Makes a definition for the responses API. Sets `strict` to false, since strict schemas, the default there, have no optional
+/// parameters.
 pub(super) fn responses_definition(spec: &Spec) -> Value {
     json!({
         "type": "function",

@@ -1,13 +1,13 @@
-//! JSON Schema in the words of OpenAPI 3.0, as far as Gemini takes them.
+//! Translates JSON Schema to the part of OpenAPI 3.0 that Gemini accepts.
 //!
-//! Each schema there has one type, or is a choice of schemas and nothing else; `null` is a property of a type, an `enum` is of
-//! texts, an object has parameters and a list says of what. A value that cannot be described so is asked for as the text of its
-//! JSON, which the engine accepts where an object or a list is wanted.
+//! There, a schema has one type, or is a choice of schemas and nothing else; `null` is a property of a type, an `enum` has texts
+//! only, an object has properties and an array has `items`. A value that cannot be described so is requested as JSON text, which
+//! the engine accepts for an object or an array.
 
 use serde_json::{Map, Value, json};
 
-/// Before the schemas below are looked at: one type, or a choice. `true` if the schema is now what was the only choice in it, and
-/// has to be looked at again.
+/// Translates a schema, before those below it, to one type or a choice. Returns true if a choice had only one option, which
+/// replaced the schema and must be translated in turn.
 pub(super) fn restate(map: &mut Map<String, Value>) -> bool {
     if let Some(Value::Array(names)) = map.get("type") {
         let names = names.clone();
@@ -23,7 +23,7 @@ pub(super) fn restate(map: &mut Map<String, Value>) -> bool {
     false
 }
 
-/// After it: what must not be missing.
+/// Adds required keywords, after the schemas below are translated.
 pub(super) fn complete(map: &mut Map<String, Value>) {
     if map.contains_key("anyOf") {
         return;
@@ -62,7 +62,7 @@ fn single_type(map: &mut Map<String, Value>, mut names: Vec<Value>) {
     map.entry("anyOf").or_insert(Value::Array(options));
 }
 
-/// One of several types, with the keywords that are about it.
+/// Makes the option for one of several types, with the keywords of that type.
 fn option(map: &Map<String, Value>, name: &str) -> Option<Value> {
     let keywords: &[&str] = match name {
         "object" => &["properties", "required"],
@@ -79,8 +79,8 @@ fn option(map: &Map<String, Value>, name: &str) -> Option<Value> {
     Some(option.into())
 }
 
-/// A choice stands alone: where there is a type beside it, the choice only narrowed that, and goes; else the rest goes. `true` if
-/// there was only one thing to choose.
+/// Makes a choice, which must have no other keywords. If the schema has a type, the choice only narrows it and is dropped;
+/// otherwise the other keywords are dropped. Returns true if there was only one option.
 fn choice(map: &mut Map<String, Value>, mut options: Vec<Value>) -> bool {
     for option in options.iter_mut().filter(|option| !option.is_object()) {
         *option = json!({});
@@ -110,7 +110,7 @@ fn choice(map: &mut Map<String, Value>, mut options: Vec<Value>) -> bool {
     false
 }
 
-/// Other values than texts are told in words.
+/// Keeps an `enum` of texts. Lists other values in the description.
 fn only_text_enum(map: &mut Map<String, Value>) {
     let Some(Value::Array(mut values)) = map.shift_remove("enum") else { return };
     let before = values.len();
@@ -143,7 +143,7 @@ fn type_of(value: &Value) -> &'static str {
     }
 }
 
-/// The type, or what the other keywords say that it must be.
+/// Returns the type, or the one that other keywords imply.
 fn kind(map: &Map<String, Value>) -> String {
     let implied = [("properties", "object"), ("items", "array"), ("pattern", "string")];
     match map.get("type").and_then(Value::as_str) {
@@ -174,14 +174,14 @@ fn keep_known_format(map: &mut Map<String, Value>, name: &str) {
     }
 }
 
-/// Asks for the value as text.
+/// Makes a schema for the value as text.
 fn as_text(map: &mut Map<String, Value>, what: &str) {
     map.retain(|keyword, _| keyword == "description" || keyword == "nullable");
     map.insert("type".into(), "string".into());
     hint(map, what);
 }
 
-/// Says in the description what no keyword can.
+/// Adds a hint to the description, for constraints without a keyword.
 pub(super) fn hint(map: &mut Map<String, Value>, text: &str) {
     let description = match map.get("description").and_then(Value::as_str) {
         Some(description) if !description.is_empty() => format!("{description} ({text})"),

@@ -1,15 +1,15 @@
-//! The part of JSON Schema that each provider accepts.
+//! Reduces a JSON Schema to the keywords that a provider accepts.
 //!
-//! One keyword too many and a provider refuses the whole request, so each has a table of the keywords it takes. What can be said
-//! in another way is translated, the rest left out: a schema here only tells the model what to send, and the engine checks the
-//! arguments against the whole one.
+//! A provider refuses the whole request for one unknown keyword, so each has a table of accepted keywords. Other keywords are
+//! translated if there is an equivalent, and dropped otherwise: this schema only tells the model what to send, and the engine
+//! checks the arguments against the full one.
 
 use serde_json::{Map, Value, json};
 
 use super::refs::{inline, map_schemas};
 use super::{Rules, openapi};
 
-/// The schema of a tool's arguments in the words that a provider knows. The same schema gives the same bytes.
+/// Reduces the schema of a tool's arguments to the keywords of a provider. The same schema gives the same bytes.
 ///
 /// ```
 /// use serde_json::json;
@@ -34,12 +34,12 @@ pub fn subset(schema: &Value, rules: Rules) -> Value {
     if reduced.get("properties").is_some() {
         return reduced;
     }
-    // Elsewhere an object without parameters is asked for as text; the arguments as a whole stay an object.
+    // Below the root, Gemini gets an object without parameters as text; the arguments as a whole must stay an object.
     json!({"type": "object", "properties": {}})
 }
 
-/// No provider takes a combination at the root, so alternatives become one object with the parameters of all, of which those
-/// are required that each alternative requires.
+/// Turns the root into a plain object. No provider accepts a combination at the root, so alternatives become one object with the
+/// parameters of all; required are those that every alternative requires.
 fn plain_object(root: Map<String, Value>) -> Map<String, Value> {
     let mut root = fold_all_of(root);
     for combination in ["anyOf", "oneOf"] {
@@ -83,7 +83,7 @@ fn unite(root: &mut Map<String, Value>, options: Vec<Value>) {
     }
 }
 
-/// A schema for what either of two allows; the tags of alternatives become one list.
+/// Makes a schema that accepts both; `const` and `enum` values are joined in one list.
 fn either(one: &Value, other: &Value) -> Value {
     if one == other {
         return one.clone();
@@ -108,7 +108,7 @@ fn tags(schema: &Value) -> Option<Vec<Value>> {
     }
 }
 
-/// A schema with its `allOf` written into it.
+/// Merges the branches of `allOf` into the schema.
 fn fold_all_of(mut map: Map<String, Value>) -> Map<String, Value> {
     if let Some(Value::Array(branches)) = map.shift_remove("allOf") {
         for branch in branches {
@@ -120,7 +120,7 @@ fn fold_all_of(mut map: Map<String, Value>) -> Map<String, Value> {
     map
 }
 
-/// Adds what is not there yet; parameters and their being required add up.
+/// Adds missing keywords; `properties` and `required` are joined.
 fn merge(into: &mut Map<String, Value>, from: Map<String, Value>) {
     for (keyword, value) in from {
         match (keyword.as_str(), into.get_mut(&keyword), value) {
@@ -155,7 +155,7 @@ fn push_new(list: &mut Vec<Value>, more: Vec<Value>) {
     }
 }
 
-/// One schema and all below it.
+/// Reduces a schema and everything below it.
 fn reduce(schema: Value, rules: Rules) -> Value {
     let Value::Object(mut map) = schema else { return reduce(json!({}), rules) };
     loop {
@@ -173,13 +173,13 @@ fn reduce(schema: Value, rules: Rules) -> Value {
     if rules.is_openapi() {
         openapi::complete(&mut map);
     } else if map.get("type").is_some_and(|name| name == "array") {
-        // OpenAI refuses a list that does not say of what.
+        // OpenAI refuses an array without `items`.
         map.entry("items").or_insert_with(|| json!({}));
     }
     map.into()
 }
 
-/// Says with accepted keywords what the others say.
+/// Translates keywords that are not accepted to accepted ones.
 fn translate(map: &mut Map<String, Value>, rules: Rules) {
     if !rules.accepts("oneOf")
         && let Some(options) = map.shift_remove("oneOf")
@@ -193,7 +193,7 @@ fn translate(map: &mut Map<String, Value>, rules: Rules) {
     }
     if !rules.accepts("default")
         && let Some(value) = map.shift_remove("default")
-        // What is off unless asked for goes without saying.
+        // Models assume these defaults anyway.
         && !matches!(value, Value::Null | Value::Bool(false))
     {
         openapi::hint(map, &format!("default {value}"));
@@ -214,7 +214,7 @@ fn translate(map: &mut Map<String, Value>, rules: Rules) {
     }
 }
 
-/// A list whose places differ (once said with a list of `items`) becomes one of anything that may stand at some place.
+/// Turns a tuple (`prefixItems`, formerly a list of `items`) into an array whose elements match any of its schemas.
 fn translate_tuple(map: &mut Map<String, Value>, rules: Rules) {
     let old = match map.get("items") {
         Some(Value::Array(_)) => map.shift_remove("items"),
@@ -242,7 +242,7 @@ fn is_integer(map: &Map<String, Value>) -> bool {
     }
 }
 
-/// Leaves in `required` only what is a parameter.
+/// Removes names from `required` that are no properties.
 fn keep_known_required(map: &mut Map<String, Value>) {
     let Some(Value::Array(mut names)) = map.get_mut("required").map(Value::take) else {
         map.shift_remove("required");
