@@ -10,7 +10,7 @@ use serde_json::Value;
 use windlass_core::{CallResult, Content, EmbeddedResource, Metadata, ResourceBody, Spec};
 
 use crate::definition::definition;
-use crate::wire::Wire;
+use crate::wire::Lifecycle;
 
 /// Key in `_meta` under which a result names its server.
 const SERVER_INFO_KEY: &str = "io.modelcontextprotocol/serverInfo";
@@ -40,20 +40,20 @@ impl Signature {
 /// Response to a call.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Answer<'a> {
+pub(crate) struct ToolResponse<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     result_type: Option<&'static str>,
-    content: Vec<Block<'a>>,
+    content: Vec<ContentBlock<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     structured_content: Option<&'a Value>,
     is_error: bool,
     #[serde(rename = "_meta")]
-    meta: Meta<'a>,
+    meta: ResponseMeta<'a>,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
-enum Block<'a> {
+enum ContentBlock<'a> {
     Text {
         text: Cow<'a, str>,
     },
@@ -66,7 +66,7 @@ enum Block<'a> {
         mime_type: &'a str,
     },
     Resource {
-        resource: Embedded<'a>,
+        resource: EmbeddedBlock<'a>,
     },
     ResourceLink {
         uri: &'a str,
@@ -79,7 +79,7 @@ enum Block<'a> {
 /// A resource in a response. It has either text or bytes.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Embedded<'a> {
+struct EmbeddedBlock<'a> {
     uri: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     mime_type: Option<&'a str>,
@@ -88,9 +88,9 @@ struct Embedded<'a> {
 }
 
 #[derive(Debug, Serialize)]
-struct Meta<'a> {
+struct ResponseMeta<'a> {
     #[serde(rename = "windlass/result")]
-    facts: Facts<'a>,
+    facts: ResultFacts<'a>,
     #[serde(
         rename = "io.modelcontextprotocol/serverInfo",
         skip_serializing_if = "Option::is_none"
@@ -100,44 +100,44 @@ struct Meta<'a> {
 
 /// Facts about a result for which MCP has no field.
 #[derive(Debug, Serialize)]
-struct Facts<'a> {
+struct ResultFacts<'a> {
     call: &'a str,
     session: &'a str,
     outcome: &'static str,
     metadata: &'a Metadata,
 }
 
-impl<'a> Answer<'a> {
+impl<'a> ToolResponse<'a> {
     /// Converts a result. An unknown tool is a protocol error, as the specification requires. Every other failure is a result,
     /// because a model sees only those: also invalid arguments, and a denial.
     pub(crate) fn new(
         result: &'a CallResult,
-        wire: Wire,
+        lifecycle: Lifecycle,
         signature: &'a Signature,
     ) -> Result<Self, ErrorData> {
         if result.code == Some("unknown_tool") {
             return Err(ErrorData::invalid_params(result.output.to_text(), None));
         }
-        let alone = wire == Wire::Alone;
+        let is_stateless = lifecycle == Lifecycle::Stateless;
         Ok(Self {
-            result_type: alone.then_some("complete"),
-            content: result.output.content.iter().map(Block::new).collect(),
-            structured_content: structured(&result.output.content, wire),
+            result_type: is_stateless.then_some("complete"),
+            content: result.output.content.iter().map(ContentBlock::new).collect(),
+            structured_content: structured_content_of(&result.output.content, lifecycle),
             is_error: result.outcome.is_error(),
-            meta: Meta {
-                facts: Facts {
+            meta: ResponseMeta {
+                facts: ResultFacts {
                     call: result.call.as_str(),
                     session: result.session.as_str(),
                     outcome: result.outcome.as_str(),
                     metadata: &result.output.metadata,
                 },
-                server_info: alone.then_some(&signature.0),
+                server_info: is_stateless.then_some(&signature.0),
             },
         })
     }
 }
 
-impl<'a> Block<'a> {
+impl<'a> ContentBlock<'a> {
     fn new(content: &'a Content) -> Self {
         match content {
             Content::Text { text } => Self::Text { text: text.into() },
@@ -146,7 +146,7 @@ impl<'a> Block<'a> {
             Content::Image { media_type, data } => Self::Image { data, mime_type: media_type },
             Content::Audio { media_type, data } => Self::Audio { data, mime_type: media_type },
             Content::Resource(EmbeddedResource { uri, media_type, body }) => Self::Resource {
-                resource: Embedded { uri, mime_type: media_type.as_deref(), body },
+                resource: EmbeddedBlock { uri, mime_type: media_type.as_deref(), body },
             },
             Content::ResourceLink { uri, name, media_type } => {
                 Self::ResourceLink { uri, name, mime_type: media_type.as_deref() }
@@ -156,11 +156,11 @@ impl<'a> Block<'a> {
 }
 
 /// Returns the data of a result, if it has exactly one piece. Before 2026-07-28, only an object is allowed.
-fn structured(contents: &[Content], wire: Wire) -> Option<&Value> {
+fn structured_content_of(contents: &[Content], lifecycle: Lifecycle) -> Option<&Value> {
     let mut values = contents.iter().filter_map(|content| match content {
         Content::Json { value } => Some(value),
         _ => None,
     });
     let value = values.next().filter(|_| values.next().is_none())?;
-    (wire == Wire::Alone || value.is_object()).then_some(value)
+    (lifecycle == Lifecycle::Stateless || value.is_object()).then_some(value)
 }

@@ -23,40 +23,40 @@ const ID_PREFIX: &str = "windlass-";
 
 /// Requests of this server that the client has not answered.
 #[derive(Default)]
-pub(crate) struct Asked {
+pub(crate) struct ClientRequests {
     /// True if the client can show forms.
     can_elicit: AtomicBool,
     count: AtomicU64,
-    waiting: Mutex<HashMap<String, oneshot::Sender<Answered>>>,
+    waiting: Mutex<HashMap<String, oneshot::Sender<ClientResponse>>>,
 }
 
 /// Response of the client: the text of a result, or the message of an error.
-pub(crate) type Answered = Result<String, String>;
+pub(crate) type ClientResponse = Result<String, String>;
 
-impl Asked {
+impl ClientRequests {
     pub(crate) fn set_can_elicit(&self, can: bool) {
         self.can_elicit.store(can, Ordering::Relaxed);
     }
 
     /// Passes a response to the task that waits for it. Drops a response that no task waits for.
-    pub(crate) fn answer(&self, id: &RequestId, answered: Answered) {
+    pub(crate) fn answer(&self, id: &RequestId, answered: ClientResponse) {
         let waiting = self.take(&id.to_string());
         if let Some(waiting) = waiting {
             drop(waiting.send(answered));
         }
     }
 
-    fn take(&self, id: &str) -> Option<oneshot::Sender<Answered>> {
+    fn take(&self, id: &str) -> Option<oneshot::Sender<ClientResponse>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(id)
     }
 
     /// Sends a request, and waits for its response. If the future is dropped, the client is notified that the request is cancelled.
-    async fn ask(&self, outgoing: &Outgoing, method: &str, params: Value) -> Answered {
+    async fn ask(&self, outgoing: &Outgoing, method: &str, params: Value) -> ClientResponse {
         let id = format!("{ID_PREFIX}{}", self.count.fetch_add(1, Ordering::Relaxed) + 1);
         let (sender, receiver) = oneshot::channel();
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), sender);
         let cancel = CancelIfDropped { asked: self, outgoing, id: &id };
-        outgoing.put(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        outgoing.queue(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
         let answered = receiver.await;
         drop(cancel);
         answered.unwrap_or_else(|_| Err("the client is gone".to_owned()))
@@ -65,7 +65,7 @@ impl Asked {
 
 /// Notifies the client on drop that a response is no longer needed, unless it has arrived.
 struct CancelIfDropped<'a> {
-    asked: &'a Asked,
+    asked: &'a ClientRequests,
     outgoing: &'a Outgoing,
     id: &'a str,
 }
@@ -76,7 +76,7 @@ impl Drop for CancelIfDropped<'_> {
             let params =
                 json!({"requestId": self.id, "reason": "answered elsewhere, or no longer asked"});
             let method = "notifications/cancelled";
-            self.outgoing.put(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
+            self.outgoing.queue(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
         }
     }
 }
@@ -109,7 +109,7 @@ impl Elicitation {
             "type": "object", "properties": form.properties, "required": form.required,
         }});
         let answered = asked.ask(&self.connection.outgoing, "elicitation/create", params).await;
-        let answered = match answered.map(|text| serde_json::from_str::<Elicited>(&text)) {
+        let answered = match answered.map(|text| serde_json::from_str::<ElicitationResult>(&text)) {
             Ok(Ok(answered)) => answered,
             Ok(Err(error)) => {
                 return unavailable(&format!("the client's answer is not understood: {error}"));
@@ -117,9 +117,11 @@ impl Elicitation {
             Err(error) => return unavailable(&format!("the client could not ask: {error}")),
         };
         match answered.action {
-            Action::Accept => read(Some(answered.content)),
-            Action::Decline => read(None),
-            Action::Cancel => unavailable("the person closed the question without an answer"),
+            ElicitationAction::Accept => read(Some(answered.content)),
+            ElicitationAction::Decline => read(None),
+            ElicitationAction::Cancel => {
+                unavailable("the person closed the question without an answer")
+            }
         }
     }
 }
@@ -133,24 +135,24 @@ struct Form {
 
 /// The result of an elicitation. Only an object without duplicate fields is accepted: an unclear answer must not count as an
 /// approval.
-struct Elicited {
-    action: Action,
+struct ElicitationResult {
+    action: ElicitationAction,
     content: Map<String, Value>,
 }
 
-enum Action {
+enum ElicitationAction {
     Accept,
     Decline,
     Cancel,
 }
 
-impl<'de> Deserialize<'de> for Elicited {
+impl<'de> Deserialize<'de> for ElicitationResult {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let Fields(mut fields) = Fields::deserialize(from)?;
+        let UniqueFields(mut fields) = UniqueFields::deserialize(from)?;
         let action = match fields.remove("action").as_ref().and_then(Value::as_str) {
-            Some("accept") => Action::Accept,
-            Some("decline") => Action::Decline,
-            Some("cancel") => Action::Cancel,
+            Some("accept") => ElicitationAction::Accept,
+            Some("decline") => ElicitationAction::Decline,
+            Some("cancel") => ElicitationAction::Cancel,
             _ => return Err(D::Error::custom("`action` must be accept, decline or cancel")),
         };
         let content = match fields.remove("content") {
@@ -163,22 +165,22 @@ impl<'de> Deserialize<'de> for Elicited {
 }
 
 /// An object without duplicate fields, also in its `content`.
-struct Fields(Map<String, Value>);
+struct UniqueFields(Map<String, Value>);
 
-impl<'de> Deserialize<'de> for Fields {
+impl<'de> Deserialize<'de> for UniqueFields {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         struct Reader;
         impl<'de> Visitor<'de> for Reader {
-            type Value = Fields;
+            type Value = UniqueFields;
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str("an object")
             }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<UniqueFields, A::Error> {
                 let mut fields = Map::new();
                 while let Some(name) = map.next_key::<String>()? {
                     let value = if name == "content" {
-                        let content: Option<Fields> = map.next_value()?;
-                        content.map_or(Value::Null, |Fields(fields)| Value::Object(fields))
+                        let content: Option<UniqueFields> = map.next_value()?;
+                        content.map_or(Value::Null, |UniqueFields(fields)| Value::Object(fields))
                     } else {
                         map.next_value()?
                     };
@@ -186,7 +188,7 @@ impl<'de> Deserialize<'de> for Fields {
                         return Err(A::Error::custom("a field is there twice"));
                     }
                 }
-                Ok(Fields(fields))
+                Ok(UniqueFields(fields))
             }
         }
         from.deserialize_map(Reader)
@@ -244,15 +246,15 @@ fn approval_form(request: &ApprovalRequest, changes: &str) -> Form {
         REASON: {"type": "string", "title": "Reason", "description": "The model reads it."},
     });
     Form {
-        message: told(request, changes),
-        properties: object(properties),
+        message: describe_request(request, changes),
+        properties: into_map(properties),
         required: vec![DECISION],
     }
 }
 
 /// Describes everything about a call that a person needs for the decision. Text from the model has a bar before every line, so that
 /// it cannot be mistaken for a part of the question, and contains no control characters for a terminal.
-fn told(request: &ApprovalRequest, changes: &str) -> String {
+fn describe_request(request: &ApprovalRequest, changes: &str) -> String {
     let mut text = format!(
         "{} asks for a person's decision (risk: {}).\nAsked by {}, session {}; {} asks; {}.\n",
         quote::visible(&request.tool),
@@ -263,34 +265,34 @@ fn told(request: &ApprovalRequest, changes: &str) -> String {
         request.confinement,
     );
     if let Some(source) = &request.untrusted {
-        add(&mut text, format_args!("This session has read {}.\n", quote::visible(source)));
+        append(&mut text, format_args!("This session has read {}.\n", quote::visible(source)));
     }
     if request.has_run {
         text.push_str("It has run, and nothing that it changed is kept yet. It changed:\n");
     } else {
         text.push_str("It wants to:\n");
         for effect in request.effects.iter() {
-            text.push_str(&barred(&effect.to_string()));
+            text.push_str(&with_bars(&effect.to_string()));
         }
         if !changes.is_empty() {
             text.push_str("It would change:\n");
         }
     }
     if !changes.is_empty() {
-        text.push_str(&barred(changes.trim_end()));
+        text.push_str(&with_bars(changes.trim_end()));
     }
     if let Some(command) = request.command().filter(|_| request.has_run) {
-        add(&mut text, format_args!("by the command:\n{}", barred(command)));
+        append(&mut text, format_args!("by the command:\n{}", with_bars(command)));
     }
     if let Some(others) = request.other_arguments() {
         let input = serde_json::to_string_pretty(&others).unwrap_or_default();
-        add(&mut text, format_args!("with the arguments:\n{}", barred(&input)));
+        append(&mut text, format_args!("with the arguments:\n{}", with_bars(&input)));
     }
     text
 }
 
 /// Puts a bar before every line of a model's text, and adds the number of lines if there are many.
-fn barred(text: &str) -> String {
+fn with_bars(text: &str) -> String {
     let text = quote::undisguised(&quote::visible(text));
     let lines: Vec<String> = text.split('\n').map(|line| format!("  | {line}\n")).collect();
     let count = match lines.len() {
@@ -332,59 +334,60 @@ fn question_form(request: &QuestionRequest) -> Form {
     let mut message = format!("{} asks:", quote::visible(&request.tool));
     for (at, question) in request.questions.iter().enumerate() {
         let title = quote::visible(&question.question).into_owned();
-        add(&mut message, format_args!("\n{title}"));
+        append(&mut message, format_args!("\n{title}"));
         for option in &question.options {
             let about = option.description.as_deref().unwrap_or_default();
             let separator = if about.is_empty() { "" } else { ": " };
             let label = quote::visible(&option.label);
-            add(&mut message, format_args!("\n  {label}{separator}{}", quote::visible(about)));
+            append(&mut message, format_args!("\n  {label}{separator}{}", quote::visible(about)));
         }
         if question.multi_select {
             for (number, option) in question.options.iter().enumerate() {
                 let shown = format!("{title} {}", quote::visible(&option.label));
                 let field = json!({"type": "boolean", "title": shown, "default": false});
-                properties.insert(option_name(at, number), field);
+                properties.insert(option_field(at, number), field);
             }
         } else {
             let labels: Vec<&str> = question.options.iter().map(|one| one.label.as_str()).collect();
             let field = json!({"type": "string", "title": title, "enum": labels});
-            properties.insert(name(at), field);
+            properties.insert(answer_field(at), field);
         }
         let other = json!({"type": "string", "title": format!("{title} (in other words)")});
-        properties.insert(other_name(at), other);
+        properties.insert(other_field(at), other);
     }
     Form { message: quote::undisguised(&message), properties, required: Vec::new() }
 }
 
-fn name(question: usize) -> String {
+fn answer_field(question: usize) -> String {
     format!("answer_{}", question + 1)
 }
 
-fn other_name(question: usize) -> String {
+fn other_field(question: usize) -> String {
     format!("answer_{}_other", question + 1)
 }
 
-fn option_name(question: usize, option: usize) -> String {
+fn option_field(question: usize, option: usize) -> String {
     format!("answer_{}_option_{}", question + 1, option + 1)
 }
 
 fn read_selection(content: &Map<String, Value>, at: usize, question: &Question) -> Selection {
     let text = |name: &str| content.get(name).and_then(Value::as_str).map(str::to_owned);
     let is_chosen = |number: usize| {
-        content.get(&option_name(at, number)).and_then(Value::as_bool).unwrap_or(false)
+        content.get(&option_field(at, number)).and_then(Value::as_bool).unwrap_or(false)
     };
     let chosen = question.options.iter().enumerate().filter(|(number, _)| is_chosen(*number));
-    let selected = chosen.map(|(_, option)| option.label.clone()).chain(text(&name(at))).collect();
-    Selection { selected, other: text(&other_name(at)).filter(|other| !other.is_empty()) }
+    let selected =
+        chosen.map(|(_, option)| option.label.clone()).chain(text(&answer_field(at))).collect();
+    Selection { selected, other: text(&other_field(at)).filter(|other| !other.is_empty()) }
 }
 
-fn add(text: &mut String, piece: std::fmt::Arguments<'_>) {
+fn append(text: &mut String, piece: std::fmt::Arguments<'_>) {
     use std::fmt::Write as _;
     // Writing to a string cannot fail.
     let _infallible = text.write_fmt(piece);
 }
 
-fn object(value: Value) -> Map<String, Value> {
+fn into_map(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(map) => map,
         _ => Map::new(),

@@ -6,13 +6,13 @@ use std::sync::{Mutex, PoisonError};
 use tokio_util::sync::CancellationToken;
 
 #[derive(Default)]
-pub(crate) struct Ended {
+pub(crate) struct EndSignal {
     failure: Mutex<Option<io::Error>>,
     token: CancellationToken,
 }
 
-impl Ended {
-    pub(crate) fn tell(&self, failure: Option<io::Error>) {
+impl EndSignal {
+    pub(crate) fn signal(&self, failure: Option<io::Error>) {
         if let Some(error) = failure {
             self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         }

@@ -13,21 +13,21 @@ use tokio::sync::Notify;
 /// The table of requests in flight.
 pub(crate) struct InFlight {
     most: usize,
-    requests: Mutex<HashMap<RequestId, Arc<Request>>>,
+    requests: Mutex<HashMap<RequestId, Arc<RequestState>>>,
     /// Notified whenever a request has ended.
     ended: Notify,
 }
 
 /// State of one request, shared with the task that runs it.
 #[derive(Debug, Default)]
-pub(crate) struct Request {
+pub(crate) struct RequestState {
     stop: Notify,
     cancelled: AtomicBool,
 }
 
-impl Request {
+impl RequestState {
     /// Waits until the request is to be stopped.
-    pub(crate) async fn stop_asked(&self) {
+    pub(crate) async fn wait_for_stop(&self) {
         self.stop.notified().await;
     }
 
@@ -50,7 +50,7 @@ impl InFlight {
     }
 
     /// Adds a request.
-    pub(crate) fn begin(&self, id: &RequestId) -> Result<Arc<Request>, Refusal> {
+    pub(crate) fn begin(&self, id: &RequestId) -> Result<Arc<RequestState>, Refusal> {
         let mut requests = self.requests();
         if requests.contains_key(id) {
             return Err(Refusal::IdInUse);
@@ -58,7 +58,7 @@ impl InFlight {
         if requests.len() >= self.most {
             return Err(Refusal::TooMany);
         }
-        let request = Arc::<Request>::default();
+        let request = Arc::<RequestState>::default();
         requests.insert(id.clone(), request.clone());
         Ok(request)
     }
@@ -86,7 +86,7 @@ impl InFlight {
     }
 
     /// Waits until no request is in flight.
-    pub(crate) async fn emptied(&self) {
+    pub(crate) async fn wait_until_empty(&self) {
         loop {
             let ended = self.ended.notified();
             tokio::pin!(ended);
@@ -99,7 +99,7 @@ impl InFlight {
         }
     }
 
-    fn requests(&self) -> MutexGuard<'_, HashMap<RequestId, Arc<Request>>> {
+    fn requests(&self) -> MutexGuard<'_, HashMap<RequestId, Arc<RequestState>>> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -118,13 +118,13 @@ mod tests {
         assert_eq!(table.begin(&RequestId::Number(3)).unwrap_err(), Refusal::TooMany);
         table.cancel(&RequestId::Number(7));
         table.cancel(&one);
-        request.stop_asked().await;
+        request.wait_for_stop().await;
         assert!(!request.is_wanted());
         assert_eq!(table.begin(&one).unwrap_err(), Refusal::IdInUse);
         assert!(!table.end(&one), "cancelled");
         assert!(table.end(&two));
         assert!(!table.end(&two), "answered already");
-        table.emptied().await;
+        table.wait_until_empty().await;
         assert!(table.begin(&one).is_ok());
     }
 }

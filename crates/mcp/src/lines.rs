@@ -10,13 +10,13 @@ use memchr::memchr;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// Bytes of one read: the capacity of a pipe.
-const BLOCK: usize = 64 * 1024;
+const BLOCK_BYTES: usize = 64 * 1024;
 
 /// Alignment of the read buffer. Reads into page-aligned memory are several times faster on some machines.
-const PAGE: usize = 4096;
+const PAGE_BYTES: usize = 4096;
 
 /// Maximum capacity that the buffer for continued lines keeps for the next one.
-const KEPT: usize = 1024 * 1024;
+const MAX_KEPT_BYTES: usize = 1024 * 1024;
 
 /// Reads lines from a stream.
 pub(crate) struct Lines<R> {
@@ -42,7 +42,7 @@ pub(crate) enum Line<'a> {
     TooLong,
 }
 
-enum Found {
+enum FoundLine {
     InBlock(Range<usize>),
     Begun,
     TooLong,
@@ -50,8 +50,8 @@ enum Found {
 
 impl<R: AsyncRead + Unpin> Lines<R> {
     pub(crate) fn new(input: R, longest: usize) -> Self {
-        let block = vec![0; BLOCK + PAGE];
-        let base = block.as_ptr().align_offset(PAGE).min(PAGE);
+        let block = vec![0; BLOCK_BYTES + PAGE_BYTES];
+        let base = block.as_ptr().align_offset(PAGE_BYTES).min(PAGE_BYTES);
         Self {
             input,
             longest,
@@ -76,28 +76,28 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             if let Some(found) = self.find() {
                 break found;
             }
-            let space = self.base..self.base + BLOCK;
+            let space = self.base..self.base + BLOCK_BYTES;
             let read = self.input.read(self.block.get_mut(space).unwrap_or_default()).await?;
             self.unread = self.base..self.base + read;
             if read == 0 {
                 if self.begun.is_empty() {
                     return Ok(None);
                 }
-                break Found::Begun;
+                break FoundLine::Begun;
             }
         };
         Ok(Some(match found {
-            Found::InBlock(range) => Line::Whole(self.block.get(range).unwrap_or_default()),
-            Found::Begun => {
+            FoundLine::InBlock(range) => Line::Whole(self.block.get(range).unwrap_or_default()),
+            FoundLine::Begun => {
                 self.handed_out = true;
                 Line::Whole(&self.begun)
             }
-            Found::TooLong => Line::TooLong,
+            FoundLine::TooLong => Line::TooLong,
         }))
     }
 
     /// Finds the next line in the block; stores the beginning of a line that does not end there.
-    fn find(&mut self) -> Option<Found> {
+    fn find(&mut self) -> Option<FoundLine> {
         while !self.unread.is_empty() {
             let start = self.unread.start;
             let unread = self.block.get(self.unread.clone()).unwrap_or_default();
@@ -105,7 +105,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
                 self.unread = self.base..self.base;
                 let too_long = !self.skipping && !append(&mut self.begun, unread, self.longest);
                 self.skipping |= too_long;
-                return too_long.then_some(Found::TooLong);
+                return too_long.then_some(FoundLine::TooLong);
             };
             self.unread.start += len + 1;
             if std::mem::take(&mut self.skipping) {
@@ -114,14 +114,14 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             if self.begun.is_empty() {
                 let whole = len <= self.longest;
                 return Some(if whole {
-                    Found::InBlock(start..start + len)
+                    FoundLine::InBlock(start..start + len)
                 } else {
-                    Found::TooLong
+                    FoundLine::TooLong
                 });
             }
             let whole =
                 append(&mut self.begun, unread.get(..len).unwrap_or_default(), self.longest);
-            return Some(if whole { Found::Begun } else { Found::TooLong });
+            return Some(if whole { FoundLine::Begun } else { FoundLine::TooLong });
         }
         None
     }
@@ -129,7 +129,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     fn forget_handed_out(&mut self) {
         if std::mem::take(&mut self.handed_out) {
             self.begun.clear();
-            self.begun.shrink_to(KEPT);
+            self.begun.shrink_to(MAX_KEPT_BYTES);
         }
     }
 }
@@ -173,7 +173,7 @@ mod tests {
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
-            let size = self.sizes.pop().unwrap_or(BLOCK).min(out.remaining()).max(1);
+            let size = self.sizes.pop().unwrap_or(BLOCK_BYTES).min(out.remaining()).max(1);
             let end = (self.at + size).min(self.bytes.len());
             out.put_slice(&self.bytes[self.at..end]);
             self.at = end;
@@ -217,10 +217,10 @@ mod tests {
 
     #[test]
     fn lines_longer_than_a_block_are_put_together() {
-        let mut bytes = vec![b'x'; 3 * BLOCK];
+        let mut bytes = vec![b'x'; 3 * BLOCK_BYTES];
         bytes.extend_from_slice(b"\nshort\n");
-        let whole = lines_of(&bytes, Vec::new(), 4 * BLOCK);
-        assert_eq!(whole.iter().flatten().map(Vec::len).collect::<Vec<_>>(), [3 * BLOCK, 5]);
-        assert_eq!(lines_of(&bytes, Vec::new(), 2 * BLOCK), [None, Some(b"short".to_vec())]);
+        let whole = lines_of(&bytes, Vec::new(), 4 * BLOCK_BYTES);
+        assert_eq!(whole.iter().flatten().map(Vec::len).collect::<Vec<_>>(), [3 * BLOCK_BYTES, 5]);
+        assert_eq!(lines_of(&bytes, Vec::new(), 2 * BLOCK_BYTES), [None, Some(b"short".to_vec())]);
     }
 }

@@ -15,20 +15,20 @@ use serde::{Deserialize, Deserializer};
 use serde_json::error::Category;
 use serde_json::value::RawValue;
 
-use crate::calls::Call;
-use crate::elicitation::Answered;
+use crate::calls::CallRequest;
+use crate::elicitation::ClientResponse;
 
 /// A parsed line.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "nearly all are requests, and none is kept")]
 pub(crate) enum Message {
     /// `tools/call`, with the metadata of the request.
-    Call(RequestId, Call, RequestMetaObject),
+    CallRequest(RequestId, CallRequest, RequestMetaObject),
     Request(RequestId, ClientRequest),
     /// The client no longer wants the response to this request.
     Cancelled(RequestId),
     /// The client's response to a request of this server.
-    Answered(RequestId, Answered),
+    ClientResponse(RequestId, ClientResponse),
     /// Nothing to do: an empty line, a notification that changes nothing, a response without an id.
     Nothing,
     Refused(Option<RequestId>, ErrorData),
@@ -38,25 +38,27 @@ pub(crate) enum Message {
 #[derive(Deserialize)]
 struct Envelope<'a> {
     #[serde(borrow)]
-    jsonrpc: Option<Text<'a>>,
-    #[serde(borrow, default, deserialize_with = "present")]
+    jsonrpc: Option<LineText<'a>>,
+    #[serde(borrow, default, deserialize_with = "deserialize_present")]
     id: Option<&'a RawValue>,
     #[serde(borrow)]
-    method: Option<Text<'a>>,
+    method: Option<LineText<'a>>,
     #[serde(borrow)]
     params: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
+    #[serde(borrow, default, deserialize_with = "deserialize_present")]
     result: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
+    #[serde(borrow, default, deserialize_with = "deserialize_present")]
     error: Option<&'a RawValue>,
 }
 
 /// Text that is borrowed from the line, or owned if it has escapes. (Inside an `Option`, `serde` would copy every `Cow`.)
 #[derive(Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+struct LineText<'a>(#[serde(borrow)] Cow<'a, str>);
 
 /// Deserializes a field that is present, even if it is `null`.
-fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
+fn deserialize_present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    from: D,
+) -> Result<Option<T>, D::Error> {
     T::deserialize(from).map(Some)
 }
 
@@ -68,7 +70,7 @@ impl Message {
             None => Self::Nothing,
             Some(b'[') => Self::Refused(None, not_a_batch()),
             Some(_) => match serde_json::from_slice::<Envelope<'_>>(line) {
-                Ok(envelope) => envelope.open(),
+                Ok(envelope) => envelope.into_message(),
                 Err(error) => Self::Refused(None, unreadable(&error)),
             },
         }
@@ -76,7 +78,7 @@ impl Message {
 }
 
 impl Envelope<'_> {
-    fn open(self) -> Message {
+    fn into_message(self) -> Message {
         let id = match self.id.map(|id| serde_json::from_str::<RequestId>(id.get())) {
             None => None,
             Some(Ok(id)) => Some(id),
@@ -87,17 +89,17 @@ impl Envelope<'_> {
                 );
             }
         };
-        if self.jsonrpc.as_ref().map(|Text(version)| &**version) != Some("2.0") {
+        if self.jsonrpc.as_ref().map(|LineText(version)| &**version) != Some("2.0") {
             return Message::Refused(id, invalid("`jsonrpc` must be \"2.0\""));
         }
         // Some libraries send `"error": null` next to a result.
         let error = self.error.filter(|error| self.result.is_none() || error.get() != "null");
         let answers = usize::from(self.result.is_some() || error.is_some());
         match (self.method, id, answers) {
-            (Some(Text(method)), Some(id), 0) => request(id.clone(), &method, self.params)
+            (Some(LineText(method)), Some(id), 0) => request(id.clone(), &method, self.params)
                 .unwrap_or_else(|error| Message::Refused(Some(id), error)),
-            (Some(Text(method)), None, 0) => notification(&method, self.params),
-            (None, Some(id), 1) => Message::Answered(id, answered(self.result, error)),
+            (Some(LineText(method)), None, 0) => notification(&method, self.params),
+            (None, Some(id), 1) => Message::ClientResponse(id, answered(self.result, error)),
             (None, None, 1) => Message::Nothing,
             (_, id, _) => Message::Refused(id, invalid("it is neither a request nor an answer")),
         }
@@ -105,7 +107,7 @@ impl Envelope<'_> {
 }
 
 /// Converts the client's response to a request of this server.
-fn answered(result: Option<&RawValue>, error: Option<&RawValue>) -> Answered {
+fn answered(result: Option<&RawValue>, error: Option<&RawValue>) -> ClientResponse {
     #[derive(Deserialize)]
     struct Fault {
         message: String,
@@ -157,8 +159,8 @@ fn call(id: RequestId, params: &Params<'_>) -> Result<Message, ErrorData> {
     let Fields { name, arguments, meta } = params.read()?;
     let meta = meta.unwrap_or_default();
     let arguments = arguments.unwrap_or_default();
-    let call = Call { tool: name, arguments, progress: meta.get_progress_token() };
-    Ok(Message::Call(id, call, meta))
+    let call = CallRequest { tool: name, arguments, progress: meta.get_progress_token() };
+    Ok(Message::CallRequest(id, call, meta))
 }
 
 fn with_meta(mut request: ClientRequest, meta: Option<RequestMetaObject>) -> ClientRequest {
@@ -242,9 +244,9 @@ mod tests {
     fn short(line: &str) -> String {
         match Message::read(line.as_bytes()) {
             Message::Request(id, request) => format!("{id}: {}", request.method()),
-            Message::Call(id, call, _) => format!("{id}: call {}", call.tool),
+            Message::CallRequest(id, call, _) => format!("{id}: call {}", call.tool),
             Message::Cancelled(id) => format!("cancelled {id}"),
-            Message::Answered(id, answered) => format!("{id}: answered {answered:?}"),
+            Message::ClientResponse(id, answered) => format!("{id}: answered {answered:?}"),
             Message::Nothing => "nothing".into(),
             Message::Refused(id, error) => {
                 let id = id.map_or("?".into(), |id| id.to_string());

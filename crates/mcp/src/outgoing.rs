@@ -10,13 +10,13 @@ use serde::Serialize;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
 
-use crate::ended::Ended;
+use crate::ended::EndSignal;
 
 /// Size of the buffer above which reading and progress wait for the client to take what is queued.
-const FULL: usize = 4 * 1024 * 1024;
+const MAX_QUEUED_BYTES: usize = 4 * 1024 * 1024;
 
 /// Maximum capacity that a written batch keeps for the next one.
-const KEPT: usize = 1024 * 1024;
+const MAX_KEPT_BYTES: usize = 1024 * 1024;
 
 /// Queue and writer of messages to the client.
 pub(crate) struct Outgoing {
@@ -25,7 +25,7 @@ pub(crate) struct Outgoing {
     put: Notify,
     writer: tokio::sync::Mutex<Writer>,
     /// Signalled when writing failed: the client is gone.
-    ended: Ended,
+    ended: EndSignal,
 }
 
 struct Writer {
@@ -45,12 +45,12 @@ impl Outgoing {
                 batch: Vec::new(),
                 written: 0,
             }),
-            ended: Ended::default(),
+            ended: EndSignal::default(),
         }
     }
 
     /// Appends a message to the queue.
-    pub(crate) fn put(&self, message: &impl Serialize) {
+    pub(crate) fn queue(&self, message: &impl Serialize) {
         let mut waiting = self.waiting();
         let before = waiting.len();
         match serde_json::to_writer(&mut *waiting, message) {
@@ -63,7 +63,7 @@ impl Outgoing {
     }
 
     /// Writes queued messages until writing fails.
-    pub(crate) async fn keep_writing(&self) {
+    pub(crate) async fn write_queued(&self) {
         loop {
             self.put.notified().await;
             if self.flush().await.is_err() {
@@ -73,8 +73,8 @@ impl Outgoing {
     }
 
     /// Waits, if too much is queued, until the client has taken it.
-    pub(crate) async fn make_room(&self) {
-        if self.waiting().len() > FULL {
+    pub(crate) async fn wait_for_room(&self) {
+        if self.waiting().len() > MAX_QUEUED_BYTES {
             // The end of the connection is handled elsewhere.
             drop(self.flush().await);
         }
@@ -95,7 +95,7 @@ impl Outgoing {
     }
 
     /// Returns the signal that writing has failed.
-    pub(crate) fn ended(&self) -> &Ended {
+    pub(crate) fn ended(&self) -> &EndSignal {
         &self.ended
     }
 
@@ -106,7 +106,7 @@ impl Outgoing {
     fn noting_failure(&self, result: io::Result<()>) -> io::Result<()> {
         result.map_err(|error| {
             let kind = error.kind();
-            self.ended.tell(Some(error));
+            self.ended.signal(Some(error));
             kind.into()
         })
     }
@@ -118,7 +118,7 @@ impl Writer {
         if self.written == self.batch.len() {
             self.written = 0;
             self.batch.clear();
-            self.batch.shrink_to(KEPT);
+            self.batch.shrink_to(MAX_KEPT_BYTES);
             let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
             std::mem::swap(&mut self.batch, &mut *waiting);
         }
@@ -188,7 +188,7 @@ mod tests {
         let slow = Slow { most: usize::MAX, ..Slow::default() };
         let outgoing = Outgoing::new(slow.clone());
         for number in 0..100 {
-            outgoing.put(&number);
+            outgoing.queue(&number);
         }
         let written = async {
             while slow.numbers().len() < 100 {
@@ -196,7 +196,7 @@ mod tests {
             }
         };
         tokio::select! {
-            () = outgoing.keep_writing() => {}
+            () = outgoing.write_queued() => {}
             () = written => {}
         }
         assert_eq!(*slow.writes.lock().unwrap(), 1);
@@ -208,7 +208,7 @@ mod tests {
         let slow = Slow { most: 3, ..Slow::default() };
         let outgoing = Outgoing::new(slow.clone());
         for number in 1000..1050 {
-            outgoing.put(&number);
+            outgoing.queue(&number);
             // Polled once, then dropped in the middle of a line.
             let mut flush = Box::pin(outgoing.flush());
             assert!(poll_once(&mut flush).is_pending());
@@ -220,7 +220,7 @@ mod tests {
     #[tokio::test]
     async fn a_failure_is_told_and_kept() {
         let outgoing = Outgoing::new(Slow { most: 0, ..Slow::default() });
-        outgoing.put(&1);
+        outgoing.queue(&1);
         assert_eq!(outgoing.flush().await.unwrap_err().kind(), io::ErrorKind::WriteZero);
         outgoing.ended().wait().await;
         assert!(outgoing.ended().take_failure().is_some());

@@ -13,20 +13,20 @@ use windlass_core::{CallId, CallResult, Engine, Event, EventKind, Filter, Sessio
 use crate::connection::Connection;
 
 /// Sends the progress of one call to its client.
-pub(crate) struct Progress {
+pub(crate) struct ProgressReporter {
     events: Subscription,
     connection: Arc<Connection>,
     token: ProgressToken,
-    number: Number,
+    number: ProgressNumber,
 }
 
 /// The next notification to send.
-enum News {
+enum ProgressUpdate {
     Output(String),
     Progress { done: u64, total: Option<u64>, message: Arc<str> },
 }
 
-impl Progress {
+impl ProgressReporter {
     /// Subscribes before the call begins, so that no event is missed.
     pub(crate) fn new(
         engine: &Engine,
@@ -35,7 +35,7 @@ impl Progress {
         token: ProgressToken,
     ) -> Self {
         let events = engine.subscribe_to(Filter::session(session.id()).only_live());
-        Self { events, connection, token, number: Number::default() }
+        Self { events, connection, token, number: ProgressNumber::default() }
     }
 
     /// Waits for the end of the call and sends its events until then.
@@ -50,31 +50,34 @@ impl Progress {
             tokio::select! {
                 biased;
                 result = &mut running => {
-                    self.tell(None).await;
+                    self.report(None).await;
                     return result;
                 }
-                event = self.events.next() => self.tell(Some(event)).await,
+                event = self.events.next() => self.report(Some(event)).await,
             }
         }
     }
 
     /// Sends this event and those queued behind it. Joins consecutive output into one notification, and skips progress reports that
     /// are followed by a later one.
-    async fn tell(&mut self, first: Option<Event>) {
-        let mut news: Option<News> = None;
+    async fn report(&mut self, first: Option<Event>) {
+        let mut news: Option<ProgressUpdate> = None;
         let mut next = first.or_else(|| self.events.try_next());
         while let Some(event) = next {
-            news = match (news, of(event)) {
+            news = match (news, update_of(event)) {
                 (news, None) => news,
-                (Some(News::Output(mut text)), Some(News::Output(more))) => {
+                (Some(ProgressUpdate::Output(mut text)), Some(ProgressUpdate::Output(more))) => {
                     text.push_str(&more);
-                    Some(News::Output(text))
+                    Some(ProgressUpdate::Output(text))
                 }
-                (Some(output @ News::Output(_)), later) => {
+                (Some(output @ ProgressUpdate::Output(_)), later) => {
                     self.put(output);
                     later
                 }
-                (Some(progress @ News::Progress { .. }), Some(later @ News::Output(_))) => {
+                (
+                    Some(progress @ ProgressUpdate::Progress { .. }),
+                    Some(later @ ProgressUpdate::Output(_)),
+                ) => {
                     self.put(progress);
                     Some(later)
                 }
@@ -84,14 +87,14 @@ impl Progress {
         }
         if let Some(news) = news {
             self.put(news);
-            self.connection.outgoing.make_room().await;
+            self.connection.outgoing.wait_for_room().await;
         }
     }
 
-    fn put(&mut self, news: News) {
+    fn put(&mut self, news: ProgressUpdate) {
         let (progress, total, message) = match news {
-            News::Output(text) => (self.number.after_output(text.len()), None, text),
-            News::Progress { done, total, message } => {
+            ProgressUpdate::Output(text) => (self.number.after_output(text.len()), None, text),
+            ProgressUpdate::Progress { done, total, message } => {
                 let (progress, total) = self.number.after_report(done, total);
                 (progress, total, message.to_string())
             }
@@ -100,15 +103,15 @@ impl Progress {
         told.total = total;
         told.message = Some(message).filter(|message| !message.is_empty());
         let told = ServerNotification::from(ProgressNotification::new(told));
-        self.connection.outgoing.put(&ServerJsonRpcMessage::notification(told));
+        self.connection.outgoing.queue(&ServerJsonRpcMessage::notification(told));
     }
 }
 
-fn of(event: Event) -> Option<News> {
+fn update_of(event: Event) -> Option<ProgressUpdate> {
     match event.kind {
-        EventKind::Output { delta } => Some(News::Output(delta.to_string())),
+        EventKind::Output { delta } => Some(ProgressUpdate::Output(delta.to_string())),
         EventKind::Progress { done, total, message } => {
-            Some(News::Progress { done, total, message })
+            Some(ProgressUpdate::Progress { done, total, message })
         }
         _ => None,
     }
@@ -117,7 +120,7 @@ fn of(event: Event) -> Option<News> {
 /// The `progress` number of notifications, which must always increase: the number that the call reports, or else the bytes of
 /// output so far.
 #[derive(Default)]
-struct Number {
+struct ProgressNumber {
     last: Option<f64>,
     reported: bool,
 }
@@ -126,7 +129,7 @@ struct Number {
     clippy::cast_precision_loss,
     reason = "a number for people; the last digits do not matter"
 )]
-impl Number {
+impl ProgressNumber {
     fn after_output(&mut self, bytes: usize) -> f64 {
         let bytes = if self.reported { 0.0 } else { bytes as f64 };
         self.grow_to(self.last.unwrap_or(0.0) + bytes)
@@ -156,20 +159,20 @@ mod tests {
 
     #[test]
     fn numbers_are_the_reported_ones_or_bytes() {
-        let mut number = Number::default();
+        let mut number = ProgressNumber::default();
         assert_eq!(number.after_report(0, Some(2)), (0.0, Some(2.0)));
         assert_eq!(number.after_report(1, Some(2)), (1.0, Some(2.0)));
         assert!(number.after_output(500) < 1.1);
         assert_eq!(number.after_report(2, Some(2)), (2.0, Some(2.0)));
         assert_eq!(number.after_report(2, Some(2)).1, None, "more than the total");
-        let mut number = Number::default();
+        let mut number = ProgressNumber::default();
         assert_eq!((number.after_output(3), number.after_output(4)), (3.0, 7.0));
     }
 
     proptest! {
         #[test]
         fn numbers_always_grow(steps in prop::collection::vec((any::<bool>(), 0_u32..5), 0..50)) {
-            let mut number = Number::default();
+            let mut number = ProgressNumber::default();
             let mut last = f64::NEG_INFINITY;
             for (reported, step) in steps {
                 let next = if reported {

@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
 use windlass_core::{ApprovalRequest, Engine, FileChange, Session, quote};
 
-use crate::calls::Calls;
+use crate::calls::CallRunner;
 use crate::connection::Connection;
 use crate::content::Signature;
 use crate::elicitation::Elicitation;
@@ -55,13 +55,13 @@ impl Default for Options {
             most_in_flight: 1024,
             // Clients kill a server that still runs two seconds after they closed its input.
             grace: Duration::from_secs(1),
-            describe_changes: name_changes,
+            describe_changes: list_changes,
         }
     }
 }
 
 /// Lists the changed files, without their content.
-fn name_changes(request: &ApprovalRequest) -> String {
+fn list_changes(request: &ApprovalRequest) -> String {
     let name = |change: &FileChange| format!("{} {}\n", change.verb, quote::path(&change.path));
     request.changes.iter().map(name).collect()
 }
@@ -123,7 +123,7 @@ pub async fn serve(
     let config = config(&options);
     let signature = Signature::new(&config.server_info);
     let connection = Arc::new(Connection::new(output, options.most_in_flight));
-    let calls = Calls {
+    let calls = CallRunner {
         engine: engine.clone(),
         session: session.clone(),
         connection: connection.clone(),
@@ -136,11 +136,11 @@ pub async fn serve(
     let server = Server { engine, session, config, signature };
 
     let _stop_calls = StopCalls(connection.clone());
-    let _writing = keep_writing(connection.clone());
+    let _writing = write_queued(connection.clone());
     let quit = serve_directly(server, transport, None).waiting().await;
-    connection.wind_up(options.grace).await;
+    connection.finish(options.grace).await;
     quit.map_err(|error| McpError::Internal(error.to_string()))?;
-    how_it_ended(&connection)
+    final_result(&connection)
 }
 
 /// Stops all calls on drop: also if the future of the connection is dropped.
@@ -154,13 +154,13 @@ impl Drop for StopCalls {
 
 /// Writes in the background, until the returned task set is dropped. A task of its own runs after the tasks that queue responses,
 /// and so writes all of them at once.
-fn keep_writing(connection: Arc<Connection>) -> JoinSet<()> {
+fn write_queued(connection: Arc<Connection>) -> JoinSet<()> {
     let mut task = JoinSet::new();
-    task.spawn(async move { connection.outgoing.keep_writing().await });
+    task.spawn(async move { connection.outgoing.write_queued().await });
     task
 }
 
-fn how_it_ended(connection: &Connection) -> Result<(), McpError> {
+fn final_result(connection: &Connection) -> Result<(), McpError> {
     if let Some(error) = connection.input_ended.take_failure() {
         return Err(McpError::Input(error));
     }

@@ -12,7 +12,7 @@ use rmcp::{RoleServer, ServerHandler};
 use windlass_core::{Engine, Session, quote};
 
 use crate::content::{self, Signature};
-use crate::wire::Wire;
+use crate::wire::Lifecycle;
 
 /// Time for which a client may cache the list of tools.
 const LIST_TTL_MS: u64 = 5 * 60 * 1000;
@@ -54,7 +54,7 @@ impl ServerHandler for Server {
         let specs = self.engine.tools(&self.session).await;
         let tools = specs.iter().map(content::tool).collect::<Result<_, _>>()?;
         let mut list = ListToolsResult::with_all_items(tools);
-        if Wire::of_version(context.protocol_version().as_ref()) == Wire::Alone {
+        if Lifecycle::of_version(context.protocol_version().as_ref()) == Lifecycle::Stateless {
             // The list depends on the session.
             list = list.with_ttl_ms(LIST_TTL_MS).with_cache_scope(CacheScope::Private);
             self.signature.put_on(&mut list.meta);

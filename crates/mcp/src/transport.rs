@@ -15,12 +15,12 @@ use rmcp::model::{
 use rmcp::transport::Transport;
 use tokio::io::AsyncRead;
 
-use crate::calls::{Call, Calls};
+use crate::calls::{CallRequest, CallRunner};
 use crate::connection::Connection;
-use crate::in_flight::{Refusal, Request};
+use crate::in_flight::{Refusal, RequestState};
 use crate::lines::{Line, Lines};
 use crate::message::Message;
-use crate::wire::Wire;
+use crate::wire::Lifecycle;
 
 /// Error code for too many requests. JSON-RPC reserves this code for servers.
 const TOO_MANY: ErrorCode = ErrorCode(-32000);
@@ -29,7 +29,7 @@ const TOO_MANY: ErrorCode = ErrorCode(-32000);
 pub(crate) struct LineTransport<R> {
     lines: Lines<R>,
     connection: Arc<Connection>,
-    calls: Arc<Calls>,
+    calls: Arc<CallRunner>,
     /// True after `initialize`: from then on requests need not name their protocol version.
     initialized: bool,
 }
@@ -42,7 +42,7 @@ impl<R: AsyncRead + Send + Unpin> Transport<RoleServer> for LineTransport<R> {
         message: ServerJsonRpcMessage,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
         if self.is_wanted(&message) {
-            self.connection.outgoing.put(&message);
+            self.connection.outgoing.queue(&message);
         }
         std::future::ready(Ok(()))
     }
@@ -51,7 +51,7 @@ impl<R: AsyncRead + Send + Unpin> Transport<RoleServer> for LineTransport<R> {
     /// send.
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
-            self.connection.outgoing.make_room().await;
+            self.connection.outgoing.wait_for_room().await;
             let line = tokio::select! {
                 biased;
                 () = self.connection.outgoing.ended().wait() => Ok(None),
@@ -61,11 +61,11 @@ impl<R: AsyncRead + Send + Unpin> Transport<RoleServer> for LineTransport<R> {
                 Ok(Some(Line::Whole(line))) => Message::read(line),
                 Ok(Some(Line::TooLong)) => Message::Refused(None, too_long(self.lines.longest())),
                 ending => {
-                    self.connection.input_ended.tell(ending.err());
+                    self.connection.input_ended.signal(ending.err());
                     return None;
                 }
             };
-            if let Some(request) = self.take(message) {
+            if let Some(request) = self.handle_message(message) {
                 return Some(request);
             }
         }
@@ -78,7 +78,11 @@ impl<R: AsyncRead + Send + Unpin> Transport<RoleServer> for LineTransport<R> {
 }
 
 impl<R: AsyncRead + Unpin> LineTransport<R> {
-    pub(crate) fn new(lines: Lines<R>, connection: Arc<Connection>, calls: Arc<Calls>) -> Self {
+    pub(crate) fn new(
+        lines: Lines<R>,
+        connection: Arc<Connection>,
+        calls: Arc<CallRunner>,
+    ) -> Self {
         Self { lines, connection, calls, initialized: false }
     }
 
@@ -93,23 +97,23 @@ impl<R: AsyncRead + Unpin> LineTransport<R> {
     }
 
     /// Handles a message. Returns it if it is for `rmcp`.
-    fn take(&mut self, message: Message) -> Option<ClientJsonRpcMessage> {
+    fn handle_message(&mut self, message: Message) -> Option<ClientJsonRpcMessage> {
         match message {
-            Message::Call(id, call, meta) => self.begin_call(id, call, &meta),
+            Message::CallRequest(id, call, meta) => self.begin_call(id, call, &meta),
             Message::Request(id, request) => return self.begin_request(id, request),
             Message::Cancelled(id) => self.connection.in_flight.cancel(&id),
-            Message::Answered(id, answered) => self.connection.asked.answer(&id, answered),
+            Message::ClientResponse(id, answered) => self.connection.asked.answer(&id, answered),
             Message::Nothing => {}
             Message::Refused(id, error) => self.refuse(id, error),
         }
         None
     }
 
-    fn begin_call(&mut self, id: RequestId, call: Call, meta: &RequestMetaObject) {
-        match Wire::of_request(meta, self.initialized) {
-            Ok(wire) => {
+    fn begin_call(&mut self, id: RequestId, call: CallRequest, meta: &RequestMetaObject) {
+        match Lifecycle::of_request(meta, self.initialized) {
+            Ok(lifecycle) => {
                 if let Some(request) = self.begin(&id) {
-                    self.calls.begin(id, call, wire, request);
+                    self.calls.begin(id, call, lifecycle, request);
                 }
             }
             Err(error) => self.refuse(Some(id), error),
@@ -130,7 +134,8 @@ impl<R: AsyncRead + Unpin> LineTransport<R> {
             ClientRequest::PingRequest(_) | ClientRequest::DiscoverRequest(_) => true,
             _ => false,
         };
-        if !opening && let Err(error) = Wire::of_request(request.get_meta(), self.initialized) {
+        if !opening && let Err(error) = Lifecycle::of_request(request.get_meta(), self.initialized)
+        {
             self.refuse(Some(id), error);
             return None;
         }
@@ -138,7 +143,7 @@ impl<R: AsyncRead + Unpin> LineTransport<R> {
     }
 
     /// Reserves the id. Refuses the request if that fails.
-    fn begin(&mut self, id: &RequestId) -> Option<Arc<Request>> {
+    fn begin(&mut self, id: &RequestId) -> Option<Arc<RequestState>> {
         match self.connection.in_flight.begin(id) {
             Ok(request) => return Some(request),
             // Without the id: a response with it would be taken for that to the first request.
@@ -149,7 +154,7 @@ impl<R: AsyncRead + Unpin> LineTransport<R> {
     }
 
     fn refuse(&mut self, id: Option<RequestId>, error: ErrorData) {
-        self.connection.outgoing.put(&ServerJsonRpcMessage::error(error, id));
+        self.connection.outgoing.queue(&ServerJsonRpcMessage::error(error, id));
     }
 }
 

@@ -40,7 +40,7 @@ fn tool_result(result: &CallResult, content: Vec<Value>, is_error: bool) -> Valu
 }
 
 /// Returns the images that [`reply`] left out: they may follow the results in the same message.
-pub(super) fn pictures(result: &CallResult) -> impl Iterator<Item = Value> {
+pub(super) fn image_blocks(result: &CallResult) -> impl Iterator<Item = Value> {
     let is_error = super::reply::is_error(result);
     let left_out = result
         .output

@@ -199,10 +199,10 @@ pub fn write_call(format: Format, call: &ToolCall) -> Value {
 fn calls_of(item: Value) -> Result<Vec<Asked>, String> {
     let Value::Object(mut map) = item else { return Err(described(&item)) };
     let mut calls = Vec::new();
-    if take(&mut map, &mut calls) || is_talk(&map) {
+    if take(&mut map, &mut calls) || is_text_part(&map) {
         return Ok(calls);
     }
-    plain(&mut map).map(|call| vec![call]).ok_or_else(|| described_object(&map))
+    take_plain_call(&mut map).map(|call| vec![call]).ok_or_else(|| described_object(&map))
 }
 
 /// Takes a provider's call, or all calls of a provider's message. Returns false if it is neither.
@@ -218,9 +218,9 @@ fn take(map: &mut Map<String, Value>, calls: &mut Vec<Asked>) -> bool {
 }
 
 /// Keys under which messages hold their parts. Parts other than calls (text, thinking) are skipped.
-const PIECES: [&str; 4] = ["tool_calls", "content", "parts", "output"];
+const PART_KEYS: [&str; 4] = ["tool_calls", "content", "parts", "output"];
 /// Keys under which API responses hold the message. Several entries are alternatives, not one turn.
-const ALTERNATIVES: [&str; 2] = ["choices", "candidates"];
+const ALTERNATIVE_KEYS: [&str; 2] = ["choices", "candidates"];
 
 fn take_message(map: &mut Map<String, Value>, calls: &mut Vec<Asked>) -> bool {
     let says = |key: &str, words: &[&str]| match map.get(key) {
@@ -231,9 +231,9 @@ fn take_message(map: &mut Map<String, Value>, calls: &mut Vec<Asked>) -> bool {
         return false;
     }
     let mut known = false;
-    for key in PIECES.iter().chain(&ALTERNATIVES) {
+    for key in PART_KEYS.iter().chain(&ALTERNATIVE_KEYS) {
         match map.get_mut(*key) {
-            Some(Value::Array(items)) if items.len() < 2 || PIECES.contains(key) => {
+            Some(Value::Array(items)) if items.len() < 2 || PART_KEYS.contains(key) => {
                 known = true;
                 for item in items.iter_mut().filter_map(Value::as_object_mut) {
                     take(item, calls);
@@ -251,7 +251,7 @@ fn take_message(map: &mut Map<String, Value>, calls: &mut Vec<Asked>) -> bool {
 }
 
 /// Returns whether an item is text, thinking or a message part that may appear next to calls.
-fn is_talk(map: &Map<String, Value>) -> bool {
+fn is_text_part(map: &Map<String, Value>) -> bool {
     const KINDS: [&str; 7] =
         ["text", "thinking", "redacted_thinking", "reasoning", "message", "output_text", "refusal"];
     match map.get("type") {
@@ -261,7 +261,7 @@ fn is_talk(map: &Map<String, Value>) -> bool {
 }
 
 /// Takes a call in our own form. A bare `name` counts only without other keys, since the definition of a tool has a name, too.
-fn plain(map: &mut Map<String, Value>) -> Option<Asked> {
+fn take_plain_call(map: &mut Map<String, Value>) -> Option<Asked> {
     if map.contains_key("type") {
         return None;
     }

@@ -29,7 +29,7 @@ pub fn check_definition(format: Format, definition: &Value) -> Result<(), String
     if let Some(unknown) = function.keys().find(|key| !keys.contains(&key.as_str())) {
         return Err(format!("`{unknown}` is not known"));
     }
-    check_words(format, function)?;
+    check_name_and_description(format, function)?;
     match (format, function.get("input_schema").or_else(|| function.get("parameters"))) {
         (Format::Gemini, None) => Ok(()),
         (_, Some(schema)) => check_root(format, schema),
@@ -37,7 +37,7 @@ pub fn check_definition(format: Format, definition: &Value) -> Result<(), String
     }
 }
 
-fn check_words(format: Format, function: &Map<String, Value>) -> Result<(), String> {
+fn check_name_and_description(format: Format, function: &Map<String, Value>) -> Result<(), String> {
     let word = |key: &str| function.get(key).and_then(Value::as_str).unwrap_or_default();
     let name = word("name");
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
@@ -71,7 +71,7 @@ fn check_schema(schema: &Value, rules: Rules, place: &str) -> Result<(), String>
     }
     let empty = Map::new();
     let properties = map.get("properties").and_then(Value::as_object).unwrap_or(&empty);
-    for name in list(map, "required") {
+    for name in array_items(map, "required") {
         let known = name.as_str().is_some_and(|name| properties.contains_key(name));
         ensure(known, || format!("{place} requires {name}, which is no property"))?;
     }
@@ -83,7 +83,8 @@ fn check_schema(schema: &Value, rules: Rules, place: &str) -> Result<(), String>
     for (name, inner) in properties {
         check_schema(inner, rules, &format!("{place}, {name}"))?;
     }
-    let options = ["anyOf", "oneOf", "allOf", "prefixItems"].iter().flat_map(|key| list(map, key));
+    let options =
+        ["anyOf", "oneOf", "allOf", "prefixItems"].iter().flat_map(|key| array_items(map, key));
     for inner in options.chain(map.get("items")) {
         check_schema(inner, rules, &format!("{place}, below"))?;
     }
@@ -93,7 +94,7 @@ fn check_schema(schema: &Value, rules: Rules, place: &str) -> Result<(), String>
 /// Checks Gemini's rules beyond the keywords.
 fn check_openapi(map: &Map<String, Value>, place: &str) -> Result<(), String> {
     if map.contains_key("anyOf") {
-        let is_choice = map.len() == 1 && list(map, "anyOf").count() > 1;
+        let is_choice = map.len() == 1 && array_items(map, "anyOf").count() > 1;
         return ensure(is_choice, || format!("{place} is no choice and nothing else"));
     }
     let name = map.get("type").and_then(Value::as_str).unwrap_or_default();
@@ -104,10 +105,12 @@ fn check_openapi(map: &Map<String, Value>, place: &str) -> Result<(), String> {
     let has_enum = map.contains_key("enum");
     ensure(!has_enum || name == "string", || format!("{place} has an enum of {name}"))?;
     let is_text = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty());
-    ensure(list(map, "enum").all(is_text), || format!("{place} has an enum of more than texts"))
+    ensure(array_items(map, "enum").all(is_text), || {
+        format!("{place} has an enum of more than texts")
+    })
 }
 
-fn list<'m>(map: &'m Map<String, Value>, key: &str) -> impl Iterator<Item = &'m Value> {
+fn array_items<'m>(map: &'m Map<String, Value>, key: &str) -> impl Iterator<Item = &'m Value> {
     map.get(key).and_then(Value::as_array).into_iter().flatten()
 }
 

@@ -16,7 +16,7 @@ use windlass_core::{Example, Spec};
 /// ```
 pub fn definition(format: Format, spec: &Spec) -> Value {
     match format {
-        Format::Plain => plain(spec),
+        Format::Plain => plain_definition(spec),
         Format::Anthropic => anthropic::definition(spec),
         Format::OpenAiChat => openai::chat_definition(spec),
         Format::OpenAiResponses => openai::responses_definition(spec),
@@ -41,7 +41,7 @@ pub fn definitions<'s>(format: Format, specs: impl IntoIterator<Item = &'s Spec>
 }
 
 /// Makes our own definition, which has everything, with the kinds of effects by name.
-fn plain(spec: &Spec) -> Value {
+fn plain_definition(spec: &Spec) -> Value {
     let mut tool = Map::new();
     tool.insert("name".into(), spec.name.as_ref().into());
     if let Some(title) = &spec.about.title {

@@ -25,7 +25,7 @@ pub(super) fn reply(result: &CallResult, is_error: bool) -> Value {
     }
     response.insert("name".into(), result.tool.as_str().into());
     let key = if is_error { "error" } else { "output" };
-    response.insert("response".into(), object([(key, said(&result.output.content))]));
+    response.insert("response".into(), object([(key, response_texts(&result.output.content))]));
     let images: Vec<Value> = result.output.content.iter().filter_map(inline_data).collect();
     if !images.is_empty() {
         response.insert("parts".into(), images.into());
@@ -45,7 +45,7 @@ fn inline_data(content: &Content) -> Option<Value> {
 }
 
 /// Returns the texts of a response: one text if it comes before all images, otherwise a list with a placeholder for each image.
-fn said(content: &[Content]) -> Value {
+fn response_texts(content: &[Content]) -> Value {
     let is_picture = |content: &&Content| inline_data(content).is_some();
     let pieces: Vec<&Content> =
         content.iter().filter(|content| content.as_text() != Some("")).collect();
@@ -77,11 +77,11 @@ pub(super) fn read_response(function: &mut Map<String, Value>) -> (Vec<Content>,
     let mut images: Vec<Option<Content>> = parts.iter().map(read_image).collect();
     let mut response = function.remove("response").unwrap_or_default();
     let is_error = response.get("error").is_some_and(|error| !error.is_null());
-    let said = match response.as_object_mut() {
+    let texts = match response.as_object_mut() {
         Some(map) if map.len() == 1 => map.remove("output").or_else(|| map.remove("error")),
         _ => None,
     };
-    let mut content = read_said(said.unwrap_or(response), &mut images);
+    let mut content = read_texts(texts.unwrap_or(response), &mut images);
     content.extend(images.into_iter().flatten());
     (content, is_error)
 }
@@ -98,13 +98,13 @@ fn read_image(part: &Value) -> Option<Content> {
     })
 }
 
-fn read_said(said: Value, images: &mut [Option<Content>]) -> Vec<Content> {
-    match said {
+fn read_texts(texts: Value, images: &mut [Option<Content>]) -> Vec<Content> {
+    match texts {
         Value::Null => Vec::new(),
         Value::String(text) if text.is_empty() => Vec::new(),
         Value::String(text) => vec![Content::Text { text }],
         Value::Array(pieces)
-            if pieces.iter().all(|piece| piece.is_string() || place(piece).is_some()) =>
+            if pieces.iter().all(|piece| piece.is_string() || image_index(piece).is_some()) =>
         {
             pieces.iter().filter_map(|piece| read_piece(piece, images)).collect()
         }
@@ -113,14 +113,14 @@ fn read_said(said: Value, images: &mut [Option<Content>]) -> Vec<Content> {
 }
 
 fn read_piece(piece: &Value, images: &mut [Option<Content>]) -> Option<Content> {
-    match place(piece) {
+    match image_index(piece) {
         Some(at) => images.get_mut(at)?.take(),
         None => piece.as_str().map(Content::text),
     }
 }
 
 /// Returns the index of the image that a list item refers to.
-fn place(piece: &Value) -> Option<usize> {
+fn image_index(piece: &Value) -> Option<usize> {
     let number = piece.get("image")?.as_u64()?;
     usize::try_from(number.checked_sub(1)?).ok()
 }

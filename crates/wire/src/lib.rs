@@ -119,13 +119,13 @@ fn described(value: &Value) -> String {
 }
 
 fn described_object(map: &Map<String, Value>) -> String {
-    const MOST: usize = 5;
+    const MAX_KEYS: usize = 5;
     let names: Vec<String> = map
         .keys()
-        .take(MOST)
-        .map(|key| format!("`{}`", short(&windlass_core::quote::visible(key))))
+        .take(MAX_KEYS)
+        .map(|key| format!("`{}`", shortened(&windlass_core::quote::visible(key))))
         .collect();
-    let more = if map.len() > MOST { ", …" } else { "" };
+    let more = if map.len() > MAX_KEYS { ", …" } else { "" };
     match names.as_slice() {
         [] => "an empty object".into(),
         [only] => format!("an object with the key {only}"),
@@ -133,6 +133,6 @@ fn described_object(map: &Map<String, Value>) -> String {
     }
 }
 
-fn short(text: &str) -> &str {
+fn shortened(text: &str) -> &str {
     text.char_indices().nth(40).map_or(text, |(at, _)| &text[..at])
 }

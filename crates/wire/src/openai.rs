@@ -10,10 +10,10 @@ use serde_json::{Map, Value, json};
 use super::{Asked, Format, Rules, object, subset};
 use windlass_core::{CallResult, Content, Spec};
 
-const ERROR: &str = "Error: ";
-const OUTPUT: &str = "Output: ";
+const ERROR_PREFIX: &str = "Error: ";
+const OUTPUT_PREFIX: &str = "Output: ";
 /// Maximum characters of a description: chat completions refuse the whole request if one is longer.
-const CHAT_DESCRIPTION: usize = 1024;
+const MAX_CHAT_DESCRIPTION_CHARS: usize = 1024;
 
 pub(super) fn take_call(map: &mut Map<String, Value>) -> Option<Asked> {
     let kind = map.get("type").map(|kind| kind.as_str().unwrap_or_default());
@@ -55,7 +55,7 @@ pub(super) fn responses_call(name: &str, input: &Value) -> Value {
 
 /// Makes a message with the role `tool`. It can hold text only; images are mentioned in it and follow in a message of their own.
 pub(super) fn chat_reply(result: &CallResult, is_error: bool) -> Value {
-    let pieces = marked(&result.output.content, is_error, |_| false);
+    let pieces = with_error_mark(&result.output.content, is_error, |_| false);
     let content: Value = match pieces.as_slice() {
         [] => "".into(),
         [only] => only.shown().into(),
@@ -66,7 +66,7 @@ pub(super) fn chat_reply(result: &CallResult, is_error: bool) -> Value {
 }
 
 /// Makes a user message with the images of a turn: chat completions accept images nowhere else.
-pub(super) fn pictures(results: &[CallResult]) -> Option<Value> {
+pub(super) fn image_message(results: &[CallResult]) -> Option<Value> {
     let mut parts = Vec::new();
     for result in results {
         let images = result.output.content.iter().filter_map(data_url);
@@ -84,7 +84,7 @@ pub(super) fn pictures(results: &[CallResult]) -> Option<Value> {
 
 pub(super) fn responses_reply(result: &CallResult, is_error: bool) -> Value {
     let is_picture = |content: &Content| matches!(content, Content::Image { .. });
-    let pieces = marked(&result.output.content, is_error, is_picture);
+    let pieces = with_error_mark(&result.output.content, is_error, is_picture);
     let output: Value = match pieces.as_slice() {
         [] => "".into(),
         [only] if !is_picture(only) => only.shown().into(),
@@ -109,7 +109,7 @@ fn data_url(content: &Content) -> Option<String> {
 }
 
 /// Converts the content to text, except pieces for which `stay` is true, and marks errors in the first piece.
-fn marked(
+fn with_error_mark(
     content: &[Content],
     is_error: bool,
     stay: impl Fn(&Content) -> bool,
@@ -125,8 +125,8 @@ fn marked(
         .collect();
     let first = pieces.first().and_then(|piece| piece.as_text());
     let mark = match first {
-        _ if is_error => ERROR,
-        Some(first) if looks_marked(first) => OUTPUT,
+        _ if is_error => ERROR_PREFIX,
+        Some(first) if looks_like_error(first) => OUTPUT_PREFIX,
         _ => return pieces,
     };
     let marked = Content::text(format!("{mark}{}", first.unwrap_or_default()));
@@ -135,12 +135,12 @@ fn marked(
     pieces
 }
 
-fn looks_marked(text: &str) -> bool {
+fn looks_like_error(text: &str) -> bool {
     let mut rest = text;
-    while let Some(inner) = rest.strip_prefix(OUTPUT) {
+    while let Some(inner) = rest.strip_prefix(OUTPUT_PREFIX) {
         rest = inner;
     }
-    rest.starts_with(ERROR)
+    rest.starts_with(ERROR_PREFIX)
 }
 
 /// Reads the content of a response, and whether it is marked as an error.
@@ -152,7 +152,7 @@ pub(super) fn read_content(content: Value) -> (Vec<Content>, bool) {
         other => vec![Content::Json { value: other }],
     };
     let is_error = match pieces.first_mut() {
-        Some(Content::Text { text }) => unmark(text),
+        Some(Content::Text { text }) => remove_error_mark(text),
         _ => false,
     };
     if pieces.first().and_then(Content::as_text) == Some("") {
@@ -161,12 +161,12 @@ pub(super) fn read_content(content: Value) -> (Vec<Content>, bool) {
     (pieces, is_error)
 }
 
-fn unmark(text: &mut String) -> bool {
-    let is_error = text.starts_with(ERROR);
+fn remove_error_mark(text: &mut String) -> bool {
+    let is_error = text.starts_with(ERROR_PREFIX);
     if is_error {
-        text.drain(..ERROR.len());
-    } else if looks_marked(text) {
-        text.drain(..OUTPUT.len());
+        text.drain(..ERROR_PREFIX.len());
+    } else if looks_like_error(text) {
+        text.drain(..OUTPUT_PREFIX.len());
     }
     is_error
 }
@@ -194,7 +194,7 @@ pub(super) fn chat_definition(spec: &Spec) -> Value {
         "type": "function",
         "function": {
             "name": spec.name,
-            "description": cut(&spec.description, CHAT_DESCRIPTION),
+            "description": truncate_chars(&spec.description, MAX_CHAT_DESCRIPTION_CHARS),
             "parameters": subset(&spec.input_schema, Rules::OPENAI),
         },
     })
@@ -212,7 +212,7 @@ pub(super) fn responses_definition(spec: &Spec) -> Value {
     })
 }
 
-fn cut(text: &str, most: usize) -> Cow<'_, str> {
+fn truncate_chars(text: &str, most: usize) -> Cow<'_, str> {
     if text.chars().nth(most).is_none() {
         return Cow::Borrowed(text);
     }

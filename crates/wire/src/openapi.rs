@@ -8,29 +8,29 @@ use serde_json::{Map, Value, json};
 
 /// Translates a schema, before those below it, to one type or a choice. Returns true if a choice had only one option, which
 /// replaced the schema and must be translated in turn.
-pub(super) fn restate(map: &mut Map<String, Value>) -> bool {
+pub(super) fn translate_type(map: &mut Map<String, Value>) -> bool {
     if let Some(Value::Array(names)) = map.get("type") {
         let names = names.clone();
         single_type(map, names);
     }
     let options = map.shift_remove("anyOf");
     if let Some(Value::Array(options)) = options
-        && choice(map, options)
+        && make_choice(map, options)
     {
         return true;
     }
-    only_text_enum(map);
+    keep_text_enum(map);
     false
 }
 
 /// Adds required keywords, after the schemas below are translated.
-pub(super) fn complete(map: &mut Map<String, Value>) {
+pub(super) fn add_required_keywords(map: &mut Map<String, Value>) {
     if map.contains_key("anyOf") {
         return;
     }
-    let name = kind(map);
+    let name = known_or_implied_type(map);
     match name.as_str() {
-        "object" if !has_properties(map) => as_text(map, "a JSON object, as text"),
+        "object" if !has_properties(map) => request_as_text(map, "a JSON object, as text"),
         "array" => {
             map.insert("type".into(), name.into());
             map.entry("items").or_insert_with(|| json!({"type": "string"}));
@@ -43,7 +43,7 @@ pub(super) fn complete(map: &mut Map<String, Value>) {
             map.insert("type".into(), "string".into());
             map.insert("nullable".into(), true.into());
         }
-        _ => as_text(map, "any JSON, as text"),
+        _ => request_as_text(map, "any JSON, as text"),
     }
 }
 
@@ -81,7 +81,7 @@ fn option(map: &Map<String, Value>, name: &str) -> Option<Value> {
 
 /// Makes a choice, which must have no other keywords. If the schema has a type, the choice only narrows it and is dropped;
 /// otherwise the other keywords are dropped. Returns true if there was only one option.
-fn choice(map: &mut Map<String, Value>, mut options: Vec<Value>) -> bool {
+fn make_choice(map: &mut Map<String, Value>, mut options: Vec<Value>) -> bool {
     for option in options.iter_mut().filter(|option| !option.is_object()) {
         *option = json!({});
     }
@@ -111,7 +111,7 @@ fn choice(map: &mut Map<String, Value>, mut options: Vec<Value>) -> bool {
 }
 
 /// Keeps an `enum` of texts. Lists other values in the description.
-fn only_text_enum(map: &mut Map<String, Value>) {
+fn keep_text_enum(map: &mut Map<String, Value>) {
     let Some(Value::Array(mut values)) = map.shift_remove("enum") else { return };
     let before = values.len();
     values.retain(|value| !value.is_null() && value != "");
@@ -129,7 +129,7 @@ fn only_text_enum(map: &mut Map<String, Value>) {
     let kind = values.first().map_or("string", type_of);
     map.entry("type").or_insert(kind.into());
     let words: Vec<String> = values.iter().map(ToString::to_string).collect();
-    hint(map, &format!("one of: {}", words.join(", ")));
+    add_hint(map, &format!("one of: {}", words.join(", ")));
 }
 
 fn type_of(value: &Value) -> &'static str {
@@ -144,7 +144,7 @@ fn type_of(value: &Value) -> &'static str {
 }
 
 /// Returns the type, or the one that other keywords imply.
-fn kind(map: &Map<String, Value>) -> String {
+fn known_or_implied_type(map: &Map<String, Value>) -> String {
     let implied = [("properties", "object"), ("items", "array"), ("pattern", "string")];
     match map.get("type").and_then(Value::as_str) {
         Some(name) => name.to_owned(),
@@ -175,14 +175,14 @@ fn keep_known_format(map: &mut Map<String, Value>, name: &str) {
 }
 
 /// Makes a schema for the value as text.
-fn as_text(map: &mut Map<String, Value>, what: &str) {
+fn request_as_text(map: &mut Map<String, Value>, what: &str) {
     map.retain(|keyword, _| keyword == "description" || keyword == "nullable");
     map.insert("type".into(), "string".into());
-    hint(map, what);
+    add_hint(map, what);
 }
 
 /// Adds a hint to the description, for constraints without a keyword.
-pub(super) fn hint(map: &mut Map<String, Value>, text: &str) {
+pub(super) fn add_hint(map: &mut Map<String, Value>, text: &str) {
     let description = match map.get("description").and_then(Value::as_str) {
         Some(description) if !description.is_empty() => format!("{description} ({text})"),
         _ => text.to_owned(),

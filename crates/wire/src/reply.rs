@@ -60,7 +60,7 @@ pub fn to_line(format: Format, result: &CallResult) -> Value {
     };
     if let Value::Object(map) = &mut line {
         add_facts(map, result);
-        if !result.output.content.iter().all(|content| carries(format, content)) {
+        if !result.output.content.iter().all(|content| can_represent(format, content)) {
             map.insert("contents".into(), json!(result.output.content));
         }
     }
@@ -79,11 +79,11 @@ pub fn answer(format: Format, results: &[CallResult]) -> Vec<Value> {
     match format {
         Format::Plain | Format::OpenAiResponses => answers,
         Format::OpenAiChat => {
-            answers.extend(openai::pictures(results));
+            answers.extend(openai::image_message(results));
             answers
         }
         Format::Anthropic => {
-            answers.extend(results.iter().flat_map(anthropic::pictures));
+            answers.extend(results.iter().flat_map(anthropic::image_blocks));
             vec![object([("role", "user".into()), ("content", answers.into())])]
         }
         Format::Gemini => vec![object([("role", "user".into()), ("parts", answers.into())])],
@@ -124,7 +124,7 @@ pub struct Reply {
 pub fn read_reply(value: Value) -> Result<Reply, WireError> {
     let found = described(&value);
     let Value::Object(mut map) = value else { return Err(WireError::NotAReply { found }) };
-    let mut reply = read_form(&mut map).ok_or(WireError::NotAReply { found })?;
+    let mut reply = read_provider_form(&mut map).ok_or(WireError::NotAReply { found })?;
     if let Some(Value::Object(metadata)) = map.remove("metadata") {
         reply.output.metadata = metadata;
     }
@@ -135,7 +135,7 @@ pub fn read_reply(value: Value) -> Result<Reply, WireError> {
     Ok(reply)
 }
 
-fn read_form(map: &mut Map<String, Value>) -> Option<Reply> {
+fn read_provider_form(map: &mut Map<String, Value>) -> Option<Reply> {
     let word = |key: &str| map.get(key).and_then(Value::as_str).unwrap_or_default();
     let (format, id_key, content_key) = match (word("type"), word("role")) {
         ("tool_result", _) => (Format::Anthropic, "tool_use_id", "content"),
@@ -204,7 +204,7 @@ fn add_facts(map: &mut Map<String, Value>, result: &CallResult) {
 }
 
 /// Returns whether a line in this format preserves the content exactly.
-fn carries(format: Format, content: &Content) -> bool {
+fn can_represent(format: Format, content: &Content) -> bool {
     match (format, content) {
         (_, Content::Json { .. } | Content::Resource(_) | Content::ResourceLink { .. }) => false,
         (_, Content::Audio { .. }) => format == Format::Gemini,

@@ -29,10 +29,14 @@ impl Rules {
     }
 }
 
+/// Bit of Anthropic.
 const A: u8 = 1;
+/// Bit of OpenAI.
 const O: u8 = 2;
+/// Bit of Gemini.
 const G: u8 = 4;
 
+/// Keywords, with the bits of the providers that accept them.
 const KEYWORDS: [(&str, u8); 37] = [
     ("type", A | O | G),
     ("description", A | O | G),

@@ -27,10 +27,10 @@ use super::{Rules, openapi};
 /// ```
 pub fn subset(schema: &Value, rules: Rules) -> Value {
     let root = match inline(schema) {
-        Value::Object(map) => plain_object(map),
-        _ => plain_object(Map::new()),
+        Value::Object(map) => object_root(map),
+        _ => object_root(Map::new()),
     };
-    let reduced = reduce(root.into(), rules);
+    let reduced = reduce_schema(root.into(), rules);
     if reduced.get("properties").is_some() {
         return reduced;
     }
@@ -40,11 +40,11 @@ pub fn subset(schema: &Value, rules: Rules) -> Value {
 
 /// Turns the root into a plain object. No provider accepts a combination at the root, so alternatives become one object with the
 /// parameters of all; required are those that every alternative requires.
-fn plain_object(root: Map<String, Value>) -> Map<String, Value> {
-    let mut root = fold_all_of(root);
+fn object_root(root: Map<String, Value>) -> Map<String, Value> {
+    let mut root = merge_all_of(root);
     for combination in ["anyOf", "oneOf"] {
         if let Some(Value::Array(options)) = root.shift_remove(combination) {
-            unite(&mut root, options);
+            unite_alternatives(&mut root, options);
         }
     }
     for keyword in ["enum", "const", "not", "if", "then", "else"] {
@@ -55,23 +55,23 @@ fn plain_object(root: Map<String, Value>) -> Map<String, Value> {
     root
 }
 
-fn unite(root: &mut Map<String, Value>, options: Vec<Value>) {
+fn unite_alternatives(root: &mut Map<String, Value>, options: Vec<Value>) {
     let mut united = Map::new();
     let mut required: Option<Vec<Value>> = None;
     for option in options {
         let Value::Object(option) = option else { continue };
-        let mut option = fold_all_of(option);
+        let mut option = merge_all_of(option);
         if let Some(Value::Object(properties)) = option.remove("properties") {
             for (name, schema) in properties {
                 match united.get_mut(&name) {
-                    Some(known) => *known = either(known, &schema),
+                    Some(known) => *known = schema_of_either(known, &schema),
                     None => {
                         united.insert(name, schema);
                     }
                 }
             }
         }
-        let names = names(option.remove("required"));
+        let names = required_names(option.remove("required"));
         required = Some(match required {
             None => names,
             Some(earlier) => earlier.into_iter().filter(|name| names.contains(name)).collect(),
@@ -79,12 +79,12 @@ fn unite(root: &mut Map<String, Value>, options: Vec<Value>) {
     }
     let more = json!({"properties": united, "required": required.unwrap_or_default()});
     if let Value::Object(more) = more {
-        merge(root, more);
+        merge_schema(root, more);
     }
 }
 
 /// Makes a schema that accepts both; `const` and `enum` values are joined in one list.
-fn either(one: &Value, other: &Value) -> Value {
+fn schema_of_either(one: &Value, other: &Value) -> Value {
     if one == other {
         return one.clone();
     }
@@ -109,11 +109,11 @@ fn tags(schema: &Value) -> Option<Vec<Value>> {
 }
 
 /// Merges the branches of `allOf` into the schema.
-fn fold_all_of(mut map: Map<String, Value>) -> Map<String, Value> {
+fn merge_all_of(mut map: Map<String, Value>) -> Map<String, Value> {
     if let Some(Value::Array(branches)) = map.shift_remove("allOf") {
         for branch in branches {
             if let Value::Object(branch) = branch {
-                merge(&mut map, fold_all_of(branch));
+                merge_schema(&mut map, merge_all_of(branch));
             }
         }
     }
@@ -121,7 +121,7 @@ fn fold_all_of(mut map: Map<String, Value>) -> Map<String, Value> {
 }
 
 /// Adds missing keywords; `properties` and `required` are joined.
-fn merge(into: &mut Map<String, Value>, from: Map<String, Value>) {
+fn merge_schema(into: &mut Map<String, Value>, from: Map<String, Value>) {
     for (keyword, value) in from {
         match (keyword.as_str(), into.get_mut(&keyword), value) {
             ("properties", Some(Value::Object(known)), Value::Object(more)) => {
@@ -130,7 +130,7 @@ fn merge(into: &mut Map<String, Value>, from: Map<String, Value>) {
                 }
             }
             ("required", Some(Value::Array(known)), more @ Value::Array(_)) => {
-                push_new(known, names(Some(more)));
+                push_new(known, required_names(Some(more)));
             }
             (_, None, value) => {
                 into.insert(keyword, value);
@@ -140,7 +140,7 @@ fn merge(into: &mut Map<String, Value>, from: Map<String, Value>) {
     }
 }
 
-fn names(required: Option<Value>) -> Vec<Value> {
+fn required_names(required: Option<Value>) -> Vec<Value> {
     match required {
         Some(Value::Array(names)) => names,
         _ => Vec::new(),
@@ -156,22 +156,22 @@ fn push_new(list: &mut Vec<Value>, more: Vec<Value>) {
 }
 
 /// Reduces a schema and everything below it.
-fn reduce(schema: Value, rules: Rules) -> Value {
-    let Value::Object(mut map) = schema else { return reduce(json!({}), rules) };
+fn reduce_schema(schema: Value, rules: Rules) -> Value {
+    let Value::Object(mut map) = schema else { return reduce_schema(json!({}), rules) };
     loop {
         if !rules.accepts("allOf") {
-            map = fold_all_of(map);
+            map = merge_all_of(map);
         }
-        translate(&mut map, rules);
-        if !rules.is_openapi() || !openapi::restate(&mut map) {
+        translate_keywords(&mut map, rules);
+        if !rules.is_openapi() || !openapi::translate_type(&mut map) {
             break;
         }
     }
     map.retain(|keyword, _| rules.accepts(keyword));
-    map_schemas(&mut map, &mut |inner| reduce(inner, rules));
+    map_schemas(&mut map, &mut |inner| reduce_schema(inner, rules));
     keep_known_required(&mut map);
     if rules.is_openapi() {
-        openapi::complete(&mut map);
+        openapi::add_required_keywords(&mut map);
     } else if map.get("type").is_some_and(|name| name == "array") {
         // OpenAI refuses an array without `items`.
         map.entry("items").or_insert_with(|| json!({}));
@@ -180,7 +180,7 @@ fn reduce(schema: Value, rules: Rules) -> Value {
 }
 
 /// Translates keywords that are not accepted to accepted ones.
-fn translate(map: &mut Map<String, Value>, rules: Rules) {
+fn translate_keywords(map: &mut Map<String, Value>, rules: Rules) {
     if !rules.accepts("oneOf")
         && let Some(options) = map.shift_remove("oneOf")
     {
@@ -193,10 +193,10 @@ fn translate(map: &mut Map<String, Value>, rules: Rules) {
     }
     if !rules.accepts("default")
         && let Some(value) = map.shift_remove("default")
-        // Models assume these defaults anyway.
+        // A default of null or false needs no mention.
         && !matches!(value, Value::Null | Value::Bool(false))
     {
-        openapi::hint(map, &format!("default {value}"));
+        openapi::add_hint(map, &format!("default {value}"));
     }
     translate_tuple(map, rules);
     for (exclusive, inclusive, step) in
