@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_has_the_shape_of_the_protocol() {
+    fn a_tool_list_has_the_form_of_the_protocol() {
         let tool = windlass_core::Handle::from(windlass_core::testing::MockTool::named("deploy"));
         let listed = json!({
             "name": "deploy",
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_schema_is_whole_and_of_an_object() {
+    fn schemas_are_complete_and_have_the_type_object() {
         let schema = json!({"oneOf": [{"$ref": "#/$defs/X"}], "$defs": {"X": {}}});
         let mut about = About::titled("A");
         about.output_schema = Some(json!({"properties": {"n": {}}}));

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn an_id_is_taken_until_its_answer_has_passed() {
+    async fn an_id_is_in_use_until_its_response_was_sent() {
         let (one, two) = (RequestId::Number(1), RequestId::String("1".into()));
         let table = InFlight::new(2);
         let request = table.begin(&one).unwrap();

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_what_they_say() {
+    fn lines_are_parsed_to_messages() {
         let call = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":"#;
         let cases = [
             ("", "nothing"),
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_refused() {
+    fn invalid_utf_8_is_refused() {
         let line = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"\xff\"}}";
         assert!(matches!(Message::read(line), Message::Refused(None, _)));
     }

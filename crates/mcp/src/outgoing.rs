@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_ready_together_leaves_together() {
+    async fn messages_that_are_ready_together_are_sent_in_one_write() {
         let slow = Slow { most: usize::MAX, ..Slow::default() };
         let outgoing = Outgoing::new(slow.clone());
         for number in 0..100 {
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_is_lost_when_a_writer_goes_away() {
+    async fn a_dropped_flush_loses_no_data() {
         let slow = Slow { most: 3, ..Slow::default() };
         let outgoing = Outgoing::new(slow.clone());
         for number in 1000..1050 {
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_failure_is_told_and_kept() {
+    async fn a_write_error_signals_the_end_and_is_kept() {
         let outgoing = Outgoing::new(Slow { most: 0, ..Slow::default() });
         outgoing.queue(&1);
         assert_eq!(outgoing.flush().await.unwrap_err().kind(), io::ErrorKind::WriteZero);

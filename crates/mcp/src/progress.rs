@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_the_reported_ones_or_bytes() {
+    fn progress_numbers_are_reported_numbers_or_bytes() {
         let mut number = ProgressNumber::default();
         assert_eq!(number.after_report(0, Some(2)), (0.0, Some(2.0)));
         assert_eq!(number.after_report(1, Some(2)), (1.0, Some(2.0)));
@@ -171,7 +171,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numbers_always_grow(steps in prop::collection::vec((any::<bool>(), 0_u32..5), 0..50)) {
+        fn progress_numbers_always_increase(steps in prop::collection::vec((any::<bool>(), 0_u32..5), 0..50)) {
             let mut number = ProgressNumber::default();
             let mut last = f64::NEG_INFINITY;
             for (reported, step) in steps {

@@ -31,11 +31,11 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    pub(crate) async fn until_begun(&self, calls: u32) {
+    pub(crate) async fn wait_until_begun(&self, calls: u32) {
         self.begun.acquire_many(calls).await.unwrap().forget();
     }
 
-    pub(crate) fn let_end(&self, calls: usize) {
+    pub(crate) fn allow_ends(&self, calls: usize) {
         self.open.add_permits(calls);
     }
 }
@@ -66,13 +66,13 @@ fn toolbox(gate: &Arc<Gate>) -> Toolbox {
                 let chosen = answer.selections.iter().map(|one| one.selected.join(", "));
                 Ok(Output::text(chosen.collect::<Vec<_>>().join("; ")))
             }),
-        MockTool::named("show").answering(|_, _| async { Ok(everything()) }),
+        MockTool::named("show").answering(|_, _| async { Ok(all_content_kinds()) }),
         MockTool::named("wait").answering(move |cx, _| {
             let gate = gate.clone();
             async move {
                 gate.begun.add_permits(1);
                 gate.open.acquire().await.unwrap().forget();
-                cx.output("never told to anybody who does not listen");
+                cx.output("not sent without a progress token");
                 Ok(Output::text("waited"))
             }
         }),
@@ -94,7 +94,7 @@ fn toolbox(gate: &Arc<Gate>) -> Toolbox {
 }
 
 /// Makes an output with one piece of each kind of content.
-fn everything() -> Output {
+fn all_content_kinds() -> Output {
     let content = vec![
         Content::text("a text"),
         Content::Image { media_type: "image/png".into(), data: "AAAA".into() },
@@ -134,42 +134,42 @@ impl Client {
     }
 
     pub(crate) async fn initialize(&mut self) {
-        self.say(&initialize("2025-11-25")).await;
-        assert_eq!(self.hear().await["result"]["protocolVersion"], "2025-11-25");
-        self.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+        self.send(&initialize("2025-11-25")).await;
+        assert_eq!(self.receive().await["result"]["protocolVersion"], "2025-11-25");
+        self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
     }
 
-    pub(crate) async fn say(&mut self, message: &Value) {
-        self.say_line(&message.to_string()).await;
+    pub(crate) async fn send(&mut self, message: &Value) {
+        self.send_line(&message.to_string()).await;
     }
 
-    pub(crate) async fn say_line(&mut self, line: &str) {
-        self.say_bytes(format!("{line}\n").as_bytes()).await;
+    pub(crate) async fn send_line(&mut self, line: &str) {
+        self.send_bytes(format!("{line}\n").as_bytes()).await;
     }
 
-    pub(crate) async fn say_bytes(&mut self, bytes: &[u8]) {
+    pub(crate) async fn send_bytes(&mut self, bytes: &[u8]) {
         self.to_server.write_all(bytes).await.unwrap();
     }
 
     /// Receives the next message. Panics if the line is no message.
-    pub(crate) async fn hear(&mut self) -> Value {
-        self.hear_or_end().await.expect("the server has ended")
+    pub(crate) async fn receive(&mut self) -> Value {
+        self.receive_or_end().await.expect("the server has ended")
     }
 
-    pub(crate) async fn hear_or_end(&mut self) -> Option<Value> {
+    pub(crate) async fn receive_or_end(&mut self) -> Option<Value> {
         let mut line = String::new();
         self.from_server.read_line(&mut line).await.unwrap();
         (!line.is_empty()).then(|| serde_json::from_str(&line).unwrap())
     }
 
-    pub(crate) async fn ask(&mut self, message: &Value) -> Value {
-        self.say(message).await;
-        self.hear().await
+    pub(crate) async fn send_and_receive(&mut self, message: &Value) -> Value {
+        self.send(message).await;
+        self.receive().await
     }
 
     /// Waits until this number of calls have ended, with or without a response.
-    pub(crate) async fn until_ended(&self, calls: usize) {
-        while endings(&self.journal).len() < calls {
+    pub(crate) async fn wait_until_ended(&self, calls: usize) {
+        while recorded_outcomes(&self.journal).len() < calls {
             tokio::task::yield_now().await;
         }
     }
@@ -180,7 +180,7 @@ impl Client {
     }
 
     /// Drops the connection, and returns when the server has ended.
-    pub(crate) async fn leave(self) -> (Result<(), McpError>, Arc<MemoryJournal>) {
+    pub(crate) async fn disconnect(self) -> (Result<(), McpError>, Arc<MemoryJournal>) {
         drop((self.to_server, self.from_server));
         (self.server.await.unwrap(), self.journal)
     }
@@ -206,7 +206,7 @@ pub(crate) fn cancel(id: impl Into<Value>) -> Value {
 }
 
 /// Makes the `_meta` of a stateless request, as version 2026-07-28 requires it.
-pub(crate) fn modern() -> Value {
+pub(crate) fn stateless_meta() -> Value {
     json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},
@@ -215,7 +215,7 @@ pub(crate) fn modern() -> Value {
 }
 
 /// Returns tools and outcomes of the recorded calls, in the order in which they ended.
-pub(crate) fn endings(journal: &MemoryJournal) -> Vec<(String, Outcome)> {
+pub(crate) fn recorded_outcomes(journal: &MemoryJournal) -> Vec<(String, Outcome)> {
     let ends = journal.records().into_iter().filter_map(|record| match record.kind {
         RecordKind::Finished(outcome) => Some((record.tool, outcome)),
         _ => None,

@@ -569,7 +569,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stamp_proves_something_once_a_later_one_was_seen_on_its_device() {
+    fn a_stamp_is_conclusive_if_a_later_one_was_seen_on_its_device() {
         let mut stamps = LatestStamps::default();
         for (device, changed, is_settled, why) in [
             (1, 50, false, "the first"),

@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sparse_file_is_visited_by_its_data() {
+    fn a_visit_of_a_sparse_file_reads_only_its_data() {
         const GIB: u64 = 1 << 30;
         for (length, data) in [
             (200 * GIB, vec![]),

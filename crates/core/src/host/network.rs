@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_be_read_as_two_requests_is_not_sent() {
+    fn ambiguous_requests_are_not_sent() {
         for (method, name, value, is_fine) in [
             ("GET", "accept", "text/html", true),
             ("PATCH", "x-a", "ü\t1", true),

@@ -274,7 +274,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(40))]
 
         #[test]
-        fn the_hash_follows_from_the_bytes_alone(parts in proptest::collection::vec(part(), 0..6)) {
+        fn the_hash_depends_on_the_bytes_alone(parts in proptest::collection::vec(part(), 0..6)) {
             let (mut hasher, mut whole) = (ContentHasher::default(), Vec::new());
             for part in parts {
                 match part {
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn holes_cost_nothing() {
+    fn hashing_a_hole_takes_no_time() {
         let mut hasher = ContentHasher::default();
         hasher.update(Extent::Hole(u64::MAX >> 1));
         let first = hasher.clone().finish();

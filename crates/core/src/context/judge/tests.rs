@@ -175,7 +175,7 @@ fn check(cases: &[(&str, &str, &[&str])]) {
 }
 
 #[test]
-fn what_git_itself_writes_is_inert() {
+fn changes_that_git_itself_makes_are_inert() {
     let library = "git init -q lib && git -C lib commit -q --allow-empty -m a";
     let both = format!("{REPOSITORY}; {library}");
     let remote = format!(
@@ -207,7 +207,7 @@ fn what_git_itself_writes_is_inert() {
 }
 
 #[test]
-fn what_others_would_run_is_asked_about() {
+fn changes_that_make_programs_run_code_need_an_approval() {
     let hook = format!("{REPOSITORY}; echo x > .git/hooks/pre-commit");
     let nested = "git init -q sub; echo x > sub/.git/hooks/update";
     check(&[
@@ -238,7 +238,7 @@ fn what_others_would_run_is_asked_about() {
 }
 
 #[test]
-fn a_directory_that_becomes_a_repository_brings_its_configuration_along() {
+fn a_new_git_directory_is_judged_with_its_existing_configuration() {
     let make = "echo 'ref: refs/heads/a' > d/HEAD; mkdir d/objects d/refs";
     let made: &[&str] = &["d/HEAD", "d/objects", "d/refs"];
     let config = "mkdir d; printf '[core]\\n\\tfsmonitor = x\\n' > d/config";
@@ -258,7 +258,7 @@ fn a_directory_that_becomes_a_repository_brings_its_configuration_along() {
 }
 
 #[test]
-fn the_difference_is_shown() {
+fn the_diff_is_shown() {
     let (_, shown) = judged(REPOSITORY, "echo x > .git/hooks/pre-commit; echo y > .envrc");
     let told: Vec<_> =
         shown.iter().map(|one| (one.verb, one.before.clone(), one.after.clone())).collect();
@@ -269,7 +269,7 @@ fn the_difference_is_shown() {
 }
 
 #[test]
-fn what_git_or_a_link_leads_to_is_obeyed() {
+fn targets_of_git_configuration_and_links_are_obeyed() {
     let with = |more: &str| format!("{REPOSITORY} && {more}");
     let hooks = with("git config core.hooksPath hk && mkdir hk && touch hk/pre-commit");
     let included = with("git config include.path ../.gitcfg && touch .gitcfg");
@@ -302,7 +302,7 @@ fn what_git_or_a_link_leads_to_is_obeyed() {
 }
 
 #[test]
-fn a_masked_file_that_was_there_is_asked_about() {
+fn replacing_an_existing_masked_file_needs_an_approval() {
     let change = |path: &str, before| ProcessChange {
         path: path.into(),
         before,

@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn trivial_changes_stay_out_unless_their_directory_goes() {
+    fn trivial_changes_are_left_out_unless_their_directory_is_removed() {
         let file = || ChangedTo::File("/stage/x".into(), Attributes::default());
         let time =
             || ChangedTo::Attributes(Attributes { modified: Some(1), ..Attributes::default() });

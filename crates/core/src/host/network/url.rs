@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn references_lead_from_where_they_stand() {
+    fn references_are_resolved_relative_to_their_url() {
         let base: HttpUrl = "https://a.example:8443/b/c?d".parse().expect("an address");
         for (reference, expected) in [
             ("", Some("https://a.example:8443/b/c?d")),
@@ -307,7 +307,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn what_is_read_is_written_the_same(text in "https?://[a-zA-Z0-9.:@\\[\\]-]{1,12}.{0,30}") {
+        fn a_parsed_url_is_written_the_same(text in "https?://[a-zA-Z0-9.:@\\[\\]-]{1,12}.{0,30}") {
             if let Ok(url) = text.parse::<HttpUrl>() {
                 let again: HttpUrl = url.to_string().parse().expect("it was written by us");
                 proptest::prop_assert_eq!(&again, &url);
