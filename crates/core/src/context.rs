@@ -78,6 +78,7 @@ pub use self::state::{StateDoor, StateScope};
 #[derive(Clone)]
 pub struct Context(Arc<Inner>);
 
+/// The fields of a context.
 pub(crate) struct Inner {
     pub(crate) call: CallId,
     pub(crate) turn: TurnId,
@@ -313,6 +314,7 @@ impl Context {
         self.publish_output(said, &rest);
     }
 
+    /// Adds clean output to the partial output, and publishes it.
     fn publish_output(&self, mut said: MutexGuard<'_, PartialOutput>, clean: &str) {
         if clean.is_empty() {
             return;
@@ -401,6 +403,7 @@ impl Inner {
         if self.session.proposals().is_some() { &Untracked } else { &*self.history }
     }
 
+    /// Returns this call as the author of proposals.
     fn proposed_by(&self) -> ProposedBy {
         ProposedBy {
             call: self.call.clone(),
@@ -439,6 +442,7 @@ impl Default for ObservedFiles {
 }
 
 impl ObservedFiles {
+    /// Adds fingerprints. Drops all of them if they are unknown or too many.
     fn extend(&mut self, more: Option<impl IntoIterator<Item = (PathBuf, Fingerprint)>>) {
         let (Some(all), Some(more)) = (&mut self.0, more) else {
             self.0 = None;

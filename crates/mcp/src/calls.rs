@@ -73,12 +73,14 @@ impl CallRunner {
         }
     }
 
+    /// Cancels the call when the client cancels the request. Never completes.
     async fn stop_when_asked(&self, call: &CallId, request: &RequestState) -> Infallible {
         request.wait_for_stop().await;
         self.engine.cancel(call);
         std::future::pending().await
     }
 
+    /// Sends the response, unless the request was cancelled, and ends the request.
     fn answer(
         &self,
         id: &RequestId,
@@ -98,6 +100,7 @@ impl CallRunner {
     }
 }
 
+/// The JSON-RPC response to a call.
 #[derive(Serialize)]
 struct Response<'a> {
     jsonrpc: &'static str,

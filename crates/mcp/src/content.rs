@@ -32,6 +32,7 @@ impl Signature {
         Self(serde_json::to_value(server).unwrap_or_default())
     }
 
+    /// Adds the signature to the metadata of a result.
     pub(crate) fn put_on(&self, meta: &mut Option<MetaObject>) {
         meta.get_or_insert_default().insert(SERVER_INFO_KEY.to_owned(), self.0.clone());
     }
@@ -51,6 +52,7 @@ pub(crate) struct ToolResponse<'a> {
     meta: ResponseMeta<'a>,
 }
 
+/// A content block of MCP.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
 enum ContentBlock<'a> {
@@ -87,6 +89,7 @@ struct EmbeddedBlock<'a> {
     body: &'a ResourceBody,
 }
 
+/// The `_meta` of a response.
 #[derive(Debug, Serialize)]
 struct ResponseMeta<'a> {
     #[serde(rename = "windlass/result")]

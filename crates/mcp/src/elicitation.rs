@@ -46,6 +46,7 @@ impl ClientRequests {
         }
     }
 
+    /// Removes a waiting request.
     fn take(&self, id: &str) -> Option<oneshot::Sender<ClientResponse>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(id)
     }
@@ -140,6 +141,7 @@ struct ElicitationResult {
     content: Map<String, Value>,
 }
 
+/// The person's action: `accept`, `decline` or `cancel`.
 enum ElicitationAction {
     Accept,
     Decline,
@@ -216,6 +218,7 @@ impl Attendant for Elicitation {
     }
 }
 
+/// Makes the reply for a person who cannot be asked or gave no answer.
 fn unavailable<A>(why: &str) -> Reply<A> {
     Reply::Unavailable(quote::visible(why).into_owned())
 }
@@ -233,6 +236,7 @@ const DECISIONS: [(&str, Scope); 4] = [
     ("always allow", Scope::Always),
 ];
 
+/// Makes the form of an approval.
 fn approval_form(request: &ApprovalRequest, changes: &str) -> Form {
     let offered = if request.can_be_remembered { &DECISIONS[..] } else { &DECISIONS[..1] };
     let mut decisions: Vec<String> = offered.iter().map(|(name, _)| (*name).to_owned()).collect();
@@ -307,6 +311,7 @@ fn with_rule(rule: &str) -> String {
     format!("allow, and add the rule `{}` for this session", quote::visible(rule))
 }
 
+/// Reads the answer from the content of an approval form.
 fn read_approval(request: &ApprovalRequest, content: &Map<String, Value>) -> Reply<Answer> {
     let decision = content.get(DECISION).and_then(Value::as_str).unwrap_or_default();
     let reason = match content.get(REASON) {
@@ -329,6 +334,7 @@ fn read_approval(request: &ApprovalRequest, content: &Map<String, Value>) -> Rep
     })
 }
 
+/// Makes the form of a tool's questions.
 fn question_form(request: &QuestionRequest) -> Form {
     let mut properties = Map::new();
     let mut message = format!("{} asks:", quote::visible(&request.tool));
@@ -358,18 +364,22 @@ fn question_form(request: &QuestionRequest) -> Form {
     Form { message: quote::undisguised(&message), properties, required: Vec::new() }
 }
 
+/// Returns the field name for the answer to a question.
 fn answer_field(question: usize) -> String {
     format!("answer_{}", question + 1)
 }
 
+/// Returns the field name for an answer in free text.
 fn other_field(question: usize) -> String {
     format!("answer_{}_other", question + 1)
 }
 
+/// Returns the field name for one option of a question with several choices.
 fn option_field(question: usize, option: usize) -> String {
     format!("answer_{}_option_{}", question + 1, option + 1)
 }
 
+/// Reads the answer to one question from the content of a form.
 fn read_selection(content: &Map<String, Value>, at: usize, question: &Question) -> Selection {
     let text = |name: &str| content.get(name).and_then(Value::as_str).map(str::to_owned);
     let is_chosen = |number: usize| {

@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
+/// Signal that one direction of a connection has ended.
 #[derive(Default)]
 pub(crate) struct EndSignal {
     failure: Mutex<Option<io::Error>>,
@@ -12,6 +13,7 @@ pub(crate) struct EndSignal {
 }
 
 impl EndSignal {
+    /// Signals the end. Keeps the first error.
     pub(crate) fn signal(&self, failure: Option<io::Error>) {
         if let Some(error) = failure {
             self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
@@ -19,10 +21,12 @@ impl EndSignal {
         self.token.cancel();
     }
 
+    /// Waits for the end.
     pub(crate) async fn wait(&self) {
         self.token.cancelled().await;
     }
 
+    /// Takes the error that ended the direction, if there was one.
     pub(crate) fn take_failure(&self) -> Option<io::Error> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
     }

@@ -42,6 +42,7 @@ pub(crate) enum Line<'a> {
     TooLong,
 }
 
+/// Location of a found line: in the block, in `begun`, or too long.
 enum FoundLine {
     InBlock(Range<usize>),
     Begun,
@@ -126,6 +127,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         None
     }
 
+    /// Clears `begun` after it was returned as a line.
     fn forget_handed_out(&mut self) {
         if std::mem::take(&mut self.handed_out) {
             self.begun.clear();

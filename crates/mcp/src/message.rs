@@ -78,6 +78,7 @@ impl Message {
 }
 
 impl Envelope<'_> {
+    /// Classifies the fields as a request, a notification or a response.
     fn into_message(self) -> Message {
         let id = match self.id.map(|id| serde_json::from_str::<RequestId>(id.get())) {
             None => None,
@@ -122,6 +123,7 @@ fn answered(result: Option<&RawValue>, error: Option<&RawValue>) -> ClientRespon
     }
 }
 
+/// Parses a request according to its method.
 fn request(id: RequestId, method: &str, params: Option<&RawValue>) -> Result<Message, ErrorData> {
     let params = Params { method, text: params.map_or("{}", RawValue::get) };
     let request = match method {
@@ -148,6 +150,7 @@ fn request(id: RequestId, method: &str, params: Option<&RawValue>) -> Result<Mes
     Ok(Message::Request(id, request))
 }
 
+/// Parses a `tools/call` request.
 fn call(id: RequestId, params: &Params<'_>) -> Result<Message, ErrorData> {
     #[derive(Deserialize)]
     struct Fields {
@@ -163,6 +166,7 @@ fn call(id: RequestId, params: &Params<'_>) -> Result<Message, ErrorData> {
     Ok(Message::CallRequest(id, call, meta))
 }
 
+/// Sets the metadata of a request.
 fn with_meta(mut request: ClientRequest, meta: Option<RequestMetaObject>) -> ClientRequest {
     if let Some(meta) = meta {
         *request.get_meta_mut() = meta;
@@ -188,6 +192,7 @@ struct Params<'a> {
 }
 
 impl Params<'_> {
+    /// Parses the parameters.
     fn read<P: DeserializeOwned>(&self) -> Result<P, ErrorData> {
         // Serde would accept an array as the fields in their order.
         if !self.text.starts_with('{') {
@@ -196,6 +201,7 @@ impl Params<'_> {
         serde_json::from_str(self.text).map_err(|error| self.do_not_fit(&error.to_string()))
     }
 
+    /// Parses the parameters, and takes their metadata.
     fn read_with_meta<P: DeserializeOwned + RequestParamsMeta>(
         &self,
     ) -> Result<(P, Option<RequestMetaObject>), ErrorData> {
@@ -204,6 +210,7 @@ impl Params<'_> {
         Ok((params, meta))
     }
 
+    /// Parses only the metadata of the parameters.
     fn read_meta(&self) -> Result<Option<RequestMetaObject>, ErrorData> {
         #[derive(Deserialize)]
         struct Meta {
@@ -213,12 +220,14 @@ impl Params<'_> {
         Ok(self.read::<Meta>()?.meta)
     }
 
+    /// Makes the error of invalid parameters.
     fn do_not_fit(&self, why: &str) -> ErrorData {
         let text = format!("the parameters of `{}` do not fit: {why}", self.method);
         ErrorData::invalid_params(text, None)
     }
 }
 
+/// Converts a JSON error to an error of the protocol.
 fn unreadable(error: &serde_json::Error) -> ErrorData {
     match error.classify() {
         Category::Data => invalid(&error.to_string()),
@@ -226,10 +235,12 @@ fn unreadable(error: &serde_json::Error) -> ErrorData {
     }
 }
 
+/// Makes the error of a message that violates JSON-RPC.
 fn invalid(why: &str) -> ErrorData {
     ErrorData::invalid_request(format!("the message is not JSON-RPC 2.0: {why}"), None)
 }
 
+/// Makes the error of a batch, which MCP no longer has.
 fn not_a_batch() -> ErrorData {
     let text =
         "batches are not part of MCP since 2025-06-18; send each message on a line of its own";

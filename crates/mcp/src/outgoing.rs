@@ -28,6 +28,7 @@ pub(crate) struct Outgoing {
     ended: EndSignal,
 }
 
+/// The output stream, and the batch that is being written to it.
 struct Writer {
     output: Box<dyn AsyncWrite + Send + Unpin>,
     batch: Vec<u8>,
@@ -103,6 +104,7 @@ impl Outgoing {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Signals the end of the connection if writing failed.
     fn noting_failure(&self, result: io::Result<()>) -> io::Result<()> {
         result.map_err(|error| {
             let kind = error.kind();
@@ -125,6 +127,7 @@ impl Writer {
         !self.batch.is_empty()
     }
 
+    /// Writes the rest of the batch.
     async fn write_batch(&mut self) -> io::Result<()> {
         while let Some(rest) = self.batch.get(self.written..).filter(|rest| !rest.is_empty()) {
             match self.output.write(rest).await? {

@@ -91,6 +91,7 @@ impl ProgressReporter {
         }
     }
 
+    /// Queues one progress notification.
     fn put(&mut self, news: ProgressUpdate) {
         let (progress, total, message) = match news {
             ProgressUpdate::Output(text) => (self.number.after_output(text.len()), None, text),
@@ -107,6 +108,7 @@ impl ProgressReporter {
     }
 }
 
+/// Converts an event to a notification; `None` for other events.
 fn update_of(event: Event) -> Option<ProgressUpdate> {
     match event.kind {
         EventKind::Output { delta } => Some(ProgressUpdate::Output(delta.to_string())),
@@ -130,17 +132,20 @@ struct ProgressNumber {
     reason = "a number for people; the last digits do not matter"
 )]
 impl ProgressNumber {
+    /// Returns the number after further bytes of output.
     fn after_output(&mut self, bytes: usize) -> f64 {
         let bytes = if self.reported { 0.0 } else { bytes as f64 };
         self.grow_to(self.last.unwrap_or(0.0) + bytes)
     }
 
+    /// Returns number and total after a report of the call.
     fn after_report(&mut self, done: u64, total: Option<u64>) -> (f64, Option<f64>) {
         self.reported = true;
         let number = self.grow_to(done as f64);
         (number, total.map(|total| total as f64).filter(|total| number <= *total))
     }
 
+    /// Returns the number, or a slightly larger one than the last if it did not increase.
     fn grow_to(&mut self, number: f64) -> f64 {
         let number = match self.last {
             Some(last) if number <= last => last.next_up(),

@@ -160,6 +160,7 @@ fn write_queued(connection: Arc<Connection>) -> JoinSet<()> {
     task
 }
 
+/// Returns the error that ended the connection, if any. A closed pipe is none.
 fn final_result(connection: &Connection) -> Result<(), McpError> {
     if let Some(error) = connection.input_ended.take_failure() {
         return Err(McpError::Input(error));

@@ -109,6 +109,7 @@ impl<R: AsyncRead + Unpin> LineTransport<R> {
         None
     }
 
+    /// Starts a call, or refuses it.
     fn begin_call(&mut self, id: RequestId, call: CallRequest, meta: &RequestMetaObject) {
         match Lifecycle::of_request(meta, self.initialized) {
             Ok(lifecycle) => {
@@ -120,6 +121,7 @@ impl<R: AsyncRead + Unpin> LineTransport<R> {
         }
     }
 
+    /// Registers a request for `rmcp`, or refuses it.
     fn begin_request(
         &mut self,
         id: RequestId,
@@ -153,6 +155,7 @@ impl<R: AsyncRead + Unpin> LineTransport<R> {
         None
     }
 
+    /// Queues an error response.
     fn refuse(&mut self, id: Option<RequestId>, error: ErrorData) {
         self.connection.outgoing.queue(&ServerJsonRpcMessage::error(error, id));
     }

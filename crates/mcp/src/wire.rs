@@ -2,6 +2,7 @@
 
 use rmcp::model::{ErrorData, ProtocolVersion, RequestMetaObject};
 
+/// Lifecycle of the protocol that a request follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lifecycle {
     /// A connection opened with `initialize`, up to version 2025-11-25.
@@ -40,12 +41,14 @@ impl Lifecycle {
     }
 }
 
+/// Makes the error of a request without a protocol version before `initialize`.
 fn unknown_version() -> ErrorData {
     let text = "the request came before `initialize` and does not say which protocol it speaks; begin with `initialize`, \
                 or set io.modelcontextprotocol/protocolVersion in `_meta`";
     ErrorData::invalid_params(text, None)
 }
 
+/// Makes the error of a request without required metadata.
 fn missing_metadata(missing: &[&str]) -> ErrorData {
     let text =
         format!("the request lacks, or has in a wrong form, in `_meta`: {}", missing.join(", "));

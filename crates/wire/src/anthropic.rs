@@ -5,12 +5,14 @@ use serde_json::{Map, Value, json};
 use super::{Asked, Format, object};
 use windlass_core::{CallResult, Content, Spec};
 
+/// Takes a `tool_use` block; `None` for anything else.
 pub(super) fn take_call(map: &mut Map<String, Value>) -> Option<Asked> {
     (map.get("type")? == "tool_use").then(|| {
         Asked::new(Format::Anthropic, map.remove("id"), map.remove("name"), map.remove("input"))
     })
 }
 
+/// Makes a `tool_use` block.
 pub(super) fn call(name: &str, input: &Value) -> Value {
     json!({"type": "tool_use", "name": name, "input": input})
 }
@@ -30,6 +32,7 @@ pub(super) fn full_reply(result: &CallResult, is_error: bool) -> Value {
     tool_result(result, result.output.content.iter().map(block).collect(), is_error)
 }
 
+/// Makes a `tool_result` block.
 fn tool_result(result: &CallResult, content: Vec<Value>, is_error: bool) -> Value {
     object([
         ("type", "tool_result".into()),
@@ -50,6 +53,7 @@ pub(super) fn image_blocks(result: &CallResult) -> impl Iterator<Item = Value> {
     left_out.map(block)
 }
 
+/// Converts a piece of content to a block.
 fn block(content: &Content) -> Value {
     match content {
         Content::Image { media_type, data } => {
@@ -64,6 +68,7 @@ fn block(content: &Content) -> Value {
     }
 }
 
+/// Makes a text block.
 pub(super) fn text(text: &str) -> Value {
     object([("type", "text".into()), ("text", text.into())])
 }
@@ -72,6 +77,7 @@ fn is_blank(content: &Content) -> bool {
     content.as_text().is_some_and(|text| text.trim().is_empty())
 }
 
+/// Reads the content of a `tool_result` block.
 pub(super) fn read_content(content: Value) -> Vec<Content> {
     match content {
         Value::Null => Vec::new(),

@@ -222,6 +222,7 @@ const PART_KEYS: [&str; 4] = ["tool_calls", "content", "parts", "output"];
 /// Keys under which API responses hold the message. Several entries are alternatives, not one turn.
 const ALTERNATIVE_KEYS: [&str; 2] = ["choices", "candidates"];
 
+/// Takes the calls of a provider's message or response. Returns false if it is none.
 fn take_message(map: &mut Map<String, Value>, calls: &mut Vec<Asked>) -> bool {
     let says = |key: &str, words: &[&str]| match map.get(key) {
         None | Some(Value::Null) => true,
@@ -278,6 +279,7 @@ fn take_plain_call(map: &mut Map<String, Value>) -> Option<Asked> {
     Some(Asked::new(Format::Plain, map.remove("id"), map.remove(name), input))
 }
 
+/// Converts an id to text; `None` if it is empty or neither text nor number.
 fn id_text(id: Value) -> Option<String> {
     match id {
         Value::String(text) if !text.is_empty() => Some(text),

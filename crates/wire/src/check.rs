@@ -49,6 +49,7 @@ fn check_name_and_description(format: Format, function: &Map<String, Value>) -> 
     ensure((1..=most).contains(&len), || format!("the description has {len} characters"))
 }
 
+/// Checks that the root of a schema is a plain object.
 fn check_root(format: Format, schema: &Value) -> Result<(), String> {
     let rules = match format {
         Format::Plain => return Ok(()),
@@ -64,6 +65,7 @@ fn check_root(format: Format, schema: &Value) -> Result<(), String> {
     check_schema(schema, rules, "the root")
 }
 
+/// Checks a schema and those below it.
 fn check_schema(schema: &Value, rules: Rules, place: &str) -> Result<(), String> {
     let map = schema.as_object().ok_or_else(|| format!("{place} is no object"))?;
     if let Some(keyword) = map.keys().find(|keyword| !rules.accepts(keyword)) {
@@ -110,10 +112,12 @@ fn check_openapi(map: &Map<String, Value>, place: &str) -> Result<(), String> {
     })
 }
 
+/// Returns the items of an array under a key; none if there is no array.
 fn array_items<'m>(map: &'m Map<String, Value>, key: &str) -> impl Iterator<Item = &'m Value> {
     map.get(key).and_then(Value::as_array).into_iter().flatten()
 }
 
+/// Returns an error unless a condition holds.
 fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(otherwise()) }
 }

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use super::{Asked, Format, Rules, object, subset};
 use windlass_core::{CallResult, Content, Spec};
 
+/// Takes a `functionCall`; `None` for anything else.
 pub(super) fn take_call(map: &mut Map<String, Value>) -> Option<Asked> {
     let key = ["functionCall", "function_call"].into_iter().find(|key| map.contains_key(*key))?;
     let call = map.get_mut(key)?.as_object_mut()?;
@@ -18,6 +19,7 @@ pub(super) fn call(name: &str, input: &Value) -> Value {
     json!({"functionCall": {"name": name, "args": input}})
 }
 
+/// Makes a `functionResponse`.
 pub(super) fn reply(result: &CallResult, is_error: bool) -> Value {
     let mut response = Map::new();
     if let Some(id) = &result.tool_use_id {
@@ -33,6 +35,7 @@ pub(super) fn reply(result: &CallResult, is_error: bool) -> Value {
     object([("functionResponse", response.into())])
 }
 
+/// Makes the part of an image or audio.
 fn inline_data(content: &Content) -> Option<Value> {
     match content {
         Content::Image { media_type, data } | Content::Audio { media_type, data } => {
@@ -98,6 +101,7 @@ fn read_image(part: &Value) -> Option<Content> {
     })
 }
 
+/// Reads the texts of a response, with images in their places.
 fn read_texts(texts: Value, images: &mut [Option<Content>]) -> Vec<Content> {
     match texts {
         Value::Null => Vec::new(),

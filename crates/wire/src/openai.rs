@@ -10,11 +10,14 @@ use serde_json::{Map, Value, json};
 use super::{Asked, Format, Rules, object, subset};
 use windlass_core::{CallResult, Content, Spec};
 
+/// Prefix of the text of a failed call.
 const ERROR_PREFIX: &str = "Error: ";
+/// Prefix of a successful output that begins like an error.
 const OUTPUT_PREFIX: &str = "Output: ";
 /// Maximum characters of a description: chat completions refuse the whole request if one is longer.
 const MAX_CHAT_DESCRIPTION_CHARS: usize = 1024;
 
+/// Takes a call of either API; `None` for anything else.
 pub(super) fn take_call(map: &mut Map<String, Value>) -> Option<Asked> {
     let kind = map.get("type").map(|kind| kind.as_str().unwrap_or_default());
     match kind {
@@ -82,6 +85,7 @@ pub(super) fn image_message(results: &[CallResult]) -> Option<Value> {
     (!parts.is_empty()).then(|| object([("role", "user".into()), ("content", parts.into())]))
 }
 
+/// Makes a `function_call_output` item.
 pub(super) fn responses_reply(result: &CallResult, is_error: bool) -> Value {
     let is_picture = |content: &Content| matches!(content, Content::Image { .. });
     let pieces = with_error_mark(&result.output.content, is_error, is_picture);
@@ -101,6 +105,7 @@ fn input_item(content: &Content) -> Value {
     }
 }
 
+/// Returns the data URL of an image.
 fn data_url(content: &Content) -> Option<String> {
     match content {
         Content::Image { media_type, data } => Some(format!("data:{media_type};base64,{data}")),
@@ -135,6 +140,7 @@ fn with_error_mark(
     pieces
 }
 
+/// Returns whether a text could be mistaken for one with an error prefix.
 fn looks_like_error(text: &str) -> bool {
     let mut rest = text;
     while let Some(inner) = rest.strip_prefix(OUTPUT_PREFIX) {
@@ -161,6 +167,7 @@ pub(super) fn read_content(content: Value) -> (Vec<Content>, bool) {
     (pieces, is_error)
 }
 
+/// Removes the prefix of a text. Returns whether it marks an error.
 fn remove_error_mark(text: &mut String) -> bool {
     let is_error = text.starts_with(ERROR_PREFIX);
     if is_error {

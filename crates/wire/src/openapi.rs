@@ -47,6 +47,7 @@ pub(super) fn add_required_keywords(map: &mut Map<String, Value>) {
     }
 }
 
+/// Replaces a list of types by one type, or by a choice of schemas.
 fn single_type(map: &mut Map<String, Value>, mut names: Vec<Value>) {
     let before = names.len();
     names.retain(|name| name != "null");
@@ -161,6 +162,7 @@ fn has_properties(map: &Map<String, Value>) -> bool {
         .is_some_and(|properties| !properties.is_empty())
 }
 
+/// Removes a `format` that Gemini does not accept for the type.
 fn keep_known_format(map: &mut Map<String, Value>, name: &str) {
     let known: &[&str] = match name {
         "string" => &["date-time"],

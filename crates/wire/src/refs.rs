@@ -17,6 +17,7 @@ pub(super) fn inline(schema: &Value) -> Value {
     inliner.inline(schema.clone())
 }
 
+/// The state of resolving references: those that are open, and the number of schemas so far.
 struct Inliner<'s> {
     root: &'s Value,
     open: Vec<String>,

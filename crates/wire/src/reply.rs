@@ -135,6 +135,7 @@ pub fn read_reply(value: Value) -> Result<Reply, WireError> {
     Ok(reply)
 }
 
+/// Reads a response in the form of a provider; `None` if it is none.
 fn read_provider_form(map: &mut Map<String, Value>) -> Option<Reply> {
     let word = |key: &str| map.get(key).and_then(Value::as_str).unwrap_or_default();
     let (format, id_key, content_key) = match (word("type"), word("role")) {
@@ -185,6 +186,7 @@ pub(super) fn is_error(result: &CallResult) -> bool {
     result.output.is_error || result.outcome.is_error()
 }
 
+/// Adds our facts about the call to a line.
 fn add_facts(map: &mut Map<String, Value>, result: &CallResult) {
     let mut metadata = result.output.metadata.clone();
     if let Some(code) = result.code {

@@ -55,6 +55,7 @@ fn object_root(root: Map<String, Value>) -> Map<String, Value> {
     root
 }
 
+/// Joins the alternatives of a combination into the root.
 fn unite_alternatives(root: &mut Map<String, Value>, options: Vec<Value>) {
     let mut united = Map::new();
     let mut required: Option<Vec<Value>> = None;
@@ -100,6 +101,7 @@ fn schema_of_either(one: &Value, other: &Value) -> Value {
     }
 }
 
+/// Returns the values of `const` or `enum`.
 fn tags(schema: &Value) -> Option<Vec<Value>> {
     match (schema.get("const"), schema.get("enum")) {
         (Some(only), _) => Some(vec![only.clone()]),
@@ -140,6 +142,7 @@ fn merge_schema(into: &mut Map<String, Value>, from: Map<String, Value>) {
     }
 }
 
+/// Returns the names in `required`.
 fn required_names(required: Option<Value>) -> Vec<Value> {
     match required {
         Some(Value::Array(names)) => names,
@@ -147,6 +150,7 @@ fn required_names(required: Option<Value>) -> Vec<Value> {
     }
 }
 
+/// Appends values that are not in the list yet.
 fn push_new(list: &mut Vec<Value>, more: Vec<Value>) {
     for value in more {
         if !list.contains(&value) {

@@ -267,6 +267,7 @@ struct StepFacts {
 type HandledPaths<'s> = HashSet<&'s Path>;
 
 impl<'f> CommitPlan<'f> {
+    /// Inspects every step and plans the recorded changes.
     fn of(
         files: &'f dyn Files,
         origin: &Origin,
@@ -337,6 +338,7 @@ impl<'f> CommitPlan<'f> {
         Ok(())
     }
 
+    /// Plans one step: inspects its path, and computes the recorded change.
     fn add_step(
         &mut self,
         files: &dyn Files,

@@ -237,6 +237,7 @@ impl Proposals {
         Ok(chosen)
     }
 
+    /// Saves the list to the shelf.
     fn save(&self, held: &mut ProposalList) -> Result<(), HistoryError> {
         let list: Vec<Proposal> = held.by_path.values().cloned().collect();
         self.shelf.save(&self.session, &list)?;

@@ -165,6 +165,7 @@ pub(crate) fn remove_temporary(
     })
 }
 
+/// Removes the object at a path, if there is one.
 fn remove(files: &dyn Files, path: &Path) -> Result<(), FileError> {
     let place = beside(files, path);
     let found = match files.look(&place) {

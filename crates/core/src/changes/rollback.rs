@@ -43,6 +43,7 @@ pub(crate) fn roll_back(
     rolled
 }
 
+/// Takes back each change, the last one first, then links shared files together again.
 fn roll_back_each(
     files: &dyn Files,
     changes: &[RecordedChange],

@@ -90,6 +90,7 @@ fn inspect_tree(
     Ok(found)
 }
 
+/// Collects the paths of a walk.
 struct NameCollector<'a>(&'a Lock<Vec<PathBuf>>);
 
 impl Visitor for NameCollector<'_> {
@@ -135,6 +136,7 @@ struct SnapshotWay {
 }
 
 impl SnapshotPlan {
+    /// Inspects the present states, and loads the contents to restore from the shelf.
     pub(crate) fn load(
         files: &dyn Files,
         shelf: &dyn Shelf,
@@ -194,6 +196,7 @@ impl SnapshotPlan {
 }
 
 impl SnapshotWay {
+    /// Makes the commit step of this path; `None` if there is nothing to do.
     fn step(&self, files: &dyn Files) -> Option<Step<'_>> {
         let path = beside(files, &self.path);
         if let Some(with) = &self.carrier {
@@ -205,6 +208,7 @@ impl SnapshotWay {
     }
 }
 
+/// Reads a content from the shelf.
 fn load_content(shelf: &dyn Shelf, hash: ContentHash) -> Result<Vec<u8>, ToolError> {
     let file = shelf.open(&hash)?;
     let bytes = Source::File(&file).read();

@@ -25,6 +25,7 @@ pub(crate) struct InspectedPath {
 }
 
 impl InspectedPath {
+    /// Makes the result for a path without an object.
     pub(crate) fn absent() -> Self {
         Self {
             state: FileState::Absent,
@@ -35,10 +36,12 @@ impl InspectedPath {
         }
     }
 
+    /// Returns the precondition that the object is still the inspected one.
     pub(crate) fn expect(&self) -> Expect {
         self.fingerprint.map_or(Expect::Absent, Expect::Same)
     }
 
+    /// Returns the state with its precondition.
     pub(crate) fn present(&self) -> PresentState<'_> {
         PresentState { state: &self.state, expect: self.expect() }
     }
@@ -234,6 +237,7 @@ pub(crate) fn with_attributes(state: &FileState, new: &Attributes) -> FileState 
     state
 }
 
+/// Merges attributes: new values, otherwise the old ones.
 fn merge_attributes(new: &Attributes, old: &Attributes) -> Attributes {
     Attributes {
         mode: new.mode.or(old.mode),

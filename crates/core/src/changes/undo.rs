@@ -261,6 +261,7 @@ impl UndoPlan {
     }
 }
 
+/// Collects the call ids, without repeating consecutive ones.
 fn calls_of<'o>(origins: impl IntoIterator<Item = &'o Origin>) -> Vec<CallId> {
     let mut calls: Vec<CallId> = Vec::new();
     for origin in origins {
@@ -391,6 +392,7 @@ fn undoes_only_selected(origin: &Origin, meant: &HashSet<CallId>) -> bool {
     origin.is_undo() && origin.undoes.iter().all(|call| meant.contains(call))
 }
 
+/// The simulated undo of checkpoints, newest first.
 struct UndoSimulation<'a> {
     finder: LinkFinder<'a>,
     paths: SimulatedPaths<'a>,
@@ -414,6 +416,7 @@ impl<'a> UndoSimulation<'a> {
         Ok(())
     }
 
+    /// Takes back one change in the simulation, or notes a conflict.
     fn take_back_change(
         &mut self,
         checkpoint: &'a Checkpoint,

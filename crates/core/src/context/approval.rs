@@ -79,6 +79,7 @@ impl Context {
     }
 }
 
+/// Makes the error of a call that was stopped while an approval was pending.
 pub(super) fn unanswered_error() -> ToolError {
     ToolError::cancelled("the call was stopped before a person answered")
 }

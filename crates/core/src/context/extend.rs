@@ -153,6 +153,7 @@ impl Context {
         (verdict, settled)
     }
 
+    /// Records the requested effects and the decision in the journal.
     async fn record_extension(
         &self,
         effects: &Arc<Effects>,

@@ -179,6 +179,7 @@ impl FilesDoor<'_> {
         self.write_file(path, content, Expect::Same(seen.fingerprint), Some(before))
     }
 
+    /// Commits new content of one file.
     fn write_file(
         self,
         path: &Path,
@@ -246,6 +247,7 @@ impl FilesDoor<'_> {
         self.cx.lineage.check_open()
     }
 
+    /// Returns this call as the origin of a checkpoint.
     pub(super) fn origin(self, undoes: Vec<CallId>) -> Origin {
         Origin {
             call: self.cx.call.clone(),
@@ -284,6 +286,7 @@ impl FilesDoor<'_> {
         }
     }
 
+    /// Updates the session's seen files after a step.
     fn update_seen(self, step: &Step<'_>, altered: &Altered, known: bool) {
         let session = &self.cx.session;
         if let To::Moved { from, .. } = step.to {
@@ -295,6 +298,7 @@ impl FilesDoor<'_> {
         }
     }
 
+    /// Resolves a path, and checks that the grant allows reading it.
     fn readable(self, path: &Path) -> Result<Resolved, ToolError> {
         self.cx.lineage.check_open()?;
         let resolved = self.resolve(path)?;
@@ -305,6 +309,7 @@ impl FilesDoor<'_> {
         }
     }
 
+    /// Notes a fingerprint for the cache.
     fn observe(self, resolved: &Resolved, fingerprint: Fingerprint) {
         self.cx.observed.lock().extend(Some([(resolved.path.clone(), fingerprint)]));
     }
@@ -328,6 +333,7 @@ impl FilesDoor<'_> {
 struct WithheldPaths(Lock<BTreeMap<String, (PathBuf, usize)>>);
 
 impl WithheldPaths {
+    /// Counts a path if a rule asks about it.
     fn note(&self, path: &Path, withheld: &Withheld<'_>) {
         let Some(rule) = withheld.asks(path) else { return };
         let mut all = self.0.lock();
@@ -338,6 +344,7 @@ impl WithheldPaths {
         }
     }
 
+    /// Returns a note for each rule.
     fn notes(&self, root: &Path) -> Vec<Note> {
         let note = |(rule, (first, count)): (&String, &(PathBuf, usize))| {
             let more = match count - 1 {
@@ -351,6 +358,7 @@ impl WithheldPaths {
     }
 }
 
+/// Makes the error of an access that the tool did not declare.
 pub(super) fn undeclared(what: &str, resolved: &Resolved) -> ToolError {
     ToolError::undeclared_effect(format!(
         "the tool tried to {what} {} without having declared it",
@@ -445,6 +453,7 @@ impl Drop for ObservingVisitor<'_, '_> {
     }
 }
 
+/// Notes the fingerprint of the file that an inner opener opens.
 struct ObservingOpener<'a> {
     inner: &'a dyn Opener,
     seen: Cell<Option<Fingerprint>>,

@@ -73,6 +73,7 @@ impl IndexDoor<'_> {
         self.index.search(&self.store, query, limit)
     }
 
+    /// Fails if the call may not change the index: it has ended, or is a trial.
     fn check_changes(&self) -> Result<(), ToolError> {
         self.cx.0.lineage.check_open()?;
         if self.cx.0.grant.is_trial() {

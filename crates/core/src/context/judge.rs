@@ -1,9 +1,9 @@
 //! Judges a program's changes of protected paths, so that `git init` or `git worktree add` need no approval and a hook does.
 //!
-//! A change is inert if git would run no program and follow no file outside the workspace because of it: configuration with inert
-//! keys only, sample hooks, pointers to git directories of the workspace. Each changed file is judged by its old and new content. A
-//! change that makes a directory into a git directory is judged by everything that the directory then holds, since a `config` that
-//! was there before was not configuration when it was written.
+//! A change is inert if git would run no program and read no further configuration because of it: configuration with inert keys only,
+//! sample hooks, pointers to git directories of the workspace. Each changed file is judged by its old and new content. A change that
+//! makes a directory into a git directory is judged by everything that the directory then holds, since a `config` that was there
+//! before was not configuration when it was written.
 
 mod details;
 mod obeyed;
@@ -167,6 +167,7 @@ impl ChangeJudge<'_> {
         (is_obeyed || self.activates_configuration(change)).then_some(GIT_REASON)
     }
 
+    /// Returns whether a change of a part of a git directory is inert.
     fn is_inert(&self, change: &ProcessChange, place: &GitPlace) -> bool {
         let is_sample = || {
             let hooks = place.directory.join("hooks");
@@ -199,6 +200,7 @@ impl ChangeJudge<'_> {
         }
     }
 
+    /// Returns whether a change of git's configuration is inert.
     fn is_inert_config(&self, old: Option<&[u8]>, new: &[u8], directory: &Path) -> bool {
         let places = ConfigPlaces { directory, workspace: self.files.workspace() };
         is_inert_change(old, new, places).unwrap_or(false) && self.keeps_worktree(new, directory)
@@ -331,6 +333,7 @@ impl ChangeJudge<'_> {
         }
     }
 
+    /// Returns whether a directory is a git directory before or after the changes.
     fn is_git(&self, directory: &Path) -> bool {
         if let Some(known) = self.git_directories.borrow().get(directory) {
             return *known;
@@ -341,6 +344,7 @@ impl ChangeJudge<'_> {
         is
     }
 
+    /// Returns whether the path existed before the changes.
     fn was_there(&self, path: &Path) -> bool {
         match self.changes.get(path) {
             Some(change) => change.before.is_some(),
@@ -348,6 +352,7 @@ impl ChangeJudge<'_> {
         }
     }
 
+    /// Returns whether the path exists after the changes.
     fn is_there(&self, path: &Path) -> bool {
         match self.changes.get(path) {
             Some(change) => !matches!(change.to, ChangedTo::Nothing),
@@ -355,6 +360,7 @@ impl ChangeJudge<'_> {
         }
     }
 
+    /// Returns whether the path is a directory in the workspace.
     fn was_directory(&self, path: &Path) -> bool {
         let stat = self.files.stat(&commit::beside(self.files, path));
         stat.is_ok_and(|stat| stat.kind == FileKind::Directory)
@@ -391,6 +397,7 @@ impl ChangeJudge<'_> {
         }
     }
 
+    /// Describes a change with its old and new content.
     fn with_content(&self, change: &ProcessChange) -> FileChange {
         let before = self.content_before(&change.path).ok().flatten();
         let after = self.content_after(&change.path).ok().flatten();
@@ -429,10 +436,12 @@ impl ChangeJudge<'_> {
     }
 }
 
+/// Returns whether a file name is that of one of git's sample hooks.
 fn is_sample(name: Option<&OsStr>) -> bool {
     name.is_some_and(|name| name.as_bytes().ends_with(b".sample"))
 }
 
+/// Reads a file. Fails if it exceeds [`MAX_JUDGED_BYTES`].
 fn read_bounded(file: &File) -> Result<Vec<u8>, ()> {
     let mut bytes = Vec::new();
     file.take(MAX_JUDGED_BYTES + 1).read_to_end(&mut bytes).map_err(drop)?;

@@ -58,6 +58,7 @@ impl Context {
         drop(done.await);
     }
 
+    /// Removes the protected paths among these changes, and returns sentences about them. Blocking.
     fn remove_planted_now(&self, changes: &[ProcessChange]) -> Vec<String> {
         let files = self.0.session_files.get();
         let homes = self.0.policy.hard_denies().homes();

@@ -223,6 +223,7 @@ impl CutFinder<'_> {
 }
 
 impl<'a> Printed<'a> {
+    /// Starts reading a range of a program's output.
     fn of(secrets: &'a Secrets, job: &'a Job, range: Range<u64>) -> Self {
         let mut printed = Self {
             secrets,

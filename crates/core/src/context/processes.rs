@@ -146,6 +146,7 @@ impl ProcessDoor<'_> {
             && inner.session.proposals().is_none()
     }
 
+    /// Checks and restricts a request, starts the program, and spawns the task that follows it.
     async fn start(
         &self,
         mut request: ProcessRequest,
@@ -368,6 +369,7 @@ fn take_typed_input(request: &mut ProcessRequest) -> Vec<u8> {
 }
 
 impl Context {
+    /// Returns the machine's door to programs. Fails if it has none.
     pub(super) fn machine_processes(&self) -> Result<&dyn Processes, ToolError> {
         self.0.host.processes().ok_or_else(|| {
             ToolError::host_failed("programs cannot be run here: this machine has no door to them")

@@ -85,6 +85,7 @@ impl UndoDoor<'_> {
         FilesDoor { cx: self.cx }.is_hidden(path)
     }
 
+    /// Checks a way against the grant.
     fn check_way(self, way: &Way, spares_hidden: bool) -> Result<(), ToolError> {
         let is_hidden = self.is_hidden(&way.path);
         if is_hidden && spares_hidden {

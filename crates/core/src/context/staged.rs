@@ -499,6 +499,7 @@ pub(super) fn dropped(error: ToolError) -> ToolError {
     error.with_context("the command ran, but what it changed was dropped")
 }
 
+/// Returns path and kind of a change, for the result of the call.
 fn path_and_kind(change: &ProcessChange) -> (std::path::PathBuf, ChangeKind) {
     let kind = match (&change.to, change.before) {
         (ChangedTo::Nothing, _) => ChangeKind::Removed,

@@ -132,6 +132,7 @@ impl StateDoor<'_> {
         Err(ToolError::busy(format!("the state `{key}` is changed by others all the time")))
     }
 
+    /// Returns the owner of values in a scope.
     fn owner_of(self, scope: StateScope) -> StatePlace {
         let inner = &(self.0).0;
         match scope {
@@ -143,6 +144,7 @@ impl StateDoor<'_> {
         }
     }
 
+    /// Checks the length of a key, and the grant for it.
     fn check_key(self, key: &str) -> Result<(), ToolError> {
         (self.0).0.lineage.check_open()?;
         if key.len() > Self::MAX_KEY {

@@ -199,6 +199,7 @@ impl<'a> From<&'a [u8]> for Source<'a> {
     }
 }
 
+/// Reads a file into memory.
 fn read_whole(file: &File) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let length = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
@@ -214,6 +215,7 @@ fn read_whole(file: &File) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Passes the pieces of a file to `visit`, holes of sparse files as lengths.
 fn visit_file(file: &File, visit: &mut dyn FnMut(Extent<'_>) -> io::Result<()>) -> io::Result<u64> {
     let facts = file.metadata()?;
     let length = facts.len();

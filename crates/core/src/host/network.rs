@@ -235,6 +235,7 @@ fn starts_with(name: &str, prefix: &str) -> bool {
     name.get(..prefix.len()).is_some_and(|head| head.eq_ignore_ascii_case(prefix))
 }
 
+/// Returns whether a text is a token as HTTP defines it.
 fn is_token(text: &str) -> bool {
     let is_known = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !text.is_empty() && text.bytes().all(is_known)
@@ -334,7 +335,7 @@ impl HttpResponse {
 /// # }
 /// ```
 pub trait HttpBody: Send {
-    /// Returns the next piece; `None` at the end. Not to be called again after an error.
+    /// Returns the next piece; `None` at the end. After an error there are no further pieces.
     fn chunk(&mut self) -> BoxFuture<'_, Result<Option<Vec<u8>>, ToolError>>;
 }
 

@@ -201,7 +201,7 @@ pub enum Level {
     Workspace,
     /// The workspace, after a person has seen the changes and approved them.
     Staged,
-    /// A copy of the workspace, including build directories, that is discarded when the program ends.
+    /// A view of the workspace, including build directories, whose changes are discarded when the program ends.
     Discard,
     /// Nothing but temporary files of its own.
     ReadOnly,

@@ -59,6 +59,7 @@ const KNOWN_SHELLS: &[(&str, Grammar, &[&str])] = &[
     ("fish", Grammar::Unknown, &["--no-config", "-c"]),
 ];
 
+/// Returns the grammar and default arguments of a known shell.
 fn known(name: &str) -> Option<(Grammar, &'static [&'static str])> {
     let found = KNOWN_SHELLS.iter().find(|(known, ..)| *known == name);
     found.map(|(_, grammar, arguments)| (*grammar, *arguments))

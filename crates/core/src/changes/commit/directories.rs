@@ -1,4 +1,4 @@
-//! Directories in which a commit changes names: records their times, makes those that forbid changes writable for the moment, and
+//! Directories in which a commit changes names: records their times, temporarily makes those writable that forbid changes, and
 //! gives new ones their mode and times last.
 //!
 //! Adding or removing a name sets the time of its directory. So the directories of all steps are recorded before the first step,
@@ -39,7 +39,7 @@ pub(super) fn record_directories(files: &dyn Files, steps: &[Step<'_>]) -> Vec<R
             }
         }
     }
-    // Directories further above are recorded with their mode if they must be made writable for the moment.
+    // Directories further above are recorded with their mode if they must be made writable.
     let mut looked: HashSet<&Path> = HashSet::new();
     for step in steps {
         for directory in parents_in_workspace(files, step) {
@@ -82,6 +82,7 @@ fn directories_of<'s>(step: &'s Step<'_>) -> impl Iterator<Item = &'s Path> {
     own.into_iter().chain(from)
 }
 
+/// Makes the recorded change of a directory: its time, and its mode if that forbids changes.
 fn directory_change(directory: &Path, stat: &Stat) -> RecordedChange {
     let mode = Some(stat.mode).filter(|mode| mode & OWNER_WRITE_SEARCH != OWNER_WRITE_SEARCH);
     let state = |modified| FileState::Directory {
@@ -139,6 +140,7 @@ impl FinalAttributes {
         is_opened
     }
 
+    /// Makes one directory writable, and notes its mode for the end. Returns whether it was changed.
     fn make_writable(&mut self, files: &dyn Files, directory: &Path, all: &[Step<'_>]) -> bool {
         let place = beside(files, directory);
         let Ok(Stat { mode, fingerprint, .. }) = files.stat(&place) else { return false };

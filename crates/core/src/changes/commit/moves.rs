@@ -50,6 +50,7 @@ pub(crate) fn join_moves<'s>(files: &dyn Files, steps: &'s [Step<'s>]) -> Cow<'s
 struct RemovedFiles<'s>(HashMap<(u64, i64), HashMap<&'s OsStr, Vec<usize>>>);
 
 impl<'s> RemovedFiles<'s> {
+    /// Collects the files that the steps remove.
     fn among(steps: &'s [Step<'_>]) -> Self {
         let mut removed: HashMap<_, HashMap<_, Vec<usize>>> = HashMap::new();
         for (at, step) in steps.iter().enumerate() {
@@ -97,6 +98,7 @@ struct StagedFile<'s> {
 }
 
 impl<'s> StagedFile<'s> {
+    /// Returns the staged file of a step that creates a regular file with one link; `None` for any other step.
     fn of(step: &'s Step<'_>) -> Option<Self> {
         let To::File { content: Source::At(place), attributes: Some(attributes) } = step.to else {
             return None;

@@ -145,6 +145,7 @@ enum OldBody<'f> {
 }
 
 impl OldContent<'_> {
+    /// Returns the content as a source.
     pub(super) fn source(&self) -> Source<'_> {
         match &self.body {
             OldBody::Held(bytes) => Source::Bytes(bytes),

@@ -140,6 +140,7 @@ impl<'p> StepRunner<'p> {
         Self { plan, files, steps, altered, touched, final_attributes, trees, done, found }
     }
 
+    /// Makes the error of the commit at its present progress.
     fn stopped(&self, error: impl Into<ToolError>, begun: usize) -> StoppedCommit {
         // A renamed directory has performed later steps as well.
         let moved = match self.trees.end() {
@@ -275,6 +276,7 @@ struct TouchedObjects<'p> {
 }
 
 impl<'p> TouchedObjects<'p> {
+    /// Finds the objects and paths to which several steps refer.
     fn by(steps: &'p [Step<'_>]) -> Self {
         let mut all: Vec<(u64, u64)> =
             steps.iter().flat_map(objects_of).map(|seen| (seen.device, seen.inode)).collect();
@@ -294,6 +296,7 @@ impl<'p> TouchedObjects<'p> {
         }
     }
 
+    /// Notes the fingerprints after a step was performed.
     fn note(&mut self, step: &Step<'_>, altered: &Altered) {
         let now = altered.stat.map(|stat| stat.fingerprint);
         for seen in objects_of(step) {
@@ -381,6 +384,7 @@ pub(super) struct StoppedCommit {
 }
 
 impl StoppedCommit {
+    /// Makes an error after the first `done` changes.
     fn at(done: usize, error: FileError) -> Self {
         Self { error: error.into(), done, begun: done, found: Vec::new() }
     }
@@ -394,6 +398,7 @@ struct FailedStep {
 }
 
 impl FailedStep {
+    /// Makes a failure of a step that changed nothing.
     fn untouched(error: FileError) -> Self {
         Self { error, is_untouched: true }
     }
@@ -409,6 +414,7 @@ impl FailedStep {
         Self { error, is_untouched: is_refused && !is_given }
     }
 
+    /// Makes a failure of a step that may be half-made.
     fn later(error: FileError) -> Self {
         Self { error, is_untouched: false }
     }
@@ -508,6 +514,7 @@ pub(crate) fn incomplete_name(temporary: &str) -> String {
     format!("{temporary}.new")
 }
 
+/// Returns the kind of object that a step makes; `None` if it makes none.
 fn kind_of(to: &To<'_>) -> Option<FileKind> {
     match to {
         To::File { .. } | To::Moved { .. } | To::Linked { .. } => Some(FileKind::File),

@@ -45,6 +45,7 @@ struct MovedTree {
 }
 
 impl<'s> TreeMoves<'s> {
+    /// Finds directories that the steps may move as a whole.
     pub(super) fn among(steps: &'s [Step<'s>]) -> Self {
         let mut trees = Self {
             steps,
@@ -149,6 +150,7 @@ impl<'s> TreeMoves<'s> {
         Some((seen, tree))
     }
 
+    /// Reads one directory of a tree, and adds its objects. `None` if an object does not match the steps.
     fn read_directory(
         &self,
         files: &dyn Files,
@@ -233,6 +235,7 @@ fn rename(
     files.alter(to, &Alteration { expect, to: to_be, temporary: None }).map(drop)
 }
 
+/// Joins a path that may be empty.
 fn below(top: &Path, inside: &Path) -> PathBuf {
     if inside.as_os_str().is_empty() { top.to_owned() } else { top.join(inside) }
 }

@@ -18,6 +18,7 @@ pub struct Exclusive<'h> {
     _held: ExclusiveLock<'h>,
 }
 
+/// The kind of a lock, and the value that holds it.
 enum ExclusiveLock<'h> {
     /// An open file on which the kernel holds the lock until it is closed.
     File { _open: File },

@@ -125,10 +125,12 @@ impl ContentHasher {
         ContentHash(*all.finalize().as_bytes())
     }
 
+    /// Returns the number of bytes of the present block.
     fn in_block(&self) -> u64 {
         self.length % BLOCK_BYTES
     }
 
+    /// Returns the number of bytes that are missing to the end of the present block.
     fn rest_of_block(&self) -> u64 {
         BLOCK_BYTES - self.in_block()
     }
@@ -144,6 +146,7 @@ impl ContentHasher {
         self.length += bytes.len() as u64;
     }
 
+    /// Adds zeros. Complete blocks become runs without hashing them.
     fn add_zeros(&mut self, mut count: u64) {
         let first = count.min(self.rest_of_block());
         if self.in_block() > 0 || count < BLOCK_BYTES {
@@ -160,6 +163,7 @@ impl ContentHasher {
         }
     }
 
+    /// Adds zeros that do not reach beyond the present block.
     fn add_zeros_to_block(&mut self, count: u64) {
         if self.zeros < self.in_block() {
             self.hash_these_zeros(count);
@@ -192,6 +196,7 @@ impl ContentHasher {
         self.hash_these_zeros(zeros);
     }
 
+    /// Hashes this number of zeros as bytes.
     fn hash_these_zeros(&mut self, mut count: u64) {
         while count > 0 {
             let now = usize::try_from(count).unwrap_or(usize::MAX).min(ZEROS.len());

@@ -24,6 +24,7 @@ pub struct MemoryHistory {
     undoing: Lock<()>,
 }
 
+/// The checkpoints of a history in memory, and their contents.
 #[derive(Debug, Default)]
 struct MemoryContents {
     checkpoints: Vec<StoredCheckpoint>,
@@ -99,6 +100,7 @@ impl MemoryContents {
         self.undone_by(undo).is_none().then(|| undo.call.clone())
     }
 
+    /// Adds a content.
     fn keep(&mut self, hash: ContentHash, bytes: Vec<u8>) {
         let length = bytes.len();
         if self.contents.insert(hash, bytes).is_none() {
@@ -123,6 +125,7 @@ impl MemoryContents {
     }
 }
 
+/// A checkpoint whose changes are under way.
 struct MemoryPending<'h> {
     history: &'h MemoryHistory,
     checkpoint: StoredCheckpoint,

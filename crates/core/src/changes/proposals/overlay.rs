@@ -33,6 +33,7 @@ impl Overlay<'_> {
         path.ancestors().skip(1).any(is_gone).then_some(FileState::Absent)
     }
 
+    /// Converts a proposed state to the result of an inspection.
     fn as_found(&self, path: &Path, state: FileState) -> Result<Option<Found>, FileError> {
         let cannot = |error: HistoryError| failed("look at", path, error);
         let (kind, body, attributes) = match state {
@@ -56,6 +57,7 @@ impl Overlay<'_> {
         Ok(Some(Found { stat, attributes, body }))
     }
 
+    /// Opens a file with proposed content.
     fn open_proposed(&self, path: &Resolved, state: FileState) -> Result<OpenFile, FileError> {
         match self.as_found(&path.path, state)? {
             Some(Found { stat, body: FoundBody::File(file), .. }) => Ok(OpenFile { file, stat }),
@@ -119,6 +121,7 @@ impl Overlay<'_> {
         Ok(seen.state)
     }
 
+    /// Keeps a content on the shelf, and returns its hash.
     fn keep(&self, path: &Resolved, bytes: &[u8]) -> Result<ContentHash, FileError> {
         let hash = ContentHash::of(bytes);
         let kept = self.proposals.shelf.keep(&hash, bytes);

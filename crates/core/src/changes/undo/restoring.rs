@@ -81,6 +81,7 @@ impl<'a> Restoring<'a> {
         Ok(restoring)
     }
 
+    /// Loads the data of one way.
     fn add(
         &mut self,
         at: usize,
@@ -132,6 +133,7 @@ impl<'a> Restoring<'a> {
         Ok(Some((with, seen.fingerprint.unwrap_or(commit::PENDING_FINGERPRINT))))
     }
 
+    /// Inspects the file that is moved back to the path of a way, if any.
     fn source(
         &self,
         way: &Way,
@@ -178,6 +180,7 @@ impl<'a> Restoring<'a> {
         steps
     }
 
+    /// Makes the commit step of a way; `None` if there is nothing to do.
     fn step(&self, at: usize, way: &'a Way) -> Option<Step<'_>> {
         let path = beside(self.files, &way.path);
         let fresh = self.fresh.get(at)?;
@@ -226,6 +229,7 @@ impl FreshState {
         }
     }
 
+    /// Returns the present bytes, if they were read.
     fn bytes(&self) -> Option<&[u8]> {
         match self {
             Self::AsPlanned(_) => None,

@@ -64,6 +64,7 @@ impl LinkFinder<'_> {
             .or_else(|| self.find_recorded(identities, paths, file, left))
     }
 
+    /// Finds another hard link of a file among the paths of recorded changes.
     fn find_recorded(
         self,
         identities: &FileIdentities,
@@ -232,6 +233,7 @@ struct LinkGroup<'g> {
 }
 
 impl LinkGroup<'_> {
+    /// Returns whether a path remains a hard link of the file.
     fn keeps(&self, path: &Path) -> bool {
         let simulated = self.paths.at(path);
         simulated.is_some_and(|simulated| simulated.stays(self.file, self.identities))

@@ -71,10 +71,12 @@ impl<'c> SimulatedPaths<'c> {
         &mut self.all
     }
 
+    /// Returns the simulated path for a path, if a change mentions it.
     pub(super) fn at(&self, path: &Path) -> Option<&SimulatedPath> {
         self.all.get(*self.indexes.get(path)?)
     }
 
+    /// Returns the simulated path for a path, for changes.
     pub(super) fn at_mut(&mut self, path: &Path) -> Option<&mut SimulatedPath> {
         self.all.get_mut(*self.indexes.get(path)?)
     }

@@ -42,6 +42,7 @@ pub(super) fn describe_long_content(
     })
 }
 
+/// Describes a content by its size, and by its hash if the budget suffices.
 fn size_and_hash(bytes: u64, source: Source<'_>, budget: &Cell<u64>) -> String {
     let hash = budget.get().checked_sub(bytes).and_then(|left| {
         budget.set(left);
@@ -72,6 +73,7 @@ pub(super) fn attribute_changes(old: Option<&Attributes>, new: &Attributes) -> V
     set.chain(removed).collect()
 }
 
+/// Describes an attribute's value: the text if it is short, its size otherwise.
 fn shown(value: &[u8]) -> String {
     match std::str::from_utf8(value) {
         Ok(text) if value.len() <= MAX_VALUE_BYTES => format!("\"{}\"", text.escape_debug()),

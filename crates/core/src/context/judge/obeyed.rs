@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::changes::commit;
 use crate::{FileKind, Files, FoundBody, PROTECTED_PLACES, git_config, normalize};
 
+/// Reason for an approval of changes to an obeyed path.
 pub(super) const OBEYED_REASON: &str =
     "a file that a protected link or git's configuration leads to";
 

@@ -214,6 +214,7 @@ fn link_targets(
     names.map(other).collect()
 }
 
+/// Makes the commit step of a change.
 fn step_of<'s>(
     path: Resolved,
     change: &'s ProcessChange,

@@ -37,6 +37,7 @@ fn is_trivial(change: &ProcessChange) -> bool {
     is_time || is_in_cache(&change.path)
 }
 
+/// Returns whether a path is in a cache of a tool.
 pub(super) fn is_in_cache(path: &Path) -> bool {
     let is_cache = |part: Component<'_>| matches!(part, Component::Normal(name) if TOOL_CACHES.iter().any(|cache| name == *cache));
     path.components().any(is_cache)

@@ -65,11 +65,13 @@ impl fmt::Display for HostName {
     }
 }
 
+/// Returns whether a text is a valid label of a host name.
 fn is_label(label: &str) -> bool {
     let known = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     (1..=63).contains(&label.len()) && label.bytes().all(known)
 }
 
+/// Returns whether a label is a decimal or hexadecimal number.
 fn is_number(label: &str) -> bool {
     let hexadecimal = label.strip_prefix("0x").or(label.strip_prefix("0X"));
     label.bytes().all(|byte| byte.is_ascii_digit())

@@ -113,6 +113,7 @@ impl HttpUrl {
         if self.is_secure { "https" } else { "http" }
     }
 
+    /// Returns the host, with brackets around an IPv6 address.
     fn bracketed(&self) -> String {
         match self.host {
             HostName::Address(IpAddr::V6(address)) => format!("[{address}]"),
@@ -160,6 +161,7 @@ impl fmt::Display for HttpUrl {
     }
 }
 
+/// Makes the error for an invalid URL.
 fn refused(text: &str, why: &str) -> ToolError {
     let shown: String = text.chars().take(200).collect();
     ToolError::failed(format!("`{}` cannot be asked for: {why}", quote::visible(&shown)))
@@ -175,6 +177,7 @@ fn is_scheme(text: &str) -> bool {
         && bytes.all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
 }
 
+/// Parses host and port.
 fn read_authority(text: &str, usual_port: u16) -> Option<(HostName, u16)> {
     let (host, rest) = if let Some(inner) = text.strip_prefix('[') {
         let (address, rest) = inner.split_once(']')?;

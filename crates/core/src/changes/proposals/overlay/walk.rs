@@ -24,6 +24,7 @@ pub(super) struct NewObjects<'o> {
 }
 
 impl<'o> NewObjects<'o> {
+    /// Collects the proposed new objects below the root of a walk.
     pub(super) fn below(
         overlay: &'o Overlay<'o>,
         root: &'o Resolved,
@@ -49,6 +50,7 @@ impl<'o> NewObjects<'o> {
         self.show_while(visitor, &|next| next < path)
     }
 
+    /// Visits proposals in order for as long as `is_next` accepts their path.
     fn show_while(&self, visitor: &mut dyn Visitor, is_next: &dyn Fn(&Path) -> bool) -> Walk {
         let next = || self.left.lock().pop_if(|next| is_next(&next.path));
         while let Some(next) = next() {
@@ -70,6 +72,7 @@ impl<'o> NewObjects<'o> {
         }
     }
 
+    /// Passes one proposed object to the visitor.
     fn show(&self, proposal: &Proposal, visitor: &mut dyn Visitor) -> Walk {
         let Ok(path) = proposal.path.strip_prefix(&self.root.path) else { return Walk::Continue };
         let depth = path.components().count();
@@ -112,6 +115,7 @@ impl Visitor for OverlayVisitor<'_, '_> {
 }
 
 impl OverlayVisitor<'_, '_> {
+    /// Passes one existing object to the inner visitor, with its proposed state if there is one.
     fn visit_one(
         new: &NewObjects<'_>,
         inner: &mut dyn Visitor,
@@ -130,6 +134,7 @@ impl OverlayVisitor<'_, '_> {
     }
 }
 
+/// Opens a proposed file during a walk.
 struct ProposalOpener<'o> {
     overlay: &'o Overlay<'o>,
     path: Resolved,
