@@ -1,9 +1,9 @@
-//! Changes of files: how they are made, recorded and taken back.
+//! Changes of files: commit, record and undo.
 //!
-//! [`commit`] makes several changes together or not at all, after [`history`] has what they replace. [`rollback`] takes back a commit
-//! that failed half-way, [`recover`] one that a kill interrupted, [`undo`] one that a person or model regrets. [`snapshot`] restores
-//! paths to a moment, and [`proposals`] holds changes that wait to be applied. [`state`] reads and compares what is at a path;
-//! [`hard_links`] tells files with several names apart.
+//! [`commit`] makes several changes together or not at all, after [`history`] has saved the content that they replace. [`rollback`]
+//! takes back a commit that failed half-way, [`recover`] repairs one that a kill interrupted, and [`undo`] takes back a finished
+//! one on request. [`snapshot`] restores paths to a moment, and [`proposals`] holds changes that wait to be applied. [`state`]
+//! reads and compares the object at a path; [`hard_links`] finds out which paths are hard links of one file.
 
 pub(crate) mod commit;
 pub(crate) mod hard_links;

@@ -1,4 +1,4 @@
-//! What a tool gets: the only doors to the machine, each open for what was granted and nothing else.
+//! The context of a call: a tool's only doors to the machine, each open for the granted effects and nothing else.
 
 mod approval;
 mod extend;
@@ -50,9 +50,9 @@ pub use self::reversal::UndoDoor;
 pub(crate) use self::staged::{effects_of_changes, listed as list_changes, show_held};
 pub use self::state::{StateDoor, StateScope};
 
-/// The surroundings of one call. Cheap to clone.
+/// The context of one call. Cheap to clone.
 ///
-/// A context is made by the engine, from a [`Grant`]; there is no other way to get one.
+/// The engine makes it from a [`Grant`]; there is no other way to get one.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -78,16 +78,17 @@ pub use self::state::{StateDoor, StateScope};
 #[derive(Clone)]
 pub struct Context(Arc<Inner>);
 
+/// The fields of a context.
 pub(crate) struct Inner {
     pub(crate) call: CallId,
     pub(crate) turn: TurnId,
     pub(crate) tool: String,
     pub(crate) made: ModelCall,
-    /// The most that a call of the tool can do.
+    /// All kinds of effects that calls of the tool may have.
     pub(crate) kinds: Kinds,
     pub(crate) session: Arc<Session>,
     pub(crate) grant: Grant,
-    /// Whose hooks are asked about what comes up while the call runs.
+    /// Shared state of the engine, among it the hooks that decide on effects which come up during the call.
     pub(crate) engine: Arc<Shared>,
     pub(crate) host: Arc<dyn Host>,
     pub(crate) session_files: SessionFiles,
@@ -95,31 +96,31 @@ pub(crate) struct Inner {
     pub(crate) outputs: Arc<dyn Outputs>,
     pub(crate) policy: Arc<Policy>,
     pub(crate) broker: Arc<Broker>,
-    /// The arguments as they may be shown.
+    /// Arguments with secrets redacted.
     pub(crate) input: Value,
-    /// The arguments hold no secret: they are shown as they are.
+    /// True if the arguments hold no secret, so that `input` is complete.
     pub(crate) is_whole: bool,
     pub(crate) overrides: Overrides,
     pub(crate) cancel: CancellationToken,
-    /// This call as those that it makes see it.
+    /// Links of this call to the calls that it makes.
     pub(crate) lineage: Arc<Lineage>,
     pub(crate) recorder: Arc<Recorder>,
     pub(crate) secrets: Arc<Secrets>,
-    /// What the declared paths were found to be when the call was decided on.
+    /// Declared paths, as they resolved when the call was decided on.
     pub(crate) resolved: Vec<(PathBuf, Resolved)>,
-    pub(crate) observed: Lock<Observed>,
-    pub(crate) said: Lock<Said>,
+    pub(crate) observed: Lock<ObservedFiles>,
+    pub(crate) said: Lock<PartialOutput>,
 }
 
-/// What a tool has said so far: all there is to show if it is stopped.
+/// Output of a tool so far, which is shown if the call is stopped.
 #[derive(Debug, Default)]
-pub(crate) struct Said {
+pub(crate) struct PartialOutput {
     partial: String,
     stream: Stream,
 }
 
-/// How much of what a tool said is kept for the case that it is stopped.
-const PARTIAL_BYTES: usize = 1 << 20;
+/// Maximum bytes of output that are kept for a call that is stopped.
+const MAX_PARTIAL_BYTES: usize = 1 << 20;
 
 impl std::fmt::Debug for Context {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -135,7 +136,7 @@ impl Context {
         Self(Arc::new(inner))
     }
 
-    /// The call's id.
+    /// Returns the id of the call.
     pub fn call_id(&self) -> &CallId {
         &self.0.call
     }
@@ -152,13 +153,13 @@ impl Context {
         &self.0.cancel
     }
 
-    /// Gives up that the answer can be kept: not all that it depends on is known.
+    /// Gives up caching the result: not everything that it depends on is known.
     pub(crate) fn forget_observed(&self) {
         self.0.observed.lock().0 = None;
     }
 
-    /// The call's place in the conversation of a model: the model's own id of it, the message it stands in, and the model, as far as
-    /// the caller told.
+    /// Returns the call's position in the conversation of a model, as far as the caller gave it: the model's own id for the call,
+    /// the message that contains it, and the model.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -184,47 +185,47 @@ impl Context {
         &self.0.made
     }
 
-    /// The turn that the call belongs to.
+    /// Returns the turn of the call.
     pub fn turn_id(&self) -> &TurnId {
         &self.0.turn
     }
 
-    /// The agent that the call belongs to.
+    /// Returns the name of the agent that makes the call.
     pub fn agent(&self) -> &str {
         self.0.session.agent()
     }
 
-    /// The number of sub-agents around it: 0 for the main agent.
+    /// Returns the number of parent agents: 0 for the main agent.
     pub fn depth(&self) -> u32 {
         self.0.overrides.depth.unwrap_or(0)
     }
 
-    /// The session that the call belongs to.
+    /// Returns the session of the call.
     pub fn session(&self) -> &Arc<Session> {
         &self.0.session
     }
 
-    /// What may be done, and who decided so.
+    /// Returns the granted effects, and the decision behind them.
     pub fn grant(&self) -> &Grant {
         &self.0.grant
     }
 
-    /// Limits and settings of this call.
+    /// Returns the limits and settings of this call.
     pub fn overrides(&self) -> &Overrides {
         &self.0.overrides
     }
 
-    /// The present moment.
+    /// Returns the present time.
     pub fn now(&self) -> SystemTime {
         self.0.host.clock().now()
     }
 
-    /// The door to files.
+    /// Returns the door to files.
     pub fn files(&self) -> FilesDoor<'_> {
         FilesDoor { cx: &self.0 }
     }
 
-    /// The door to what was changed before; needs the effect `State("undo")`.
+    /// Returns the door to the undo history; needs the effect `State("undo")`.
     pub fn undo(&self) -> Result<UndoDoor<'_>, ToolError> {
         if self.0.grant.may_use_state("undo") {
             Ok(UndoDoor { cx: &self.0 })
@@ -235,12 +236,12 @@ impl Context {
         }
     }
 
-    /// The door to programs.
+    /// Returns the door to programs.
     pub fn processes(&self) -> Result<ProcessDoor<'_>, ToolError> {
         Ok(ProcessDoor { cx: self, processes: self.machine_processes()? })
     }
 
-    /// The programs of this session, the latest last; needs the effect `State("jobs")`.
+    /// Returns the jobs of this session, newest last; needs the effect `State("jobs")`.
     pub fn jobs(&self) -> Result<Vec<Arc<Job>>, ToolError> {
         if self.0.grant.may_use_state("jobs") {
             return Ok(self.0.session.all_jobs());
@@ -250,7 +251,7 @@ impl Context {
         ))
     }
 
-    /// A whole output that was kept; needs the effect `State("output")`.
+    /// Returns a complete output that was kept; needs the effect `State("output")`.
     pub fn kept_output(&self, call: &CallId) -> Result<Option<String>, ToolError> {
         if !self.0.grant.may_use_state("output") {
             return Err(ToolError::undeclared_effect(
@@ -260,7 +261,7 @@ impl Context {
         self.0.outputs.get(call).map_err(|error| ToolError::host_failed(error.to_string()))
     }
 
-    /// A secret by its name, to be passed on; needs the effect `Secret` of that name.
+    /// Returns a secret by its name, to pass it on; needs the effect `Secret` of that name.
     pub fn secret(&self, name: &str) -> Result<SecretValue, ToolError> {
         if !self.0.grant.covers(&Effect::Secret(name.to_owned())) {
             return Err(ToolError::undeclared_effect(format!(
@@ -281,45 +282,46 @@ impl Context {
         })
     }
 
-    /// What stands in a text for secrets that were taken out of what was shown.
+    /// Returns the placeholders of redacted secrets in a text.
     pub fn placeholders<'t>(&self, text: &'t str) -> Vec<&'t str> {
         self.0.secrets.placeholders(text)
     }
 
-    /// Whether the call was stopped: loops look now and then.
+    /// Returns whether the call was stopped. Long loops check it regularly.
     pub fn is_cancelled(&self) -> bool {
         self.0.cancel.is_cancelled()
     }
 
-    /// Ends when the call is stopped.
+    /// Completes when the call is stopped.
     pub fn cancelled(&self) -> impl Future<Output = ()> + Send + '_ {
         self.0.cancel.cancelled()
     }
 
-    /// Tells whoever watches what is new in the output.
+    /// Publishes new output to subscribers.
     pub fn output(&self, delta: &str) {
         if self.0.lineage.check_open().is_err() {
             return;
         }
         let mut said = self.0.said.lock();
         let clean = said.stream.push(&self.0.secrets, delta);
-        self.say(said, &clean);
+        self.publish_output(said, &clean);
     }
 
-    /// Tells what was held back because it might have been the beginning of a secret.
+    /// Publishes the output that was held back because it might have been the beginning of a secret.
     pub(crate) fn end_output(&self) {
         let mut said = self.0.said.lock();
         let rest = said.stream.end(&self.0.secrets);
-        self.say(said, &rest);
+        self.publish_output(said, &rest);
     }
 
-    fn say(&self, mut said: MutexGuard<'_, Said>, clean: &str) {
+    /// Adds clean output to the partial output, and publishes it.
+    fn publish_output(&self, mut said: MutexGuard<'_, PartialOutput>, clean: &str) {
         if clean.is_empty() {
             return;
         }
         said.partial.push_str(clean);
-        if said.partial.len() > PARTIAL_BYTES {
-            let cut = said.partial.ceil_char_boundary(said.partial.len() - PARTIAL_BYTES / 2);
+        if said.partial.len() > MAX_PARTIAL_BYTES {
+            let cut = said.partial.ceil_char_boundary(said.partial.len() - MAX_PARTIAL_BYTES / 2);
             said.partial.drain(..cut);
         }
         drop(said);
@@ -328,17 +330,17 @@ impl Context {
         }
     }
 
-    /// Returns whether output and progress of the call are listened to.
+    /// Returns whether output and progress of the call have a subscriber.
     pub(crate) fn is_heard(&self) -> bool {
         self.0.recorder.hears_live(&self.0.session, &self.0.call)
     }
 
-    /// The call as the source of its events.
+    /// Returns the call as a source of events.
     pub(crate) fn source(&self) -> EventSource {
         EventSource::call(&self.0.session, &self.0.call, self.0.lineage.parent())
     }
 
-    /// Tells whoever watches how far the call is.
+    /// Publishes the progress of the call to subscribers.
     pub fn progress(&self, done: u64, total: Option<u64>, message: &str) {
         if self.is_heard() && self.0.lineage.check_open().is_ok() {
             let message = self.0.secrets.redact(message).into();
@@ -346,7 +348,7 @@ impl Context {
         }
     }
 
-    /// Does something that blocks (searching a tree, reading a large file) where it holds up nobody.
+    /// Runs work that blocks (searching a tree, reading a large file) on a thread where it does not delay other calls.
     pub async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Context) -> T + Send + 'static,
@@ -359,14 +361,15 @@ impl Context {
         }
     }
 
-    /// Takes what the call has said so far, and what becomes of the changes of the program that it waited for.
+    /// Takes the output of the call so far, and says what happens to the changes of the program that it waits for. Stops that
+    /// program.
     pub(crate) async fn take_partial(&self) -> (String, WhenStopped) {
         let partial = std::mem::take(&mut self.0.said.lock().partial);
         let waits_for = self.0.lineage.waits_for.lock().take();
         match waits_for {
             Some(job) => {
                 job.end_with_call().await;
-                let from = job.printed().saturating_sub(PARTIAL_BYTES as u64);
+                let from = job.printed().saturating_sub(MAX_PARTIAL_BYTES as u64);
                 let printed = self.printed(&job, from..job.printed());
                 (printed.map(|piece| piece.text).collect(), job.when_stopped)
             }
@@ -374,31 +377,33 @@ impl Context {
         }
     }
 
-    /// What was looked at, so that the answer can be trusted until it changes; `None` if it was too much to keep.
+    /// Takes the fingerprints of the objects that the call read, so that its result can be cached until one changes; `None` if they
+    /// are too many.
     pub(crate) fn take_observed(&self) -> Option<Vec<(PathBuf, Fingerprint)>> {
         std::mem::take(&mut *self.0.observed.lock()).0
     }
 }
 
 impl Inner {
-    /// The files of the machine, or what the session proposes to make of them.
-    fn files(&self) -> Here<'_> {
+    /// Returns the files of the machine, or the files with the session's proposals applied.
+    fn files(&self) -> CallFiles<'_> {
         let inner = self.session_files.get();
         match self.session.proposals() {
-            None => Here::Machine(inner),
+            None => CallFiles::Machine(inner),
             Some(proposals) => {
-                // If the list cannot be read again, what is known of it stays; the next change says what is wrong.
+                // If the list cannot be read again, the known one is used; the next change reports the error.
                 drop(proposals.refresh());
-                Here::Proposed(Overlay { inner, proposals, by: self.proposed_by() })
+                CallFiles::Proposed(Overlay { inner, proposals, by: self.proposed_by() })
             }
         }
     }
 
-    /// Where changes are written down: what is only proposed has its own list.
+    /// Returns the history that records changes. Proposals have a list of their own instead.
     fn history(&self) -> &dyn History {
         if self.session.proposals().is_some() { &Untracked } else { &*self.history }
     }
 
+    /// Returns this call as the author of proposals.
     fn proposed_by(&self) -> ProposedBy {
         ProposedBy {
             call: self.call.clone(),
@@ -410,12 +415,12 @@ impl Inner {
 }
 
 /// The files that a call works on.
-enum Here<'a> {
+enum CallFiles<'a> {
     Machine(&'a dyn Files),
     Proposed(Overlay<'a>),
 }
 
-impl<'a> std::ops::Deref for Here<'a> {
+impl<'a> std::ops::Deref for CallFiles<'a> {
     type Target = dyn Files + 'a;
 
     fn deref(&self) -> &Self::Target {
@@ -426,17 +431,18 @@ impl<'a> std::ops::Deref for Here<'a> {
     }
 }
 
-/// The objects that a call looked at.
+/// Paths and fingerprints that a call read; `None` if they are too many.
 #[derive(Debug)]
-pub(crate) struct Observed(Option<Vec<(PathBuf, Fingerprint)>>);
+pub(crate) struct ObservedFiles(Option<Vec<(PathBuf, Fingerprint)>>);
 
-impl Default for Observed {
+impl Default for ObservedFiles {
     fn default() -> Self {
         Self(Some(Vec::new()))
     }
 }
 
-impl Observed {
+impl ObservedFiles {
+    /// Adds fingerprints. Drops all of them if they are unknown or too many.
     fn extend(&mut self, more: Option<impl IntoIterator<Item = (PathBuf, Fingerprint)>>) {
         let (Some(all), Some(more)) = (&mut self.0, more) else {
             self.0 = None;

@@ -1,7 +1,7 @@
-//! What a machine must offer: the doors that a [`Context`](crate::Context) opens for a tool.
+//! The interface of a machine: the traits behind the doors that a [`Context`](crate::Context) opens for a tool.
 //!
-//! `core` only names the doors; the crate `host` builds them for this machine. A host knows nothing of policy: it takes paths
-//! that were resolved and decided on, and makes sure that the object it opens is the very one the decision was about.
+//! `core` only defines the traits; the crate `host` implements them for a real machine. A host knows nothing of policy: it takes
+//! paths that were resolved and decided on, and ensures that the object it opens is the one that the decision was about.
 
 mod absence;
 mod content;
@@ -36,7 +36,7 @@ pub use processes::{
 };
 pub use shell::{Grammar, Shell};
 
-/// A future behind a pointer, for traits that are used as objects.
+/// A boxed future, for traits that are used as objects.
 ///
 /// ```
 /// use windlass_core::BoxFuture;
@@ -51,7 +51,7 @@ pub use shell::{Grammar, Shell};
 /// ```
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// One machine with its doors. A door that a host does not have is `None`, and tools that need it say so.
+/// A machine with its doors. A missing door is `None`, and tools that need it report that.
 ///
 /// ```
 /// use windlass_core::{Clock, Files, Host, testing::{EmptyHost, FixedClock}};
@@ -74,29 +74,29 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// assert!(machine.network().is_none(), "a door that it does not have");
 /// ```
 pub trait Host: Send + Sync {
-    /// The files.
+    /// Returns the door to files.
     fn files(&self) -> &dyn Files;
 
-    /// The files with a `/tmp` of one session; `None` if all sessions have the same files.
+    /// Returns the files with the `/tmp` of one session; `None` if all sessions have the same files.
     fn session_files(&self, _session: &SessionId) -> Option<Arc<dyn Files>> {
         None
     }
 
-    /// What time it is.
+    /// Returns the clock.
     fn clock(&self) -> &dyn Clock;
 
-    /// Programs.
+    /// Returns the door to programs.
     fn processes(&self) -> Option<&dyn Processes> {
         None
     }
 
-    /// The network.
+    /// Returns the door to the network.
     fn network(&self) -> Option<&dyn Network> {
         None
     }
 }
 
-/// What time it is; a fixed one in tests.
+/// A source of the present time; a fixed one in tests.
 ///
 /// ```
 /// use windlass_core::{Clock, testing::FixedClock};
@@ -104,6 +104,6 @@ pub trait Host: Send + Sync {
 /// assert_eq!(clock.now(), clock.now());
 /// ```
 pub trait Clock: Send + Sync {
-    /// The present moment.
+    /// Returns the present time.
     fn now(&self) -> SystemTime;
 }

@@ -1,4 +1,4 @@
-//! An MCP server over standard input and output with two tools that touch nothing: to try a client on, and to measure.
+//! An MCP server over standard input and output with two tools that change nothing: to test a client, and to measure.
 
 use std::sync::Arc;
 

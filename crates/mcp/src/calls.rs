@@ -1,8 +1,8 @@
-//! `tools/call`: from the request to the answer.
+//! `tools/call`: from the request to the response.
 //!
-//! Nearly every request is of this kind, so it takes the short way: one task, from the line that was read to the line that is
-//! written. The way through `rmcp`'s dispatch, with its tasks and channels, costs as much again as the engine's own work. The
-//! other methods go that way; what is said there about versions is said here by [`Wire`].
+//! Nearly every request is a call, so calls take a short path: one task, from the line that was read to the line that is written.
+//! The path through `rmcp`'s dispatch, with its tasks and channels, costs as much again as the engine's own work. All other methods
+//! take that path; there `rmcp` handles protocol versions, here [`Lifecycle`] does.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -13,50 +13,50 @@ use serde_json::Value;
 use windlass_core::{CallId, CallResult, Engine, Session, ToolCall};
 
 use crate::connection::Connection;
-use crate::content::{Answer, Signature};
-use crate::in_flight::Request;
-use crate::progress::Progress;
-use crate::wire::Wire;
+use crate::content::{Signature, ToolResponse};
+use crate::in_flight::RequestState;
+use crate::progress::ProgressReporter;
+use crate::wire::Lifecycle;
 
-/// Carries out the calls of one connection.
-pub(crate) struct Calls {
+/// Runs the calls of one connection.
+pub(crate) struct CallRunner {
     pub(crate) engine: Engine,
     pub(crate) session: Arc<Session>,
     pub(crate) connection: Arc<Connection>,
     pub(crate) signature: Signature,
 }
 
-/// A call that a client asks for.
+/// A call that a client requests.
 #[derive(Debug)]
-pub(crate) struct Call {
+pub(crate) struct CallRequest {
     pub(crate) tool: String,
     pub(crate) arguments: JsonObject,
-    /// Under which name the client wants to hear how far it is.
+    /// Token for progress notifications, if the client wants them.
     pub(crate) progress: Option<ProgressToken>,
 }
 
-impl Calls {
-    /// Carries out a call and answers it, as a task of its own.
+impl CallRunner {
+    /// Runs a call and sends its response, in a task of its own.
     pub(crate) fn begin(
         self: &Arc<Self>,
         id: RequestId,
-        call: Call,
-        wire: Wire,
-        request: Arc<Request>,
+        call: CallRequest,
+        lifecycle: Lifecycle,
+        request: Arc<RequestState>,
     ) {
         let calls = self.clone();
-        // In a box, since a runtime copies what it is given several times on the way to its own.
+        // Boxed, since a runtime moves a future several times before it stores it.
         drop(tokio::spawn(Box::pin(async move {
             let result = calls.run(call, &request).await;
-            calls.answer(&id, &result, wire, &request);
+            calls.answer(&id, &result, lifecycle, &request);
         })));
     }
 
-    /// Runs a call until it ends or nobody wants it any more; then it is stopped, and comes to its end and on record too.
-    async fn run(&self, call: Call, request: &Request) -> CallResult {
-        let Call { tool, arguments, progress } = call;
+    /// Runs a call to its end. A call that the client cancels is stopped, and its end is recorded like any other.
+    async fn run(&self, call: CallRequest, request: &RequestState) -> CallResult {
+        let CallRequest { tool, arguments, progress } = call;
         let progress = progress.map(|token| {
-            Progress::new(&self.engine, &self.session, self.connection.clone(), token)
+            ProgressReporter::new(&self.engine, &self.session, self.connection.clone(), token)
         });
         let call = ToolCall::new(tool, Value::Object(arguments));
         let (id, running) = self.engine.start(&self.session, call);
@@ -73,28 +73,37 @@ impl Calls {
         }
     }
 
-    async fn stop_when_asked(&self, call: &CallId, request: &Request) -> Infallible {
-        request.stop_asked().await;
+    /// Cancels the call when the client cancels the request. Never completes.
+    async fn stop_when_asked(&self, call: &CallId, request: &RequestState) -> Infallible {
+        request.wait_for_stop().await;
         self.engine.cancel(call);
         std::future::pending().await
     }
 
-    fn answer(&self, id: &RequestId, result: &CallResult, wire: Wire, request: &Request) {
+    /// Sends the response, unless the request was cancelled, and ends the request.
+    fn answer(
+        &self,
+        id: &RequestId,
+        result: &CallResult,
+        lifecycle: Lifecycle,
+        request: &RequestState,
+    ) {
         let outgoing = &self.connection.outgoing;
         if request.is_wanted() {
-            match Answer::new(result, wire, &self.signature) {
-                Ok(result) => outgoing.put(&Response { jsonrpc: "2.0", id, result }),
-                Err(error) => outgoing.put(&ServerJsonRpcMessage::error(error, Some(id.clone()))),
+            match ToolResponse::new(result, lifecycle, &self.signature) {
+                Ok(result) => outgoing.queue(&Response { jsonrpc: "2.0", id, result }),
+                Err(error) => outgoing.queue(&ServerJsonRpcMessage::error(error, Some(id.clone()))),
             }
         }
-        // Last, because the connection may end when nothing is in flight.
+        // Last, because the connection may end when no request is in flight.
         self.connection.in_flight.end(id);
     }
 }
 
+/// The JSON-RPC response to a call.
 #[derive(Serialize)]
 struct Response<'a> {
     jsonrpc: &'static str,
     id: &'a RequestId,
-    result: Answer<'a>,
+    result: ToolResponse<'a>,
 }

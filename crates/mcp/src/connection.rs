@@ -1,25 +1,25 @@
-//! What everybody who serves a connection shares.
+//! State that all tasks of a connection share.
 
 use std::time::Duration;
 
 use tokio::io::AsyncWrite;
 use tokio::time::{sleep, timeout};
 
-use crate::elicitation::Asked;
-use crate::ended::Ended;
+use crate::elicitation::ClientRequests;
+use crate::ended::EndSignal;
 use crate::in_flight::InFlight;
 use crate::outgoing::Outgoing;
 
-/// How long calls that were stopped may take to end, and the client to take the last answers.
-const LAST_WAIT: Duration = Duration::from_secs(5);
+/// Maximum time for stopped calls to end, and again for the client to take the last responses.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// One connection to a client.
 pub(crate) struct Connection {
     pub(crate) in_flight: InFlight,
     pub(crate) outgoing: Outgoing,
-    pub(crate) input_ended: Ended,
-    /// What this server asks the client.
-    pub(crate) asked: Asked,
+    pub(crate) input_ended: EndSignal,
+    /// Requests of this server to the client.
+    pub(crate) asked: ClientRequests,
 }
 
 impl Connection {
@@ -30,23 +30,23 @@ impl Connection {
         Self {
             in_flight: InFlight::new(most_in_flight),
             outgoing: Outgoing::new(output),
-            input_ended: Ended::default(),
-            asked: Asked::default(),
+            input_ended: EndSignal::default(),
+            asked: ClientRequests::default(),
         }
     }
 
-    /// Lets calls end that still run when nothing more can come: some time by themselves, none if the client is gone, and then
-    /// they are stopped.
-    pub(crate) async fn wind_up(&self, grace: Duration) {
+    /// Ends the connection after the input has ended: waits at most `grace` for running calls, not at all if the client is gone,
+    /// and then stops them.
+    pub(crate) async fn finish(&self, grace: Duration) {
         tokio::select! {
             biased;
-            () = self.in_flight.emptied() => {}
+            () = self.in_flight.wait_until_empty() => {}
             () = self.outgoing.ended().wait() => {}
             () = sleep(grace) => {}
         }
         self.in_flight.stop_all();
-        // A call that cannot be stopped in this time is left behind: its end comes on record when the journal is opened again.
-        drop(timeout(LAST_WAIT, self.in_flight.emptied()).await);
-        drop(timeout(LAST_WAIT, self.outgoing.flush()).await);
+        // A call that does not stop in this time is abandoned: its end is recorded when the journal is opened again.
+        drop(timeout(SHUTDOWN_TIMEOUT, self.in_flight.wait_until_empty()).await);
+        drop(timeout(SHUTDOWN_TIMEOUT, self.outgoing.flush()).await);
     }
 }

@@ -1,7 +1,6 @@
-//! What the engine says, in the words of MCP.
+//! Conversion of results and definitions of the engine to MCP.
 //!
-//! The answer to a call is written from where it lies: these types borrow it and say how it looks, and nothing is built on the
-//! way that would be taken apart again.
+//! A response to a call is serialized from types that borrow the result, so that no intermediate copy is built.
 
 use std::borrow::Cow;
 
@@ -11,12 +10,12 @@ use serde_json::Value;
 use windlass_core::{CallResult, Content, EmbeddedResource, Metadata, ResourceBody, Spec};
 
 use crate::definition::definition;
-use crate::wire::Wire;
+use crate::wire::Lifecycle;
 
-/// Where a result says who made it.
+/// Key in `_meta` under which a result names its server.
 const SERVER_INFO_KEY: &str = "io.modelcontextprotocol/serverInfo";
 
-/// A tool as it is listed: as the command line prints it, so that both say the same.
+/// Converts a tool for `tools/list`. The command line prints the same definition, so both are equal.
 pub(crate) fn tool(spec: &Spec) -> Result<Tool, ErrorData> {
     serde_json::from_value(definition(spec)).map_err(|error| {
         let text = format!("the tool `{}` cannot be listed: {error}", spec.name);
@@ -24,7 +23,7 @@ pub(crate) fn tool(spec: &Spec) -> Result<Tool, ErrorData> {
     })
 }
 
-/// Who makes the results: those that stand on their own say so.
+/// The server's name and version, for results that do not belong to an initialized connection.
 #[derive(Debug, Clone)]
 pub(crate) struct Signature(Value);
 
@@ -33,28 +32,30 @@ impl Signature {
         Self(serde_json::to_value(server).unwrap_or_default())
     }
 
+    /// Adds the signature to the metadata of a result.
     pub(crate) fn put_on(&self, meta: &mut Option<MetaObject>) {
         meta.get_or_insert_default().insert(SERVER_INFO_KEY.to_owned(), self.0.clone());
     }
 }
 
-/// The answer to a call.
+/// Response to a call.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Answer<'a> {
+pub(crate) struct ToolResponse<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     result_type: Option<&'static str>,
-    content: Vec<Block<'a>>,
+    content: Vec<ContentBlock<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     structured_content: Option<&'a Value>,
     is_error: bool,
     #[serde(rename = "_meta")]
-    meta: Meta<'a>,
+    meta: ResponseMeta<'a>,
 }
 
+/// A content block of MCP.
 #[derive(Debug, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case", rename_all_fields = "camelCase")]
-enum Block<'a> {
+enum ContentBlock<'a> {
     Text {
         text: Cow<'a, str>,
     },
@@ -67,7 +68,7 @@ enum Block<'a> {
         mime_type: &'a str,
     },
     Resource {
-        resource: Embedded<'a>,
+        resource: EmbeddedBlock<'a>,
     },
     ResourceLink {
         uri: &'a str,
@@ -77,10 +78,10 @@ enum Block<'a> {
     },
 }
 
-/// A resource inside an answer. It has either text or bytes.
+/// A resource in a response. It has either text or bytes.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Embedded<'a> {
+struct EmbeddedBlock<'a> {
     uri: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     mime_type: Option<&'a str>,
@@ -88,10 +89,11 @@ struct Embedded<'a> {
     body: &'a ResourceBody,
 }
 
+/// The `_meta` of a response.
 #[derive(Debug, Serialize)]
-struct Meta<'a> {
+struct ResponseMeta<'a> {
     #[serde(rename = "windlass/result")]
-    facts: Facts<'a>,
+    facts: ResultFacts<'a>,
     #[serde(
         rename = "io.modelcontextprotocol/serverInfo",
         skip_serializing_if = "Option::is_none"
@@ -99,55 +101,55 @@ struct Meta<'a> {
     server_info: Option<&'a Value>,
 }
 
-/// What MCP has no field for.
+/// Facts about a result for which MCP has no field.
 #[derive(Debug, Serialize)]
-struct Facts<'a> {
+struct ResultFacts<'a> {
     call: &'a str,
     session: &'a str,
     outcome: &'static str,
     metadata: &'a Metadata,
 }
 
-impl<'a> Answer<'a> {
-    /// A tool that is not there is a fault of the request, as the protocol wants it. Everything else that can go wrong is a
-    /// result, because a model gets to read only those: also arguments that do not fit, and a denial.
+impl<'a> ToolResponse<'a> {
+    /// Converts a result. An unknown tool is a protocol error, as the specification requires. Every other failure is a result,
+    /// because a model sees only those: also invalid arguments, and a denial.
     pub(crate) fn new(
         result: &'a CallResult,
-        wire: Wire,
+        lifecycle: Lifecycle,
         signature: &'a Signature,
     ) -> Result<Self, ErrorData> {
         if result.code == Some("unknown_tool") {
             return Err(ErrorData::invalid_params(result.output.to_text(), None));
         }
-        let alone = wire == Wire::Alone;
+        let is_stateless = lifecycle == Lifecycle::Stateless;
         Ok(Self {
-            result_type: alone.then_some("complete"),
-            content: result.output.content.iter().map(Block::new).collect(),
-            structured_content: structured(&result.output.content, wire),
+            result_type: is_stateless.then_some("complete"),
+            content: result.output.content.iter().map(ContentBlock::new).collect(),
+            structured_content: structured_content_of(&result.output.content, lifecycle),
             is_error: result.outcome.is_error(),
-            meta: Meta {
-                facts: Facts {
+            meta: ResponseMeta {
+                facts: ResultFacts {
                     call: result.call.as_str(),
                     session: result.session.as_str(),
                     outcome: result.outcome.as_str(),
                     metadata: &result.output.metadata,
                 },
-                server_info: alone.then_some(&signature.0),
+                server_info: is_stateless.then_some(&signature.0),
             },
         })
     }
 }
 
-impl<'a> Block<'a> {
+impl<'a> ContentBlock<'a> {
     fn new(content: &'a Content) -> Self {
         match content {
             Content::Text { text } => Self::Text { text: text.into() },
-            // Clients that do not know structured content read it as text.
+            // As text, for clients that do not support structured content.
             Content::Json { value } => Self::Text { text: value.to_string().into() },
             Content::Image { media_type, data } => Self::Image { data, mime_type: media_type },
             Content::Audio { media_type, data } => Self::Audio { data, mime_type: media_type },
             Content::Resource(EmbeddedResource { uri, media_type, body }) => Self::Resource {
-                resource: Embedded { uri, mime_type: media_type.as_deref(), body },
+                resource: EmbeddedBlock { uri, mime_type: media_type.as_deref(), body },
             },
             Content::ResourceLink { uri, name, media_type } => {
                 Self::ResourceLink { uri, name, mime_type: media_type.as_deref() }
@@ -156,12 +158,12 @@ impl<'a> Block<'a> {
     }
 }
 
-/// The one piece of data in an answer. Before 2026-07-28 only an object may stand there.
-fn structured(contents: &[Content], wire: Wire) -> Option<&Value> {
+/// Returns the data of a result, if it has exactly one piece. Before 2026-07-28, only an object is allowed.
+fn structured_content_of(contents: &[Content], lifecycle: Lifecycle) -> Option<&Value> {
     let mut values = contents.iter().filter_map(|content| match content {
         Content::Json { value } => Some(value),
         _ => None,
     });
     let value = values.next().filter(|_| values.next().is_none())?;
-    (wire == Wire::Alone || value.is_object()).then_some(value)
+    (lifecycle == Lifecycle::Stateless || value.is_object()).then_some(value)
 }

@@ -1,10 +1,10 @@
-//! The listing of tools as MCP has it: for `tools/list`, and for the command line, which prints the same.
+//! Tool definitions in the form of MCP: for `tools/list`, and for the command line, which prints the same.
 
 use serde_json::{Map, Value, json};
 
 use windlass_core::{Kinds, Spec};
 
-/// What MCP tells of a tool before any call: hints, derived from the kinds of effects.
+/// Hints about a tool that MCP lists, derived from the kinds of its effects.
 ///
 /// ```
 /// use {windlass_core::Kinds, windlass_mcp::annotations};
@@ -15,17 +15,17 @@ use windlass_core::{Kinds, Spec};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "the four independent hints of the protocol")]
 pub struct Annotations {
-    /// Changes nothing outside its own session.
+    /// The tool changes nothing outside its own session.
     pub read_only: bool,
-    /// May change or remove what is there, not only add to it.
+    /// The tool may change or remove existing data, not only add to it.
     pub destructive: bool,
     /// A second call with the same arguments changes nothing more.
     pub idempotent: bool,
-    /// May deal with what is not on this machine.
+    /// The tool may access something outside this machine.
     pub open_world: bool,
 }
 
-/// The hints that follow from the most that a call can do. They err on the side of caution: a program may do anything.
+/// Derives the hints from the kinds of effects that a call can have. Errs on the side of caution: a program may do anything.
 ///
 /// ```
 /// use {windlass_core::Kinds, windlass_mcp::annotations};
@@ -44,7 +44,7 @@ pub fn annotations(kinds: Kinds) -> Annotations {
 }
 
 impl Annotations {
-    /// As MCP spells them.
+    /// Converts to the JSON of MCP.
     ///
     /// ```
     /// use {windlass_core::Kinds, windlass_mcp::annotations};
@@ -60,7 +60,7 @@ impl Annotations {
     }
 }
 
-/// One tool of a `tools/list`. MCP takes any JSON Schema, so this one is whole.
+/// Makes the definition of one tool for `tools/list`. MCP accepts any JSON Schema, so the schema is complete.
 ///
 /// ```
 /// use {windlass_core::{AnyTool, Handle, testing::MockTool}, windlass_mcp::definition};
@@ -82,7 +82,7 @@ pub fn definition(spec: &Spec) -> Value {
     tool.into()
 }
 
-/// The answer to `tools/list`.
+/// Makes the result of `tools/list`.
 ///
 /// ```
 /// assert_eq!(windlass_mcp::definitions(&[]), serde_json::json!({"tools": []}));
@@ -92,7 +92,7 @@ pub fn definitions<'s>(specs: impl IntoIterator<Item = &'s Spec>) -> Value {
     json!({"tools": tools})
 }
 
-/// The schema, which must say that it is one of an object.
+/// Returns the schema with `"type": "object"`, which MCP requires.
 fn object_schema(schema: &Value) -> Value {
     let mut map = schema.as_object().cloned().unwrap_or_default();
     map.insert("type".into(), "object".into());
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_has_the_shape_of_the_protocol() {
+    fn a_tool_list_has_the_form_of_the_protocol() {
         let tool = windlass_core::Handle::from(windlass_core::testing::MockTool::named("deploy"));
         let listed = json!({
             "name": "deploy",
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_schema_is_whole_and_of_an_object() {
+    fn schemas_are_complete_and_have_the_type_object() {
         let schema = json!({"oneOf": [{"$ref": "#/$defs/X"}], "$defs": {"X": {}}});
         let mut about = About::titled("A");
         about.output_schema = Some(json!({"properties": {"n": {}}}));

@@ -1,4 +1,5 @@
-//! Asks the person behind an MCP client, by `elicitation/create`. A client that cannot do that defers: the question stays on record.
+//! Asks the person behind an MCP client, by `elicitation/create`. If the client does not support that, the answer is deferred: the
+//! approval or question stays open.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,54 +18,55 @@ use windlass_core::{
 use crate::connection::Connection;
 use crate::outgoing::Outgoing;
 
-/// Begins the ids of our requests, so that people who read a log tell them from the client's.
+/// Prefix of the ids of our requests, so that people who read a log can distinguish them from the client's.
 const ID_PREFIX: &str = "windlass-";
 
-/// The requests of this server that the client has not answered.
+/// Requests of this server that the client has not answered.
 #[derive(Default)]
-pub(crate) struct Asked {
-    /// The client said that it can show forms.
+pub(crate) struct ClientRequests {
+    /// True if the client can show forms.
     can_elicit: AtomicBool,
     count: AtomicU64,
-    waiting: Mutex<HashMap<String, oneshot::Sender<Answered>>>,
+    waiting: Mutex<HashMap<String, oneshot::Sender<ClientResponse>>>,
 }
 
-/// The client's answer: the text of a result, or the message of an error.
-pub(crate) type Answered = Result<String, String>;
+/// Response of the client: the text of a result, or the message of an error.
+pub(crate) type ClientResponse = Result<String, String>;
 
-impl Asked {
+impl ClientRequests {
     pub(crate) fn set_can_elicit(&self, can: bool) {
         self.can_elicit.store(can, Ordering::Relaxed);
     }
 
-    /// Hands an answer to the one who waits for it. One that nobody waits for is dropped.
-    pub(crate) fn answer(&self, id: &RequestId, answered: Answered) {
+    /// Passes a response to the task that waits for it. Drops a response that no task waits for.
+    pub(crate) fn answer(&self, id: &RequestId, answered: ClientResponse) {
         let waiting = self.take(&id.to_string());
         if let Some(waiting) = waiting {
             drop(waiting.send(answered));
         }
     }
 
-    fn take(&self, id: &str) -> Option<oneshot::Sender<Answered>> {
+    /// Removes a waiting request.
+    fn take(&self, id: &str) -> Option<oneshot::Sender<ClientResponse>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(id)
     }
 
-    /// Sends a request, and waits for its answer. If the future is dropped, the client is told that the request is cancelled.
-    async fn ask(&self, outgoing: &Outgoing, method: &str, params: Value) -> Answered {
+    /// Sends a request, and waits for its response. If the future is dropped, the client is notified that the request is cancelled.
+    async fn ask(&self, outgoing: &Outgoing, method: &str, params: Value) -> ClientResponse {
         let id = format!("{ID_PREFIX}{}", self.count.fetch_add(1, Ordering::Relaxed) + 1);
         let (sender, receiver) = oneshot::channel();
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), sender);
         let cancel = CancelIfDropped { asked: self, outgoing, id: &id };
-        outgoing.put(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        outgoing.queue(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
         let answered = receiver.await;
         drop(cancel);
         answered.unwrap_or_else(|_| Err("the client is gone".to_owned()))
     }
 }
 
-/// Tells the client that an answer is not needed any more, unless it came.
+/// Notifies the client on drop that a response is no longer needed, unless it has arrived.
 struct CancelIfDropped<'a> {
-    asked: &'a Asked,
+    asked: &'a ClientRequests,
     outgoing: &'a Outgoing,
     id: &'a str,
 }
@@ -75,7 +77,7 @@ impl Drop for CancelIfDropped<'_> {
             let params =
                 json!({"requestId": self.id, "reason": "answered elsewhere, or no longer asked"});
             let method = "notifications/cancelled";
-            self.outgoing.put(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
+            self.outgoing.queue(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
         }
     }
 }
@@ -94,7 +96,7 @@ impl Elicitation {
         Self { connection, describe_changes }
     }
 
-    /// Shows a form, and reads what the person filled in, or that they declined.
+    /// Shows a form, and passes its content to `read`, or `None` if the person declined.
     async fn elicit<A>(
         &self,
         form: Form,
@@ -108,7 +110,7 @@ impl Elicitation {
             "type": "object", "properties": form.properties, "required": form.required,
         }});
         let answered = asked.ask(&self.connection.outgoing, "elicitation/create", params).await;
-        let answered = match answered.map(|text| serde_json::from_str::<Elicited>(&text)) {
+        let answered = match answered.map(|text| serde_json::from_str::<ElicitationResult>(&text)) {
             Ok(Ok(answered)) => answered,
             Ok(Err(error)) => {
                 return unavailable(&format!("the client's answer is not understood: {error}"));
@@ -116,39 +118,43 @@ impl Elicitation {
             Err(error) => return unavailable(&format!("the client could not ask: {error}")),
         };
         match answered.action {
-            Action::Accept => read(Some(answered.content)),
-            Action::Decline => read(None),
-            Action::Cancel => unavailable("the person closed the question without an answer"),
+            ElicitationAction::Accept => read(Some(answered.content)),
+            ElicitationAction::Decline => read(None),
+            ElicitationAction::Cancel => {
+                unavailable("the person closed the question without an answer")
+            }
         }
     }
 }
 
-/// What the client shows to the person.
+/// The form that the client shows to the person.
 struct Form {
     message: String,
     properties: Map<String, Value>,
     required: Vec<&'static str>,
 }
 
-/// The result of an elicitation. Nothing but an object with each field once is one: what is not clear is no yes.
-struct Elicited {
-    action: Action,
+/// The result of an elicitation. Only an object without duplicate fields is accepted: an unclear answer must not count as an
+/// approval.
+struct ElicitationResult {
+    action: ElicitationAction,
     content: Map<String, Value>,
 }
 
-enum Action {
+/// The person's action: `accept`, `decline` or `cancel`.
+enum ElicitationAction {
     Accept,
     Decline,
     Cancel,
 }
 
-impl<'de> Deserialize<'de> for Elicited {
+impl<'de> Deserialize<'de> for ElicitationResult {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let Fields(mut fields) = Fields::deserialize(from)?;
+        let UniqueFields(mut fields) = UniqueFields::deserialize(from)?;
         let action = match fields.remove("action").as_ref().and_then(Value::as_str) {
-            Some("accept") => Action::Accept,
-            Some("decline") => Action::Decline,
-            Some("cancel") => Action::Cancel,
+            Some("accept") => ElicitationAction::Accept,
+            Some("decline") => ElicitationAction::Decline,
+            Some("cancel") => ElicitationAction::Cancel,
             _ => return Err(D::Error::custom("`action` must be accept, decline or cancel")),
         };
         let content = match fields.remove("content") {
@@ -160,23 +166,23 @@ impl<'de> Deserialize<'de> for Elicited {
     }
 }
 
-/// An object whose fields, and those of the objects in it, are all different.
-struct Fields(Map<String, Value>);
+/// An object without duplicate fields, also in its `content`.
+struct UniqueFields(Map<String, Value>);
 
-impl<'de> Deserialize<'de> for Fields {
+impl<'de> Deserialize<'de> for UniqueFields {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         struct Reader;
         impl<'de> Visitor<'de> for Reader {
-            type Value = Fields;
+            type Value = UniqueFields;
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str("an object")
             }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<UniqueFields, A::Error> {
                 let mut fields = Map::new();
                 while let Some(name) = map.next_key::<String>()? {
                     let value = if name == "content" {
-                        let content: Option<Fields> = map.next_value()?;
-                        content.map_or(Value::Null, |Fields(fields)| Value::Object(fields))
+                        let content: Option<UniqueFields> = map.next_value()?;
+                        content.map_or(Value::Null, |UniqueFields(fields)| Value::Object(fields))
                     } else {
                         map.next_value()?
                     };
@@ -184,7 +190,7 @@ impl<'de> Deserialize<'de> for Fields {
                         return Err(A::Error::custom("a field is there twice"));
                     }
                 }
-                Ok(Fields(fields))
+                Ok(UniqueFields(fields))
             }
         }
         from.deserialize_map(Reader)
@@ -212,6 +218,7 @@ impl Attendant for Elicitation {
     }
 }
 
+/// Makes the reply for a person who cannot be asked or gave no answer.
 fn unavailable<A>(why: &str) -> Reply<A> {
     Reply::Unavailable(quote::visible(why).into_owned())
 }
@@ -221,7 +228,7 @@ const REASON: &str = "reason";
 const DENY: &str = "deny";
 const ALWAYS_DENY: &str = "always deny";
 
-/// The answers that a form offers.
+/// Decisions that a form offers.
 const DECISIONS: [(&str, Scope); 4] = [
     ("allow once", Scope::Once),
     ("allow in this session", Scope::Session),
@@ -229,6 +236,7 @@ const DECISIONS: [(&str, Scope); 4] = [
     ("always allow", Scope::Always),
 ];
 
+/// Makes the form of an approval.
 fn approval_form(request: &ApprovalRequest, changes: &str) -> Form {
     let offered = if request.can_be_remembered { &DECISIONS[..] } else { &DECISIONS[..1] };
     let mut decisions: Vec<String> = offered.iter().map(|(name, _)| (*name).to_owned()).collect();
@@ -242,15 +250,15 @@ fn approval_form(request: &ApprovalRequest, changes: &str) -> Form {
         REASON: {"type": "string", "title": "Reason", "description": "The model reads it."},
     });
     Form {
-        message: told(request, changes),
-        properties: object(properties),
+        message: describe_request(request, changes),
+        properties: into_map(properties),
         required: vec![DECISION],
     }
 }
 
-/// Everything about a call that a person decides on. What comes from the model stands behind a bar on every line, so that it cannot pass
-/// for a part of the question, and nothing in it acts on a terminal.
-fn told(request: &ApprovalRequest, changes: &str) -> String {
+/// Describes everything about a call that a person needs for the decision. Text from the model has a bar before every line, so that
+/// it cannot be mistaken for a part of the question, and contains no control characters for a terminal.
+fn describe_request(request: &ApprovalRequest, changes: &str) -> String {
     let mut text = format!(
         "{} asks for a person's decision (risk: {}).\nAsked by {}, session {}; {} asks; {}.\n",
         quote::visible(&request.tool),
@@ -261,34 +269,34 @@ fn told(request: &ApprovalRequest, changes: &str) -> String {
         request.confinement,
     );
     if let Some(source) = &request.untrusted {
-        add(&mut text, format_args!("This session has read {}.\n", quote::visible(source)));
+        append(&mut text, format_args!("This session has read {}.\n", quote::visible(source)));
     }
     if request.has_run {
         text.push_str("It has run, and nothing that it changed is kept yet. It changed:\n");
     } else {
         text.push_str("It wants to:\n");
         for effect in request.effects.iter() {
-            text.push_str(&barred(&effect.to_string()));
+            text.push_str(&with_bars(&effect.to_string()));
         }
         if !changes.is_empty() {
             text.push_str("It would change:\n");
         }
     }
     if !changes.is_empty() {
-        text.push_str(&barred(changes.trim_end()));
+        text.push_str(&with_bars(changes.trim_end()));
     }
     if let Some(command) = request.command().filter(|_| request.has_run) {
-        add(&mut text, format_args!("by the command:\n{}", barred(command)));
+        append(&mut text, format_args!("by the command:\n{}", with_bars(command)));
     }
     if let Some(others) = request.other_arguments() {
         let input = serde_json::to_string_pretty(&others).unwrap_or_default();
-        add(&mut text, format_args!("with the arguments:\n{}", barred(&input)));
+        append(&mut text, format_args!("with the arguments:\n{}", with_bars(&input)));
     }
     text
 }
 
-/// A text of the model with a bar before every line, and the number of lines if there are many.
-fn barred(text: &str) -> String {
+/// Puts a bar before every line of a model's text, and adds the number of lines if there are many.
+fn with_bars(text: &str) -> String {
     let text = quote::undisguised(&quote::visible(text));
     let lines: Vec<String> = text.split('\n').map(|line| format!("  | {line}\n")).collect();
     let count = match lines.len() {
@@ -298,11 +306,12 @@ fn barred(text: &str) -> String {
     format!("{count}{}", lines.concat())
 }
 
-/// The answer that allows a call and adds a rule.
+/// Returns the text of the decision that allows a call and adds a rule.
 fn with_rule(rule: &str) -> String {
     format!("allow, and add the rule `{}` for this session", quote::visible(rule))
 }
 
+/// Reads the answer from the content of an approval form.
 fn read_approval(request: &ApprovalRequest, content: &Map<String, Value>) -> Reply<Answer> {
     let decision = content.get(DECISION).and_then(Value::as_str).unwrap_or_default();
     let reason = match content.get(REASON) {
@@ -325,64 +334,70 @@ fn read_approval(request: &ApprovalRequest, content: &Map<String, Value>) -> Rep
     })
 }
 
+/// Makes the form of a tool's questions.
 fn question_form(request: &QuestionRequest) -> Form {
     let mut properties = Map::new();
     let mut message = format!("{} asks:", quote::visible(&request.tool));
     for (at, question) in request.questions.iter().enumerate() {
         let title = quote::visible(&question.question).into_owned();
-        add(&mut message, format_args!("\n{title}"));
+        append(&mut message, format_args!("\n{title}"));
         for option in &question.options {
             let about = option.description.as_deref().unwrap_or_default();
             let separator = if about.is_empty() { "" } else { ": " };
             let label = quote::visible(&option.label);
-            add(&mut message, format_args!("\n  {label}{separator}{}", quote::visible(about)));
+            append(&mut message, format_args!("\n  {label}{separator}{}", quote::visible(about)));
         }
         if question.multi_select {
             for (number, option) in question.options.iter().enumerate() {
                 let shown = format!("{title} {}", quote::visible(&option.label));
                 let field = json!({"type": "boolean", "title": shown, "default": false});
-                properties.insert(option_name(at, number), field);
+                properties.insert(option_field(at, number), field);
             }
         } else {
             let labels: Vec<&str> = question.options.iter().map(|one| one.label.as_str()).collect();
             let field = json!({"type": "string", "title": title, "enum": labels});
-            properties.insert(name(at), field);
+            properties.insert(answer_field(at), field);
         }
         let other = json!({"type": "string", "title": format!("{title} (in other words)")});
-        properties.insert(other_name(at), other);
+        properties.insert(other_field(at), other);
     }
     Form { message: quote::undisguised(&message), properties, required: Vec::new() }
 }
 
-fn name(question: usize) -> String {
+/// Returns the field name for the answer to a question.
+fn answer_field(question: usize) -> String {
     format!("answer_{}", question + 1)
 }
 
-fn other_name(question: usize) -> String {
+/// Returns the field name for an answer in free text.
+fn other_field(question: usize) -> String {
     format!("answer_{}_other", question + 1)
 }
 
-fn option_name(question: usize, option: usize) -> String {
+/// Returns the field name for one option of a question with several choices.
+fn option_field(question: usize, option: usize) -> String {
     format!("answer_{}_option_{}", question + 1, option + 1)
 }
 
+/// Reads the answer to one question from the content of a form.
 fn read_selection(content: &Map<String, Value>, at: usize, question: &Question) -> Selection {
     let text = |name: &str| content.get(name).and_then(Value::as_str).map(str::to_owned);
     let is_chosen = |number: usize| {
-        content.get(&option_name(at, number)).and_then(Value::as_bool).unwrap_or(false)
+        content.get(&option_field(at, number)).and_then(Value::as_bool).unwrap_or(false)
     };
     let chosen = question.options.iter().enumerate().filter(|(number, _)| is_chosen(*number));
-    let selected = chosen.map(|(_, option)| option.label.clone()).chain(text(&name(at))).collect();
-    Selection { selected, other: text(&other_name(at)).filter(|other| !other.is_empty()) }
+    let selected =
+        chosen.map(|(_, option)| option.label.clone()).chain(text(&answer_field(at))).collect();
+    Selection { selected, other: text(&other_field(at)).filter(|other| !other.is_empty()) }
 }
 
-fn add(text: &mut String, piece: std::fmt::Arguments<'_>) {
+fn append(text: &mut String, piece: std::fmt::Arguments<'_>) {
     use std::fmt::Write as _;
-    // A string takes everything.
+    // Writing to a string cannot fail.
     let _infallible = text.write_fmt(piece);
 }
 
-fn object(value: Value) -> Map<String, Value> {
+fn into_map(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(map) => map,
         _ => Map::new(),

@@ -1,7 +1,7 @@
-//! The requests that wait for their answer, by the client's ids.
+//! The requests that wait for their response, by the client's ids.
 //!
-//! An id is taken until its answer has passed, also when the request was cancelled and the answer is dropped: so no answer can
-//! be taken for that to another request of the same id.
+//! An id is in use until its response was sent, also if the request was cancelled and the response is dropped: so a response cannot
+//! be taken for that to another request with the same id.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,34 +10,34 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rmcp::model::RequestId;
 use tokio::sync::Notify;
 
-/// The table.
+/// The table of requests in flight.
 pub(crate) struct InFlight {
     most: usize,
-    requests: Mutex<HashMap<RequestId, Arc<Request>>>,
-    /// Told whenever an answer has passed.
+    requests: Mutex<HashMap<RequestId, Arc<RequestState>>>,
+    /// Notified whenever a request has ended.
     ended: Notify,
 }
 
-/// One request, shared with whoever carries it out.
+/// State of one request, shared with the task that runs it.
 #[derive(Debug, Default)]
-pub(crate) struct Request {
+pub(crate) struct RequestState {
     stop: Notify,
     cancelled: AtomicBool,
 }
 
-impl Request {
-    /// Waits until the request should be given up.
-    pub(crate) async fn stop_asked(&self) {
+impl RequestState {
+    /// Waits until the request is to be stopped.
+    pub(crate) async fn wait_for_stop(&self) {
         self.stop.notified().await;
     }
 
-    /// Whether the client still wants the answer.
+    /// Returns whether the client still wants the response.
     pub(crate) fn is_wanted(&self) -> bool {
         !self.cancelled.load(Ordering::Relaxed)
     }
 }
 
-/// Why a request is not accepted.
+/// Reason for refusing a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     IdInUse,
@@ -49,8 +49,8 @@ impl InFlight {
         Self { most, requests: Mutex::default(), ended: Notify::new() }
     }
 
-    /// A request has come.
-    pub(crate) fn begin(&self, id: &RequestId) -> Result<Arc<Request>, Refusal> {
+    /// Adds a request.
+    pub(crate) fn begin(&self, id: &RequestId) -> Result<Arc<RequestState>, Refusal> {
         let mut requests = self.requests();
         if requests.contains_key(id) {
             return Err(Refusal::IdInUse);
@@ -58,12 +58,12 @@ impl InFlight {
         if requests.len() >= self.most {
             return Err(Refusal::TooMany);
         }
-        let request = Arc::<Request>::default();
+        let request = Arc::<RequestState>::default();
         requests.insert(id.clone(), request.clone());
         Ok(request)
     }
 
-    /// The client does not want the answer any more. One that is not in flight was answered already, or never was: no fault.
+    /// Stops a request whose response the client no longer wants. Ignores an unknown id: the response may have been sent already.
     pub(crate) fn cancel(&self, id: &RequestId) {
         if let Some(request) = self.requests().get(id) {
             request.cancelled.store(true, Ordering::Relaxed);
@@ -71,26 +71,26 @@ impl InFlight {
         }
     }
 
-    /// The answer has passed, or is dropped; `true` if the client wants it.
+    /// Removes a request when its response is sent or dropped. Returns whether the client wants the response.
     pub(crate) fn end(&self, id: &RequestId) -> bool {
         let request = self.requests().remove(id);
         self.ended.notify_waiters();
         request.is_some_and(|request| request.is_wanted())
     }
 
-    /// Stops every request. Their answers are sent as long as somebody listens.
+    /// Stops every request. Their responses are still sent if the connection is open.
     pub(crate) fn stop_all(&self) {
         for request in self.requests().values() {
             request.stop.notify_one();
         }
     }
 
-    /// Waits until nothing is in flight.
-    pub(crate) async fn emptied(&self) {
+    /// Waits until no request is in flight.
+    pub(crate) async fn wait_until_empty(&self) {
         loop {
             let ended = self.ended.notified();
             tokio::pin!(ended);
-            // Listening begins before looking, so that nothing is missed in between.
+            // Subscribes before the check, so that no notification is missed in between.
             ended.as_mut().enable();
             if self.requests().is_empty() {
                 return;
@@ -99,7 +99,7 @@ impl InFlight {
         }
     }
 
-    fn requests(&self) -> MutexGuard<'_, HashMap<RequestId, Arc<Request>>> {
+    fn requests(&self) -> MutexGuard<'_, HashMap<RequestId, Arc<RequestState>>> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn an_id_is_taken_until_its_answer_has_passed() {
+    async fn an_id_is_in_use_until_its_response_was_sent() {
         let (one, two) = (RequestId::Number(1), RequestId::String("1".into()));
         let table = InFlight::new(2);
         let request = table.begin(&one).unwrap();
@@ -118,13 +118,13 @@ mod tests {
         assert_eq!(table.begin(&RequestId::Number(3)).unwrap_err(), Refusal::TooMany);
         table.cancel(&RequestId::Number(7));
         table.cancel(&one);
-        request.stop_asked().await;
+        request.wait_for_stop().await;
         assert!(!request.is_wanted());
         assert_eq!(table.begin(&one).unwrap_err(), Refusal::IdInUse);
         assert!(!table.end(&one), "cancelled");
         assert!(table.end(&two));
         assert!(!table.end(&two), "answered already");
-        table.emptied().await;
+        table.wait_until_empty().await;
         assert!(table.begin(&one).is_ok());
     }
 }

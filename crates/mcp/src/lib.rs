@@ -1,13 +1,13 @@
-//! The front door for agent hosts: an MCP server over a pair of byte streams, most often the standard ones.
+//! The front door for agent hosts: an MCP server over a pair of byte streams, usually standard input and output.
 //!
-//! This is the only crate that knows MCP. It lists the tools that an [`Engine`](windlass_core::Engine) offers a session and runs
-//! the calls of a client through it; it decides nothing itself. Both wires are served by one process: 2025-11-25 and older, which
-//! open with `initialize`, and 2026-07-28, where every request stands on its own.
+//! This is the only crate that knows MCP. It lists the tools that an [`Engine`](windlass_core::Engine) offers to a session and runs
+//! the calls of a client through it; it makes no decisions itself. One process serves both lifecycles of the protocol: versions up
+//! to 2025-11-25, which begin with `initialize`, and 2026-07-28, with stateless requests.
 //!
-//! The protocol's types, its lifecycles and its dispatch are `rmcp`'s. Ours is what lies below: lines, messages, the table of
-//! requests in flight. `rmcp` brings those too, but a line that it cannot read gets no answer, a request whose parameters do not
-//! fit is taken for an unknown method, and the late answer to a cancelled request can be taken for that to another. Calls take a
-//! shorter way than the other requests, because they are nearly all of them.
+//! The types, lifecycles and dispatch of the protocol come from `rmcp`. The layers below are ours: lines, messages, the table of
+//! requests in flight. `rmcp` has those too, but it does not respond to an unreadable line, treats a request with invalid
+//! parameters as an unknown method, and the late response to a cancelled request can be taken for that to another one. Calls take a
+//! shorter path than other requests, because nearly all requests are calls.
 //!
 //! Start with [`serve()`].
 

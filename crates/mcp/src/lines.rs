@@ -1,7 +1,7 @@
-//! Bytes into lines, with a limit.
+//! Splits bytes into lines, with a maximum length.
 //!
-//! A line that lies whole in what was read at once is handed out where it lies; only one that goes on is copied together. One
-//! that is too long is reported as soon as that is certain, and the rest of it is skipped without being kept.
+//! A line that is complete in the read buffer is returned from there; only a line that continues is copied. A line that is too long
+//! is reported as soon as that is certain, and the rest of it is skipped without being stored.
 
 use std::io;
 use std::ops::Range;
@@ -9,40 +9,41 @@ use std::ops::Range;
 use memchr::memchr;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// How much is read at once: what a pipe holds.
-const BLOCK: usize = 64 * 1024;
+/// Bytes of one read: the capacity of a pipe.
+const BLOCK_BYTES: usize = 64 * 1024;
 
-/// Reads into memory that begins at a page are several times faster on some machines.
-const PAGE: usize = 4096;
+/// Alignment of the read buffer. Reads into page-aligned memory are several times faster on some machines.
+const PAGE_BYTES: usize = 4096;
 
-/// What a line that was copied together may leave behind for the next one.
-const KEPT: usize = 1024 * 1024;
+/// Maximum capacity that the buffer for continued lines keeps for the next one.
+const MAX_KEPT_BYTES: usize = 1024 * 1024;
 
-/// Reads lines.
+/// Reads lines from a stream.
 pub(crate) struct Lines<R> {
     input: R,
     longest: usize,
     block: Vec<u8>,
-    /// Where the first page of the block begins.
+    /// Offset of the first page boundary in the block.
     base: usize,
-    /// What was read and not looked at yet, in the block.
+    /// Range of the block that was read and not yet searched.
     unread: Range<usize>,
-    /// The beginning of a line that goes on.
+    /// Beginning of a line that continues in the next block.
     begun: Vec<u8>,
-    /// `begun` was handed out and is not needed any more.
+    /// True if `begun` was returned as a line and is to be cleared.
     handed_out: bool,
-    /// What comes is the rest of a line that was too long.
+    /// True while the rest of a line that was too long is skipped.
     skipping: bool,
 }
 
-/// One line, without its end.
+/// One line, without its line end.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Line<'a> {
     Whole(&'a [u8]),
     TooLong,
 }
 
-enum Found {
+/// Location of a found line: in the block, in `begun`, or too long.
+enum FoundLine {
     InBlock(Range<usize>),
     Begun,
     TooLong,
@@ -50,8 +51,8 @@ enum Found {
 
 impl<R: AsyncRead + Unpin> Lines<R> {
     pub(crate) fn new(input: R, longest: usize) -> Self {
-        let block = vec![0; BLOCK + PAGE];
-        let base = block.as_ptr().align_offset(PAGE).min(PAGE);
+        let block = vec![0; BLOCK_BYTES + PAGE_BYTES];
+        let base = block.as_ptr().align_offset(PAGE_BYTES).min(PAGE_BYTES);
         Self {
             input,
             longest,
@@ -64,41 +65,40 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         }
     }
 
-    /// How long a line may be.
+    /// Returns the maximum bytes of a line.
     pub(crate) fn longest(&self) -> usize {
         self.longest
     }
 
-    /// The next line; none at the end. What comes after the last line end is a line too. May be dropped while it waits, without
-    /// losing anything.
+    /// Returns the next line; `None` at the end. Bytes after the last line end are a line, too. Dropping the future loses no data.
     pub(crate) async fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         self.forget_handed_out();
         let found = loop {
             if let Some(found) = self.find() {
                 break found;
             }
-            let space = self.base..self.base + BLOCK;
+            let space = self.base..self.base + BLOCK_BYTES;
             let read = self.input.read(self.block.get_mut(space).unwrap_or_default()).await?;
             self.unread = self.base..self.base + read;
             if read == 0 {
                 if self.begun.is_empty() {
                     return Ok(None);
                 }
-                break Found::Begun;
+                break FoundLine::Begun;
             }
         };
         Ok(Some(match found {
-            Found::InBlock(range) => Line::Whole(self.block.get(range).unwrap_or_default()),
-            Found::Begun => {
+            FoundLine::InBlock(range) => Line::Whole(self.block.get(range).unwrap_or_default()),
+            FoundLine::Begun => {
                 self.handed_out = true;
                 Line::Whole(&self.begun)
             }
-            Found::TooLong => Line::TooLong,
+            FoundLine::TooLong => Line::TooLong,
         }))
     }
 
-    /// The next line in what was read; if it does not end there, what there is of it is kept.
-    fn find(&mut self) -> Option<Found> {
+    /// Finds the next line in the block; stores the beginning of a line that does not end there.
+    fn find(&mut self) -> Option<FoundLine> {
         while !self.unread.is_empty() {
             let start = self.unread.start;
             let unread = self.block.get(self.unread.clone()).unwrap_or_default();
@@ -106,7 +106,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
                 self.unread = self.base..self.base;
                 let too_long = !self.skipping && !append(&mut self.begun, unread, self.longest);
                 self.skipping |= too_long;
-                return too_long.then_some(Found::TooLong);
+                return too_long.then_some(FoundLine::TooLong);
             };
             self.unread.start += len + 1;
             if std::mem::take(&mut self.skipping) {
@@ -115,27 +115,28 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             if self.begun.is_empty() {
                 let whole = len <= self.longest;
                 return Some(if whole {
-                    Found::InBlock(start..start + len)
+                    FoundLine::InBlock(start..start + len)
                 } else {
-                    Found::TooLong
+                    FoundLine::TooLong
                 });
             }
             let whole =
                 append(&mut self.begun, unread.get(..len).unwrap_or_default(), self.longest);
-            return Some(if whole { Found::Begun } else { Found::TooLong });
+            return Some(if whole { FoundLine::Begun } else { FoundLine::TooLong });
         }
         None
     }
 
+    /// Clears `begun` after it was returned as a line.
     fn forget_handed_out(&mut self) {
         if std::mem::take(&mut self.handed_out) {
             self.begun.clear();
-            self.begun.shrink_to(KEPT);
+            self.begun.shrink_to(MAX_KEPT_BYTES);
         }
     }
 }
 
-/// Adds to a line; one that gets too long is dropped.
+/// Appends to a line. Drops the line and returns false if it gets too long.
 fn append(line: &mut Vec<u8>, more: &[u8], longest: usize) -> bool {
     if line.len() + more.len() > longest {
         *line = Vec::new();
@@ -155,7 +156,7 @@ mod tests {
 
     use super::*;
 
-    /// Gives its bytes in pieces of the given sizes, and is not ready between them.
+    /// A stream that yields its bytes in pieces of the given sizes, and is not ready in between.
     struct Pieces {
         bytes: Vec<u8>,
         at: usize,
@@ -174,7 +175,7 @@ mod tests {
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
-            let size = self.sizes.pop().unwrap_or(BLOCK).min(out.remaining()).max(1);
+            let size = self.sizes.pop().unwrap_or(BLOCK_BYTES).min(out.remaining()).max(1);
             let end = (self.at + size).min(self.bytes.len());
             out.put_slice(&self.bytes[self.at..end]);
             self.at = end;
@@ -198,7 +199,7 @@ mod tests {
         found
     }
 
-    /// What is expected, by the shortest way.
+    /// Computes the expected lines in the simplest way.
     fn split(bytes: &[u8], longest: usize) -> Vec<Option<Vec<u8>>> {
         let mut lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
         lines.pop_if(|last| last.is_empty());
@@ -218,10 +219,10 @@ mod tests {
 
     #[test]
     fn lines_longer_than_a_block_are_put_together() {
-        let mut bytes = vec![b'x'; 3 * BLOCK];
+        let mut bytes = vec![b'x'; 3 * BLOCK_BYTES];
         bytes.extend_from_slice(b"\nshort\n");
-        let whole = lines_of(&bytes, Vec::new(), 4 * BLOCK);
-        assert_eq!(whole.iter().flatten().map(Vec::len).collect::<Vec<_>>(), [3 * BLOCK, 5]);
-        assert_eq!(lines_of(&bytes, Vec::new(), 2 * BLOCK), [None, Some(b"short".to_vec())]);
+        let whole = lines_of(&bytes, Vec::new(), 4 * BLOCK_BYTES);
+        assert_eq!(whole.iter().flatten().map(Vec::len).collect::<Vec<_>>(), [3 * BLOCK_BYTES, 5]);
+        assert_eq!(lines_of(&bytes, Vec::new(), 2 * BLOCK_BYTES), [None, Some(b"short".to_vec())]);
     }
 }

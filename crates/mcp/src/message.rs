@@ -1,7 +1,7 @@
-//! One line into what it asks for.
+//! Parses one line into a message.
 //!
-//! Parameters are read by the method that they belong to, so that what does not fit is told in the words of that method. What
-//! this server does not offer becomes a request of an unknown method; what needs no answer and changes nothing becomes nothing.
+//! Parameters are parsed according to their method, so that an error can name the method. A method that this server does not offer
+//! becomes a request with an unknown method; a notification that changes nothing becomes [`Message::Nothing`].
 
 use std::borrow::Cow;
 
@@ -15,60 +15,62 @@ use serde::{Deserialize, Deserializer};
 use serde_json::error::Category;
 use serde_json::value::RawValue;
 
-use crate::calls::Call;
-use crate::elicitation::Answered;
+use crate::calls::CallRequest;
+use crate::elicitation::ClientResponse;
 
-/// What a line asks for.
+/// A parsed line.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "nearly all are requests, and none is kept")]
 pub(crate) enum Message {
-    /// `tools/call`, with what it says of itself.
-    Call(RequestId, Call, RequestMetaObject),
+    /// `tools/call`, with the metadata of the request.
+    CallRequest(RequestId, CallRequest, RequestMetaObject),
     Request(RequestId, ClientRequest),
-    /// The answer to this request is not wanted any more.
+    /// The client no longer wants the response to this request.
     Cancelled(RequestId),
-    /// The client's answer to a request of this server.
-    Answered(RequestId, Answered),
-    /// Nothing to do: an empty line, a notification that changes nothing, an answer to nothing.
+    /// The client's response to a request of this server.
+    ClientResponse(RequestId, ClientResponse),
+    /// Nothing to do: an empty line, a notification that changes nothing, a response without an id.
     Nothing,
     Refused(Option<RequestId>, ErrorData),
 }
 
-/// The fields of JSON-RPC; whatever else there is does not matter.
+/// The fields of JSON-RPC; all others are ignored.
 #[derive(Deserialize)]
 struct Envelope<'a> {
     #[serde(borrow)]
-    jsonrpc: Option<Text<'a>>,
-    #[serde(borrow, default, deserialize_with = "present")]
+    jsonrpc: Option<LineText<'a>>,
+    #[serde(borrow, default, deserialize_with = "deserialize_present")]
     id: Option<&'a RawValue>,
     #[serde(borrow)]
-    method: Option<Text<'a>>,
+    method: Option<LineText<'a>>,
     #[serde(borrow)]
     params: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
+    #[serde(borrow, default, deserialize_with = "deserialize_present")]
     result: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
+    #[serde(borrow, default, deserialize_with = "deserialize_present")]
     error: Option<&'a RawValue>,
 }
 
-/// A text as it stands in the line, or without its escapes. (Behind an `Option`, `serde` copies every `Cow`.)
+/// Text that is borrowed from the line, or owned if it has escapes. (Inside an `Option`, `serde` would copy every `Cow`.)
 #[derive(Deserialize)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+struct LineText<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// A field that is there, even if it is `null`.
-fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
+/// Deserializes a field that is present, even if it is `null`.
+fn deserialize_present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+    from: D,
+) -> Result<Option<T>, D::Error> {
     T::deserialize(from).map(Some)
 }
 
 impl Message {
-    /// Reads one line.
+    /// Parses one line.
     pub(crate) fn read(line: &[u8]) -> Self {
         let line = line.trim_ascii();
         match line.first() {
             None => Self::Nothing,
             Some(b'[') => Self::Refused(None, not_a_batch()),
             Some(_) => match serde_json::from_slice::<Envelope<'_>>(line) {
-                Ok(envelope) => envelope.open(),
+                Ok(envelope) => envelope.into_message(),
                 Err(error) => Self::Refused(None, unreadable(&error)),
             },
         }
@@ -76,7 +78,8 @@ impl Message {
 }
 
 impl Envelope<'_> {
-    fn open(self) -> Message {
+    /// Classifies the fields as a request, a notification or a response.
+    fn into_message(self) -> Message {
         let id = match self.id.map(|id| serde_json::from_str::<RequestId>(id.get())) {
             None => None,
             Some(Ok(id)) => Some(id),
@@ -87,25 +90,25 @@ impl Envelope<'_> {
                 );
             }
         };
-        if self.jsonrpc.as_ref().map(|Text(version)| &**version) != Some("2.0") {
+        if self.jsonrpc.as_ref().map(|LineText(version)| &**version) != Some("2.0") {
             return Message::Refused(id, invalid("`jsonrpc` must be \"2.0\""));
         }
-        // Some libraries send `"error": null` beside a result.
+        // Some libraries send `"error": null` next to a result.
         let error = self.error.filter(|error| self.result.is_none() || error.get() != "null");
         let answers = usize::from(self.result.is_some() || error.is_some());
         match (self.method, id, answers) {
-            (Some(Text(method)), Some(id), 0) => request(id.clone(), &method, self.params)
+            (Some(LineText(method)), Some(id), 0) => request(id.clone(), &method, self.params)
                 .unwrap_or_else(|error| Message::Refused(Some(id), error)),
-            (Some(Text(method)), None, 0) => notification(&method, self.params),
-            (None, Some(id), 1) => Message::Answered(id, answered(self.result, error)),
+            (Some(LineText(method)), None, 0) => notification(&method, self.params),
+            (None, Some(id), 1) => Message::ClientResponse(id, answered(self.result, error)),
             (None, None, 1) => Message::Nothing,
             (_, id, _) => Message::Refused(id, invalid("it is neither a request nor an answer")),
         }
     }
 }
 
-/// The client's answer to a request of this server.
-fn answered(result: Option<&RawValue>, error: Option<&RawValue>) -> Answered {
+/// Converts the client's response to a request of this server.
+fn answered(result: Option<&RawValue>, error: Option<&RawValue>) -> ClientResponse {
     #[derive(Deserialize)]
     struct Fault {
         message: String,
@@ -120,6 +123,7 @@ fn answered(result: Option<&RawValue>, error: Option<&RawValue>) -> Answered {
     }
 }
 
+/// Parses a request according to its method.
 fn request(id: RequestId, method: &str, params: Option<&RawValue>) -> Result<Message, ErrorData> {
     let params = Params { method, text: params.map_or("{}", RawValue::get) };
     let request = match method {
@@ -140,12 +144,13 @@ fn request(id: RequestId, method: &str, params: Option<&RawValue>) -> Result<Mes
         "ping" => {
             with_meta(ClientRequest::PingRequest(PingRequest::default()), params.read_meta()?)
         }
-        // Its parameters are nobody's business: the answer is the same for all of them.
+        // Parameters are ignored: the response is the same for all of them.
         unknown => ClientRequest::CustomRequest(CustomRequest::new(unknown, None)),
     };
     Ok(Message::Request(id, request))
 }
 
+/// Parses a `tools/call` request.
 fn call(id: RequestId, params: &Params<'_>) -> Result<Message, ErrorData> {
     #[derive(Deserialize)]
     struct Fields {
@@ -157,10 +162,11 @@ fn call(id: RequestId, params: &Params<'_>) -> Result<Message, ErrorData> {
     let Fields { name, arguments, meta } = params.read()?;
     let meta = meta.unwrap_or_default();
     let arguments = arguments.unwrap_or_default();
-    let call = Call { tool: name, arguments, progress: meta.get_progress_token() };
-    Ok(Message::Call(id, call, meta))
+    let call = CallRequest { tool: name, arguments, progress: meta.get_progress_token() };
+    Ok(Message::CallRequest(id, call, meta))
 }
 
+/// Sets the metadata of a request.
 fn with_meta(mut request: ClientRequest, meta: Option<RequestMetaObject>) -> ClientRequest {
     if let Some(meta) = meta {
         *request.get_meta_mut() = meta;
@@ -168,7 +174,7 @@ fn with_meta(mut request: ClientRequest, meta: Option<RequestMetaObject>) -> Cli
     request
 }
 
-/// Only a cancellation changes anything here. A notification is never answered, so one that does not fit is dropped.
+/// Parses a notification. Only a cancellation has an effect here. Notifications get no response, so an invalid one is dropped.
 fn notification(method: &str, params: Option<&RawValue>) -> Message {
     if method != "notifications/cancelled" {
         return Message::Nothing;
@@ -179,21 +185,23 @@ fn notification(method: &str, params: Option<&RawValue>) -> Message {
         .map_or(Message::Nothing, Message::Cancelled)
 }
 
-/// The parameters of a request, not read yet.
+/// The unparsed parameters of a request.
 struct Params<'a> {
     method: &'a str,
     text: &'a str,
 }
 
 impl Params<'_> {
+    /// Parses the parameters.
     fn read<P: DeserializeOwned>(&self) -> Result<P, ErrorData> {
-        // An array would be taken for the fields in their order.
+        // Serde would accept an array as the fields in their order.
         if !self.text.starts_with('{') {
             return Err(self.do_not_fit("they must be an object"));
         }
         serde_json::from_str(self.text).map_err(|error| self.do_not_fit(&error.to_string()))
     }
 
+    /// Parses the parameters, and takes their metadata.
     fn read_with_meta<P: DeserializeOwned + RequestParamsMeta>(
         &self,
     ) -> Result<(P, Option<RequestMetaObject>), ErrorData> {
@@ -202,6 +210,7 @@ impl Params<'_> {
         Ok((params, meta))
     }
 
+    /// Parses only the metadata of the parameters.
     fn read_meta(&self) -> Result<Option<RequestMetaObject>, ErrorData> {
         #[derive(Deserialize)]
         struct Meta {
@@ -211,12 +220,14 @@ impl Params<'_> {
         Ok(self.read::<Meta>()?.meta)
     }
 
+    /// Makes the error of invalid parameters.
     fn do_not_fit(&self, why: &str) -> ErrorData {
         let text = format!("the parameters of `{}` do not fit: {why}", self.method);
         ErrorData::invalid_params(text, None)
     }
 }
 
+/// Converts a JSON error to an error of the protocol.
 fn unreadable(error: &serde_json::Error) -> ErrorData {
     match error.classify() {
         Category::Data => invalid(&error.to_string()),
@@ -224,10 +235,12 @@ fn unreadable(error: &serde_json::Error) -> ErrorData {
     }
 }
 
+/// Makes the error of a message that violates JSON-RPC.
 fn invalid(why: &str) -> ErrorData {
     ErrorData::invalid_request(format!("the message is not JSON-RPC 2.0: {why}"), None)
 }
 
+/// Makes the error of a batch, which MCP no longer has.
 fn not_a_batch() -> ErrorData {
     let text =
         "batches are not part of MCP since 2025-06-18; send each message on a line of its own";
@@ -238,13 +251,13 @@ fn not_a_batch() -> ErrorData {
 mod tests {
     use super::*;
 
-    /// What became of a line, in short.
+    /// Describes the message of a line in short.
     fn short(line: &str) -> String {
         match Message::read(line.as_bytes()) {
             Message::Request(id, request) => format!("{id}: {}", request.method()),
-            Message::Call(id, call, _) => format!("{id}: call {}", call.tool),
+            Message::CallRequest(id, call, _) => format!("{id}: call {}", call.tool),
             Message::Cancelled(id) => format!("cancelled {id}"),
-            Message::Answered(id, answered) => format!("{id}: answered {answered:?}"),
+            Message::ClientResponse(id, answered) => format!("{id}: answered {answered:?}"),
             Message::Nothing => "nothing".into(),
             Message::Refused(id, error) => {
                 let id = id.map_or("?".into(), |id| id.to_string());
@@ -254,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_what_they_say() {
+    fn lines_are_parsed_to_messages() {
         let call = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":"#;
         let cases = [
             ("", "nothing"),
@@ -323,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_refused() {
+    fn invalid_utf_8_is_refused() {
         let line = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":\"\xff\"}}";
         assert!(matches!(Message::read(line), Message::Refused(None, _)));
     }

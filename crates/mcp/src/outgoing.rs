@@ -1,7 +1,7 @@
-//! What is on its way to the client: one buffer for all.
+//! Messages on their way to the client: one buffer for all tasks.
 //!
-//! A message becomes a line in the buffer at once; writing is a second step, done in the background. It takes everything that has
-//! gathered meanwhile, so answers that are ready together leave in one piece.
+//! A message is serialized to a line in the buffer at once; a background task writes the buffer. It writes everything that has
+//! gathered meanwhile, so responses that are ready together are sent in one piece.
 
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,28 +10,29 @@ use serde::Serialize;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
 
-use crate::ended::Ended;
+use crate::ended::EndSignal;
 
-/// From here on nothing more is read or reported before the client has taken what waits for it.
-const FULL: usize = 4 * 1024 * 1024;
+/// Size of the buffer above which reading and progress wait for the client to take what is queued.
+const MAX_QUEUED_BYTES: usize = 4 * 1024 * 1024;
 
-/// What a written batch may leave behind for the next one.
-const KEPT: usize = 1024 * 1024;
+/// Maximum capacity that a written batch keeps for the next one.
+const MAX_KEPT_BYTES: usize = 1024 * 1024;
 
-/// Where answers go.
+/// Queue and writer of messages to the client.
 pub(crate) struct Outgoing {
     waiting: Mutex<Vec<u8>>,
-    /// Told that something waits.
+    /// Notified when a message was queued.
     put: Notify,
     writer: tokio::sync::Mutex<Writer>,
-    /// The client is gone: nothing more can be written.
-    ended: Ended,
+    /// Signalled when writing failed: the client is gone.
+    ended: EndSignal,
 }
 
+/// The output stream, and the batch that is being written to it.
 struct Writer {
     output: Box<dyn AsyncWrite + Send + Unpin>,
     batch: Vec<u8>,
-    /// How much of the batch is written.
+    /// Number of bytes of the batch that are written.
     written: usize,
 }
 
@@ -45,25 +46,25 @@ impl Outgoing {
                 batch: Vec::new(),
                 written: 0,
             }),
-            ended: Ended::default(),
+            ended: EndSignal::default(),
         }
     }
 
-    /// Puts a message behind those that wait already.
-    pub(crate) fn put(&self, message: &impl Serialize) {
+    /// Appends a message to the queue.
+    pub(crate) fn queue(&self, message: &impl Serialize) {
         let mut waiting = self.waiting();
         let before = waiting.len();
         match serde_json::to_writer(&mut *waiting, message) {
             Ok(()) => waiting.push(b'\n'),
-            // A message of ours always has a form in JSON. If one had not, the others would still be better than none.
+            // Our messages can always be serialized. If one cannot, the others are still sent.
             Err(_) => waiting.truncate(before),
         }
         drop(waiting);
         self.put.notify_one();
     }
 
-    /// Writes what is put, until that fails.
-    pub(crate) async fn keep_writing(&self) {
+    /// Writes queued messages until writing fails.
+    pub(crate) async fn write_queued(&self) {
         loop {
             self.put.notified().await;
             if self.flush().await.is_err() {
@@ -72,15 +73,15 @@ impl Outgoing {
         }
     }
 
-    /// Waits, if the client is far behind, until it has taken what waits for it.
-    pub(crate) async fn make_room(&self) {
-        if self.waiting().len() > FULL {
-            // A client that is gone ends the connection elsewhere.
+    /// Waits, if too much is queued, until the client has taken it.
+    pub(crate) async fn wait_for_room(&self) {
+        if self.waiting().len() > MAX_QUEUED_BYTES {
+            // The end of the connection is handled elsewhere.
             drop(self.flush().await);
         }
     }
 
-    /// Writes everything that waits. May be dropped half-way; the rest is written by the next one.
+    /// Writes everything in the queue. If the future is dropped half-way, the next call writes the rest.
     pub(crate) async fn flush(&self) -> io::Result<()> {
         let mut writer = self.writer.lock().await;
         let mut wrote = false;
@@ -94,8 +95,8 @@ impl Outgoing {
         Ok(())
     }
 
-    /// Told when writing has failed.
-    pub(crate) fn ended(&self) -> &Ended {
+    /// Returns the signal that writing has failed.
+    pub(crate) fn ended(&self) -> &EndSignal {
         &self.ended
     }
 
@@ -103,28 +104,30 @@ impl Outgoing {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Signals the end of the connection if writing failed.
     fn noting_failure(&self, result: io::Result<()>) -> io::Result<()> {
         result.map_err(|error| {
             let kind = error.kind();
-            self.ended.tell(Some(error));
+            self.ended.signal(Some(error));
             kind.into()
         })
     }
 }
 
 impl Writer {
-    /// Makes sure that there is something to write; `false` if there is nothing.
+    /// Takes the queue as the next batch if the last one is written. Returns false if there is nothing to write.
     fn next_batch(&mut self, waiting: &Mutex<Vec<u8>>) -> bool {
         if self.written == self.batch.len() {
             self.written = 0;
             self.batch.clear();
-            self.batch.shrink_to(KEPT);
+            self.batch.shrink_to(MAX_KEPT_BYTES);
             let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
             std::mem::swap(&mut self.batch, &mut *waiting);
         }
         !self.batch.is_empty()
     }
 
+    /// Writes the rest of the batch.
     async fn write_batch(&mut self) -> io::Result<()> {
         while let Some(rest) = self.batch.get(self.written..).filter(|rest| !rest.is_empty()) {
             match self.output.write(rest).await? {
@@ -144,7 +147,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes a few bytes at a time, and remembers how often it was asked.
+    /// A writer that takes a few bytes at a time, and counts the writes.
     #[derive(Clone, Default)]
     struct Slow {
         taken: Arc<Mutex<Vec<u8>>>,
@@ -184,11 +187,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_ready_together_leaves_together() {
+    async fn messages_that_are_ready_together_are_sent_in_one_write() {
         let slow = Slow { most: usize::MAX, ..Slow::default() };
         let outgoing = Outgoing::new(slow.clone());
         for number in 0..100 {
-            outgoing.put(&number);
+            outgoing.queue(&number);
         }
         let written = async {
             while slow.numbers().len() < 100 {
@@ -196,7 +199,7 @@ mod tests {
             }
         };
         tokio::select! {
-            () = outgoing.keep_writing() => {}
+            () = outgoing.write_queued() => {}
             () = written => {}
         }
         assert_eq!(*slow.writes.lock().unwrap(), 1);
@@ -204,11 +207,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_is_lost_when_a_writer_goes_away() {
+    async fn a_dropped_flush_loses_no_data() {
         let slow = Slow { most: 3, ..Slow::default() };
         let outgoing = Outgoing::new(slow.clone());
         for number in 1000..1050 {
-            outgoing.put(&number);
+            outgoing.queue(&number);
             // Polled once, then dropped in the middle of a line.
             let mut flush = Box::pin(outgoing.flush());
             assert!(poll_once(&mut flush).is_pending());
@@ -218,9 +221,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_failure_is_told_and_kept() {
+    async fn a_write_error_signals_the_end_and_is_kept() {
         let outgoing = Outgoing::new(Slow { most: 0, ..Slow::default() });
-        outgoing.put(&1);
+        outgoing.queue(&1);
         assert_eq!(outgoing.flush().await.unwrap_err().kind(), io::ErrorKind::WriteZero);
         outgoing.ended().wait().await;
         assert!(outgoing.ended().take_failure().is_some());

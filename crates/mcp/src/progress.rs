@@ -1,6 +1,6 @@
-//! What a call says while it runs, as progress notifications: only for a client that gave a token for them.
+//! Sends output and progress of a running call as progress notifications, only to a client that gave a token for them.
 //!
-//! Only output and progress are listened to. These are not on record, so that a listener costs the journal nothing.
+//! It subscribes to output and progress only. These events are not in the journal, so a subscriber costs the journal nothing.
 
 use std::sync::Arc;
 
@@ -12,22 +12,22 @@ use windlass_core::{CallId, CallResult, Engine, Event, EventKind, Filter, Sessio
 
 use crate::connection::Connection;
 
-/// Tells one client of one call.
-pub(crate) struct Progress {
+/// Sends the progress of one call to its client.
+pub(crate) struct ProgressReporter {
     events: Subscription,
     connection: Arc<Connection>,
     token: ProgressToken,
-    number: Number,
+    number: ProgressNumber,
 }
 
-/// What is to be told next.
-enum News {
+/// The next notification to send.
+enum ProgressUpdate {
     Output(String),
     Progress { done: u64, total: Option<u64>, message: Arc<str> },
 }
 
-impl Progress {
-    /// Listens from now on: before the call begins, so that nothing of it is missed.
+impl ProgressReporter {
+    /// Subscribes before the call begins, so that no event is missed.
     pub(crate) fn new(
         engine: &Engine,
         session: &Session,
@@ -35,10 +35,10 @@ impl Progress {
         token: ProgressToken,
     ) -> Self {
         let events = engine.subscribe_to(Filter::session(session.id()).only_live());
-        Self { events, connection, token, number: Number::default() }
+        Self { events, connection, token, number: ProgressNumber::default() }
     }
 
-    /// Waits for the end of the call and tells all that happens until then.
+    /// Waits for the end of the call and sends its events until then.
     pub(crate) async fn follow(
         mut self,
         call: &CallId,
@@ -50,31 +50,34 @@ impl Progress {
             tokio::select! {
                 biased;
                 result = &mut running => {
-                    self.tell(None).await;
+                    self.report(None).await;
                     return result;
                 }
-                event = self.events.next() => self.tell(Some(event)).await,
+                event = self.events.next() => self.report(Some(event)).await,
             }
         }
     }
 
-    /// Tells this event and those that wait behind it. Output that has gathered goes in one piece; of reports how far the call
-    /// is, only the last matters.
-    async fn tell(&mut self, first: Option<Event>) {
-        let mut news: Option<News> = None;
+    /// Sends this event and those queued behind it. Joins consecutive output into one notification, and skips progress reports that
+    /// are followed by a later one.
+    async fn report(&mut self, first: Option<Event>) {
+        let mut news: Option<ProgressUpdate> = None;
         let mut next = first.or_else(|| self.events.try_next());
         while let Some(event) = next {
-            news = match (news, of(event)) {
+            news = match (news, update_of(event)) {
                 (news, None) => news,
-                (Some(News::Output(mut text)), Some(News::Output(more))) => {
+                (Some(ProgressUpdate::Output(mut text)), Some(ProgressUpdate::Output(more))) => {
                     text.push_str(&more);
-                    Some(News::Output(text))
+                    Some(ProgressUpdate::Output(text))
                 }
-                (Some(output @ News::Output(_)), later) => {
+                (Some(output @ ProgressUpdate::Output(_)), later) => {
                     self.put(output);
                     later
                 }
-                (Some(progress @ News::Progress { .. }), Some(later @ News::Output(_))) => {
+                (
+                    Some(progress @ ProgressUpdate::Progress { .. }),
+                    Some(later @ ProgressUpdate::Output(_)),
+                ) => {
                     self.put(progress);
                     Some(later)
                 }
@@ -84,14 +87,15 @@ impl Progress {
         }
         if let Some(news) = news {
             self.put(news);
-            self.connection.outgoing.make_room().await;
+            self.connection.outgoing.wait_for_room().await;
         }
     }
 
-    fn put(&mut self, news: News) {
+    /// Queues one progress notification.
+    fn put(&mut self, news: ProgressUpdate) {
         let (progress, total, message) = match news {
-            News::Output(text) => (self.number.after_output(text.len()), None, text),
-            News::Progress { done, total, message } => {
+            ProgressUpdate::Output(text) => (self.number.after_output(text.len()), None, text),
+            ProgressUpdate::Progress { done, total, message } => {
                 let (progress, total) = self.number.after_report(done, total);
                 (progress, total, message.to_string())
             }
@@ -100,24 +104,25 @@ impl Progress {
         told.total = total;
         told.message = Some(message).filter(|message| !message.is_empty());
         let told = ServerNotification::from(ProgressNotification::new(told));
-        self.connection.outgoing.put(&ServerJsonRpcMessage::notification(told));
+        self.connection.outgoing.queue(&ServerJsonRpcMessage::notification(told));
     }
 }
 
-fn of(event: Event) -> Option<News> {
+/// Converts an event to a notification; `None` for other events.
+fn update_of(event: Event) -> Option<ProgressUpdate> {
     match event.kind {
-        EventKind::Output { delta } => Some(News::Output(delta.to_string())),
+        EventKind::Output { delta } => Some(ProgressUpdate::Output(delta.to_string())),
         EventKind::Progress { done, total, message } => {
-            Some(News::Progress { done, total, message })
+            Some(ProgressUpdate::Progress { done, total, message })
         }
         _ => None,
     }
 }
 
-/// The number of a notification, which must be more than that of the one before: what the call reports, or else how many bytes
-/// of output have come.
+/// The `progress` number of notifications, which must always increase: the number that the call reports, or else the bytes of
+/// output so far.
 #[derive(Default)]
-struct Number {
+struct ProgressNumber {
     last: Option<f64>,
     reported: bool,
 }
@@ -126,18 +131,21 @@ struct Number {
     clippy::cast_precision_loss,
     reason = "a number for people; the last digits do not matter"
 )]
-impl Number {
+impl ProgressNumber {
+    /// Returns the number after further bytes of output.
     fn after_output(&mut self, bytes: usize) -> f64 {
         let bytes = if self.reported { 0.0 } else { bytes as f64 };
         self.grow_to(self.last.unwrap_or(0.0) + bytes)
     }
 
+    /// Returns number and total after a report of the call.
     fn after_report(&mut self, done: u64, total: Option<u64>) -> (f64, Option<f64>) {
         self.reported = true;
         let number = self.grow_to(done as f64);
         (number, total.map(|total| total as f64).filter(|total| number <= *total))
     }
 
+    /// Returns the number, or a slightly larger one than the last if it did not increase.
     fn grow_to(&mut self, number: f64) -> f64 {
         let number = match self.last {
             Some(last) if number <= last => last.next_up(),
@@ -155,21 +163,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_the_reported_ones_or_bytes() {
-        let mut number = Number::default();
+    fn progress_numbers_are_reported_numbers_or_bytes() {
+        let mut number = ProgressNumber::default();
         assert_eq!(number.after_report(0, Some(2)), (0.0, Some(2.0)));
         assert_eq!(number.after_report(1, Some(2)), (1.0, Some(2.0)));
         assert!(number.after_output(500) < 1.1);
         assert_eq!(number.after_report(2, Some(2)), (2.0, Some(2.0)));
         assert_eq!(number.after_report(2, Some(2)).1, None, "more than the total");
-        let mut number = Number::default();
+        let mut number = ProgressNumber::default();
         assert_eq!((number.after_output(3), number.after_output(4)), (3.0, 7.0));
     }
 
     proptest! {
         #[test]
-        fn numbers_always_grow(steps in prop::collection::vec((any::<bool>(), 0_u32..5), 0..50)) {
-            let mut number = Number::default();
+        fn progress_numbers_always_increase(steps in prop::collection::vec((any::<bool>(), 0_u32..5), 0..50)) {
+            let mut number = ProgressNumber::default();
             let mut last = f64::NEG_INFINITY;
             for (reported, step) in steps {
                 let next = if reported {

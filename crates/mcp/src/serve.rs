@@ -1,4 +1,4 @@
-//! One connection from its beginning to its end.
+//! Serves one connection from its beginning to its end.
 
 use std::io;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinSet;
 use windlass_core::{ApprovalRequest, Engine, FileChange, Session, quote};
 
-use crate::calls::Calls;
+use crate::calls::CallRunner;
 use crate::connection::Connection;
 use crate::content::Signature;
 use crate::elicitation::Elicitation;
@@ -19,7 +19,7 @@ use crate::server::Server;
 use crate::stdio;
 use crate::transport::LineTransport;
 
-/// What can be chosen about a server.
+/// Options of a server.
 ///
 /// ```
 /// use windlass_mcp::Options;
@@ -28,20 +28,20 @@ use crate::transport::LineTransport;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// What the server calls itself.
+    /// Name of the server.
     pub name: String,
-    /// Its version.
+    /// Version of the server.
     pub version: String,
-    /// What a client may tell its model about the tools as a whole.
+    /// Text about the tools as a whole that a client may show its model.
     pub instructions: Option<String>,
-    /// How many bytes a message may have; a longer one is refused and skipped.
+    /// Maximum bytes of a message; a longer one is refused and skipped.
     pub longest_message: usize,
-    /// How many requests may wait for their answers; more are refused.
+    /// Maximum number of requests that wait for their response; more are refused.
     pub most_in_flight: usize,
-    /// For how long calls may go on when the input has ended, before they are stopped: what was asked for through a pipe that
-    /// closes at once is still answered.
+    /// Time for which calls may continue after the input has ended, before they are stopped: so requests from a pipe that closes at
+    /// once still get their responses.
     pub grace: Duration,
-    /// Renders the changes that an approval is about, for the person behind the client.
+    /// Renders the changes of an approval for the person behind the client.
     pub describe_changes: fn(&ApprovalRequest) -> String,
 }
 
@@ -53,20 +53,20 @@ impl Default for Options {
             instructions: None,
             longest_message: 64 * 1024 * 1024,
             most_in_flight: 1024,
-            // Clients kill a server that is still there two seconds after they have closed its input.
+            // Clients kill a server that still runs two seconds after they closed its input.
             grace: Duration::from_secs(1),
-            describe_changes: name_changes,
+            describe_changes: list_changes,
         }
     }
 }
 
-/// Names the files that change.
-fn name_changes(request: &ApprovalRequest) -> String {
+/// Lists the changed files, without their content.
+fn list_changes(request: &ApprovalRequest) -> String {
     let name = |change: &FileChange| format!("{} {}\n", change.verb, quote::path(&change.path));
     request.changes.iter().map(name).collect()
 }
 
-/// Why a connection ended other than by the client's will.
+/// Error that ended a connection.
 #[derive(Debug, thiserror::Error)]
 pub enum McpError {
     /// The input could not be read.
@@ -75,15 +75,15 @@ pub enum McpError {
     /// The output could not be written.
     #[error("cannot write to the client: {0}")]
     Output(#[source] io::Error),
-    /// A fault in the server itself.
+    /// The server itself failed.
     #[error("the server ended early: {0}")]
     Internal(String),
 }
 
 /// Serves a session over standard input and output until the input ends.
 ///
-/// Nothing else may write to standard output meanwhile. Must be called inside a runtime with I/O and time enabled; one thread
-/// is enough, and fastest.
+/// No other code may write to standard output meanwhile. Must be called inside a runtime with I/O and time enabled; one thread is
+/// enough, and fastest.
 pub async fn serve_stdio(
     engine: Engine,
     session: Arc<Session>,
@@ -92,7 +92,7 @@ pub async fn serve_stdio(
     serve(engine, session, stdio::input(), stdio::output(), options).await
 }
 
-/// Serves a session until the input ends, then stops what is still running. A client that goes away is a normal end.
+/// Serves a session until the input ends, then stops running calls. A client that disconnects is a normal end.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -123,7 +123,7 @@ pub async fn serve(
     let config = config(&options);
     let signature = Signature::new(&config.server_info);
     let connection = Arc::new(Connection::new(output, options.most_in_flight));
-    let calls = Calls {
+    let calls = CallRunner {
         engine: engine.clone(),
         session: session.clone(),
         connection: connection.clone(),
@@ -136,14 +136,14 @@ pub async fn serve(
     let server = Server { engine, session, config, signature };
 
     let _stop_calls = StopCalls(connection.clone());
-    let _writing = keep_writing(connection.clone());
+    let _writing = write_queued(connection.clone());
     let quit = serve_directly(server, transport, None).waiting().await;
-    connection.wind_up(options.grace).await;
+    connection.finish(options.grace).await;
     quit.map_err(|error| McpError::Internal(error.to_string()))?;
-    how_it_ended(&connection)
+    final_result(&connection)
 }
 
-/// Stops all calls when it is dropped: also if nobody waits any more for the end of the connection.
+/// Stops all calls on drop: also if the future of the connection is dropped.
 struct StopCalls(Arc<Connection>);
 
 impl Drop for StopCalls {
@@ -152,15 +152,16 @@ impl Drop for StopCalls {
     }
 }
 
-/// Writes in the background, until the task is dropped. A task of its own stands behind those that answer, and so finds all of
-/// their answers at once.
-fn keep_writing(connection: Arc<Connection>) -> JoinSet<()> {
+/// Writes in the background, until the returned task set is dropped. A task of its own runs after the tasks that queue responses,
+/// and so writes all of them at once.
+fn write_queued(connection: Arc<Connection>) -> JoinSet<()> {
     let mut task = JoinSet::new();
-    task.spawn(async move { connection.outgoing.keep_writing().await });
+    task.spawn(async move { connection.outgoing.write_queued().await });
     task
 }
 
-fn how_it_ended(connection: &Connection) -> Result<(), McpError> {
+/// Returns the error that ended the connection, if any. A closed pipe is none.
+fn final_result(connection: &Connection) -> Result<(), McpError> {
     if let Some(error) = connection.input_ended.take_failure() {
         return Err(McpError::Input(error));
     }

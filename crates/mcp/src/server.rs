@@ -1,4 +1,4 @@
-//! The methods of MCP but for `tools/call`, each a few lines over the engine.
+//! The methods of MCP except `tools/call`, implemented with the engine.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use rmcp::{RoleServer, ServerHandler};
 use windlass_core::{Engine, Session, quote};
 
 use crate::content::{self, Signature};
-use crate::wire::Wire;
+use crate::wire::Lifecycle;
 
-/// For how long a client may take the list of tools as current.
+/// Time for which a client may cache the list of tools.
 const LIST_TTL_MS: u64 = 5 * 60 * 1000;
 
 /// Serves one session of an engine.
@@ -36,7 +36,7 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<InitializeResult, ErrorData> {
         let answer = self.negotiate_initialize(&request)?;
-        // From here on answers take the form of the version that was agreed on, not of the one that was asked for.
+        // From here on responses follow the agreed version, not the requested one.
         request.protocol_version = answer.protocol_version.clone();
         context.peer.set_peer_info(request);
         Ok(answer)
@@ -54,8 +54,8 @@ impl ServerHandler for Server {
         let specs = self.engine.tools(&self.session).await;
         let tools = specs.iter().map(content::tool).collect::<Result<_, _>>()?;
         let mut list = ListToolsResult::with_all_items(tools);
-        if Wire::of_version(context.protocol_version().as_ref()) == Wire::Alone {
-            // What is listed depends on the session.
+        if Lifecycle::of_version(context.protocol_version().as_ref()) == Lifecycle::Stateless {
+            // The list depends on the session.
             list = list.with_ttl_ms(LIST_TTL_MS).with_cache_scope(CacheScope::Private);
             self.signature.put_on(&mut list.meta);
         }

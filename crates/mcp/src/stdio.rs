@@ -1,11 +1,11 @@
-//! The standard streams, without a thread between them and us where that can be had.
+//! Standard input and output, without helper threads if possible.
 //!
-//! A client starts a server with pipes or, as Node does, with sockets. Both can be waited for by the runtime itself; anything else
-//! (a terminal, a file) is read and written by Tokio's helper threads, at the price of two changes of thread per message.
+//! A client starts a server with pipes or, as Node does, with sockets. The runtime can wait for both itself; anything else (a
+//! terminal, a file) is read and written by Tokio's helper threads, which costs two thread switches per message.
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// Standard input.
+/// Opens standard input.
 pub(crate) fn input() -> Box<dyn AsyncRead + Send + Unpin> {
     #[cfg(target_os = "linux")]
     if let Some(input) = linux::input() {
@@ -14,7 +14,7 @@ pub(crate) fn input() -> Box<dyn AsyncRead + Send + Unpin> {
     Box::new(tokio::io::stdin())
 }
 
-/// Standard output.
+/// Opens standard output.
 pub(crate) fn output() -> Box<dyn AsyncWrite + Send + Unpin> {
     #[cfg(target_os = "linux")]
     if let Some(output) = linux::output() {
@@ -33,7 +33,8 @@ mod linux {
     use tokio::net::UnixStream;
     use tokio::net::unix::pipe;
 
-    // A pipe is opened anew: not to block is then a property of our end alone, not of the stream that others may share.
+    // A pipe is opened anew, so that the non-blocking mode applies to our end alone and not to a stream that other processes may
+    // share.
 
     pub(super) fn input() -> Option<Box<dyn AsyncRead + Send + Unpin>> {
         if let Ok(pipe) = pipe::OpenOptions::new().open_receiver("/proc/self/fd/0") {
@@ -49,14 +50,14 @@ mod linux {
         Some(Box::new(socket(std::io::stdout())?))
     }
 
-    /// The stream as a socket, if it is one between processes.
+    /// Returns the stream as a socket, if it is a Unix socket.
     fn socket(stream: impl AsFd) -> Option<UnixStream> {
         let file = std::fs::File::from(stream.as_fd().try_clone_to_owned().ok()?);
         if !file.metadata().ok()?.file_type().is_socket() {
             return None;
         }
         let socket = StdUnixStream::from(OwnedFd::from(file));
-        // Only such a socket has an address of that kind.
+        // This call fails for sockets of any other kind.
         socket.local_addr().ok()?;
         socket.set_nonblocking(true).ok()?;
         UnixStream::from_std(socket).ok()

@@ -1,7 +1,8 @@
-//! Between the byte streams and those who answer: lines in, lines out, and the table of requests in flight between them.
+//! The transport between the byte streams and the tasks that respond: reads and writes lines, and keeps the table of requests in
+//! flight.
 //!
-//! For `rmcp` this is a transport. What cannot be a request is answered here and never reaches it; calls and cancellations do not
-//! either.
+//! It implements the transport of `rmcp`. Invalid messages are answered here and never reach `rmcp`; neither do calls and
+//! cancellations.
 
 use std::io;
 use std::sync::Arc;
@@ -14,22 +15,22 @@ use rmcp::model::{
 use rmcp::transport::Transport;
 use tokio::io::AsyncRead;
 
-use crate::calls::{Call, Calls};
+use crate::calls::{CallRequest, CallRunner};
 use crate::connection::Connection;
-use crate::in_flight::{Refusal, Request};
+use crate::in_flight::{Refusal, RequestState};
 use crate::lines::{Line, Lines};
 use crate::message::Message;
-use crate::wire::Wire;
+use crate::wire::Lifecycle;
 
-/// JSON-RPC leaves this code to servers.
+/// Error code for too many requests. JSON-RPC reserves this code for servers.
 const TOO_MANY: ErrorCode = ErrorCode(-32000);
 
-/// One connection.
+/// The transport of one connection.
 pub(crate) struct LineTransport<R> {
     lines: Lines<R>,
     connection: Arc<Connection>,
-    calls: Arc<Calls>,
-    /// `initialize` has come: from then on requests need not say which protocol they speak.
+    calls: Arc<CallRunner>,
+    /// True after `initialize`: from then on requests need not name their protocol version.
     initialized: bool,
 }
 
@@ -41,15 +42,16 @@ impl<R: AsyncRead + Send + Unpin> Transport<RoleServer> for LineTransport<R> {
         message: ServerJsonRpcMessage,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
         if self.is_wanted(&message) {
-            self.connection.outgoing.put(&message);
+            self.connection.outgoing.queue(&message);
         }
         std::future::ready(Ok(()))
     }
 
-    /// May be dropped while it waits, and is, whenever `rmcp` has something to send.
+    /// Receives the next message for `rmcp`. The future must be safe to drop, since `rmcp` drops it whenever it has something to
+    /// send.
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
-            self.connection.outgoing.make_room().await;
+            self.connection.outgoing.wait_for_room().await;
             let line = tokio::select! {
                 biased;
                 () = self.connection.outgoing.ended().wait() => Ok(None),
@@ -59,28 +61,32 @@ impl<R: AsyncRead + Send + Unpin> Transport<RoleServer> for LineTransport<R> {
                 Ok(Some(Line::Whole(line))) => Message::read(line),
                 Ok(Some(Line::TooLong)) => Message::Refused(None, too_long(self.lines.longest())),
                 ending => {
-                    self.connection.input_ended.tell(ending.err());
+                    self.connection.input_ended.signal(ending.err());
                     return None;
                 }
             };
-            if let Some(request) = self.take(message) {
+            if let Some(request) = self.handle_message(message) {
                 return Some(request);
             }
         }
     }
 
-    /// Nothing to do: calls may go on when `rmcp` has finished.
+    /// Does nothing: calls may continue after `rmcp` has finished.
     async fn close(&mut self) -> io::Result<()> {
         Ok(())
     }
 }
 
 impl<R: AsyncRead + Unpin> LineTransport<R> {
-    pub(crate) fn new(lines: Lines<R>, connection: Arc<Connection>, calls: Arc<Calls>) -> Self {
+    pub(crate) fn new(
+        lines: Lines<R>,
+        connection: Arc<Connection>,
+        calls: Arc<CallRunner>,
+    ) -> Self {
         Self { lines, connection, calls, initialized: false }
     }
 
-    /// Whether anybody wants what is sent: an answer to a cancelled request is dropped.
+    /// Returns whether a message is to be sent: the response to a cancelled request is dropped.
     fn is_wanted(&self, message: &ServerJsonRpcMessage) -> bool {
         let id = match message {
             JsonRpcMessage::Response(response) => Some(&response.id),
@@ -90,30 +96,32 @@ impl<R: AsyncRead + Unpin> LineTransport<R> {
         id.is_none_or(|id| self.connection.in_flight.end(id))
     }
 
-    /// Does what a message asks for; what is left is for `rmcp`.
-    fn take(&mut self, message: Message) -> Option<ClientJsonRpcMessage> {
+    /// Handles a message. Returns it if it is for `rmcp`.
+    fn handle_message(&mut self, message: Message) -> Option<ClientJsonRpcMessage> {
         match message {
-            Message::Call(id, call, meta) => self.begin_call(id, call, &meta),
+            Message::CallRequest(id, call, meta) => self.begin_call(id, call, &meta),
             Message::Request(id, request) => return self.begin_request(id, request),
             Message::Cancelled(id) => self.connection.in_flight.cancel(&id),
-            Message::Answered(id, answered) => self.connection.asked.answer(&id, answered),
+            Message::ClientResponse(id, answered) => self.connection.asked.answer(&id, answered),
             Message::Nothing => {}
             Message::Refused(id, error) => self.refuse(id, error),
         }
         None
     }
 
-    fn begin_call(&mut self, id: RequestId, call: Call, meta: &RequestMetaObject) {
-        match Wire::of_request(meta, self.initialized) {
-            Ok(wire) => {
+    /// Starts a call, or refuses it.
+    fn begin_call(&mut self, id: RequestId, call: CallRequest, meta: &RequestMetaObject) {
+        match Lifecycle::of_request(meta, self.initialized) {
+            Ok(lifecycle) => {
                 if let Some(request) = self.begin(&id) {
-                    self.calls.begin(id, call, wire, request);
+                    self.calls.begin(id, call, lifecycle, request);
                 }
             }
             Err(error) => self.refuse(Some(id), error),
         }
     }
 
+    /// Registers a request for `rmcp`, or refuses it.
     fn begin_request(
         &mut self,
         id: RequestId,
@@ -128,30 +136,32 @@ impl<R: AsyncRead + Unpin> LineTransport<R> {
             ClientRequest::PingRequest(_) | ClientRequest::DiscoverRequest(_) => true,
             _ => false,
         };
-        if !opening && let Err(error) = Wire::of_request(request.get_meta(), self.initialized) {
+        if !opening && let Err(error) = Lifecycle::of_request(request.get_meta(), self.initialized)
+        {
             self.refuse(Some(id), error);
             return None;
         }
         self.begin(&id).map(|_| ClientJsonRpcMessage::request(request, id))
     }
 
-    /// Takes the id; none if it cannot be had.
-    fn begin(&mut self, id: &RequestId) -> Option<Arc<Request>> {
+    /// Reserves the id. Refuses the request if that fails.
+    fn begin(&mut self, id: &RequestId) -> Option<Arc<RequestState>> {
         match self.connection.in_flight.begin(id) {
             Ok(request) => return Some(request),
-            // Without the id: an answer that carries it would be taken for that to the first request.
+            // Without the id: a response with it would be taken for that to the first request.
             Err(Refusal::IdInUse) => self.refuse(None, id_in_use(id)),
             Err(Refusal::TooMany) => self.refuse(Some(id.clone()), too_many()),
         }
         None
     }
 
+    /// Queues an error response.
     fn refuse(&mut self, id: Option<RequestId>, error: ErrorData) {
-        self.connection.outgoing.put(&ServerJsonRpcMessage::error(error, id));
+        self.connection.outgoing.queue(&ServerJsonRpcMessage::error(error, id));
     }
 }
 
-/// Returns whether a client can show forms. One that names no kind of elicitation means forms.
+/// Returns whether a client can show forms. An `elicitation` capability without details means forms.
 fn can_elicit(client: &ClientCapabilities) -> bool {
     let elicitation = client.elicitation.as_ref();
     elicitation.is_some_and(|can| can.form.is_some() || can.url.is_none())

@@ -1,22 +1,22 @@
-//! Messages that are none, or not allowed: each gets its error, and the connection goes on.
+//! Invalid and forbidden messages: each gets its error, and the connection continues.
 
 use serde_json::{Value, json};
 use windlass_mcp::Options;
 
 use crate::support::{Client, call, request};
 
-/// Says a line, and expects this error; then that the connection still works.
+/// Sends a line, expects this error, and checks that the connection still works.
 async fn check(client: &mut Client, line: &str, id: Option<Value>, code: i64) {
-    client.say_line(line).await;
-    let answer = client.hear().await;
+    client.send_line(line).await;
+    let answer = client.receive().await;
     let shown: String = line.chars().take(80).collect();
     assert_eq!(answer["error"]["code"], code, "{shown}: {answer}");
     assert_eq!(answer.get("id"), id.as_ref(), "{shown}: {answer}");
-    assert_eq!(client.ask(&request("alive", "ping", json!({}))).await["id"], "alive");
+    assert_eq!(client.send_and_receive(&request("alive", "ping", json!({}))).await["id"], "alive");
 }
 
 #[tokio::test]
-async fn faults_are_answered_and_survived() {
+async fn invalid_messages_get_errors_and_the_connection_continues() {
     let nested = format!(
         r#"{{"jsonrpc":"2.0","id":1,"method":{}1{}}}"#,
         "[".repeat(10_000),
@@ -66,12 +66,12 @@ async fn faults_are_answered_and_survived() {
     for (line, id, code) in cases {
         check(&mut client, line, id.map(Value::from), *code).await;
     }
-    client.say_bytes(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\xfe\"}\n").await;
-    assert_eq!(client.hear().await["error"]["code"], -32700);
+    client.send_bytes(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"\xff\xfe\"}\n").await;
+    assert_eq!(client.receive().await["error"]["code"], -32700);
 }
 
 #[tokio::test]
-async fn what_needs_no_answer_gets_none() {
+async fn notifications_get_no_response() {
     let lines = [
         "",
         "   \t\r",
@@ -82,13 +82,13 @@ async fn what_needs_no_answer_gets_none() {
         r#"{"jsonrpc":"2.0","id":9,"result":{}}"#,
         r#"{"jsonrpc":"2.0","id":9,"error":{"code":1,"message":""}}"#,
     ];
-    // Also before anything else was said.
+    // Also as the first message.
     let mut client = Client::new(Options::default());
     for _ in 0..2 {
         for line in lines {
-            client.say_line(line).await;
+            client.send_line(line).await;
             assert_eq!(
-                client.ask(&request("alive", "ping", json!({}))).await["id"],
+                client.send_and_receive(&request("alive", "ping", json!({}))).await["id"],
                 "alive",
                 "{line}"
             );
@@ -113,37 +113,37 @@ async fn a_large_message_passes_both_ways() {
     let mut client = Client::initialized().await;
     let text = "x".repeat(3_000_000);
     let message = call(1, "count", json!({"number": text})).to_string();
-    client.say_line(&message).await;
-    assert_eq!(client.hear().await["id"], 1);
+    client.send_line(&message).await;
+    assert_eq!(client.receive().await["id"], 1);
 }
 
 #[tokio::test]
-async fn an_id_in_use_is_refused_without_harm_to_its_owner() {
+async fn a_request_with_an_id_in_use_is_refused_and_the_first_continues() {
     let mut client = Client::initialized().await;
-    client.say(&call(1, "wait", json!({}))).await;
-    client.gate.until_begun(1).await;
-    let refused = client.ask(&call(1, "echo", json!({}))).await;
+    client.send(&call(1, "wait", json!({}))).await;
+    client.gate.wait_until_begun(1).await;
+    let refused = client.send_and_receive(&call(1, "echo", json!({}))).await;
     assert_eq!((refused.get("id"), &refused["error"]["code"]), (None, &json!(-32600)));
     assert!(refused["error"]["message"].as_str().unwrap().contains("`1`"));
-    // A text is another id.
-    assert_eq!(client.ask(&call("1", "echo", json!({}))).await["id"], "1");
-    client.gate.let_end(1);
-    let answer = client.hear().await;
+    // A text and a number are different ids.
+    assert_eq!(client.send_and_receive(&call("1", "echo", json!({}))).await["id"], "1");
+    client.gate.allow_ends(1);
+    let answer = client.receive().await;
     assert_eq!(answer["result"]["content"][0]["text"], "waited");
-    assert_eq!(client.ask(&call(1, "echo", json!({}))).await["id"], 1, "free again");
+    assert_eq!(client.send_and_receive(&call(1, "echo", json!({}))).await["id"], 1, "free again");
 }
 
 #[tokio::test]
 async fn too_many_requests_are_refused() {
     let mut client = Client::new(Options { most_in_flight: 2, ..Options::default() });
     client.initialize().await;
-    client.say(&call(1, "wait", json!({}))).await;
-    client.say(&call(2, "wait", json!({}))).await;
-    client.gate.until_begun(2).await;
-    let refused = client.ask(&call(3, "wait", json!({}))).await;
+    client.send(&call(1, "wait", json!({}))).await;
+    client.send(&call(2, "wait", json!({}))).await;
+    client.gate.wait_until_begun(2).await;
+    let refused = client.send_and_receive(&call(3, "wait", json!({}))).await;
     assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(3), &json!(-32000)));
-    client.gate.let_end(2);
-    let ids = [client.hear().await["id"].clone(), client.hear().await["id"].clone()];
+    client.gate.allow_ends(2);
+    let ids = [client.receive().await["id"].clone(), client.receive().await["id"].clone()];
     assert!(ids.contains(&json!(1)) && ids.contains(&json!(2)), "{ids:?}");
-    assert_eq!(client.ask(&call(3, "echo", json!({}))).await["id"], 3);
+    assert_eq!(client.send_and_receive(&call(3, "echo", json!({}))).await["id"], 3);
 }

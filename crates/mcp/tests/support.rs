@@ -1,4 +1,4 @@
-//! A server with a few tools, and a client that speaks to it in lines.
+//! A server with a few tools, and a client that talks to it in lines.
 
 use std::sync::Arc;
 
@@ -21,21 +21,21 @@ pub(crate) struct Client {
     pub(crate) gate: Arc<Gate>,
 }
 
-/// How a test and the tool `wait` wait for each other.
+/// Synchronizes a test with the calls of the tool `wait`.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    /// One for each call that has begun.
+    /// One permit for each call that has begun.
     begun: Semaphore,
-    /// One for each call that may end.
+    /// One permit for each call that may end.
     open: Semaphore,
 }
 
 impl Gate {
-    pub(crate) async fn until_begun(&self, calls: u32) {
+    pub(crate) async fn wait_until_begun(&self, calls: u32) {
         self.begun.acquire_many(calls).await.unwrap().forget();
     }
 
-    pub(crate) fn let_end(&self, calls: usize) {
+    pub(crate) fn allow_ends(&self, calls: usize) {
         self.open.add_permits(calls);
     }
 }
@@ -66,13 +66,13 @@ fn toolbox(gate: &Arc<Gate>) -> Toolbox {
                 let chosen = answer.selections.iter().map(|one| one.selected.join(", "));
                 Ok(Output::text(chosen.collect::<Vec<_>>().join("; ")))
             }),
-        MockTool::named("show").answering(|_, _| async { Ok(everything()) }),
+        MockTool::named("show").answering(|_, _| async { Ok(all_content_kinds()) }),
         MockTool::named("wait").answering(move |cx, _| {
             let gate = gate.clone();
             async move {
                 gate.begun.add_permits(1);
                 gate.open.acquire().await.unwrap().forget();
-                cx.output("never told to anybody who does not listen");
+                cx.output("not sent without a progress token");
                 Ok(Output::text("waited"))
             }
         }),
@@ -93,8 +93,8 @@ fn toolbox(gate: &Arc<Gate>) -> Toolbox {
     toolbox
 }
 
-/// One of each kind of content.
-fn everything() -> Output {
+/// Makes an output with one piece of each kind of content.
+fn all_content_kinds() -> Output {
     let content = vec![
         Content::text("a text"),
         Content::Image { media_type: "image/png".into(), data: "AAAA".into() },
@@ -111,7 +111,7 @@ fn everything() -> Output {
 }
 
 impl Client {
-    /// A connection on which nothing was said yet.
+    /// Opens a connection without sending anything.
     pub(crate) fn new(options: Options) -> Self {
         let gate = Arc::new(Gate { begun: Semaphore::new(0), open: Semaphore::new(0) });
         let journal = Arc::new(MemoryJournal::default());
@@ -126,7 +126,7 @@ impl Client {
         Self { to_server, from_server: BufReader::new(from_server), server, journal, gate }
     }
 
-    /// A connection that was opened the old way.
+    /// Opens a connection with `initialize`.
     pub(crate) async fn initialized() -> Self {
         let mut client = Self::new(Options::default());
         client.initialize().await;
@@ -134,53 +134,53 @@ impl Client {
     }
 
     pub(crate) async fn initialize(&mut self) {
-        self.say(&initialize("2025-11-25")).await;
-        assert_eq!(self.hear().await["result"]["protocolVersion"], "2025-11-25");
-        self.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+        self.send(&initialize("2025-11-25")).await;
+        assert_eq!(self.receive().await["result"]["protocolVersion"], "2025-11-25");
+        self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
     }
 
-    pub(crate) async fn say(&mut self, message: &Value) {
-        self.say_line(&message.to_string()).await;
+    pub(crate) async fn send(&mut self, message: &Value) {
+        self.send_line(&message.to_string()).await;
     }
 
-    pub(crate) async fn say_line(&mut self, line: &str) {
-        self.say_bytes(format!("{line}\n").as_bytes()).await;
+    pub(crate) async fn send_line(&mut self, line: &str) {
+        self.send_bytes(format!("{line}\n").as_bytes()).await;
     }
 
-    pub(crate) async fn say_bytes(&mut self, bytes: &[u8]) {
+    pub(crate) async fn send_bytes(&mut self, bytes: &[u8]) {
         self.to_server.write_all(bytes).await.unwrap();
     }
 
-    /// The next message; every line must be one.
-    pub(crate) async fn hear(&mut self) -> Value {
-        self.hear_or_end().await.expect("the server has ended")
+    /// Receives the next message. Panics if the line is no message.
+    pub(crate) async fn receive(&mut self) -> Value {
+        self.receive_or_end().await.expect("the server has ended")
     }
 
-    pub(crate) async fn hear_or_end(&mut self) -> Option<Value> {
+    pub(crate) async fn receive_or_end(&mut self) -> Option<Value> {
         let mut line = String::new();
         self.from_server.read_line(&mut line).await.unwrap();
         (!line.is_empty()).then(|| serde_json::from_str(&line).unwrap())
     }
 
-    pub(crate) async fn ask(&mut self, message: &Value) -> Value {
-        self.say(message).await;
-        self.hear().await
+    pub(crate) async fn send_and_receive(&mut self, message: &Value) -> Value {
+        self.send(message).await;
+        self.receive().await
     }
 
-    /// Waits until so many calls have ended, whether they were answered or not.
-    pub(crate) async fn until_ended(&self, calls: usize) {
-        while endings(&self.journal).len() < calls {
+    /// Waits until this number of calls have ended, with or without a response.
+    pub(crate) async fn wait_until_ended(&self, calls: usize) {
+        while recorded_outcomes(&self.journal).len() < calls {
             tokio::task::yield_now().await;
         }
     }
 
-    /// Says nothing more.
+    /// Closes the client's end of the input.
     pub(crate) async fn close_input(&mut self) {
         self.to_server.shutdown().await.unwrap();
     }
 
-    /// Goes away without a word, and returns when the server has ended.
-    pub(crate) async fn leave(self) -> (Result<(), McpError>, Arc<MemoryJournal>) {
+    /// Drops the connection, and returns when the server has ended.
+    pub(crate) async fn disconnect(self) -> (Result<(), McpError>, Arc<MemoryJournal>) {
         drop((self.to_server, self.from_server));
         (self.server.await.unwrap(), self.journal)
     }
@@ -205,8 +205,8 @@ pub(crate) fn cancel(id: impl Into<Value>) -> Value {
     json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id.into()}})
 }
 
-/// What a request says of itself since 2026-07-28.
-pub(crate) fn modern() -> Value {
+/// Makes the `_meta` of a stateless request, as version 2026-07-28 requires it.
+pub(crate) fn stateless_meta() -> Value {
     json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {},
@@ -214,8 +214,8 @@ pub(crate) fn modern() -> Value {
     })
 }
 
-/// How the calls on record ended, in the order of their ends.
-pub(crate) fn endings(journal: &MemoryJournal) -> Vec<(String, Outcome)> {
+/// Returns tools and outcomes of the recorded calls, in the order in which they ended.
+pub(crate) fn recorded_outcomes(journal: &MemoryJournal) -> Vec<(String, Outcome)> {
     let ends = journal.records().into_iter().filter_map(|record| match record.kind {
         RecordKind::Finished(outcome) => Some((record.tool, outcome)),
         _ => None,

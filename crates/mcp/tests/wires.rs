@@ -1,54 +1,58 @@
-//! Both wires: opened with `initialize`, and every request on its own.
+//! Both lifecycles: a connection opened with `initialize`, and stateless requests.
 
 use serde_json::{Value, json};
 use windlass_mcp::Options;
 
-use crate::support::{Client, initialize, modern, request};
+use crate::support::{Client, initialize, request, stateless_meta};
 
 #[tokio::test]
-async fn versions_are_agreed_on() {
+async fn versions_are_negotiated() {
     let cases = [
         ("2024-11-05", "2024-11-05"),
         ("2025-03-26", "2025-03-26"),
         ("2025-06-18", "2025-06-18"),
         ("2025-11-25", "2025-11-25"),
-        // It has no such handshake, so the newest that has.
+        // This version has no handshake, so the server offers the newest one that has.
         ("2026-07-28", "2025-11-25"),
         ("1999-01-01", "2025-11-25"),
     ];
     for (asked, agreed) in cases {
         let options = Options { instructions: Some("Look first.".into()), ..Options::default() };
         let mut client = Client::new(options);
-        let answer = client.ask(&initialize(asked)).await;
+        let answer = client.send_and_receive(&initialize(asked)).await;
         let result = &answer["result"];
         assert_eq!(result["protocolVersion"], agreed, "{asked}");
         assert_eq!(result["serverInfo"]["name"], "windlass");
         assert_eq!(result["capabilities"], json!({"tools": {}}));
         assert_eq!(result["instructions"], "Look first.");
-        let list = client.ask(&request(1, "tools/list", json!({}))).await;
+        let list = client.send_and_receive(&request(1, "tools/list", json!({}))).await;
         assert_eq!(list["result"].get("resultType"), None, "{asked}");
         assert_eq!(list["result"].get("ttlMs"), None, "{asked}");
     }
 }
 
 #[tokio::test]
-async fn requests_stand_on_their_own() {
+async fn stateless_requests_need_no_handshake() {
     let mut client = Client::new(Options::default());
-    let answer = client.ask(&request(1, "server/discover", json!({"_meta": modern()}))).await;
+    let answer = client
+        .send_and_receive(&request(1, "server/discover", json!({"_meta": stateless_meta()})))
+        .await;
     let result = &answer["result"];
     assert_eq!(result["resultType"], "complete");
     assert_eq!(result["supportedVersions"].as_array().unwrap().last().unwrap(), "2026-07-28");
     assert_eq!(result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "windlass");
 
-    let list = client.ask(&request(2, "tools/list", json!({"_meta": modern()}))).await;
+    let list = client
+        .send_and_receive(&request(2, "tools/list", json!({"_meta": stateless_meta()})))
+        .await;
     let result = &list["result"];
     assert_eq!(result["resultType"], "complete");
     assert_eq!(result["cacheScope"], "private");
     assert!(result["ttlMs"].as_u64().unwrap() > 0);
     assert_eq!(result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"], "windlass");
 
-    let params = json!({"name": "show", "_meta": modern()});
-    let call = client.ask(&request(3, "tools/call", params)).await;
+    let params = json!({"name": "show", "_meta": stateless_meta()});
+    let call = client.send_and_receive(&request(3, "tools/call", params)).await;
     let result = &call["result"];
     assert_eq!(result["resultType"], "complete");
     assert_eq!(result["structuredContent"], json!([1, 2]), "any value may stand there");
@@ -57,23 +61,28 @@ async fn requests_stand_on_their_own() {
 }
 
 #[tokio::test]
-async fn one_connection_takes_both() {
+async fn one_connection_accepts_both_lifecycles() {
     let mut client = Client::new(Options::default());
-    // A client that does not know the server asks first, and may then go either way.
-    client.ask(&request(1, "server/discover", json!({"_meta": modern()}))).await;
+    // A client that does not know the server sends `server/discover` first, and may then use either lifecycle.
+    client
+        .send_and_receive(&request(1, "server/discover", json!({"_meta": stateless_meta()})))
+        .await;
     client.initialize().await;
-    let old = client.ask(&request(2, "tools/list", json!({}))).await;
+    let old = client.send_and_receive(&request(2, "tools/list", json!({}))).await;
     assert_eq!(old["result"].get("resultType"), None);
-    let new = client.ask(&request(3, "tools/list", json!({"_meta": modern()}))).await;
+    let new = client
+        .send_and_receive(&request(3, "tools/list", json!({"_meta": stateless_meta()})))
+        .await;
     assert_eq!(new["result"]["resultType"], "complete");
     assert_eq!(old["result"]["tools"], new["result"]["tools"]);
-    assert_eq!(client.ask(&request(4, "ping", json!({}))).await["result"], json!({}));
-    let ping = client.ask(&request(5, "ping", json!({"_meta": modern()}))).await;
+    assert_eq!(client.send_and_receive(&request(4, "ping", json!({}))).await["result"], json!({}));
+    let ping =
+        client.send_and_receive(&request(5, "ping", json!({"_meta": stateless_meta()}))).await;
     assert_eq!(ping["error"]["code"], -32601, "there is no ping any more");
 }
 
 #[tokio::test]
-async fn a_request_that_does_not_say_what_it_speaks_is_refused() {
+async fn a_request_without_protocol_version_is_refused() {
     let half = json!({"_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}});
     let future = json!({"_meta": {
         "io.modelcontextprotocol/protocolVersion": "2099-01-01",
@@ -89,17 +98,19 @@ async fn a_request_that_does_not_say_what_it_speaks_is_refused() {
     ];
     let mut client = Client::new(Options::default());
     for (method, params, code) in cases {
-        let answer = client.ask(&request(1, method, params.clone())).await;
+        let answer = client.send_and_receive(&request(1, method, params.clone())).await;
         assert_eq!(answer["error"]["code"], code, "{method} {params}: {answer}");
         assert_eq!(answer["id"], 1);
     }
-    // None of this has harmed the connection.
+    // The connection still works.
     client.initialize().await;
-    assert!(client.ask(&request(2, "tools/list", json!({}))).await["result"].is_object());
+    assert!(
+        client.send_and_receive(&request(2, "tools/list", json!({}))).await["result"].is_object()
+    );
 }
 
 #[tokio::test]
-async fn messages_may_come_all_at_once() {
+async fn many_messages_in_one_write_are_all_handled() {
     let mut client = Client::new(Options::default());
     let lines = [
         initialize("2025-11-25"),
@@ -109,10 +120,10 @@ async fn messages_may_come_all_at_once() {
     ]
     .map(|message| message.to_string())
     .join("\r\n");
-    client.say_bytes(lines.as_bytes()).await;
+    client.send_bytes(lines.as_bytes()).await;
     client.close_input().await;
     let mut ids = Vec::new();
-    while let Some(answer) = client.hear_or_end().await {
+    while let Some(answer) = client.receive_or_end().await {
         assert!(answer["result"].is_object(), "{answer}");
         ids.push(answer["id"].clone());
     }
@@ -122,10 +133,14 @@ async fn messages_may_come_all_at_once() {
 }
 
 #[tokio::test]
-async fn the_list_is_whole_and_always_the_same() {
+async fn the_tool_list_is_complete_and_stable() {
     let mut client = Client::initialized().await;
-    let list = client.ask(&request(1, "tools/list", json!({}))).await["result"].clone();
-    assert_eq!(list, client.ask(&request(2, "tools/list", Value::Null)).await["result"]);
+    let list =
+        client.send_and_receive(&request(1, "tools/list", json!({}))).await["result"].clone();
+    assert_eq!(
+        list,
+        client.send_and_receive(&request(2, "tools/list", Value::Null)).await["result"]
+    );
     let tools = list["tools"].as_array().unwrap();
     let names: Vec<&str> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
     assert_eq!(
@@ -139,6 +154,6 @@ async fn the_list_is_whole_and_always_the_same() {
     assert_eq!(tools[4]["annotations"]["destructiveHint"], true);
     assert_eq!(tools[1]["inputSchema"]["required"], json!(["number"]));
     assert_eq!(tools[1]["description"], "A tool for tests.");
-    let other = client.ask(&request(3, "tools/list", json!({"cursor": "2"}))).await;
+    let other = client.send_and_receive(&request(3, "tools/list", json!({"cursor": "2"}))).await;
     assert_eq!(other["error"]["code"], -32602);
 }

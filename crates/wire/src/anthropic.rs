@@ -5,17 +5,19 @@ use serde_json::{Map, Value, json};
 use super::{Asked, Format, object};
 use windlass_core::{CallResult, Content, Spec};
 
+/// Takes a `tool_use` block; `None` for anything else.
 pub(super) fn take_call(map: &mut Map<String, Value>) -> Option<Asked> {
     (map.get("type")? == "tool_use").then(|| {
         Asked::new(Format::Anthropic, map.remove("id"), map.remove("name"), map.remove("input"))
     })
 }
 
+/// Makes a `tool_use` block.
 pub(super) fn call(name: &str, input: &Value) -> Value {
     json!({"type": "tool_use", "name": name, "input": input})
 }
 
-/// The block that the API takes. It refuses blank texts, and anything but text in an error.
+/// Makes the block for the API, which refuses blank texts, and anything but text in an error.
 pub(super) fn reply(result: &CallResult, is_error: bool) -> Value {
     let blocks = result.output.content.iter().filter(|content| !is_blank(content));
     let blocks = blocks.map(|content| match content {
@@ -25,11 +27,12 @@ pub(super) fn reply(result: &CallResult, is_error: bool) -> Value {
     tool_result(result, blocks.collect(), is_error)
 }
 
-/// The same block for a reader without those scruples.
+/// Makes the block for `windlass run`, without the API's restrictions.
 pub(super) fn full_reply(result: &CallResult, is_error: bool) -> Value {
     tool_result(result, result.output.content.iter().map(block).collect(), is_error)
 }
 
+/// Makes a `tool_result` block.
 fn tool_result(result: &CallResult, content: Vec<Value>, is_error: bool) -> Value {
     object([
         ("type", "tool_result".into()),
@@ -39,8 +42,8 @@ fn tool_result(result: &CallResult, content: Vec<Value>, is_error: bool) -> Valu
     ])
 }
 
-/// The pictures that [`reply`] left out: they may follow the results in the same message.
-pub(super) fn pictures(result: &CallResult) -> impl Iterator<Item = Value> {
+/// Returns the images that [`reply`] left out: they may follow the results in the same message.
+pub(super) fn image_blocks(result: &CallResult) -> impl Iterator<Item = Value> {
     let is_error = super::reply::is_error(result);
     let left_out = result
         .output
@@ -50,6 +53,7 @@ pub(super) fn pictures(result: &CallResult) -> impl Iterator<Item = Value> {
     left_out.map(block)
 }
 
+/// Converts a piece of content to a block.
 fn block(content: &Content) -> Value {
     match content {
         Content::Image { media_type, data } => {
@@ -64,6 +68,7 @@ fn block(content: &Content) -> Value {
     }
 }
 
+/// Makes a text block.
 pub(super) fn text(text: &str) -> Value {
     object([("type", "text".into()), ("text", text.into())])
 }
@@ -72,6 +77,7 @@ fn is_blank(content: &Content) -> bool {
     content.as_text().is_some_and(|text| text.trim().is_empty())
 }
 
+/// Reads the content of a `tool_result` block.
 pub(super) fn read_content(content: Value) -> Vec<Content> {
     match content {
         Value::Null => Vec::new(),
@@ -81,7 +87,7 @@ pub(super) fn read_content(content: Value) -> Vec<Content> {
     }
 }
 
-/// One block. What we have no content for (documents, search results) is kept as data.
+/// Reads one block. A block without an equivalent (documents, search results) is kept as data.
 fn read_block(mut block: Value) -> Content {
     if let Some(Value::String(text)) = block.get_mut("text") {
         return Content::Text { text: std::mem::take(text) };

@@ -1,8 +1,8 @@
-//! Calls: read out of whatever a provider sent, and written back in its form.
+//! Calls: read from whatever a provider sent, and written in its form.
 //!
-//! A line is one call, a list of calls, or a whole message (even a whole API response) with calls among text and thoughts. A
-//! call that can be recognised but not understood, such as one whose arguments are not JSON, is kept as a [`BadCall`]: it was
-//! asked for, so it must be answered.
+//! A line is one call, a list of calls, or a whole message (even a whole API response) with calls among text and thinking blocks. A
+//! call that is recognised but malformed, for example with arguments that are not JSON, is kept as a [`BadCall`]: the model expects
+//! a response to it.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::{Format, WireError, anthropic, described, described_object, gemini, openai};
 use windlass_core::{CallId, CallResult, Outcome, Output, SessionId, ToolCall, ToolError, TurnId};
 
-/// One call as it was asked for, and the format to answer it in.
+/// A call as a model requested it, and the format for its response.
 ///
 /// ```
 /// use serde_json::json;
@@ -22,13 +22,13 @@ use windlass_core::{CallId, CallResult, Outcome, Output, SessionId, ToolCall, To
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Asked {
-    /// The format to answer in.
+    /// Format for the response.
     pub format: Format,
-    /// The call, or why it cannot be one.
+    /// The call, or the reason why it is malformed.
     pub call: Result<ToolCall, BadCall>,
 }
 
-/// A call that was asked for in a way that nobody can carry out.
+/// A malformed call.
 ///
 /// ```
 /// use serde_json::json;
@@ -41,13 +41,13 @@ pub struct Asked {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{why}")]
 pub struct BadCall {
-    /// The model's own id for it.
+    /// The model's own id for the call.
     pub id: Option<String>,
-    /// Which tool, or nothing if that is what was missing.
+    /// Name of the tool; empty if it is missing.
     pub name: String,
-    /// The arguments as they came, as text.
+    /// The arguments as received, as text.
     pub arguments: String,
-    /// What is wrong.
+    /// Description of the problem.
     pub why: String,
 }
 
@@ -71,8 +71,8 @@ impl Asked {
         Self { format, call }
     }
 
-    /// The call for an engine. A bad one keeps its arguments as they came, which the engine refuses as `invalid_args`: so it has
-    /// its place in the turn, its record and its answer like any other.
+    /// Converts to a call for an engine. A malformed one keeps its arguments as received, which the engine refuses as
+    /// `invalid_args`: so it has its place in the turn, its record and its response like any other.
     pub fn into_call(self) -> ToolCall {
         match self.call {
             Ok(call) => call,
@@ -82,12 +82,12 @@ impl Asked {
 }
 
 impl BadCall {
-    /// The fault to answer with.
+    /// Returns the error for the response.
     pub fn error(&self) -> ToolError {
         ToolError::invalid_args(self.why.clone()).hint("send the arguments as one JSON object")
     }
 
-    /// The answer, for those who have no engine to ask.
+    /// Makes the response, for callers without an engine.
     ///
     /// ```
     /// use windlass_core::{CallId, Outcome, SessionId, TurnId};
@@ -130,8 +130,8 @@ pub fn read_calls(value: Value) -> Result<Vec<Asked>, WireError> {
     read_turn(value)?.into_iter().collect()
 }
 
-/// Reads one JSON value like [`read_calls`], but an item of a list that is no call is an error in its own place, so that its
-/// neighbours can run. Text and thinking blocks beside calls are passed over.
+/// Reads one JSON value like [`read_calls`], but returns an error for each list item that is no call, so that the other calls can
+/// run. Skips text and thinking blocks next to calls.
 ///
 /// ```
 /// use serde_json::json;
@@ -163,7 +163,7 @@ pub fn read_turn(value: Value) -> Result<Vec<Result<Asked, WireError>>, WireErro
     if turn.is_empty() { Err(WireError::NoCalls { found }) } else { Ok(turn) }
 }
 
-/// A call in the form of its provider: the reverse of [`read_calls`].
+/// Writes a call in the form of its provider: the reverse of [`read_calls`].
 ///
 /// ```
 /// use serde_json::json;
@@ -195,17 +195,17 @@ pub fn write_call(format: Format, call: &ToolCall) -> Value {
     written
 }
 
-/// Takes the calls out of one item; an item that cannot be one is told apart from mere talk around the calls.
+/// Takes the calls out of one item. Fails, with a description, for an item that is neither a call nor text around calls.
 fn calls_of(item: Value) -> Result<Vec<Asked>, String> {
     let Value::Object(mut map) = item else { return Err(described(&item)) };
     let mut calls = Vec::new();
-    if take(&mut map, &mut calls) || is_talk(&map) {
+    if take(&mut map, &mut calls) || is_text_part(&map) {
         return Ok(calls);
     }
-    plain(&mut map).map(|call| vec![call]).ok_or_else(|| described_object(&map))
+    take_plain_call(&mut map).map(|call| vec![call]).ok_or_else(|| described_object(&map))
 }
 
-/// Takes a provider's call, or all calls of a provider's message; `false` if it is neither.
+/// Takes a provider's call, or all calls of a provider's message. Returns false if it is neither.
 fn take(map: &mut Map<String, Value>, calls: &mut Vec<Asked>) -> bool {
     let readers = [anthropic::take_call, openai::take_call, gemini::take_call];
     match readers.iter().find_map(|read| read(map)) {
@@ -217,11 +217,12 @@ fn take(map: &mut Map<String, Value>, calls: &mut Vec<Asked>) -> bool {
     }
 }
 
-/// Where messages keep their pieces. What else is among them (text, thoughts) is not ours.
-const PIECES: [&str; 4] = ["tool_calls", "content", "parts", "output"];
-/// Where API responses keep the message. Several are alternatives, not one turn.
-const ALTERNATIVES: [&str; 2] = ["choices", "candidates"];
+/// Keys under which messages hold their parts. Parts other than calls (text, thinking) are skipped.
+const PART_KEYS: [&str; 4] = ["tool_calls", "content", "parts", "output"];
+/// Keys under which API responses hold the message. Several entries are alternatives, not one turn.
+const ALTERNATIVE_KEYS: [&str; 2] = ["choices", "candidates"];
 
+/// Takes the calls of a provider's message or response. Returns false if it is none.
 fn take_message(map: &mut Map<String, Value>, calls: &mut Vec<Asked>) -> bool {
     let says = |key: &str, words: &[&str]| match map.get(key) {
         None | Some(Value::Null) => true,
@@ -231,9 +232,9 @@ fn take_message(map: &mut Map<String, Value>, calls: &mut Vec<Asked>) -> bool {
         return false;
     }
     let mut known = false;
-    for key in PIECES.iter().chain(&ALTERNATIVES) {
+    for key in PART_KEYS.iter().chain(&ALTERNATIVE_KEYS) {
         match map.get_mut(*key) {
-            Some(Value::Array(items)) if items.len() < 2 || PIECES.contains(key) => {
+            Some(Value::Array(items)) if items.len() < 2 || PART_KEYS.contains(key) => {
                 known = true;
                 for item in items.iter_mut().filter_map(Value::as_object_mut) {
                     take(item, calls);
@@ -250,8 +251,8 @@ fn take_message(map: &mut Map<String, Value>, calls: &mut Vec<Asked>) -> bool {
     known
 }
 
-/// What stands beside calls in a list of pieces.
-fn is_talk(map: &Map<String, Value>) -> bool {
+/// Returns whether an item is text, thinking or a message part that may appear next to calls.
+fn is_text_part(map: &Map<String, Value>) -> bool {
     const KINDS: [&str; 7] =
         ["text", "thinking", "redacted_thinking", "reasoning", "message", "output_text", "refusal"];
     match map.get("type") {
@@ -260,8 +261,8 @@ fn is_talk(map: &Map<String, Value>) -> bool {
     }
 }
 
-/// Our own form. A bare `name` counts only if nothing else is there: the definition of a tool has a name too.
-fn plain(map: &mut Map<String, Value>) -> Option<Asked> {
+/// Takes a call in our own form. A bare `name` counts only without other keys, since the definition of a tool has a name, too.
+fn take_plain_call(map: &mut Map<String, Value>) -> Option<Asked> {
     if map.contains_key("type") {
         return None;
     }
@@ -278,6 +279,7 @@ fn plain(map: &mut Map<String, Value>) -> Option<Asked> {
     Some(Asked::new(Format::Plain, map.remove("id"), map.remove(name), input))
 }
 
+/// Converts an id to text; `None` if it is empty or neither text nor number.
 fn id_text(id: Value) -> Option<String> {
     match id {
         Value::String(text) if !text.is_empty() => Some(text),
@@ -286,7 +288,7 @@ fn id_text(id: Value) -> Option<String> {
     }
 }
 
-/// Arguments may come as an object or as the text of one; nothing at all is an empty object.
+/// Parses arguments: an object, or the text of one; missing arguments are an empty object.
 fn arguments(id: Option<String>, name: String, input: Value) -> Result<ToolCall, BadCall> {
     let input = match input {
         Value::Null => json!({}),

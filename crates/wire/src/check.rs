@@ -1,12 +1,13 @@
-//! Whether a definition keeps the rules of its provider: for the tests of those who make tools.
+//! Checks a definition against the rules of its provider: for tests of tools.
 //!
-//! The rules are those that make a provider refuse a request, written down apart from the code that is to keep them.
+//! The rules are those whose violation makes a provider refuse a request. They are written independently of the code that must
+//! follow them.
 
 use serde_json::{Map, Value};
 
 use super::{Format, Rules};
 
-/// The first rule that a definition breaks, in words.
+/// Checks a definition. The error describes the first rule that it breaks.
 ///
 /// ```
 /// use serde_json::json;
@@ -28,7 +29,7 @@ pub fn check_definition(format: Format, definition: &Value) -> Result<(), String
     if let Some(unknown) = function.keys().find(|key| !keys.contains(&key.as_str())) {
         return Err(format!("`{unknown}` is not known"));
     }
-    check_words(format, function)?;
+    check_name_and_description(format, function)?;
     match (format, function.get("input_schema").or_else(|| function.get("parameters"))) {
         (Format::Gemini, None) => Ok(()),
         (_, Some(schema)) => check_root(format, schema),
@@ -36,7 +37,7 @@ pub fn check_definition(format: Format, definition: &Value) -> Result<(), String
     }
 }
 
-fn check_words(format: Format, function: &Map<String, Value>) -> Result<(), String> {
+fn check_name_and_description(format: Format, function: &Map<String, Value>) -> Result<(), String> {
     let word = |key: &str| function.get(key).and_then(Value::as_str).unwrap_or_default();
     let name = word("name");
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
@@ -48,6 +49,7 @@ fn check_words(format: Format, function: &Map<String, Value>) -> Result<(), Stri
     ensure((1..=most).contains(&len), || format!("the description has {len} characters"))
 }
 
+/// Checks that the root of a schema is a plain object.
 fn check_root(format: Format, schema: &Value) -> Result<(), String> {
     let rules = match format {
         Format::Plain => return Ok(()),
@@ -63,6 +65,7 @@ fn check_root(format: Format, schema: &Value) -> Result<(), String> {
     check_schema(schema, rules, "the root")
 }
 
+/// Checks a schema and those below it.
 fn check_schema(schema: &Value, rules: Rules, place: &str) -> Result<(), String> {
     let map = schema.as_object().ok_or_else(|| format!("{place} is no object"))?;
     if let Some(keyword) = map.keys().find(|keyword| !rules.accepts(keyword)) {
@@ -70,7 +73,7 @@ fn check_schema(schema: &Value, rules: Rules, place: &str) -> Result<(), String>
     }
     let empty = Map::new();
     let properties = map.get("properties").and_then(Value::as_object).unwrap_or(&empty);
-    for name in list(map, "required") {
+    for name in array_items(map, "required") {
         let known = name.as_str().is_some_and(|name| properties.contains_key(name));
         ensure(known, || format!("{place} requires {name}, which is no property"))?;
     }
@@ -82,17 +85,18 @@ fn check_schema(schema: &Value, rules: Rules, place: &str) -> Result<(), String>
     for (name, inner) in properties {
         check_schema(inner, rules, &format!("{place}, {name}"))?;
     }
-    let options = ["anyOf", "oneOf", "allOf", "prefixItems"].iter().flat_map(|key| list(map, key));
+    let options =
+        ["anyOf", "oneOf", "allOf", "prefixItems"].iter().flat_map(|key| array_items(map, key));
     for inner in options.chain(map.get("items")) {
         check_schema(inner, rules, &format!("{place}, below"))?;
     }
     Ok(())
 }
 
-/// What Gemini wants besides the keywords.
+/// Checks Gemini's rules beyond the keywords.
 fn check_openapi(map: &Map<String, Value>, place: &str) -> Result<(), String> {
     if map.contains_key("anyOf") {
-        let is_choice = map.len() == 1 && list(map, "anyOf").count() > 1;
+        let is_choice = map.len() == 1 && array_items(map, "anyOf").count() > 1;
         return ensure(is_choice, || format!("{place} is no choice and nothing else"));
     }
     let name = map.get("type").and_then(Value::as_str).unwrap_or_default();
@@ -103,13 +107,17 @@ fn check_openapi(map: &Map<String, Value>, place: &str) -> Result<(), String> {
     let has_enum = map.contains_key("enum");
     ensure(!has_enum || name == "string", || format!("{place} has an enum of {name}"))?;
     let is_text = |value: &Value| value.as_str().is_some_and(|text| !text.is_empty());
-    ensure(list(map, "enum").all(is_text), || format!("{place} has an enum of more than texts"))
+    ensure(array_items(map, "enum").all(is_text), || {
+        format!("{place} has an enum of more than texts")
+    })
 }
 
-fn list<'m>(map: &'m Map<String, Value>, key: &str) -> impl Iterator<Item = &'m Value> {
+/// Returns the items of an array under a key; none if there is no array.
+fn array_items<'m>(map: &'m Map<String, Value>, key: &str) -> impl Iterator<Item = &'m Value> {
     map.get(key).and_then(Value::as_array).into_iter().flatten()
 }
 
+/// Returns an error unless a condition holds.
 fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(otherwise()) }
 }

@@ -1,11 +1,11 @@
-//! Definitions of tools in each format.
+//! Tool definitions in each format.
 
 use serde_json::{Map, Value, json};
 
 use super::{Format, anthropic, gemini, openai};
 use windlass_core::{Example, Spec};
 
-/// One tool as a provider wants it defined, with the part of its schema that the provider accepts.
+/// Makes the definition of one tool for a provider, with the part of its schema that the provider accepts.
 ///
 /// ```
 /// use windlass_core::{AnyTool, Handle, testing::MockTool};
@@ -16,7 +16,7 @@ use windlass_core::{Example, Spec};
 /// ```
 pub fn definition(format: Format, spec: &Spec) -> Value {
     match format {
-        Format::Plain => plain(spec),
+        Format::Plain => plain_definition(spec),
         Format::Anthropic => anthropic::definition(spec),
         Format::OpenAiChat => openai::chat_definition(spec),
         Format::OpenAiResponses => openai::responses_definition(spec),
@@ -24,7 +24,7 @@ pub fn definition(format: Format, spec: &Spec) -> Value {
     }
 }
 
-/// All tools, in the order given, as a provider's `tools` parameter wants them.
+/// Makes the value of a provider's `tools` parameter from all tools, in the given order.
 ///
 /// ```
 /// use serde_json::json;
@@ -40,8 +40,8 @@ pub fn definitions<'s>(format: Format, specs: impl IntoIterator<Item = &'s Spec>
     }
 }
 
-/// All that there is to know, with the kinds of effects by name.
-fn plain(spec: &Spec) -> Value {
+/// Makes our own definition, which has everything, with the kinds of effects by name.
+fn plain_definition(spec: &Spec) -> Value {
     let mut tool = Map::new();
     tool.insert("name".into(), spec.name.as_ref().into());
     if let Some(title) = &spec.about.title {

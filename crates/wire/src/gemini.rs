@@ -1,13 +1,14 @@
 //! Gemini: `functionCall` and `functionResponse` parts.
 //!
-//! An answer is `output` or `error`: one text as it is, anything else as a list. Pictures are parts of the response; where they
-//! stand between texts, the list says `{"image": 1}` in their place.
+//! A response is `output` or `error`: a single text as it is, anything else as a list. Images are parts of the response; between
+//! texts, the list has `{"image": 1}` in their place.
 
 use serde_json::{Map, Value, json};
 
 use super::{Asked, Format, Rules, object, subset};
 use windlass_core::{CallResult, Content, Spec};
 
+/// Takes a `functionCall`; `None` for anything else.
 pub(super) fn take_call(map: &mut Map<String, Value>) -> Option<Asked> {
     let key = ["functionCall", "function_call"].into_iter().find(|key| map.contains_key(*key))?;
     let call = map.get_mut(key)?.as_object_mut()?;
@@ -18,6 +19,7 @@ pub(super) fn call(name: &str, input: &Value) -> Value {
     json!({"functionCall": {"name": name, "args": input}})
 }
 
+/// Makes a `functionResponse`.
 pub(super) fn reply(result: &CallResult, is_error: bool) -> Value {
     let mut response = Map::new();
     if let Some(id) = &result.tool_use_id {
@@ -25,7 +27,7 @@ pub(super) fn reply(result: &CallResult, is_error: bool) -> Value {
     }
     response.insert("name".into(), result.tool.as_str().into());
     let key = if is_error { "error" } else { "output" };
-    response.insert("response".into(), object([(key, said(&result.output.content))]));
+    response.insert("response".into(), object([(key, response_texts(&result.output.content))]));
     let images: Vec<Value> = result.output.content.iter().filter_map(inline_data).collect();
     if !images.is_empty() {
         response.insert("parts".into(), images.into());
@@ -33,6 +35,7 @@ pub(super) fn reply(result: &CallResult, is_error: bool) -> Value {
     object([("functionResponse", response.into())])
 }
 
+/// Makes the part of an image or audio.
 fn inline_data(content: &Content) -> Option<Value> {
     match content {
         Content::Image { media_type, data } | Content::Audio { media_type, data } => {
@@ -44,8 +47,8 @@ fn inline_data(content: &Content) -> Option<Value> {
     }
 }
 
-/// The texts of an answer: as one text if it comes before all pictures, else as a list with a place for each picture.
-fn said(content: &[Content]) -> Value {
+/// Returns the texts of a response: one text if it comes before all images, otherwise a list with a placeholder for each image.
+fn response_texts(content: &[Content]) -> Value {
     let is_picture = |content: &&Content| inline_data(content).is_some();
     let pieces: Vec<&Content> =
         content.iter().filter(|content| content.as_text() != Some("")).collect();
@@ -68,7 +71,7 @@ fn said(content: &[Content]) -> Value {
     pieces.iter().map(piece).collect()
 }
 
-/// Content and `is_error` of a `functionResponse`. One that is more than `output` or `error` is kept as data, whole.
+/// Reads content and error flag of a `functionResponse`. A response with keys other than `output` or `error` is kept as data.
 pub(super) fn read_response(function: &mut Map<String, Value>) -> (Vec<Content>, bool) {
     let parts = match function.remove("parts") {
         Some(Value::Array(parts)) => parts,
@@ -77,11 +80,11 @@ pub(super) fn read_response(function: &mut Map<String, Value>) -> (Vec<Content>,
     let mut images: Vec<Option<Content>> = parts.iter().map(read_image).collect();
     let mut response = function.remove("response").unwrap_or_default();
     let is_error = response.get("error").is_some_and(|error| !error.is_null());
-    let said = match response.as_object_mut() {
+    let texts = match response.as_object_mut() {
         Some(map) if map.len() == 1 => map.remove("output").or_else(|| map.remove("error")),
         _ => None,
     };
-    let mut content = read_said(said.unwrap_or(response), &mut images);
+    let mut content = read_texts(texts.unwrap_or(response), &mut images);
     content.extend(images.into_iter().flatten());
     (content, is_error)
 }
@@ -98,13 +101,14 @@ fn read_image(part: &Value) -> Option<Content> {
     })
 }
 
-fn read_said(said: Value, images: &mut [Option<Content>]) -> Vec<Content> {
-    match said {
+/// Reads the texts of a response, with images in their places.
+fn read_texts(texts: Value, images: &mut [Option<Content>]) -> Vec<Content> {
+    match texts {
         Value::Null => Vec::new(),
         Value::String(text) if text.is_empty() => Vec::new(),
         Value::String(text) => vec![Content::Text { text }],
         Value::Array(pieces)
-            if pieces.iter().all(|piece| piece.is_string() || place(piece).is_some()) =>
+            if pieces.iter().all(|piece| piece.is_string() || image_index(piece).is_some()) =>
         {
             pieces.iter().filter_map(|piece| read_piece(piece, images)).collect()
         }
@@ -113,19 +117,19 @@ fn read_said(said: Value, images: &mut [Option<Content>]) -> Vec<Content> {
 }
 
 fn read_piece(piece: &Value, images: &mut [Option<Content>]) -> Option<Content> {
-    match place(piece) {
+    match image_index(piece) {
         Some(at) => images.get_mut(at)?.take(),
         None => piece.as_str().map(Content::text),
     }
 }
 
-/// Which picture a piece of the list stands for.
-fn place(piece: &Value) -> Option<usize> {
+/// Returns the index of the image that a list item refers to.
+fn image_index(piece: &Value) -> Option<usize> {
     let number = piece.get("image")?.as_u64()?;
     usize::try_from(number.checked_sub(1)?).ok()
 }
 
-/// A declaration. One without parameters has no `parameters` at all: an empty object is refused.
+/// Makes a declaration. Without parameters it has no `parameters` at all, since an empty object is refused.
 pub(super) fn definition(spec: &Spec) -> Value {
     let mut declaration = json!({"name": spec.name, "description": spec.description});
     let parameters = subset(&spec.input_schema, Rules::GEMINI);

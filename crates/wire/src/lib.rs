@@ -1,10 +1,9 @@
-//! The providers' JSON and ours, in both directions: calls, their answers, and the definitions of tools.
+//! Wire formats: conversion between the JSON of model providers and ours, for calls, responses and tool definitions.
 //!
-//! Plain [`serde_json::Value`]s go in and come out; nothing here speaks HTTP or knows a model. A call is recognised by its own
-//! shape, one by one, so a line may mix formats and each call is answered in its own. Every answer has two forms. [`to_api`] is
-//! strict: a provider refuses a request with one key too many. [`to_line`] is what `windlass run` prints: the same answer with
-//! our facts beside it, and where a format cannot carry a piece of content, the content itself, so that a line never loses
-//! anything.
+//! Takes and returns plain [`serde_json::Value`]s; nothing here uses HTTP or knows models. Each call is recognised by its own
+//! shape, so a line may mix formats, and each call is answered in its own. Every response has two forms. [`to_api`] is strict,
+//! because a provider refuses a request with an unknown key. [`to_line`] is the output of `windlass run`: the same response with
+//! our facts added, and with the original content if the format cannot represent it, so that a line never loses anything.
 
 mod anthropic;
 mod call;
@@ -27,7 +26,7 @@ pub use reply::{Reply, answer, read_reply, to_api, to_line};
 pub use rules::Rules;
 pub use subset::subset;
 
-/// Whose JSON it is.
+/// The JSON format of a provider.
 ///
 /// ```
 /// use windlass_wire::Format;
@@ -36,12 +35,12 @@ pub use subset::subset;
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Format {
-    /// Our own: `{"tool": NAME, "input": {…}}`, answered as `windlass call --json` does.
+    /// Our own: `{"tool": NAME, "input": {…}}`, with responses like those of `windlass call --json`.
     #[default]
     Plain,
     /// Anthropic messages: `tool_use` and `tool_result` blocks.
     Anthropic,
-    /// OpenAI chat completions, and all who speak it: `tool_calls`, and messages of the role `tool`.
+    /// OpenAI chat completions and compatible servers: `tool_calls`, and messages with the role `tool`.
     OpenAiChat,
     /// OpenAI responses: `function_call` and `function_call_output` items.
     OpenAiResponses,
@@ -50,11 +49,11 @@ pub enum Format {
 }
 
 impl Format {
-    /// Every format there is.
+    /// Every format.
     pub const ALL: [Self; 5] =
         [Self::Plain, Self::Anthropic, Self::OpenAiChat, Self::OpenAiResponses, Self::Gemini];
 
-    /// Its name on the command line.
+    /// Returns its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Plain => "json",
@@ -66,7 +65,7 @@ impl Format {
     }
 }
 
-/// Why a value could not be read.
+/// Error of reading a value.
 ///
 /// ```
 /// use serde_json::json;
@@ -76,38 +75,38 @@ impl Format {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
-    /// Nothing that we know as a call.
+    /// The value is no known form of a call.
     #[error(
         "{found} is not a tool call; expected an Anthropic `tool_use`, an OpenAI `tool_calls` message or `function_call` \
          item, a Gemini `functionCall`, or {{\"tool\": NAME, \"input\": {{…}}}}, or an array of them"
     )]
     NotACall {
-        /// What was there instead.
+        /// Description of the value.
         found: String,
     },
-    /// A message without any call in it.
+    /// The message contains no call.
     #[error("there is no tool call in {found}")]
     NoCalls {
-        /// What was searched.
+        /// Description of the message.
         found: String,
     },
-    /// Nothing that we know as the answer to a call.
+    /// The value is no known form of a response to a call.
     #[error(
         "{found} is not the answer to a tool call; expected an Anthropic `tool_result`, an OpenAI message of the role `tool` \
          or `function_call_output` item, or a Gemini `functionResponse`"
     )]
     NotAReply {
-        /// What was there instead.
+        /// Description of the value.
         found: String,
     },
 }
 
-/// An object of these entries. Unlike `json!` it moves what it is given: answers can be long.
+/// Makes an object of these entries. Unlike `json!` it moves the values: responses can be long.
 fn object<const N: usize>(entries: [(&str, Value); N]) -> Value {
     entries.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
-/// A value in a message: enough to recognise it, never a flood.
+/// Describes a value for an error message, briefly.
 fn described(value: &Value) -> String {
     match value {
         Value::Null => "null".into(),
@@ -120,13 +119,13 @@ fn described(value: &Value) -> String {
 }
 
 fn described_object(map: &Map<String, Value>) -> String {
-    const MOST: usize = 5;
+    const MAX_KEYS: usize = 5;
     let names: Vec<String> = map
         .keys()
-        .take(MOST)
-        .map(|key| format!("`{}`", short(&windlass_core::quote::visible(key))))
+        .take(MAX_KEYS)
+        .map(|key| format!("`{}`", shortened(&windlass_core::quote::visible(key))))
         .collect();
-    let more = if map.len() > MOST { ", …" } else { "" };
+    let more = if map.len() > MAX_KEYS { ", …" } else { "" };
     match names.as_slice() {
         [] => "an empty object".into(),
         [only] => format!("an object with the key {only}"),
@@ -134,6 +133,6 @@ fn described_object(map: &Map<String, Value>) -> String {
     }
 }
 
-fn short(text: &str) -> &str {
+fn shortened(text: &str) -> &str {
     text.char_indices().nth(40).map_or(text, |(at, _)| &text[..at])
 }

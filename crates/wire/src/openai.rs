@@ -1,7 +1,7 @@
-//! OpenAI: chat completions, which many servers speak, and responses.
+//! OpenAI: chat completions, which many servers support, and responses.
 //!
-//! Neither has a field for a failed call, so the text says it: an error begins with `Error: `. An answer that is none but begins
-//! the same way gets `Output: ` before it, so that the two are never mixed up when they are read back.
+//! Neither has a field for a failed call, so an error begins with `Error: `. A successful output that begins the same way gets the
+//! prefix `Output: `, so that the two can be distinguished when they are read back.
 
 use std::borrow::Cow;
 
@@ -10,11 +10,14 @@ use serde_json::{Map, Value, json};
 use super::{Asked, Format, Rules, object, subset};
 use windlass_core::{CallResult, Content, Spec};
 
-const ERROR: &str = "Error: ";
-const OUTPUT: &str = "Output: ";
-/// Longer descriptions make chat completions refuse the whole request.
-const CHAT_DESCRIPTION: usize = 1024;
+/// Prefix of the text of a failed call.
+const ERROR_PREFIX: &str = "Error: ";
+/// Prefix of a successful output that begins like an error.
+const OUTPUT_PREFIX: &str = "Output: ";
+/// Maximum characters of a description: chat completions refuse the whole request if one is longer.
+const MAX_CHAT_DESCRIPTION_CHARS: usize = 1024;
 
+/// Takes a call of either API; `None` for anything else.
 pub(super) fn take_call(map: &mut Map<String, Value>) -> Option<Asked> {
     let kind = map.get("type").map(|kind| kind.as_str().unwrap_or_default());
     match kind {
@@ -34,8 +37,8 @@ pub(super) fn take_call(map: &mut Map<String, Value>) -> Option<Asked> {
     }
 }
 
-/// The function that is called. A definition looks the same but for its parameters; before there were `tool_calls`, a message
-/// had one `function_call`, which Gemini's SDKs write too, with `args`.
+/// Returns the called function. A tool definition looks the same except for its parameters; older messages have one `function_call`
+/// instead of `tool_calls`, and Gemini's SDKs write that too, with `args`.
 fn inner_call(map: &mut Map<String, Value>) -> Option<&mut Map<String, Value>> {
     let is_call = |key: &str, map: &Map<String, Value>| match key {
         "function" => map.get(key).is_some_and(|inner| inner.get("parameters").is_none()),
@@ -53,9 +56,9 @@ pub(super) fn responses_call(name: &str, input: &Value) -> Value {
     json!({"type": "function_call", "name": name, "arguments": input.to_string()})
 }
 
-/// A message of the role `tool`. It takes text only; pictures are named in it and follow in a message of their own.
+/// Makes a message with the role `tool`. It can hold text only; images are mentioned in it and follow in a message of their own.
 pub(super) fn chat_reply(result: &CallResult, is_error: bool) -> Value {
-    let pieces = marked(&result.output.content, is_error, |_| false);
+    let pieces = with_error_mark(&result.output.content, is_error, |_| false);
     let content: Value = match pieces.as_slice() {
         [] => "".into(),
         [only] => only.shown().into(),
@@ -65,8 +68,8 @@ pub(super) fn chat_reply(result: &CallResult, is_error: bool) -> Value {
     object([("role", "tool".into()), ("tool_call_id", id.into()), ("content", content)])
 }
 
-/// The pictures of a turn as a message of the user: the only place where chat completions take them.
-pub(super) fn pictures(results: &[CallResult]) -> Option<Value> {
+/// Makes a user message with the images of a turn: chat completions accept images nowhere else.
+pub(super) fn image_message(results: &[CallResult]) -> Option<Value> {
     let mut parts = Vec::new();
     for result in results {
         let images = result.output.content.iter().filter_map(data_url);
@@ -82,9 +85,10 @@ pub(super) fn pictures(results: &[CallResult]) -> Option<Value> {
     (!parts.is_empty()).then(|| object([("role", "user".into()), ("content", parts.into())]))
 }
 
+/// Makes a `function_call_output` item.
 pub(super) fn responses_reply(result: &CallResult, is_error: bool) -> Value {
     let is_picture = |content: &Content| matches!(content, Content::Image { .. });
-    let pieces = marked(&result.output.content, is_error, is_picture);
+    let pieces = with_error_mark(&result.output.content, is_error, is_picture);
     let output: Value = match pieces.as_slice() {
         [] => "".into(),
         [only] if !is_picture(only) => only.shown().into(),
@@ -101,6 +105,7 @@ fn input_item(content: &Content) -> Value {
     }
 }
 
+/// Returns the data URL of an image.
 fn data_url(content: &Content) -> Option<String> {
     match content {
         Content::Image { media_type, data } => Some(format!("data:{media_type};base64,{data}")),
@@ -108,8 +113,8 @@ fn data_url(content: &Content) -> Option<String> {
     }
 }
 
-/// The pieces of an answer as text, but for those that `stay`, the first of them saying whether it is an error.
-fn marked(
+/// Converts the content to text, except pieces for which `stay` is true, and marks errors in the first piece.
+fn with_error_mark(
     content: &[Content],
     is_error: bool,
     stay: impl Fn(&Content) -> bool,
@@ -125,8 +130,8 @@ fn marked(
         .collect();
     let first = pieces.first().and_then(|piece| piece.as_text());
     let mark = match first {
-        _ if is_error => ERROR,
-        Some(first) if looks_marked(first) => OUTPUT,
+        _ if is_error => ERROR_PREFIX,
+        Some(first) if looks_like_error(first) => OUTPUT_PREFIX,
         _ => return pieces,
     };
     let marked = Content::text(format!("{mark}{}", first.unwrap_or_default()));
@@ -135,15 +140,16 @@ fn marked(
     pieces
 }
 
-fn looks_marked(text: &str) -> bool {
+/// Returns whether a text could be mistaken for one with an error prefix.
+fn looks_like_error(text: &str) -> bool {
     let mut rest = text;
-    while let Some(inner) = rest.strip_prefix(OUTPUT) {
+    while let Some(inner) = rest.strip_prefix(OUTPUT_PREFIX) {
         rest = inner;
     }
-    rest.starts_with(ERROR)
+    rest.starts_with(ERROR_PREFIX)
 }
 
-/// Content and `is_error` of an answer: the reverse of what was marked.
+/// Reads the content of a response, and whether it is marked as an error.
 pub(super) fn read_content(content: Value) -> (Vec<Content>, bool) {
     let mut pieces = match content {
         Value::Null => Vec::new(),
@@ -152,7 +158,7 @@ pub(super) fn read_content(content: Value) -> (Vec<Content>, bool) {
         other => vec![Content::Json { value: other }],
     };
     let is_error = match pieces.first_mut() {
-        Some(Content::Text { text }) => unmark(text),
+        Some(Content::Text { text }) => remove_error_mark(text),
         _ => false,
     };
     if pieces.first().and_then(Content::as_text) == Some("") {
@@ -161,17 +167,18 @@ pub(super) fn read_content(content: Value) -> (Vec<Content>, bool) {
     (pieces, is_error)
 }
 
-fn unmark(text: &mut String) -> bool {
-    let is_error = text.starts_with(ERROR);
+/// Removes the prefix of a text. Returns whether it marks an error.
+fn remove_error_mark(text: &mut String) -> bool {
+    let is_error = text.starts_with(ERROR_PREFIX);
     if is_error {
-        text.drain(..ERROR.len());
-    } else if looks_marked(text) {
-        text.drain(..OUTPUT.len());
+        text.drain(..ERROR_PREFIX.len());
+    } else if looks_like_error(text) {
+        text.drain(..OUTPUT_PREFIX.len());
     }
     is_error
 }
 
-/// One item of either API. What we have no content for (files) is kept as data.
+/// Reads one item of either API. An item without an equivalent (files) is kept as data.
 fn read_item(mut item: Value) -> Content {
     if let Some(Value::String(text)) = item.get_mut("text") {
         return Content::Text { text: std::mem::take(text) };
@@ -194,13 +201,14 @@ pub(super) fn chat_definition(spec: &Spec) -> Value {
         "type": "function",
         "function": {
             "name": spec.name,
-            "description": cut(&spec.description, CHAT_DESCRIPTION),
+            "description": truncate_chars(&spec.description, MAX_CHAT_DESCRIPTION_CHARS),
             "parameters": subset(&spec.input_schema, Rules::OPENAI),
         },
     })
 }
 
-/// Responses takes a schema as strict unless told otherwise, and strict has no optional parameters.
+/// Makes a definition for the responses API. Sets `strict` to false, since strict schemas, the default there, have no optional
+/// parameters.
 pub(super) fn responses_definition(spec: &Spec) -> Value {
     json!({
         "type": "function",
@@ -211,7 +219,7 @@ pub(super) fn responses_definition(spec: &Spec) -> Value {
     })
 }
 
-fn cut(text: &str, most: usize) -> Cow<'_, str> {
+fn truncate_chars(text: &str, most: usize) -> Cow<'_, str> {
     if text.chars().nth(most).is_none() {
         return Cow::Borrowed(text);
     }

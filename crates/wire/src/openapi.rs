@@ -1,36 +1,36 @@
-//! JSON Schema in the words of OpenAPI 3.0, as far as Gemini takes them.
+//! Translates JSON Schema to the part of OpenAPI 3.0 that Gemini accepts.
 //!
-//! Each schema there has one type, or is a choice of schemas and nothing else; `null` is a property of a type, an `enum` is of
-//! texts, an object has parameters and a list says of what. A value that cannot be described so is asked for as the text of its
-//! JSON, which the engine accepts where an object or a list is wanted.
+//! There, a schema has one type, or is a choice of schemas and nothing else; `null` is a property of a type, an `enum` has texts
+//! only, an object has properties and an array has `items`. A value that cannot be described so is requested as JSON text, which
+//! the engine accepts for an object or an array.
 
 use serde_json::{Map, Value, json};
 
-/// Before the schemas below are looked at: one type, or a choice. `true` if the schema is now what was the only choice in it, and
-/// has to be looked at again.
-pub(super) fn restate(map: &mut Map<String, Value>) -> bool {
+/// Translates a schema, before those below it, to one type or a choice. Returns true if a choice had only one option, which
+/// replaced the schema and must be translated in turn.
+pub(super) fn translate_type(map: &mut Map<String, Value>) -> bool {
     if let Some(Value::Array(names)) = map.get("type") {
         let names = names.clone();
         single_type(map, names);
     }
     let options = map.shift_remove("anyOf");
     if let Some(Value::Array(options)) = options
-        && choice(map, options)
+        && make_choice(map, options)
     {
         return true;
     }
-    only_text_enum(map);
+    keep_text_enum(map);
     false
 }
 
-/// After it: what must not be missing.
-pub(super) fn complete(map: &mut Map<String, Value>) {
+/// Adds required keywords, after the schemas below are translated.
+pub(super) fn add_required_keywords(map: &mut Map<String, Value>) {
     if map.contains_key("anyOf") {
         return;
     }
-    let name = kind(map);
+    let name = known_or_implied_type(map);
     match name.as_str() {
-        "object" if !has_properties(map) => as_text(map, "a JSON object, as text"),
+        "object" if !has_properties(map) => request_as_text(map, "a JSON object, as text"),
         "array" => {
             map.insert("type".into(), name.into());
             map.entry("items").or_insert_with(|| json!({"type": "string"}));
@@ -43,10 +43,11 @@ pub(super) fn complete(map: &mut Map<String, Value>) {
             map.insert("type".into(), "string".into());
             map.insert("nullable".into(), true.into());
         }
-        _ => as_text(map, "any JSON, as text"),
+        _ => request_as_text(map, "any JSON, as text"),
     }
 }
 
+/// Replaces a list of types by one type, or by a choice of schemas.
 fn single_type(map: &mut Map<String, Value>, mut names: Vec<Value>) {
     let before = names.len();
     names.retain(|name| name != "null");
@@ -62,7 +63,7 @@ fn single_type(map: &mut Map<String, Value>, mut names: Vec<Value>) {
     map.entry("anyOf").or_insert(Value::Array(options));
 }
 
-/// One of several types, with the keywords that are about it.
+/// Makes the option for one of several types, with the keywords of that type.
 fn option(map: &Map<String, Value>, name: &str) -> Option<Value> {
     let keywords: &[&str] = match name {
         "object" => &["properties", "required"],
@@ -79,9 +80,9 @@ fn option(map: &Map<String, Value>, name: &str) -> Option<Value> {
     Some(option.into())
 }
 
-/// A choice stands alone: where there is a type beside it, the choice only narrowed that, and goes; else the rest goes. `true` if
-/// there was only one thing to choose.
-fn choice(map: &mut Map<String, Value>, mut options: Vec<Value>) -> bool {
+/// Makes a choice, which must have no other keywords. If the schema has a type, the choice only narrows it and is dropped;
+/// otherwise the other keywords are dropped. Returns true if there was only one option.
+fn make_choice(map: &mut Map<String, Value>, mut options: Vec<Value>) -> bool {
     for option in options.iter_mut().filter(|option| !option.is_object()) {
         *option = json!({});
     }
@@ -110,8 +111,8 @@ fn choice(map: &mut Map<String, Value>, mut options: Vec<Value>) -> bool {
     false
 }
 
-/// Other values than texts are told in words.
-fn only_text_enum(map: &mut Map<String, Value>) {
+/// Keeps an `enum` of texts. Lists other values in the description.
+fn keep_text_enum(map: &mut Map<String, Value>) {
     let Some(Value::Array(mut values)) = map.shift_remove("enum") else { return };
     let before = values.len();
     values.retain(|value| !value.is_null() && value != "");
@@ -129,7 +130,7 @@ fn only_text_enum(map: &mut Map<String, Value>) {
     let kind = values.first().map_or("string", type_of);
     map.entry("type").or_insert(kind.into());
     let words: Vec<String> = values.iter().map(ToString::to_string).collect();
-    hint(map, &format!("one of: {}", words.join(", ")));
+    add_hint(map, &format!("one of: {}", words.join(", ")));
 }
 
 fn type_of(value: &Value) -> &'static str {
@@ -143,8 +144,8 @@ fn type_of(value: &Value) -> &'static str {
     }
 }
 
-/// The type, or what the other keywords say that it must be.
-fn kind(map: &Map<String, Value>) -> String {
+/// Returns the type, or the one that other keywords imply.
+fn known_or_implied_type(map: &Map<String, Value>) -> String {
     let implied = [("properties", "object"), ("items", "array"), ("pattern", "string")];
     match map.get("type").and_then(Value::as_str) {
         Some(name) => name.to_owned(),
@@ -161,6 +162,7 @@ fn has_properties(map: &Map<String, Value>) -> bool {
         .is_some_and(|properties| !properties.is_empty())
 }
 
+/// Removes a `format` that Gemini does not accept for the type.
 fn keep_known_format(map: &mut Map<String, Value>, name: &str) {
     let known: &[&str] = match name {
         "string" => &["date-time"],
@@ -174,15 +176,15 @@ fn keep_known_format(map: &mut Map<String, Value>, name: &str) {
     }
 }
 
-/// Asks for the value as text.
-fn as_text(map: &mut Map<String, Value>, what: &str) {
+/// Makes a schema for the value as text.
+fn request_as_text(map: &mut Map<String, Value>, what: &str) {
     map.retain(|keyword, _| keyword == "description" || keyword == "nullable");
     map.insert("type".into(), "string".into());
-    hint(map, what);
+    add_hint(map, what);
 }
 
-/// Says in the description what no keyword can.
-pub(super) fn hint(map: &mut Map<String, Value>, text: &str) {
+/// Adds a hint to the description, for constraints without a keyword.
+pub(super) fn add_hint(map: &mut Map<String, Value>, text: &str) {
     let description = match map.get("description").and_then(Value::as_str) {
         Some(description) if !description.is_empty() => format!("{description} ({text})"),
         _ => text.to_owned(),

@@ -1,22 +1,23 @@
-//! Schemas without `$ref`: every reference replaced by what it means.
+//! Resolves `$ref` in schemas: replaces every reference by its target.
 //!
-//! Not every provider follows references, and a schema from elsewhere may refer to itself or grow without end when it is written
-//! out. So both the depth and the size are bounded; what lies beyond is left open, and the engine, which follows references,
-//! still checks the arguments against all of it.
+//! Not every provider follows references, and a schema from elsewhere may refer to itself or grow exponentially when references are
+//! expanded. So depth and size are bounded; schemas beyond the bounds are left open. The engine follows references and still checks
+//! the arguments against the full schema.
 
 use serde_json::{Map, Value};
 
-/// How many references may be open inside each other.
+/// Maximum depth of references inside references.
 const MAX_DEPTH: usize = 16;
-/// How many schemas may come out before references are no longer followed.
+/// Number of emitted schemas after which references are no longer followed.
 const MAX_SCHEMAS: usize = 2_000;
 
-/// The same schema without references and without the definitions they refer to.
+/// Returns the schema without references and without the definitions to which they refer.
 pub(super) fn inline(schema: &Value) -> Value {
     let mut inliner = Inliner { root: schema, open: Vec::new(), schemas: 0 };
     inliner.inline(schema.clone())
 }
 
+/// The state of resolving references: those that are open, and the number of schemas so far.
 struct Inliner<'s> {
     root: &'s Value,
     open: Vec<String>,
@@ -28,7 +29,7 @@ impl Inliner<'_> {
         self.schemas += 1;
         let Value::Object(mut map) = schema else { return schema };
         for keyword in ["$defs", "definitions", "$schema", "$id", "$anchor", "$comment"] {
-            // A parameter may have such a name; a map of parameters never comes here.
+            // A parameter may have such a name, but maps of parameters are not passed to this function.
             map.shift_remove(keyword);
         }
         let reference = map.shift_remove("$ref");
@@ -39,7 +40,7 @@ impl Inliner<'_> {
         }
     }
 
-    /// What the reference means, with the keywords beside it put over it.
+    /// Returns the target of a reference; keywords next to the reference override those of the target.
     fn follow(&mut self, reference: String, beside: Map<String, Value>) -> Value {
         let too_much = self.open.len() >= MAX_DEPTH || self.schemas >= MAX_SCHEMAS;
         let target = reference.strip_prefix('#').and_then(|pointer| self.root.pointer(pointer));
@@ -59,8 +60,8 @@ impl Inliner<'_> {
     }
 }
 
-/// Replaces every schema directly inside this one. Parameters may be called like keywords, and values of `enum` or `default`
-/// may look like schemas: neither is mistaken for one.
+/// Replaces every schema directly inside this one. Does not mistake parameters that are named like keywords, or values of `enum`
+/// and `default` that look like schemas.
 pub(super) fn map_schemas(
     schema: &mut Map<String, Value>,
     replace: &mut dyn FnMut(Value) -> Value,
@@ -116,12 +117,12 @@ mod tests {
                 json!({"$ref": "#/$defs/A", "$defs": {"A": {"$ref": "#/$defs/a~1b"}, "a/b": {"type": "null"}}}),
                 json!({"type": "null"}),
             ),
-            // A reference to nowhere, or to elsewhere, says nothing.
+            // An unresolvable or external reference becomes an open schema.
             (json!({"items": {"$ref": "#/gone"}}), json!({"items": {}})),
             (json!({"items": {"$ref": "https://example.org/schema"}}), json!({"items": {}})),
-            // One to itself is followed once.
+            // A reference to itself is followed once.
             (json!({"items": {"$ref": "#"}}), json!({"items": {"items": {}}})),
-            // What looks like a reference but is a name or a value stays.
+            // Names and values that look like references stay.
             (
                 json!({"properties": {"$ref": {"type": "string"}, "$defs": {}}, "default": {"$ref": "#"}}),
                 json!({"properties": {"$ref": {"type": "string"}, "$defs": {}}, "default": {"$ref": "#"}}),

@@ -1,14 +1,14 @@
-//! Answers: the result of a call in the form of its provider, and read back from there.
+//! Responses: results of calls in the form of a provider, and read back from it.
 
 use serde_json::{Map, Value, json};
 
 use super::{Format, WireError, anthropic, described, gemini, object, openai};
 use windlass_core::{CallResult, Content, Output};
 
-/// The answer as the provider's API takes it, without one key too many.
+/// Makes the response for the provider's API, with exactly the keys that it accepts.
 ///
-/// What a format cannot carry is shown as text: data and links everywhere, pictures in OpenAI's chat completions and in
-/// Anthropic's errors. [`answer`] sends those pictures along.
+/// Content that a format cannot represent becomes text: data and links in every format, images in OpenAI's chat completions and in
+/// Anthropic's errors. [`answer`] adds those images.
 ///
 /// ```
 /// # use windlass_core::{CallId, CallResult, Outcome, Output, SessionId, TurnId};
@@ -37,8 +37,8 @@ pub fn to_api(format: Format, result: &CallResult) -> Value {
     }
 }
 
-/// The answer as a line of `windlass run`: in the provider's form, with `outcome`, `metadata`, `call`, `session` and
-/// `duration_ms` beside it, and with our own `contents` where the form cannot carry them.
+/// Makes a line of `windlass run`: the response in the provider's form, with `outcome`, `metadata`, `call`, `session` and
+/// `duration_ms`, and with our own `contents` if the form cannot represent them.
 ///
 /// ```
 /// # use windlass_core::{CallId, CallResult, Outcome, Output, SessionId, TurnId};
@@ -60,14 +60,14 @@ pub fn to_line(format: Format, result: &CallResult) -> Value {
     };
     if let Value::Object(map) = &mut line {
         add_facts(map, result);
-        if !result.output.content.iter().all(|content| carries(format, content)) {
+        if !result.output.content.iter().all(|content| can_represent(format, content)) {
             map.insert("contents".into(), json!(result.output.content));
         }
     }
     line
 }
 
-/// The messages (or items, or contents) to append to a conversation after a turn, in the order of the calls.
+/// Makes the messages (or items, or contents) to append to a conversation after a turn, in the order of the calls.
 ///
 /// ```
 /// use windlass_wire::{Format, answer};
@@ -79,18 +79,18 @@ pub fn answer(format: Format, results: &[CallResult]) -> Vec<Value> {
     match format {
         Format::Plain | Format::OpenAiResponses => answers,
         Format::OpenAiChat => {
-            answers.extend(openai::pictures(results));
+            answers.extend(openai::image_message(results));
             answers
         }
         Format::Anthropic => {
-            answers.extend(results.iter().flat_map(anthropic::pictures));
+            answers.extend(results.iter().flat_map(anthropic::image_blocks));
             vec![object([("role", "user".into()), ("content", answers.into())])]
         }
         Format::Gemini => vec![object([("role", "user".into()), ("parts", answers.into())])],
     }
 }
 
-/// The answer to a call as it stands in a transcript.
+/// The response to a call, as read from a transcript.
 ///
 /// ```
 /// use serde_json::json;
@@ -102,17 +102,17 @@ pub fn answer(format: Format, results: &[CallResult]) -> Vec<Value> {
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reply {
-    /// The format it was in. Our plain form is Anthropic's with more keys, and counts as that.
+    /// Format of the response. Our plain form is read as Anthropic's, of which it is a superset.
     pub format: Format,
-    /// Which call it answers.
+    /// Id of the call.
     pub id: Option<String>,
-    /// The tool, where the format names it.
+    /// Name of the tool, if the format has it.
     pub name: Option<String>,
-    /// What was answered. The metadata is there only in our own lines.
+    /// Output of the call. Only our own lines have its metadata.
     pub output: Output,
 }
 
-/// Reads an answer back: the reverse of [`to_api`] and [`to_line`].
+/// Reads a response: the reverse of [`to_api`] and [`to_line`].
 ///
 /// ```
 /// use serde_json::json;
@@ -124,7 +124,7 @@ pub struct Reply {
 pub fn read_reply(value: Value) -> Result<Reply, WireError> {
     let found = described(&value);
     let Value::Object(mut map) = value else { return Err(WireError::NotAReply { found }) };
-    let mut reply = read_form(&mut map).ok_or(WireError::NotAReply { found })?;
+    let mut reply = read_provider_form(&mut map).ok_or(WireError::NotAReply { found })?;
     if let Some(Value::Object(metadata)) = map.remove("metadata") {
         reply.output.metadata = metadata;
     }
@@ -135,7 +135,8 @@ pub fn read_reply(value: Value) -> Result<Reply, WireError> {
     Ok(reply)
 }
 
-fn read_form(map: &mut Map<String, Value>) -> Option<Reply> {
+/// Reads a response in the form of a provider; `None` if it is none.
+fn read_provider_form(map: &mut Map<String, Value>) -> Option<Reply> {
     let word = |key: &str| map.get(key).and_then(Value::as_str).unwrap_or_default();
     let (format, id_key, content_key) = match (word("type"), word("role")) {
         ("tool_result", _) => (Format::Anthropic, "tool_use_id", "content"),
@@ -176,7 +177,7 @@ fn text(map: &mut Map<String, Value>, key: &str) -> Option<String> {
     }
 }
 
-/// The id that an answer names: the model's own, or ours for a call that had none.
+/// Returns the id for the response: the model's own, or ours if the call had none.
 pub(super) fn id(result: &CallResult) -> &str {
     result.tool_use_id.as_deref().unwrap_or(result.call.as_str())
 }
@@ -185,6 +186,7 @@ pub(super) fn is_error(result: &CallResult) -> bool {
     result.output.is_error || result.outcome.is_error()
 }
 
+/// Adds our facts about the call to a line.
 fn add_facts(map: &mut Map<String, Value>, result: &CallResult) {
     let mut metadata = result.output.metadata.clone();
     if let Some(code) = result.code {
@@ -203,8 +205,8 @@ fn add_facts(map: &mut Map<String, Value>, result: &CallResult) {
     }
 }
 
-/// Whether a line in this format gives the content back exactly.
-fn carries(format: Format, content: &Content) -> bool {
+/// Returns whether a line in this format preserves the content exactly.
+fn can_represent(format: Format, content: &Content) -> bool {
     match (format, content) {
         (_, Content::Json { .. } | Content::Resource(_) | Content::ResourceLink { .. }) => false,
         (_, Content::Audio { .. }) => format == Format::Gemini,

@@ -1,6 +1,6 @@
-//! Which provider takes which keyword of JSON Schema.
+//! The JSON Schema keywords that each provider accepts.
 
-/// What a provider accepts in the schema of a tool.
+/// The schema keywords that a provider accepts.
 ///
 /// ```
 /// use windlass_wire::Rules;
@@ -13,26 +13,30 @@ pub struct Rules(u8);
 impl Rules {
     /// JSON Schema without references.
     pub const ANTHROPIC: Self = Self(A);
-    /// What both of OpenAI's APIs take; of the combinations only `anyOf`.
+    /// Keywords that both of OpenAI's APIs accept; of the combinations only `anyOf`.
     pub const OPENAI: Self = Self(O);
-    /// A part of OpenAPI 3.0: what Gemini's `Schema` has, without what only some of its servers know.
+    /// A part of OpenAPI 3.0: Gemini's `Schema`, without fields that only some of its servers accept.
     pub const GEMINI: Self = Self(G);
 
-    /// Whether a keyword may occur.
+    /// Returns whether a keyword may occur.
     pub fn accepts(self, keyword: &str) -> bool {
         KEYWORDS.iter().any(|(known, takers)| *known == keyword && takers & self.0 != 0)
     }
 
-    /// Whether it is OpenAPI rather than JSON Schema.
+    /// Returns whether these are the rules of OpenAPI rather than JSON Schema.
     pub(super) fn is_openapi(self) -> bool {
         self == Self::GEMINI
     }
 }
 
+/// Bit of Anthropic.
 const A: u8 = 1;
+/// Bit of OpenAI.
 const O: u8 = 2;
+/// Bit of Gemini.
 const G: u8 = 4;
 
+/// Keywords, with the bits of the providers that accept them.
 const KEYWORDS: [(&str, u8); 37] = [
     ("type", A | O | G),
     ("description", A | O | G),

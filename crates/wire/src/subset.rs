@@ -1,15 +1,15 @@
-//! The part of JSON Schema that each provider accepts.
+//! Reduces a JSON Schema to the keywords that a provider accepts.
 //!
-//! One keyword too many and a provider refuses the whole request, so each has a table of the keywords it takes. What can be said
-//! in another way is translated, the rest left out: a schema here only tells the model what to send, and the engine checks the
-//! arguments against the whole one.
+//! A provider refuses the whole request for one unknown keyword, so each has a table of accepted keywords. Other keywords are
+//! translated if there is an equivalent, and dropped otherwise: this schema only tells the model what to send, and the engine
+//! checks the arguments against the full one.
 
 use serde_json::{Map, Value, json};
 
 use super::refs::{inline, map_schemas};
 use super::{Rules, openapi};
 
-/// The schema of a tool's arguments in the words that a provider knows. The same schema gives the same bytes.
+/// Reduces the schema of a tool's arguments to the keywords of a provider. The same schema gives the same bytes.
 ///
 /// ```
 /// use serde_json::json;
@@ -27,24 +27,24 @@ use super::{Rules, openapi};
 /// ```
 pub fn subset(schema: &Value, rules: Rules) -> Value {
     let root = match inline(schema) {
-        Value::Object(map) => plain_object(map),
-        _ => plain_object(Map::new()),
+        Value::Object(map) => object_root(map),
+        _ => object_root(Map::new()),
     };
-    let reduced = reduce(root.into(), rules);
+    let reduced = reduce_schema(root.into(), rules);
     if reduced.get("properties").is_some() {
         return reduced;
     }
-    // Elsewhere an object without parameters is asked for as text; the arguments as a whole stay an object.
+    // Below the root, Gemini gets an object without parameters as text; the arguments as a whole must stay an object.
     json!({"type": "object", "properties": {}})
 }
 
-/// No provider takes a combination at the root, so alternatives become one object with the parameters of all, of which those
-/// are required that each alternative requires.
-fn plain_object(root: Map<String, Value>) -> Map<String, Value> {
-    let mut root = fold_all_of(root);
+/// Turns the root into a plain object. No provider accepts a combination at the root, so alternatives become one object with the
+/// parameters of all; required are those that every alternative requires.
+fn object_root(root: Map<String, Value>) -> Map<String, Value> {
+    let mut root = merge_all_of(root);
     for combination in ["anyOf", "oneOf"] {
         if let Some(Value::Array(options)) = root.shift_remove(combination) {
-            unite(&mut root, options);
+            unite_alternatives(&mut root, options);
         }
     }
     for keyword in ["enum", "const", "not", "if", "then", "else"] {
@@ -55,23 +55,24 @@ fn plain_object(root: Map<String, Value>) -> Map<String, Value> {
     root
 }
 
-fn unite(root: &mut Map<String, Value>, options: Vec<Value>) {
+/// Joins the alternatives of a combination into the root.
+fn unite_alternatives(root: &mut Map<String, Value>, options: Vec<Value>) {
     let mut united = Map::new();
     let mut required: Option<Vec<Value>> = None;
     for option in options {
         let Value::Object(option) = option else { continue };
-        let mut option = fold_all_of(option);
+        let mut option = merge_all_of(option);
         if let Some(Value::Object(properties)) = option.remove("properties") {
             for (name, schema) in properties {
                 match united.get_mut(&name) {
-                    Some(known) => *known = either(known, &schema),
+                    Some(known) => *known = schema_of_either(known, &schema),
                     None => {
                         united.insert(name, schema);
                     }
                 }
             }
         }
-        let names = names(option.remove("required"));
+        let names = required_names(option.remove("required"));
         required = Some(match required {
             None => names,
             Some(earlier) => earlier.into_iter().filter(|name| names.contains(name)).collect(),
@@ -79,12 +80,12 @@ fn unite(root: &mut Map<String, Value>, options: Vec<Value>) {
     }
     let more = json!({"properties": united, "required": required.unwrap_or_default()});
     if let Value::Object(more) = more {
-        merge(root, more);
+        merge_schema(root, more);
     }
 }
 
-/// A schema for what either of two allows; the tags of alternatives become one list.
-fn either(one: &Value, other: &Value) -> Value {
+/// Makes a schema that accepts both; `const` and `enum` values are joined in one list.
+fn schema_of_either(one: &Value, other: &Value) -> Value {
     if one == other {
         return one.clone();
     }
@@ -100,6 +101,7 @@ fn either(one: &Value, other: &Value) -> Value {
     }
 }
 
+/// Returns the values of `const` or `enum`.
 fn tags(schema: &Value) -> Option<Vec<Value>> {
     match (schema.get("const"), schema.get("enum")) {
         (Some(only), _) => Some(vec![only.clone()]),
@@ -108,20 +110,20 @@ fn tags(schema: &Value) -> Option<Vec<Value>> {
     }
 }
 
-/// A schema with its `allOf` written into it.
-fn fold_all_of(mut map: Map<String, Value>) -> Map<String, Value> {
+/// Merges the branches of `allOf` into the schema.
+fn merge_all_of(mut map: Map<String, Value>) -> Map<String, Value> {
     if let Some(Value::Array(branches)) = map.shift_remove("allOf") {
         for branch in branches {
             if let Value::Object(branch) = branch {
-                merge(&mut map, fold_all_of(branch));
+                merge_schema(&mut map, merge_all_of(branch));
             }
         }
     }
     map
 }
 
-/// Adds what is not there yet; parameters and their being required add up.
-fn merge(into: &mut Map<String, Value>, from: Map<String, Value>) {
+/// Adds missing keywords; `properties` and `required` are joined.
+fn merge_schema(into: &mut Map<String, Value>, from: Map<String, Value>) {
     for (keyword, value) in from {
         match (keyword.as_str(), into.get_mut(&keyword), value) {
             ("properties", Some(Value::Object(known)), Value::Object(more)) => {
@@ -130,7 +132,7 @@ fn merge(into: &mut Map<String, Value>, from: Map<String, Value>) {
                 }
             }
             ("required", Some(Value::Array(known)), more @ Value::Array(_)) => {
-                push_new(known, names(Some(more)));
+                push_new(known, required_names(Some(more)));
             }
             (_, None, value) => {
                 into.insert(keyword, value);
@@ -140,13 +142,15 @@ fn merge(into: &mut Map<String, Value>, from: Map<String, Value>) {
     }
 }
 
-fn names(required: Option<Value>) -> Vec<Value> {
+/// Returns the names in `required`.
+fn required_names(required: Option<Value>) -> Vec<Value> {
     match required {
         Some(Value::Array(names)) => names,
         _ => Vec::new(),
     }
 }
 
+/// Appends values that are not in the list yet.
 fn push_new(list: &mut Vec<Value>, more: Vec<Value>) {
     for value in more {
         if !list.contains(&value) {
@@ -155,32 +159,32 @@ fn push_new(list: &mut Vec<Value>, more: Vec<Value>) {
     }
 }
 
-/// One schema and all below it.
-fn reduce(schema: Value, rules: Rules) -> Value {
-    let Value::Object(mut map) = schema else { return reduce(json!({}), rules) };
+/// Reduces a schema and everything below it.
+fn reduce_schema(schema: Value, rules: Rules) -> Value {
+    let Value::Object(mut map) = schema else { return reduce_schema(json!({}), rules) };
     loop {
         if !rules.accepts("allOf") {
-            map = fold_all_of(map);
+            map = merge_all_of(map);
         }
-        translate(&mut map, rules);
-        if !rules.is_openapi() || !openapi::restate(&mut map) {
+        translate_keywords(&mut map, rules);
+        if !rules.is_openapi() || !openapi::translate_type(&mut map) {
             break;
         }
     }
     map.retain(|keyword, _| rules.accepts(keyword));
-    map_schemas(&mut map, &mut |inner| reduce(inner, rules));
+    map_schemas(&mut map, &mut |inner| reduce_schema(inner, rules));
     keep_known_required(&mut map);
     if rules.is_openapi() {
-        openapi::complete(&mut map);
+        openapi::add_required_keywords(&mut map);
     } else if map.get("type").is_some_and(|name| name == "array") {
-        // OpenAI refuses a list that does not say of what.
+        // OpenAI refuses an array without `items`.
         map.entry("items").or_insert_with(|| json!({}));
     }
     map.into()
 }
 
-/// Says with accepted keywords what the others say.
-fn translate(map: &mut Map<String, Value>, rules: Rules) {
+/// Translates keywords that are not accepted to accepted ones.
+fn translate_keywords(map: &mut Map<String, Value>, rules: Rules) {
     if !rules.accepts("oneOf")
         && let Some(options) = map.shift_remove("oneOf")
     {
@@ -193,10 +197,10 @@ fn translate(map: &mut Map<String, Value>, rules: Rules) {
     }
     if !rules.accepts("default")
         && let Some(value) = map.shift_remove("default")
-        // What is off unless asked for goes without saying.
+        // A default of null or false needs no mention.
         && !matches!(value, Value::Null | Value::Bool(false))
     {
-        openapi::hint(map, &format!("default {value}"));
+        openapi::add_hint(map, &format!("default {value}"));
     }
     translate_tuple(map, rules);
     for (exclusive, inclusive, step) in
@@ -214,7 +218,7 @@ fn translate(map: &mut Map<String, Value>, rules: Rules) {
     }
 }
 
-/// A list whose places differ (once said with a list of `items`) becomes one of anything that may stand at some place.
+/// Turns a tuple (`prefixItems`, formerly a list of `items`) into an array whose elements match any of its schemas.
 fn translate_tuple(map: &mut Map<String, Value>, rules: Rules) {
     let old = match map.get("items") {
         Some(Value::Array(_)) => map.shift_remove("items"),
@@ -242,7 +246,7 @@ fn is_integer(map: &Map<String, Value>) -> bool {
     }
 }
 
-/// Leaves in `required` only what is a parameter.
+/// Removes names from `required` that are no properties.
 fn keep_known_required(map: &mut Map<String, Value>) {
     let Some(Value::Array(mut names)) = map.get_mut("required").map(Value::take) else {
         map.shift_remove("required");

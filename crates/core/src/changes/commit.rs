@@ -1,9 +1,9 @@
-//! Changes files, several together: all of them or none.
+//! Commits changes of files, several together: all of them or none.
 //!
-//! Every change of files goes this way, whoever makes it: a tool, an undo, the application of a proposal. First everything that is
-//! about to change is looked at and held against what was expected. Then the states before and after are written down. Only then is
-//! the first object touched. What fails in the middle is taken back at once; what is killed in the middle is put right by
-//! whoever starts next.
+//! Every change of files is a commit, whether a tool, an undo or a proposal makes it. The commit first inspects every object that
+//! is about to change and compares it with the expected state. Then it records the states before and after in the undo history.
+//! Only then does it touch the first object. It takes back a failure half-way at once; after a kill half-way, the next process
+//! recovers the commit.
 
 mod directories;
 mod moves;
@@ -18,12 +18,14 @@ use std::path::{Path, PathBuf};
 pub(crate) use self::moves::join_moves;
 use self::new_modes::NewModes;
 use self::old::{NewBytes, OldContents};
-use self::perform::Stopped;
-pub(crate) use self::perform::{MANY, NOT_YET, early_name, perform};
-use crate::changes::hard_links::{self, Object};
+use self::perform::StoppedCommit;
+pub(crate) use self::perform::{
+    BATCH_MIN_CHANGES, PENDING_FINGERPRINT, incomplete_name, perform_step,
+};
+use crate::changes::hard_links::{self, FileIdentity};
 use crate::changes::history::{NewCheckpoint, NewContent};
-use crate::changes::rollback::{RolledBack, give_times_back, roll_back};
-use crate::changes::state::{self, Seen};
+use crate::changes::rollback::{RollbackResult, restore_directory_times, roll_back};
+use crate::changes::state::{self, InspectedPath};
 use crate::{
     Altered, Attributes, ContentHash, Expect, FileError, FileErrorKind, FileKind, FileObject,
     FileState, Files, History, Origin, RecordedChange, Resolved, Source, To, ToolError,
@@ -42,31 +44,30 @@ use crate::{
 /// ```
 #[derive(Debug, Clone)]
 pub struct Step<'a> {
-    /// The place.
+    /// The path.
     pub path: Resolved,
-    /// What must be there.
+    /// State that must be at the path.
     pub expect: Expect,
-    /// What will be there.
+    /// Object that the step puts at the path.
     pub to: To<'a>,
-    /// What the object becomes once it is in its place: for what was moved here, a file of other content or attributes; for a
-    /// symlink, its time.
+    /// Second change after the object is in its place: new content or attributes for a moved file; the time of a symbolic link.
     pub rewrite: Option<To<'a>>,
-    /// The bytes that are there, if they were read when `expect` was seen: they need not be read again.
+    /// Present bytes, if the caller read them together with `expect`. Then they are not read again.
     pub before: Option<&'a [u8]>,
-    /// The state that is there, if it was found out before and the fingerprint of `expect` proves that it still is: a file need not
-    /// be hashed again.
+    /// Present state, if the caller knows it and the fingerprint in `expect` proves that it still holds. Then the file is not
+    /// hashed again.
     pub known: Option<&'a FileState>,
-    /// The object that was there once and for which a new one is put there.
+    /// Identity of the recorded file that the new file stands for.
     pub stands_for: Option<FileObject>,
-    /// Whether what is there stays what it is under its other names.
+    /// True if the path gets a file of its own, and the present one stays unchanged under its other hard links.
     pub is_apart: bool,
-    /// A directory of ours that forbids changes of names in it is opened for the moment: what a command did in it, or what is
-    /// brought back, was allowed when it was done.
+    /// True if a directory of the same owner that forbids changes of names is made writable for the step: the command's or the
+    /// restored change was allowed when it was made.
     pub opens_directories: bool,
 }
 
 impl<'a> Step<'a> {
-    /// A change of what is at one place.
+    /// Makes a step of one path, without a rewrite or known state.
     pub fn new(path: Resolved, expect: Expect, to: To<'a>) -> Self {
         Self {
             path,
@@ -82,41 +83,41 @@ impl<'a> Step<'a> {
     }
 }
 
-/// Why a commit was not made.
+/// Refusal of a commit: nothing was changed, or the changes were taken back.
 #[derive(Debug)]
-pub(crate) struct Refused {
-    /// What went wrong.
+pub(crate) struct RefusedCommit {
+    /// Cause of the refusal.
     pub(crate) error: ToolError,
-    /// Whether it was about more than one place.
-    pub(crate) is_about_several: bool,
-    /// What had been done before and was taken back.
+    /// True if the commit had several steps.
+    pub(crate) has_several_steps: bool,
+    /// Paths that were changed and then restored.
     pub(crate) taken_back: Vec<PathBuf>,
-    /// What had been done before and could not be taken back, and why.
+    /// Paths that were changed and could not be restored, and why.
     pub(crate) left: Vec<(PathBuf, String)>,
-    /// The next start decides: it finishes the change or takes it back.
-    pub(crate) is_open: bool,
+    /// True if the checkpoint stays unfinished: the next process finishes the change or takes it back.
+    pub(crate) is_unfinished: bool,
 }
 
-/// A refusal names so many of the files that were taken back at most.
-const MOST_NAMED: usize = 20;
+/// Maximum number of restored paths that a refusal names.
+const MAX_NAMED_PATHS: usize = 20;
 
-impl From<ToolError> for Refused {
+impl From<ToolError> for RefusedCommit {
     fn from(error: ToolError) -> Self {
         let (taken_back, left) = (Vec::new(), Vec::new());
-        Self { error, is_about_several: false, taken_back, left, is_open: false }
+        Self { error, has_several_steps: false, taken_back, left, is_unfinished: false }
     }
 }
 
-impl From<FileError> for Refused {
+impl From<FileError> for RefusedCommit {
     fn from(error: FileError) -> Self {
         ToolError::from(error).into()
     }
 }
 
-impl Refused {
-    /// The error with what became of the other files.
+impl RefusedCommit {
+    /// Converts to a tool error that also reports the other files.
     pub(crate) fn into_error(self, workspace: &Path) -> ToolError {
-        if !self.is_about_several && self.left.is_empty() {
+        if !self.has_several_steps && self.left.is_empty() {
             return self.error;
         }
         let mut words = vec![self.error.message().text.to_string()];
@@ -126,8 +127,8 @@ impl Refused {
             words.push("nothing is changed".into());
         }
         if !self.taken_back.is_empty() {
-            let names = self.taken_back.iter().take(MOST_NAMED).map(|path| name(path));
-            let more = self.taken_back.len().saturating_sub(MOST_NAMED);
+            let names = self.taken_back.iter().take(MAX_NAMED_PATHS).map(|path| name(path));
+            let more = self.taken_back.len().saturating_sub(MAX_NAMED_PATHS);
             let rest = (more > 0).then(|| format!("and {more} more"));
             let names: Vec<String> = names.chain(rest).collect();
             words.push(format!("taken back: {}", names.join(", ")));
@@ -139,19 +140,19 @@ impl Refused {
     }
 }
 
-/// Makes every change, or none; what became of each step's object, in their order. Somebody who stops the call in the middle was
-/// told that it is over: what was done by then is taken back.
+/// Makes every change, or none. Returns the result of each step, in order. If the call is stopped half-way, the changes are taken
+/// back, since the call was reported as over.
 pub(crate) fn commit(
     files: &dyn Files,
     history: &dyn History,
     origin: &Origin,
     steps: &[Step<'_>],
     is_stopped: &dyn Fn() -> bool,
-) -> Result<Vec<Altered>, Refused> {
+) -> Result<Vec<Altered>, RefusedCommit> {
     commit_with(files, history, origin, steps, &[], is_stopped)
 }
 
-/// The same for a call that changes something besides that has no history.
+/// Commits like [`commit`], for a call that also makes changes without history.
 pub(crate) fn commit_with(
     files: &dyn Files,
     history: &dyn History,
@@ -159,9 +160,10 @@ pub(crate) fn commit_with(
     steps: &[Step<'_>],
     without_history: &[WithoutHistory],
     is_stopped: &dyn Fn() -> bool,
-) -> Result<Vec<Altered>, Refused> {
-    let mut plan = Plan::of(files, origin, steps)?;
-    // An undo that finds everything as it was has still taken something back: the next one must not find the same again.
+) -> Result<Vec<Altered>, RefusedCommit> {
+    let mut plan = CommitPlan::of(files, origin, steps)?;
+    // An undo is recorded even if every file already has its earlier state: otherwise the next undo would select the same calls
+    // again.
     if plan.changes.is_empty() && !origin.is_undo() {
         return Ok(Vec::new());
     }
@@ -173,17 +175,17 @@ pub(crate) fn commit_with(
             .with_context("what is there could not be saved, so nothing is changed")
     })?;
     drop(contents);
-    // What is there, and what will be, is safe now and need not be held any longer.
-    plan.forget_contents();
+    // The contents are in the history now and need not be held in memory.
+    plan.free_contents();
     match plan.perform(files, steps, is_stopped) {
         Ok(altered) => {
-            // The history may need memory for itself.
+            // Frees memory, which the history may need.
             drop(plan);
-            // The change is made and can be taken back; a mark that could not be set is set by whoever looks next.
+            // The change is made and can be undone; if this mark fails, the next process sets it.
             drop(pending.finish());
             Ok(altered)
         }
-        Err(Stopped { error, done, begun, found }) => {
+        Err(StoppedCommit { error, done, begun, found }) => {
             let content = |hash: &ContentHash| pending.open(hash).map_err(ToolError::from);
             let begun = plan.changes.get(..begun).unwrap_or(&plan.changes);
             // Directories that another process made in the meantime are not ours to remove.
@@ -195,102 +197,115 @@ pub(crate) fn commit_with(
                 .map(|(_, change)| change.clone())
                 .collect();
             let done = done - found.len();
-            let RolledBack { taken_back, left, is_open } = roll_back(files, &ours, done, &content);
-            // Also of those that were to be removed later. A time that cannot be given back is no reason to try again.
-            drop(give_times_back(files, &plan.changes));
-            match (is_open, left.is_empty()) {
+            let RollbackResult { taken_back, left, is_retryable } =
+                roll_back(files, &ours, done, &content);
+            // All changes are passed, also those that were not begun. A time that cannot be restored is no reason to try again.
+            drop(restore_directory_times(files, &plan.changes));
+            match (is_retryable, left.is_empty()) {
                 (true, _) => pending.leave(),
                 (false, true) => drop(pending.abandon()),
-                // What is not as it was must stay in the history.
+                // The changes that could not be taken back must stay in the history.
                 (false, false) => drop(pending.finish()),
             }
-            Err(Refused { error, is_about_several: steps.len() > 1, taken_back, left, is_open })
+            Err(RefusedCommit {
+                error,
+                has_several_steps: steps.len() > 1,
+                taken_back,
+                left,
+                is_unfinished: is_retryable,
+            })
         }
     }
 }
 
-/// All that is known before anything is touched.
-struct Plan<'f> {
-    /// The changes that are written down, in the order in which they are made: the times of directories in which names change, then
-    /// directories that are missing.
+/// The plan of a commit, made before anything is touched.
+struct CommitPlan<'f> {
+    /// Recorded changes in the order in which they are made: first the times of directories in which names change, then missing
+    /// directories.
     changes: Vec<RecordedChange>,
-    /// How many of them are times of directories.
-    around: usize,
-    /// Those directories.
+    /// Number of changes that only record the time of a directory.
+    directory_times: usize,
+    /// Missing directories to be made.
     parents: Vec<Resolved>,
-    /// Bytes that are there and that no step knows.
+    /// Present contents that no step brings along.
     read: OldContents<'f>,
-    /// What is known of each step.
-    known: Vec<Known>,
-    /// Where among the changes files with several names are altered.
-    altered: HashMap<Object, usize>,
-    /// Where each place is among the first changes, and the number of these.
+    /// Facts about each step.
+    known: Vec<StepFacts>,
+    /// For each file with several hard links that is altered, the index of its first change.
+    altered: HashMap<FileIdentity, usize>,
+    /// Index of the last change of each path, among the first `noted` changes.
     places: HashMap<PathBuf, usize>,
-    noted: usize,
-    /// The modes that new files get.
+    indexed: usize,
+    /// Modes of new files.
     new_modes: NewModes,
 }
 
-/// So many bytes of new contents are kept, so that they can be shown and compared later. More are not worth the space: it takes the
-/// old content to take a change back, and who takes that back again has the new one from the file.
-const MOST_NEW: u64 = 64 << 20;
+/// Maximum bytes of new contents that the history keeps, so that changes can be shown and compared later. An undo needs the old
+/// content only, and an undo of that undo can read the new content from the file.
+const MAX_NEW_CONTENT_BYTES: u64 = 64 << 20;
 
-/// What is known of one step.
-struct Known {
-    /// The kind of what is there.
+/// Facts about one step.
+struct StepFacts {
+    /// Kind of the present object.
     kind: Option<FileKind>,
-    /// The hash of the bytes that are there.
+    /// Hash of the present bytes.
     old: Option<ContentHash>,
-    /// The hash of the bytes that will be there.
+    /// Hash of the new bytes.
     new: Option<ContentHash>,
     new_length: u64,
-    /// Those bytes, if they were few enough to be held until they are on record.
+    /// The new bytes, if they are few enough to be held until they are recorded.
     held: Option<Box<[u8]>>,
-    /// The new bytes are written over the old ones: a kill may leave a mixture, which takes both to be known.
+    /// True if new bytes are written over the old ones: a kill may leave a mixture, and both contents are needed to recognize it.
     is_in_place: bool,
-    /// The range of its contents among those that were read.
+    /// Range of the step's contents in `read`.
     read: std::ops::Range<usize>,
-    /// Where it is among the changes.
+    /// Index of the step's change in `changes`.
     change: usize,
 }
 
-/// The places that are taken care of.
-type Planned<'s> = HashSet<&'s Path>;
+/// Paths that a step makes or that are known to exist.
+type HandledPaths<'s> = HashSet<&'s Path>;
 
-impl<'f> Plan<'f> {
-    fn of(files: &'f dyn Files, origin: &Origin, steps: &[Step<'_>]) -> Result<Self, Refused> {
+impl<'f> CommitPlan<'f> {
+    /// Inspects every step and plans the recorded changes.
+    fn of(
+        files: &'f dyn Files,
+        origin: &Origin,
+        steps: &[Step<'_>],
+    ) -> Result<Self, RefusedCommit> {
         let mut plan = Self {
-            changes: directories::around(files, steps),
-            around: 0,
+            changes: directories::record_directories(files, steps),
+            directory_times: 0,
             parents: Vec::new(),
             read: OldContents::new(files),
             known: Vec::with_capacity(steps.len()),
             altered: HashMap::new(),
             places: HashMap::new(),
-            noted: 0,
+            indexed: 0,
             new_modes: NewModes::default(),
         };
-        plan.around = plan.changes.len();
-        // A list that grows is twice as long as it needs to be.
+        plan.directory_times = plan.changes.len();
+        // Exact capacity: a vector that grows can take twice the memory.
         plan.changes.reserve_exact(steps.len());
         plan.read.reserve(steps.iter().filter(|step| step.expect != Expect::Absent).count());
-        let mut planned: Planned<'_> = steps.iter().map(|step| step.path.path.as_path()).collect();
+        let mut planned: HandledPaths<'_> =
+            steps.iter().map(|step| step.path.path.as_path()).collect();
         for step in steps {
             plan.add_missing_parents(files, &mut planned, step)?;
         }
         for (number, step) in steps.iter().enumerate() {
-            plan.add(files, origin, number, step)?;
+            plan.add_step(files, origin, number, step)?;
         }
-        plan.settle(steps);
+        plan.complete_states(steps);
         plan.places = HashMap::new();
         Ok(plan)
     }
 
-    /// The directories above a new object that are not there and that no step makes.
+    /// Adds the missing directories above a new object that no step makes.
     fn add_missing_parents<'s>(
         &mut self,
         files: &dyn Files,
-        planned: &mut Planned<'s>,
+        planned: &mut HandledPaths<'s>,
         step: &'s Step<'_>,
     ) -> Result<(), FileError> {
         if step.expect != Expect::Absent || matches!(step.to, To::Nothing) {
@@ -304,7 +319,7 @@ impl<'f> Plan<'f> {
             let place = beside(files, above);
             match files.stat(&place) {
                 Ok(_) => {
-                    // The next file in it need not ask again.
+                    // Spares the check for the next file in this directory.
                     planned.insert(above);
                     break;
                 }
@@ -323,39 +338,40 @@ impl<'f> Plan<'f> {
         Ok(())
     }
 
-    fn add(
+    /// Plans one step: inspects its path, and computes the recorded change.
+    fn add_step(
         &mut self,
         files: &dyn Files,
         origin: &Origin,
         number: usize,
         step: &Step<'_>,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), RefusedCommit> {
         let read = self.read.all.len();
-        let seen = self.see(step)?;
+        let seen = self.inspect_step(step)?;
         let (before, kind) = (seen.state, seen.kind);
-        let moved = self.move_of(step)?;
-        let linked = self.link_of(step)?;
-        let written = written(step);
+        let moved = self.plan_move(step)?;
+        let linked = self.plan_link(step)?;
+        let written = written_content(step);
         let new = written.map(|source| self.read.read_new(source)).transpose();
         let new = new.map_err(unreadable)?;
         let mut after = match linked {
             Some(linked) => linked,
-            None => after(step, &before, moved.as_ref(), new.as_ref()),
+            None => state_after(step, &before, moved.as_ref(), new.as_ref()),
         };
         if before == FileState::Absent {
-            self.new_modes.tell(files, step, &mut after);
+            self.new_modes.complete(files, step, &mut after);
         }
-        let is_in_place = hard_links::shared_object(&after).is_some();
+        let is_in_place = hard_links::shared_identity(&after).is_some();
         let new_length = match after {
             FileState::File { len, .. } => len,
             _ => 0,
         };
-        if is_altered(step) {
+        if alters_file(step) {
             self.note_alteration(files, step, &after)?;
         }
         let is_link = matches!(step.to, To::Symlink(_) | To::Linked { .. });
-        let temporary = (written.is_some() || is_link).then(|| temporary(origin, number));
-        self.known.push(Known {
+        let temporary = (written.is_some() || is_link).then(|| temporary_name(origin, number));
+        self.known.push(StepFacts {
             kind,
             old: before.hash(),
             new: new.as_ref().map(|new| new.hash),
@@ -375,14 +391,14 @@ impl<'f> Plan<'f> {
         Ok(())
     }
 
-    /// A file becomes one thing, under whichever of its names that is said.
+    /// Checks that a file with several hard links gets the same state through all of them.
     fn note_alteration(
         &mut self,
         files: &dyn Files,
         step: &Step<'_>,
         after: &FileState,
     ) -> Result<(), ToolError> {
-        let Some(object) = hard_links::shared_object(after) else { return Ok(()) };
+        let Some(object) = hard_links::shared_identity(after) else { return Ok(()) };
         let at = *self.altered.entry(object).or_insert(self.changes.len());
         let Some(earlier) = self.changes.get(at).filter(|earlier| !earlier.after.is_like(after))
         else {
@@ -396,12 +412,12 @@ impl<'f> Plan<'f> {
             .hint("change it under one of them; nothing is changed"))
     }
 
-    /// What a file becomes under one name it is under those to which it is moved, too; and what is restored stands for what was
-    /// there.
-    fn settle(&mut self, steps: &[Step<'_>]) {
+    /// Completes the recorded states: a file that is altered through one hard link has that state under all of them, and a restored
+    /// file gets the identity of the recorded one.
+    fn complete_states(&mut self, steps: &[Step<'_>]) {
         for (step, known) in steps.iter().zip(&self.known) {
             let altered = self.changes.get(known.change).and_then(|change| {
-                let at = self.altered.get(&hard_links::shared_object(&change.after)?)?;
+                let at = self.altered.get(&hard_links::shared_identity(&change.after)?)?;
                 self.changes.get(*at).map(|altered| altered.after.clone())
             });
             let Some(change) = self.changes.get_mut(known.change) else { continue };
@@ -414,17 +430,19 @@ impl<'f> Plan<'f> {
         }
     }
 
-    /// What is there, which must be what was expected.
-    fn see(&mut self, step: &Step<'_>) -> Result<Seen, Refused> {
+    /// Inspects the path of a step. Fails if its state is not the expected one.
+    fn inspect_step(&mut self, step: &Step<'_>) -> Result<InspectedPath, RefusedCommit> {
         let seen = match step.expect {
-            // The change itself makes sure of it.
-            Expect::Absent => return Ok(Seen::nothing()),
+            // The change itself checks that the path is free.
+            Expect::Absent => return Ok(InspectedPath::absent()),
             Expect::Same(expected) => {
                 let seen = match (step.known, step.before) {
-                    (Some(known), None) => self.read.see_again(&step.path, expected, known),
-                    (_, before) => self.read.see(&step.path, before.map(|bytes| (expected, bytes))),
+                    (Some(known), None) => self.read.inspect_known(&step.path, expected, known),
+                    (_, before) => {
+                        self.read.inspect(&step.path, before.map(|bytes| (expected, bytes)))
+                    }
                 };
-                let mut seen = seen.map_err(|error| unreadable_now(step, error))?;
+                let mut seen = seen.map_err(|error| inspection_error(step, error))?;
                 if seen.fingerprint != Some(expected) {
                     let name = step.path.inside.as_ref().unwrap_or(&step.path.path);
                     return Err(FileError::new("change", name, FileErrorKind::Stale).into());
@@ -445,38 +463,41 @@ impl<'f> Plan<'f> {
         }
     }
 
-    /// For what is moved here: from where, and what it is.
-    fn move_of(&mut self, step: &Step<'_>) -> Result<Option<(PathBuf, FileState)>, Refused> {
+    /// For a moved file, returns the old path and the state, and adds the removal there.
+    fn plan_move(
+        &mut self,
+        step: &Step<'_>,
+    ) -> Result<Option<(PathBuf, FileState)>, RefusedCommit> {
         let To::Moved { from, .. } = step.to else { return Ok(None) };
-        let mut seen = self.read.see(from, None)?;
+        let mut seen = self.read.inspect(from, None)?;
         self.read.add(from, &mut seen);
         let gone = RecordedChange::new(&from.path, seen.state.clone(), FileState::Absent);
         self.changes.push(gone);
         Ok(Some((from.path.clone(), seen.state)))
     }
 
-    /// The last change so far at a place. Places are noted when the first name is asked for.
+    /// Returns the last change so far of a path. Updates the index of paths first.
     fn change_at(&mut self, path: &Path) -> Option<&RecordedChange> {
-        let noted = self.noted;
-        for (at, change) in self.changes.iter().enumerate().skip(noted) {
+        let indexed = self.indexed;
+        for (at, change) in self.changes.iter().enumerate().skip(indexed) {
             self.places.insert(change.path.clone(), at);
         }
-        self.noted = self.changes.len();
+        self.indexed = self.changes.len();
         self.changes.get(*self.places.get(path)?)
     }
 
-    /// The name that the content of a step has until it gets its own.
-    fn temporary(&self, known: &Known) -> Option<&str> {
+    /// Returns the name of the temporary file for the content of a step.
+    fn temporary_of(&self, known: &StepFacts) -> Option<&str> {
         self.changes.get(known.change)?.temporary.as_deref()
     }
 
-    /// For what gets one more name: what it is.
-    fn link_of(&mut self, step: &Step<'_>) -> Result<Option<FileState>, Refused> {
+    /// For a path that becomes a hard link, returns the state of the file to which it is linked.
+    fn plan_link(&mut self, step: &Step<'_>) -> Result<Option<FileState>, RefusedCommit> {
         let To::Linked { with, .. } = step.to else { return Ok(None) };
         if let Some(made) = self.change_at(&with.path) {
             return Ok(Some(made.after.clone()));
         }
-        let mut seen = self.read.see(with, None)?;
+        let mut seen = self.read.inspect(with, None)?;
         self.read.add(with, &mut seen);
         let FileState::File { hash, len, attributes, object } = seen.state else {
             return Err(FileError::new("link", &with.path, FileErrorKind::Changed).into());
@@ -485,17 +506,16 @@ impl<'f> Plan<'f> {
         Ok(Some(FileState::File { hash, len, attributes, object }))
     }
 
-    /// Lets go of the contents that are held in memory.
-    fn forget_contents(&mut self) {
-        self.read.forget();
+    /// Frees the contents that are held in memory.
+    fn free_contents(&mut self) {
+        self.read.free();
         for known in &mut self.known {
             known.held = None;
         }
     }
 
-    /// The contents that the history has to keep: every content that is there, and those that will be there as far as it takes them to
-    /// recover from a kill, or as they are few enough to be shown later. A new content follows the old one that it is probably
-    /// much like.
+    /// Returns the contents that the history must keep: every present content; and new contents if a recovery needs them, or as
+    /// long as they are few enough to be shown later. A new content follows the old one that it probably resembles.
     fn contents<'a>(&'a self, steps: &'a [Step<'a>]) -> Vec<NewContent<'a>> {
         let count = self.read.all.len() + self.known.iter().filter(|one| one.new.is_some()).count();
         let mut contents: Vec<NewContent<'a>> = Vec::with_capacity(count);
@@ -513,9 +533,9 @@ impl<'f> Plan<'f> {
             for old in self.read.all.get(known.read.clone()).unwrap_or_default() {
                 add(NewContent { hash: old.hash, source: old.source(), base: None });
             }
-            if let (Some(hash), Some(source)) = (known.new, written(step)) {
+            if let (Some(hash), Some(source)) = (known.new, written_content(step)) {
                 new_bytes += known.new_length;
-                if known.is_in_place || new_bytes <= MOST_NEW {
+                if known.is_in_place || new_bytes <= MAX_NEW_CONTENT_BYTES {
                     let source = known.held.as_deref().map_or(source, Source::Bytes);
                     add(NewContent { hash, source, base: known.old });
                 }
@@ -525,8 +545,8 @@ impl<'f> Plan<'f> {
     }
 }
 
-/// An error of a look at what is there, with advice where its own permissions are in the way.
-fn unreadable_now(step: &Step<'_>, error: FileError) -> ToolError {
+/// Converts an error of the inspection, with advice if the permissions of the file itself are the cause.
+fn inspection_error(step: &Step<'_>, error: FileError) -> ToolError {
     let is_refused = matches!(error.kind, FileErrorKind::Permission);
     let error = ToolError::from(error);
     if !is_refused {
@@ -539,21 +559,21 @@ fn unreadable_now(step: &Step<'_>, error: FileError) -> ToolError {
     ))
 }
 
-/// The bytes that a step puts in place.
-fn written<'a>(step: &Step<'a>) -> Option<Source<'a>> {
+/// Returns the content that a step writes.
+fn written_content<'a>(step: &Step<'a>) -> Option<Source<'a>> {
     match (&step.rewrite, &step.to) {
         (Some(To::File { content, .. }), _) | (None, To::File { content, .. }) => Some(*content),
         _ => None,
     }
 }
 
-/// Whether a step changes a file itself, not only where it is.
-fn is_altered(step: &Step<'_>) -> bool {
+/// Returns whether a step changes the file itself, not only its path.
+fn alters_file(step: &Step<'_>) -> bool {
     matches!(step.rewrite.as_ref().unwrap_or(&step.to), To::File { .. } | To::Attributes(_))
 }
 
-/// What will be at the place of a step.
-fn after(
+/// Returns the state of the path after a step.
+fn state_after(
     step: &Step<'_>,
     before: &FileState,
     moved: Option<&(PathBuf, FileState)>,
@@ -574,7 +594,7 @@ fn after(
         (To::File { attributes, .. }, Some(new)) => FileState::File {
             hash: new.hash,
             len: new.length,
-            attributes: state::over(*attributes, state::file_attributes(origin)),
+            attributes: state::merged_attributes(*attributes, state::attributes_of_file(origin)),
             object: None,
         },
         (To::Attributes(attributes), _) => state::with_attributes(origin, attributes),
@@ -582,22 +602,22 @@ fn after(
     }
 }
 
-/// A place as it is recorded: real already, so it need not be resolved.
+/// Converts an absolute path without symbolic links, such as a recorded one, without resolving it.
 pub(crate) fn beside(files: &dyn Files, path: &Path) -> Resolved {
     let inside = path.strip_prefix(files.workspace()).ok().map(Path::to_owned);
     Resolved { path: path.to_owned(), inside, exists: true }
 }
 
-/// The name that the content of a step has before it gets its place. Call ids are random, so nobody can foresee it.
-fn temporary(origin: &Origin, number: usize) -> String {
+/// Returns the name of the temporary file for the content of a step. Call ids are random, so no other program can foresee it.
+fn temporary_name(origin: &Origin, number: usize) -> String {
     format!("{TEMPORARY_PREFIX}{}-{number}.tmp", origin.call)
 }
 
-/// How the names of files begin that are there for a moment only.
+/// Prefix of the names of temporary files.
 pub(crate) const TEMPORARY_PREFIX: &str = ".windlass-";
 
 #[expect(clippy::needless_pass_by_value, reason = "as map_err hands it over")]
-fn unreadable(error: std::io::Error) -> Refused {
+fn unreadable(error: std::io::Error) -> RefusedCommit {
     ToolError::host_failed(format!("the new content could not be read: {error}")).into()
 }
 
@@ -610,11 +630,11 @@ mod tests {
         let said = |count: usize| {
             let taken_back = (0..count).map(|number| format!("/w/f{number}").into()).collect();
             let error = ToolError::failed("the disk is full");
-            let refused = Refused { is_about_several: true, taken_back, ..error.into() };
+            let refused = RefusedCommit { has_several_steps: true, taken_back, ..error.into() };
             refused.into_error("/w".as_ref()).message().text.to_string()
         };
         assert_eq!(said(2), "the disk is full\nnothing is changed\ntaken back: f0, f1");
-        let all = said(MOST_NAMED);
+        let all = said(MAX_NAMED_PATHS);
         assert!(all.ends_with(", f18, f19"), "{all}");
         let more = said(300);
         assert_eq!(more, format!("{all}, and 280 more"));

@@ -1,24 +1,24 @@
-//! Files that have several names: which object a file is, and where else it can be found.
+//! Files with several hard links: identifies the file of a state, and finds its other paths.
 //!
-//! New content comes under one name only: the file that gets it is another object from then on, and the other names keep the old
-//! one. Permissions, times and attributes are of the object, under all its names. Taking back a change joins the names again.
+//! New content is put at one path only: that path gets a new file, and the other hard links keep the old one. Permissions, times
+//! and attributes belong to the inode and so apply to all hard links. An undo links the paths together again.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use crate::changes::commit::beside;
-use crate::changes::state::{self, Seen};
+use crate::changes::state::{self, InspectedPath};
 use crate::sync::Lock;
 use crate::{
     Checkpoint, Entry, FileError, FileKind, FileObject, FileState, Files, Fingerprint, Resolved,
     Visitor, Walk, WalkOptions,
 };
 
-/// A file, whatever it is called: its device, its number there, and when it was made, since numbers are used again.
-pub(crate) type Object = (u64, u64, i64);
+/// Identity of a file: device, inode number, creation time. The time is needed because inode numbers are reused.
+pub(crate) type FileIdentity = (u64, u64, i64);
 
-/// Which object a state was of.
-pub(crate) fn object_of(state: &FileState) -> Option<Object> {
+/// Returns the identity of the file, if the state is one.
+pub(crate) fn identity_of(state: &FileState) -> Option<FileIdentity> {
     match state {
         FileState::File { object: Some(object), .. } => {
             Some((object.device, object.inode, object.born))
@@ -27,37 +27,37 @@ pub(crate) fn object_of(state: &FileState) -> Option<Object> {
     }
 }
 
-/// How many names the object of a state had.
-pub(crate) fn links(state: &FileState) -> u64 {
+/// Returns the number of hard links of the file; 0 if the state is no file.
+pub(crate) fn link_count(state: &FileState) -> u64 {
     match state {
         FileState::File { object: Some(object), .. } => object.links,
         _ => 0,
     }
 }
 
-/// Which object a state was of, if it had other names.
-pub(crate) fn shared_object(state: &FileState) -> Option<Object> {
-    object_of(state).filter(|_| links(state) > 1)
+/// Returns the identity of the file, if it had other hard links.
+pub(crate) fn shared_identity(state: &FileState) -> Option<FileIdentity> {
+    identity_of(state).filter(|_| link_count(state) > 1)
 }
 
-/// Whether a file has other names and another file is to be in the place of this one.
-pub(crate) fn are_apart(now: &FileState, then: &FileState) -> bool {
-    shared_object(now).zip(object_of(then)).is_some_and(|(now, then)| now != then)
+/// Returns whether the present file has other hard links and the path must get another file.
+pub(crate) fn must_detach(now: &FileState, then: &FileState) -> bool {
+    shared_identity(now).zip(identity_of(then)).is_some_and(|(now, then)| now != then)
 }
 
-/// Which objects are one file: what was restored is a new object, and is meant where the old one is on record. It may be lost and
-/// restored again, so one file can have many numbers on record.
+/// Maps the identities of restored files to those on record: a restored file is a new inode that stands for the recorded one. A
+/// file may be lost and restored repeatedly, so one file can have many identities on record.
 #[derive(Debug, Default)]
-pub(crate) struct Identities {
-    /// The object in whose place another one is.
-    older: HashMap<Object, Object>,
-    /// The object that is there, by the first one of the file.
-    real: HashMap<Object, Object>,
+pub(crate) struct FileIdentities {
+    /// For each identity, the earlier one that it replaced.
+    older: HashMap<FileIdentity, FileIdentity>,
+    /// For the first identity of a file, the one that it has on disk now.
+    real: HashMap<FileIdentity, FileIdentity>,
 }
 
-impl Identities {
-    /// What a record tells, the newest checkpoint first. What one change left at a place is what the next one found there, if it is
-    /// like it.
+impl FileIdentities {
+    /// Collects the identities from a record, newest checkpoint first. If a change found a state like the one that the previous
+    /// change left at the path, both are the same file.
     pub(crate) fn on_record(checkpoints: &[Checkpoint]) -> Self {
         let mut identities = Self::default();
         let mut left: HashMap<&Path, &FileState> = HashMap::new();
@@ -83,30 +83,30 @@ impl Identities {
         }
     }
 
-    /// Notes that what is on record is there.
-    pub(crate) fn note_real(&mut self, recorded: &FileState, real: &FileState) {
+    /// Notes the present identity of a recorded file.
+    pub(crate) fn note_present(&mut self, recorded: &FileState, real: &FileState) {
         self.note(recorded, real);
-        if let (Some(file), Some(real)) = (self.file_of(recorded), object_of(real)) {
+        if let (Some(file), Some(real)) = (self.file_of(recorded), identity_of(real)) {
             self.real.insert(file, real);
         }
     }
 
-    /// Which file a state was of: the first object on record that was this file.
-    pub(crate) fn file_of(&self, state: &FileState) -> Option<Object> {
-        let mut object = object_of(state)?;
+    /// Returns the first recorded identity of the file of a state.
+    pub(crate) fn file_of(&self, state: &FileState) -> Option<FileIdentity> {
+        let mut object = identity_of(state)?;
         while let Some(older) = self.older.get(&object) {
             object = *older;
         }
         Some(object)
     }
 
-    /// Which file a state was of, if it had other names.
-    pub(crate) fn shared_file_of(&self, state: &FileState) -> Option<Object> {
-        self.file_of(state).filter(|_| links(state) > 1)
+    /// Returns the first recorded identity of the file of a state, if it had other hard links.
+    pub(crate) fn shared_file_of(&self, state: &FileState) -> Option<FileIdentity> {
+        self.file_of(state).filter(|_| link_count(state) > 1)
     }
 
-    /// A state, of the first object that was its file.
-    pub(crate) fn as_first(&self, state: &FileState) -> FileState {
+    /// Returns the state with the first recorded identity of its file.
+    pub(crate) fn with_first_identity(&self, state: &FileState) -> FileState {
         let mut named = state.clone();
         if let (FileState::File { object: Some(object), .. }, Some(first)) =
             (&mut named, self.file_of(state))
@@ -116,20 +116,20 @@ impl Identities {
         named
     }
 
-    /// The object that is there for a file.
-    pub(crate) fn real(&self, file: Object) -> Object {
+    /// Returns the identity that a file has on disk now.
+    pub(crate) fn present_identity(&self, file: FileIdentity) -> FileIdentity {
         self.real.get(&file).copied().unwrap_or(file)
     }
 }
 
-/// A name that an object has in the workspace, other than those that are passed over, if it is like what was left of it there.
-/// Numbers are used again: what is not like it is another file.
-pub(crate) fn find(
+/// Finds a hard link of a file in the workspace, except the paths that are passed over, if its state is like `left`. Inode numbers
+/// are reused: a file that is not like the recorded one is another file.
+pub(crate) fn find_link(
     files: &dyn Files,
-    object: Object,
+    object: FileIdentity,
     left: &FileState,
     is_passed_over: &(dyn Fn(&Path) -> bool + Sync),
-) -> Result<Option<(Resolved, Seen)>, FileError> {
+) -> Result<Option<(Resolved, InspectedPath)>, FileError> {
     let found = Lock::new(None);
     let options = WalkOptions {
         max_depth: usize::MAX,
@@ -142,28 +142,28 @@ pub(crate) fn find(
     };
     let workspace = files.workspace();
     let visitors = || -> Box<dyn Visitor + '_> {
-        Box::new(Search { object, workspace, is_passed_over, found: &found })
+        Box::new(LinkSearch { object, workspace, is_passed_over, found: &found })
     };
     files.walk(&beside(files, workspace), &options, &visitors)?;
     let Some(name) = found.lock().take() else { return Ok(None) };
     let name = beside(files, &name);
-    let seen = state::see(files, &name, None)?;
-    // When it was made may have been unknown then, or now.
+    let seen = state::inspect(files, &name, None)?;
+    // The creation time may have been unknown then, or be unknown now.
     let (device, inode, born) = object;
     let wanted = FileObject { device, inode, born, links: 0 };
-    let is_same = state::object(&seen.state).is_some_and(|object| object.is_same(&wanted));
+    let is_same = state::file_object(&seen.state).is_some_and(|object| object.is_same(&wanted));
     Ok((is_same && seen.state.is_like(left)).then_some((name, seen)))
 }
 
-/// Looks for an object by its number.
-struct Search<'a> {
-    object: Object,
+/// Searches for a file by device and inode number.
+struct LinkSearch<'a> {
+    object: FileIdentity,
     workspace: &'a Path,
     is_passed_over: &'a (dyn Fn(&Path) -> bool + Sync),
     found: &'a Lock<Option<PathBuf>>,
 }
 
-impl Visitor for Search<'_> {
+impl Visitor for LinkSearch<'_> {
     fn visit(&mut self, entry: &Entry<'_>) -> Walk {
         if entry.kind != FileKind::File {
             return Walk::Continue;

@@ -1,10 +1,11 @@
-//! What was changed and what was there before, so that it can be taken back.
+//! The undo history: recorded changes of files, with the contents that an undo needs.
 //!
-//! Every change that a call makes to files is a list of objects with their states before and after. It is written down, with the
-//! bytes that it takes to go back, before the first object is touched: a [`Checkpoint`]. Whoever is killed in the middle leaves a
-//! checkpoint without an end; the next to start finds it and puts things right (see [`recover`](crate::recover)).
+//! A call's changes are a list of objects with their states before and after. The list is recorded as a [`Checkpoint`], with the
+//! bytes that an undo needs, before the first object is touched. A process that is killed half-way leaves an unfinished checkpoint;
+//! the next process finds it and repairs the files (see [`recover`](crate::recover)).
 //!
-//! States, not operations: going back is the same for what a tool wrote, a process deleted or an undo restored.
+//! It records states, not operations: so an undo is the same for a file that a tool wrote, a process deleted or another undo
+//! restored.
 
 mod exclusive;
 mod hash;
@@ -20,15 +21,15 @@ use serde::{Deserialize, Serialize};
 
 pub use self::exclusive::Exclusive;
 pub use self::hash::{ContentHash, ContentHasher};
-pub(crate) use self::kept::Kept;
+pub(crate) use self::kept::HistoryContent;
 pub use self::memory::MemoryHistory;
 pub(crate) use self::untracked::Untracked;
 use crate::{Attributes, BuiltChange, CallId, Opened, SessionId, Source, TurnId};
 
-/// What is, was or will be at a path.
+/// State of a path: the object that is, was or will be there.
 ///
-/// Two states are the same to an undo if [`FileState::is_like`] says so: the time of the last change and the owner are given back
-/// as far as possible, but do not make a conflict.
+/// An undo compares states with [`FileState::is_like`]: the time of the last change and the owner are restored as far as possible,
+/// but a difference in them is no conflict.
 ///
 /// ```
 /// use windlass_core::{Attributes, ContentHash, FileState};
@@ -45,40 +46,40 @@ use crate::{Attributes, BuiltChange, CallId, Opened, SessionId, Source, TurnId};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum FileState {
-    /// Nothing.
+    /// No object.
     Absent,
     /// A regular file.
     File {
-        /// Its bytes.
+        /// Hash of its bytes.
         hash: ContentHash,
-        /// How many there are.
+        /// Number of its bytes.
         len: u64,
-        /// What it has besides.
+        /// Mode, time, owner and extended attributes.
         attributes: Attributes,
-        /// Which object it is, where that is known.
+        /// Identity of the file: device and inode, if known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         object: Option<FileObject>,
     },
     /// A symbolic link.
     Symlink {
-        /// Where it points to.
+        /// Path that the link contains.
         #[serde(with = "crate::quote::serde_path")]
         target: PathBuf,
-        /// The time of its last change, where that is known.
+        /// Time of its last change, if known.
         #[serde(default, skip_serializing_if = "Attributes::is_empty")]
         attributes: Attributes,
     },
-    /// A directory; what is in it has states of its own.
+    /// A directory. The objects in it have states of their own.
     Directory {
-        /// What it has besides.
+        /// Mode, time, owner and extended attributes.
         attributes: Attributes,
     },
-    /// Something that is neither written nor restored: a FIFO, a socket, a device.
+    /// An object that is neither written nor restored: a FIFO, a socket, a device.
     Other,
 }
 
 impl FileState {
-    /// Whether one can stand for the other: the same kind of object, the same bytes, the same permissions.
+    /// Returns whether both states have the same kind of object, the same bytes and the same permissions.
     pub fn is_like(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Absent, Self::Absent) => true,
@@ -94,7 +95,7 @@ impl FileState {
         }
     }
 
-    /// The hash of its bytes, if it has any.
+    /// Returns the hash of the bytes, if the object is a file.
     pub fn hash(&self) -> Option<ContentHash> {
         match self {
             Self::File { hash, .. } => Some(*hash),
@@ -103,42 +104,42 @@ impl FileState {
     }
 }
 
-/// A file whatever its names are: two of these that differ in their links alone are of one object.
+/// Identity of a file, independent of its path. Two values that differ only in `links` are of one file.
 ///
 /// ```
 /// use windlass_core::FileObject;
 /// let before = FileObject { device: 1, inode: 7, born: 1_000, links: 2 };
 /// let after = FileObject { links: 1, ..before };
 /// assert!(before.is_same(&after), "one of its names was removed");
-/// assert!(before.is_same(&FileObject { born: 0, ..before }), "nobody could say when it was made");
+/// assert!(before.is_same(&FileObject { born: 0, ..before }), "its creation time was unknown");
 /// assert!(!before.is_same(&FileObject { born: 2_000, ..before }), "its number was used again");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FileObject {
-    /// The device that it is on.
+    /// Device number of its file system.
     pub device: u64,
-    /// Its number there, which another file may have when this one is gone.
+    /// Inode number, which another file may get after this one is removed.
     pub inode: u64,
-    /// When it was made, in nanoseconds since 1970; zero where that is not known.
+    /// Creation time, in nanoseconds since 1970; zero if unknown.
     pub born: i64,
-    /// How many names it had.
+    /// Number of hard links.
     pub links: u64,
 }
 
 impl FileObject {
-    /// Whether both are of one object, as far as is known.
+    /// Returns whether both are the same file. Ignores the creation time if one of them is unknown.
     pub fn is_same(&self, other: &Self) -> bool {
         let are_of_one_time = self.born == other.born || self.born == 0 || other.born == 0;
         (self.device, self.inode) == (other.device, other.inode) && are_of_one_time
     }
 }
 
-/// A mode that nobody knew is no difference.
+/// Compares modes. An unknown mode equals any mode.
 fn same_mode(a: &Attributes, b: &Attributes) -> bool {
     a.mode.zip(b.mode).is_none_or(|(a, b)| a == b)
 }
 
-/// One object that a checkpoint is about.
+/// One changed object of a checkpoint.
 ///
 /// ```
 /// use windlass_core::{FileState, RecordedChange};
@@ -147,32 +148,32 @@ fn same_mode(a: &Attributes, b: &Attributes) -> bool {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedChange {
-    /// Its place: absolute, with no symlink in it but perhaps itself.
+    /// Absolute path without symbolic links, except perhaps the last component.
     #[serde(with = "crate::quote::serde_path")]
     pub path: PathBuf,
-    /// What was there.
+    /// State before the change.
     pub before: FileState,
-    /// What is there afterwards.
+    /// State after the change.
     pub after: FileState,
-    /// The place from which the object was moved here, which is another change of the same checkpoint.
+    /// Path from which the object was moved here. Another change of the same checkpoint removes it there.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
         with = "crate::quote::serde_optional_path"
     )]
     pub moved_from: Option<PathBuf>,
-    /// The name that new content has for a moment, in the same directory: what a kill may leave behind.
+    /// Name of the temporary file for new content, in the same directory. A kill may leave it behind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temporary: Option<String>,
 }
 
 impl RecordedChange {
-    /// A change of what is at one place.
+    /// Makes a change of one path, without a move or a temporary file.
     pub fn new(path: impl Into<PathBuf>, before: FileState, after: FileState) -> Self {
         Self { path: path.into(), before, after, moved_from: None, temporary: None }
     }
 
-    /// Returns whether it is no change that was asked for, but the time of a directory in which names changed.
+    /// Returns whether the change only records the time of a directory in which other changes add or remove names.
     ///
     /// ```
     /// use windlass_core::{Attributes, FileState, RecordedChange};
@@ -193,7 +194,7 @@ impl RecordedChange {
     }
 }
 
-/// Which call makes a change.
+/// The call that makes a change.
 ///
 /// ```
 /// use std::time::SystemTime;
@@ -211,30 +212,30 @@ impl RecordedChange {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
-    /// The call.
+    /// Id of the call.
     pub call: CallId,
-    /// Its session.
+    /// Session of the call.
     pub session: SessionId,
-    /// Its turn.
+    /// Turn of the call.
     pub turn: TurnId,
-    /// The tool.
+    /// Name of the tool.
     pub tool: String,
-    /// Where it worked.
+    /// Workspace of the session.
     pub workspace: PathBuf,
-    /// When.
+    /// Time of the change.
     pub at: SystemTime,
-    /// The calls whose changes it takes back.
+    /// Calls whose changes this call takes back.
     pub undoes: Vec<CallId>,
 }
 
 impl Origin {
-    /// Whether it takes back other changes.
+    /// Returns whether the call takes back other changes.
     pub fn is_undo(&self) -> bool {
         !self.undoes.is_empty()
     }
 }
 
-/// A change of a call that has no history: it is known that it was made, and it cannot be taken back.
+/// A change that has no history: the record says that it was made, but it cannot be undone.
 ///
 /// ```
 /// use windlass_core::{BuiltChange, WithoutHistory};
@@ -243,17 +244,17 @@ impl Origin {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WithoutHistory {
-    /// Changes in a build directory, whose content can be made again.
+    /// Changes in a build directory, whose content can be built again.
     BuildDirectory(BuiltChange),
-    /// A file or directory that a program changed on the real directory, as jobs do.
+    /// A file or directory that a program changed directly in the workspace, as jobs do.
     Direct(PathBuf),
-    /// Whatever a command changed, in this workspace or elsewhere, that ran where changes are not tracked: without a sandbox, or with
-    /// one that cannot stage them.
+    /// Workspace of a command that ran without tracking of changes: without a sandbox, or in one that cannot stage changes. It may
+    /// have changed any file, also outside that workspace.
     Untracked(PathBuf),
 }
 
 impl WithoutHistory {
-    /// The place.
+    /// Returns the path.
     pub fn path(&self) -> &Path {
         match self {
             Self::BuildDirectory(built) => &built.path,
@@ -261,13 +262,13 @@ impl WithoutHistory {
         }
     }
 
-    /// Tells whether it is a step of undoing although nothing of it can be taken back: it may be any change.
+    /// Returns whether "undo the last change" stops at this change although it cannot be undone: it may stand for any change.
     pub fn is_step(&self) -> bool {
         matches!(self, Self::Untracked(_))
     }
 }
 
-/// What is about to be done, to be written down.
+/// A checkpoint to record before the files are changed.
 ///
 /// ```
 /// use windlass_core::{History, MemoryHistory, NewCheckpoint};
@@ -287,17 +288,17 @@ impl WithoutHistory {
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct NewCheckpoint<'a> {
-    /// Who does it.
+    /// Call that makes the changes.
     pub origin: &'a Origin,
-    /// What is changed, in the order in which it is done.
+    /// Changes in the order in which they are made.
     pub changes: &'a [RecordedChange],
-    /// The bytes that the states name by their hashes.
+    /// Bytes of the contents to which the states refer by hash.
     pub contents: &'a [NewContent<'a>],
-    /// What the call changes besides, which cannot be taken back.
+    /// Other changes of the call, which cannot be undone.
     pub without_history: &'a [WithoutHistory],
 }
 
-/// Bytes that a state names by their hash.
+/// Bytes to which a state refers by hash.
 ///
 /// ```
 /// use windlass_core::{ContentHash, NewContent, Source};
@@ -308,15 +309,15 @@ pub struct NewCheckpoint<'a> {
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct NewContent<'a> {
-    /// Their hash.
+    /// Hash of the bytes.
     pub hash: ContentHash,
     /// The bytes.
     pub source: Source<'a>,
-    /// Other contents of the same checkpoint that they are probably much like.
+    /// Another content of the same checkpoint that is probably similar, so that only the difference need be stored.
     pub base: Option<ContentHash>,
 }
 
-/// What one call did to files, as it was written down.
+/// The recorded file changes of one call.
 ///
 /// ```
 /// # use windlass_core::{CallId, Checkpoint, Origin, SessionId, TurnId};
@@ -330,34 +331,34 @@ pub struct NewContent<'a> {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// Who did it.
+    /// Call that made the changes.
     pub origin: Origin,
-    /// What was changed, in the order in which it was done.
+    /// Changes in the order in which they were made.
     pub changes: Vec<RecordedChange>,
-    /// What the call changed besides, which cannot be taken back.
+    /// Other changes of the call, which cannot be undone.
     pub without_history: Vec<WithoutHistory>,
-    /// The undo that took it back, if one did and was not taken back itself.
+    /// Undo that took the changes back, if one did and was not taken back itself.
     pub undone_by: Option<CallId>,
 }
 
 impl Checkpoint {
-    /// Whether it is in effect.
+    /// Returns whether the changes are in effect.
     pub fn can_be_undone(&self) -> bool {
         self.undone_by.is_none()
     }
 
-    /// Tells whether nothing that it changed has a history, so that there is nothing to take back.
+    /// Returns whether none of its changes has a history, so that nothing can be undone.
     pub fn is_without_history(&self) -> bool {
         self.changes.is_empty() && !self.without_history.is_empty()
     }
 
-    /// Tells whether it is a step of undoing, which an undo of the last change does not go beyond.
+    /// Returns whether "undo the last change" stops at this checkpoint rather than also undoing an earlier one.
     pub fn is_step(&self) -> bool {
         !self.is_without_history() || self.without_history.iter().any(WithoutHistory::is_step)
     }
 }
 
-/// Which checkpoints are meant.
+/// Selection of checkpoints.
 ///
 /// ```
 /// use windlass_core::{History, MemoryHistory, Query, SessionId};
@@ -367,22 +368,22 @@ impl Checkpoint {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Query {
-    /// Those of one call.
+    /// Checkpoints of one call.
     Call(CallId),
-    /// Those of one turn.
+    /// Checkpoints of one turn.
     Turn(TurnId),
-    /// Those of one session.
+    /// Checkpoints of one session.
     Session(SessionId),
-    /// Those of one workspace.
+    /// Checkpoints of one workspace.
     Workspace(PathBuf),
-    /// The newest of a session that is in effect and is no undo.
+    /// Newest checkpoint of a session that is in effect and is no undo.
     LastOfSession(SessionId),
-    /// The newest of a workspace that is in effect and is no undo.
+    /// Newest checkpoint of a workspace that is in effect and is no undo.
     LastOfWorkspace(PathBuf),
 }
 
 impl Query {
-    /// Whether a checkpoint is among those meant, apart from being the newest.
+    /// Returns whether a checkpoint matches, apart from being the newest.
     pub fn includes(&self, checkpoint: &Checkpoint) -> bool {
         let origin = &checkpoint.origin;
         let is_open = || checkpoint.can_be_undone() && !origin.is_undo();
@@ -396,13 +397,13 @@ impl Query {
         }
     }
 
-    /// Tells whether only the newest call is meant, with those after it that left nothing to take back.
+    /// Returns whether the query selects only the newest call, with newer ones that left nothing to undo.
     pub fn is_last(&self) -> bool {
         matches!(self, Self::LastOfSession(_) | Self::LastOfWorkspace(_))
     }
 }
 
-/// Why the history could not do what was asked.
+/// Error of the history.
 ///
 /// ```
 /// use windlass_core::{HistoryError, ToolError};
@@ -411,10 +412,10 @@ impl Query {
 /// ```
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum HistoryError {
-    /// The bytes are no longer kept, or were never kept.
+    /// The bytes are no longer kept, or never were.
     #[error("the earlier content {0} is not kept any more; the quota or the age limit took it")]
     Dropped(ContentHash),
-    /// Anything else: what was tried, on what, why it failed.
+    /// Any other error. The text says what was tried, on what, and why it failed.
     #[error("{0}")]
     Failed(String),
 }
@@ -428,14 +429,14 @@ impl From<HistoryError> for crate::ToolError {
     }
 }
 
-/// Keeps what was changed and what was there before.
+/// Stores checkpoints and the contents that an undo needs.
 ///
-/// [`MemoryHistory`] is one that forgets with the process; the store has one that lasts.
+/// [`MemoryHistory`] ends with the process; the store has a persistent one.
 ///
 /// ```
 /// use windlass_core::{History, HistoryError, MemoryHistory, Query};
 ///
-/// /// How many changes of a workspace can be taken back.
+/// Counts the changes of a workspace that can be undone.
 /// fn open(history: &dyn History, workspace: &str) -> Result<usize, HistoryError> {
 ///     let all = history.checkpoints(&Query::Workspace(workspace.into()))?;
 ///     Ok(all.iter().filter(|checkpoint| checkpoint.can_be_undone()).count())
@@ -444,29 +445,29 @@ impl From<HistoryError> for crate::ToolError {
 /// # Ok::<(), HistoryError>(())
 /// ```
 pub trait History: Send + Sync {
-    /// Writes down what is about to be done. When this returns it is safe: also from a kill and, unless the history was told
-    /// otherwise, from a loss of power.
+    /// Records a checkpoint before its changes are made. When this returns, the checkpoint survives a kill and, unless the history
+    /// was configured otherwise, a loss of power.
     fn record<'h>(&'h self, new: &NewCheckpoint<'_>)
     -> Result<Box<dyn Pending + 'h>, HistoryError>;
 
-    /// The checkpoints that are meant, the newest first. With [`Query::is_last`], those of the newest call that is a
-    /// [step](Checkpoint::is_step), and of the newer ones that are none.
+    /// Returns the selected checkpoints, newest first. With [`Query::is_last`], those of the newest call that is a
+    /// [step](Checkpoint::is_step), and those of newer calls that are none.
     fn checkpoints(&self, query: &Query) -> Result<Vec<Checkpoint>, HistoryError>;
 
-    /// The undo that took a call back, if one did and was not taken back itself.
+    /// Returns the undo that took a call back, if one did and was not taken back itself.
     fn undone_by(&self, call: &CallId) -> Result<Option<CallId>, HistoryError> {
         let checkpoints = self.checkpoints(&Query::Call(call.clone()))?;
         Ok(checkpoints.into_iter().next().and_then(|checkpoint| checkpoint.undone_by))
     }
 
-    /// Keeps other undos out until the lock is dropped: an undo looks whether its calls are in effect, changes files and records
-    /// that, and another one must not begin in between. Waits for the one that holds it.
+    /// Excludes other undos until the lock is dropped: an undo checks whether its calls are in effect, changes files and records
+    /// that, and no other undo may begin in between. Waits for the present holder.
     fn exclusive(&self) -> Result<Exclusive<'_>, HistoryError>;
 
-    /// Bytes that were kept, all in memory.
+    /// Returns a stored content, all in memory.
     fn content(&self, hash: &ContentHash) -> Result<Vec<u8>, HistoryError>;
 
-    /// Opens bytes that were kept, whose hash has been checked. Those that are many are not in memory.
+    /// Opens a stored content after checking its hash. Large contents are not read into memory.
     fn open(&self, hash: &ContentHash) -> Result<Opened, HistoryError> {
         self.content(hash).map(Opened::Bytes)
     }
@@ -478,7 +479,8 @@ impl fmt::Debug for dyn History {
     }
 }
 
-/// A checkpoint whose change is under way. Dropped without a word, it is as if the program had been killed.
+/// A recorded checkpoint whose changes are under way. Dropped without a call of a method, it is left as if the program had been
+/// killed.
 ///
 /// ```
 /// use windlass_core::{HistoryError, Pending};
@@ -487,15 +489,15 @@ impl fmt::Debug for dyn History {
 /// }
 /// ```
 pub trait Pending: Send {
-    /// Opens bytes that came with the checkpoint, whose hash has been checked: for taking back what was begun.
+    /// Opens a content that came with the checkpoint after checking its hash: for a rollback.
     fn open(&self, hash: &ContentHash) -> Result<Opened, HistoryError>;
 
-    /// The change is made.
+    /// Marks the changes as made.
     fn finish(self: Box<Self>) -> Result<(), HistoryError>;
 
-    /// The change was taken back, or never begun: nothing of it is kept.
+    /// Removes the checkpoint: the changes were taken back, or never begun.
     fn abandon(self: Box<Self>) -> Result<(), HistoryError>;
 
-    /// The change is half-made and could not be taken back: whoever starts next tries again.
+    /// Leaves the checkpoint unfinished: the changes are half-made and could not be taken back, so the next process tries again.
     fn leave(self: Box<Self>) {}
 }

@@ -1,7 +1,7 @@
-//! Changes that are held instead of made, until a person or a program applies or drops them.
+//! Proposals: changes that are held instead of made, until a person or a program applies or drops them.
 //!
-//! A session with proposals works on files as all others do: what it reads, searches and changes is the machine as it would be with
-//! its proposals applied ([`Overlay`]). Nothing on the machine changes. Sessions below it share its proposals.
+//! A session with proposals works on files as any other session: it reads, searches and changes the files as they would be with its
+//! proposals applied ([`Overlay`]). Nothing on the machine changes. Its child sessions share its proposals.
 
 mod overlay;
 
@@ -15,16 +15,16 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use self::overlay::Overlay;
 use crate::changes::commit::beside;
-use crate::changes::state::{self, Seen};
+use crate::changes::state::{self, InspectedPath};
 use crate::sync::Lock;
 use crate::{
     CallId, ContentHash, Exclusive, FileState, Files, HistoryError, SessionId, Source, Step,
     ToolError, quote,
 };
 
-/// Where the bytes of proposals and snapshots are kept, and the lists of proposals.
+/// Storage for the lists of proposals, and for the contents of proposals and snapshots.
 ///
-/// The store has one that lasts.
+/// The store has a persistent one.
 ///
 /// ```
 /// use windlass_core::Shelf;
@@ -42,7 +42,7 @@ use crate::{
 /// #     fn sessions(&self) -> Result<Vec<SessionId>, HistoryError> { Ok(Vec::new()) }
 /// # }
 ///
-/// /// How many paths would change.
+/// Counts the paths that would change.
 /// fn proposed(shelf: &dyn Shelf) -> Result<usize, HistoryError> {
 ///     shelf.sessions()?.iter().map(|session| Ok(shelf.load(session)?.len())).sum()
 /// }
@@ -50,29 +50,29 @@ use crate::{
 /// # Ok::<(), HistoryError>(())
 /// ```
 pub trait Shelf: Send + Sync {
-    /// Keeps these bytes.
+    /// Keeps a content.
     fn keep(&self, hash: &ContentHash, bytes: &[u8]) -> Result<(), HistoryError>;
 
-    /// Opens bytes that were kept, for reading.
+    /// Opens a kept content for reading.
     fn open(&self, hash: &ContentHash) -> Result<File, HistoryError>;
 
-    /// The proposals of a session.
+    /// Returns the proposals of a session.
     fn load(&self, session: &SessionId) -> Result<Vec<Proposal>, HistoryError>;
 
-    /// Replaces the proposals of a session; none removes the list.
+    /// Replaces the proposals of a session. An empty list removes them.
     fn save(&self, session: &SessionId, proposals: &[Proposal]) -> Result<(), HistoryError>;
 
-    /// Keeps others from changing lists until the lock is dropped. Waits for the one that holds it.
+    /// Excludes other writers of the lists until the lock is dropped. Waits for the present holder.
     fn exclusive(&self) -> Result<Exclusive<'_>, HistoryError>;
 
-    /// Changes whenever the list of a session does, whoever changes it.
+    /// Returns a value that changes with every change of a session's list, also one by another process.
     fn stamp(&self, session: &SessionId) -> u64;
 
-    /// The sessions that have proposals.
+    /// Returns the sessions that have proposals.
     fn sessions(&self) -> Result<Vec<SessionId>, HistoryError>;
 }
 
-/// One path that would change.
+/// A proposed change of one path.
 ///
 /// ```
 /// use windlass_core::{FileState, Proposal};
@@ -86,19 +86,19 @@ pub trait Shelf: Send + Sync {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proposal {
-    /// The place: absolute and real.
+    /// Absolute path without symbolic links.
     #[serde(with = "crate::quote::serde_path")]
     pub path: PathBuf,
-    /// What was there when the path was first proposed to change.
+    /// State of the path when a change was first proposed.
     pub base: FileState,
-    /// What would be there.
+    /// State of the path if the proposal is applied.
     pub then: FileState,
-    /// The calls that made it so, in their order.
+    /// Calls that proposed it, in order.
     pub by: Vec<ProposedBy>,
 }
 
 impl Proposal {
-    /// What would happen, in a word.
+    /// Returns the verb that describes the change.
     pub fn verb(&self) -> &'static str {
         match (&self.base, &self.then) {
             (_, FileState::Absent) => "delete",
@@ -112,7 +112,7 @@ impl Proposal {
     }
 }
 
-/// Who made a proposal.
+/// A call that proposed a change.
 ///
 /// ```
 /// use windlass_core::{CallId, ProposedBy, SessionId};
@@ -126,17 +126,17 @@ impl Proposal {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProposedBy {
-    /// The call.
+    /// Id of the call.
     pub call: CallId,
-    /// Its session: perhaps one below the session that holds the proposal.
+    /// Session of the call: the one that holds the proposal, or a child session.
     pub session: SessionId,
-    /// The tool.
+    /// Name of the tool.
     pub tool: String,
-    /// When.
+    /// Time of the proposal.
     pub at: SystemTime,
 }
 
-/// What a session proposes.
+/// The proposals of a session.
 ///
 /// ```
 /// use windlass_core::{Proposals, Shelf};
@@ -160,12 +160,12 @@ pub struct ProposedBy {
 pub struct Proposals {
     session: SessionId,
     shelf: Arc<dyn Shelf>,
-    held: Lock<Held>,
+    held: Lock<ProposalList>,
 }
 
-/// The list, as it was at the time of a stamp.
+/// The list of proposals, and the shelf's stamp when it was read.
 #[derive(Debug, Default)]
-struct Held {
+struct ProposalList {
     stamp: Option<u64>,
     by_path: BTreeMap<PathBuf, Proposal>,
 }
@@ -177,14 +177,14 @@ impl std::fmt::Debug for Proposals {
 }
 
 impl Proposals {
-    /// Those of a session, as far as there are any.
+    /// Opens the proposals of a session.
     pub fn open(shelf: Arc<dyn Shelf>, session: SessionId) -> Result<Self, HistoryError> {
         let proposals = Self { session, shelf, held: Lock::default() };
         proposals.refresh()?;
         Ok(proposals)
     }
 
-    /// Reads the list again if somebody else changed it: another process may have applied or dropped some.
+    /// Reads the list again if it changed: another process may have applied or dropped proposals.
     pub fn refresh(&self) -> Result<(), HistoryError> {
         let mut held = self.held.lock();
         let stamp = Some(self.shelf.stamp(&self.session));
@@ -196,37 +196,37 @@ impl Proposals {
         Ok(())
     }
 
-    /// The session that holds them.
+    /// Returns the session that holds the proposals.
     pub fn session(&self) -> &SessionId {
         &self.session
     }
 
-    /// All of them, by path.
+    /// Returns all proposals, sorted by path.
     pub fn list(&self) -> Vec<Proposal> {
         self.held.lock().by_path.values().cloned().collect()
     }
 
-    /// The bytes that would be in a file, or that were there.
+    /// Reads a content that a proposal or its base state refers to.
     pub fn content(&self, hash: &ContentHash) -> Result<Vec<u8>, HistoryError> {
         let failed = |error: std::io::Error| HistoryError::Failed(error.to_string());
         let file = self.shelf.open(hash)?;
         Ok(Source::File(&file).read().map_err(failed)?.into_owned())
     }
 
-    /// Drops what is proposed for these paths, or everything; the paths that were dropped.
+    /// Drops the proposals for these paths, or all if `None`. Returns the dropped paths.
     pub fn drop_paths(&self, paths: Option<&[PathBuf]>) -> Result<Vec<PathBuf>, HistoryError> {
         let _alone = self.exclusive()?;
         self.remove(paths)
     }
 
-    /// Keeps others from changing the list until the lock is dropped. The list is what it is by then.
+    /// Excludes other writers of the list until the lock is dropped, and reads the list again.
     pub(crate) fn exclusive(&self) -> Result<Exclusive<'_>, HistoryError> {
         let alone = self.shelf.exclusive()?;
         self.refresh()?;
         Ok(alone)
     }
 
-    /// Drops proposals. The caller holds the lock.
+    /// Drops proposals like [`Proposals::drop_paths`]. The caller holds the lock.
     pub(crate) fn remove(&self, paths: Option<&[PathBuf]>) -> Result<Vec<PathBuf>, HistoryError> {
         let mut held = self.held.lock();
         let chosen = chosen(&held.by_path, paths);
@@ -237,7 +237,8 @@ impl Proposals {
         Ok(chosen)
     }
 
-    fn save(&self, held: &mut Held) -> Result<(), HistoryError> {
+    /// Saves the list to the shelf.
+    fn save(&self, held: &mut ProposalList) -> Result<(), HistoryError> {
         let list: Vec<Proposal> = held.by_path.values().cloned().collect();
         self.shelf.save(&self.session, &list)?;
         held.stamp = Some(self.shelf.stamp(&self.session));
@@ -245,26 +246,26 @@ impl Proposals {
     }
 }
 
-/// The paths that are meant, with the new directories that they need; all if none are named.
+/// Returns the proposed paths at or below the given ones; all if none are given.
 fn chosen(held: &BTreeMap<PathBuf, Proposal>, paths: Option<&[PathBuf]>) -> Vec<PathBuf> {
     let Some(paths) = paths else { return held.keys().cloned().collect() };
     let named = |path: &Path| paths.iter().any(|one| path.starts_with(one));
     held.keys().filter(|path| named(path)).cloned().collect()
 }
 
-/// What applying proposals takes: what is there now, and the bytes to put there.
+/// The data with which proposals are applied: the present states, and the contents to write.
 ///
 /// ```
 /// use windlass_core::{Application, Files, Proposals, ToolError};
 ///
-/// /// What applying everything would touch.
+/// Lists the paths that applying everything would change.
 /// fn touched(files: &dyn Files, proposals: &Proposals) -> Result<Vec<String>, ToolError> {
 ///     let application = Application::load(files, proposals, None)?;
 ///     Ok(application.steps(files).iter().map(|step| step.path.display().into_owned()).collect())
 /// }
 /// ```
 pub struct Application {
-    proposals: Vec<(Proposal, Seen, Option<Vec<u8>>)>,
+    proposals: Vec<(Proposal, InspectedPath, Option<Vec<u8>>)>,
 }
 
 impl std::fmt::Debug for Application {
@@ -274,8 +275,8 @@ impl std::fmt::Debug for Application {
 }
 
 impl Application {
-    /// Loads what it takes to apply the proposals for these paths, or all of them. A file that is not as it was when the change to
-    /// it was proposed is a refusal that names it.
+    /// Loads the data to apply the proposals for these paths, or all of them. Fails, and names the files, if a file does not have
+    /// the state that it had when its change was proposed.
     pub fn load(
         files: &dyn Files,
         proposals: &Proposals,
@@ -287,7 +288,7 @@ impl Application {
         let mut stale = Vec::new();
         for path in with_parents(held, chosen(held, paths)) {
             let Some(proposal) = held.get(&path) else { continue };
-            let now = state::see(files, &beside(files, &path), None)?;
+            let now = state::inspect(files, &beside(files, &path), None)?;
             if !now.state.is_like(&proposal.base) && !is_made(proposal, &now.state) {
                 let name = path.strip_prefix(files.workspace()).unwrap_or(&path);
                 stale.push(quote::path(name).into_owned());
@@ -309,7 +310,7 @@ impl Application {
         Ok(Self { proposals: loaded })
     }
 
-    /// Checks that all of it is still proposed: a person may have dropped or replaced some since it was loaded.
+    /// Fails if a loaded proposal was dropped or replaced since it was loaded.
     pub(crate) fn check_held(&self, proposals: &Proposals) -> Result<(), ToolError> {
         proposals.refresh()?;
         let held = &proposals.held.lock().by_path;
@@ -326,14 +327,15 @@ impl Application {
         .hint("look at what is proposed now with `windlass proposals list`, and apply that"))
     }
 
-    /// The paths that will change.
+    /// Returns the proposals that will be applied.
     pub fn paths(&self) -> impl Iterator<Item = &Proposal> {
         self.proposals.iter().map(|(proposal, ..)| proposal)
     }
 
-    /// The changes, in an order in which they can be made.
+    /// Returns the steps, in an order in which they can be performed.
     pub fn steps(&self, files: &dyn Files) -> Vec<Step<'_>> {
-        let is_removal = |one: &&(Proposal, Seen, Option<Vec<u8>>)| one.0.then == FileState::Absent;
+        let is_removal =
+            |one: &&(Proposal, InspectedPath, Option<Vec<u8>>)| one.0.then == FileState::Absent;
         let removals = self.proposals.iter().rev().filter(is_removal);
         let others = self.proposals.iter().filter(|one| !is_removal(one));
         removals
@@ -348,13 +350,14 @@ impl Application {
     }
 }
 
-/// Whether there is nothing left to do: somebody made that directory, or we did all of it and were stopped before we could say so.
+/// Returns whether the path already has the proposed state, or a directory where one is proposed: another program made it, or the
+/// process was stopped after it applied the proposal.
 fn is_made(proposal: &Proposal, now: &FileState) -> bool {
     let is_directory = |state: &FileState| matches!(state, FileState::Directory { .. });
     now.is_like(&proposal.then) || is_directory(now) && is_directory(&proposal.then)
 }
 
-/// New directories above the chosen paths belong to them.
+/// Adds the proposed new directories above the chosen paths.
 fn with_parents(held: &BTreeMap<PathBuf, Proposal>, mut chosen: Vec<PathBuf>) -> Vec<PathBuf> {
     let is_made = |path: &Path| {
         held.get(path).is_some_and(|one| matches!(one.then, FileState::Directory { .. }))

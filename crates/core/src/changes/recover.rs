@@ -1,19 +1,19 @@
-//! Puts right what a program left half-done when it was killed.
+//! Recovery of a commit that a program left half-done when it was killed.
 //!
-//! A checkpoint without an end says what was under way. If every object is as the change makes it, all was done and only the word
-//! was missing. Otherwise what was done is taken back: nobody was told that it had been made.
+//! An unfinished checkpoint tells which changes were under way. If every object has its state after the change, the commit was
+//! complete and only the mark is missing. Otherwise the changes that were made are taken back: their success was never reported.
 
 use std::path::{Path, PathBuf};
 
 use crate::changes::commit::{self, beside};
-use crate::changes::rollback::{RolledBack, give_times_back, roll_back};
+use crate::changes::rollback::{RollbackResult, restore_directory_times, roll_back};
 use crate::changes::state;
 use crate::{
     Alteration, ContentHash, Expect, FileError, FileState, Files, Opened, RecordedChange, To,
     ToolError, quote,
 };
 
-/// How a change that was cut off was put right.
+/// Result of the recovery of an interrupted commit.
 ///
 /// ```
 /// use windlass_core::{Host, Recovered, recover, testing::EmptyHost};
@@ -23,26 +23,26 @@ use crate::{
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Recovered {
-    /// All of it had been done.
+    /// All changes had been made.
     Finished,
-    /// What had been done of it was taken back.
+    /// The changes that had been made were taken back.
     RolledBack {
-        /// The places that were restored.
+        /// Paths that were restored.
         restored: Vec<PathBuf>,
-        /// The places that were left alone, and why: somebody else changed them in the meantime.
+        /// Paths that were left alone, and why: another program changed them in the meantime.
         left: Vec<(PathBuf, String)>,
     },
-    /// Not all could be taken back; it is to be tried again.
+    /// Not all changes could be taken back; the recovery must be tried again.
     Postponed {
-        /// The places that were restored.
+        /// Paths that were restored.
         restored: Vec<PathBuf>,
-        /// The places that were not, and why.
+        /// Paths that were not restored, and why.
         left: Vec<(PathBuf, String)>,
     },
 }
 
-/// Puts right a change that was cut off, by its record: finished if all of it had been done, taken back otherwise. What the change
-/// kept beside its files for a moment is removed.
+/// Recovers an interrupted commit from its record: finishes it if all changes had been made, takes them back otherwise. Removes
+/// temporary files of the commit.
 ///
 /// ```
 /// use windlass_core::{FileState, Host, RecordedChange, Recovered, recover, testing::EmptyHost};
@@ -57,22 +57,22 @@ pub fn recover(
     content: &dyn Fn(&ContentHash) -> Result<Opened, ToolError>,
 ) -> Recovered {
     let is_done = |change: &RecordedChange| {
-        let now = state::see_on_record(files, &change.path);
+        let now = state::inspect_recorded(files, &change.path);
         now.is_ok_and(|now| now.state.is_like(&change.after))
     };
     if changes.iter().all(is_done) {
         return finish(files, changes);
     }
-    let RolledBack { taken_back: restored, left, is_open } =
+    let RollbackResult { taken_back: restored, left, is_retryable } =
         roll_back(files, changes, changes.len(), content);
-    drop(give_times_back(files, changes));
-    if is_open {
+    drop(restore_directory_times(files, changes));
+    if is_retryable {
         return Recovered::Postponed { restored, left };
     }
     Recovered::RolledBack { restored, left }
 }
 
-/// The state of the changes of a call whose process is gone, as the history has it.
+/// State of the changes of a call whose process is gone, according to the history.
 ///
 /// ```
 /// use windlass_core::{CallId, CommitState, Host, testing::EchoHost};
@@ -82,15 +82,15 @@ pub fn recover(
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommitState {
-    /// They are made.
+    /// The changes are made.
     Made,
-    /// They are not made, or were taken back.
+    /// The changes are not made, or were taken back.
     NotMade,
-    /// Another process is putting them right, or it cannot be found out now.
+    /// Another process is recovering them, or the state cannot be read now.
     Unknown,
 }
 
-/// The name under which the history keeps the removal of a protected place that a job made. No tool can have it.
+/// Tool name under which the history records the removal of a protected path that a job planted. No tool can have this name.
 ///
 /// ```
 /// use windlass_core::PLANTED_REMOVAL;
@@ -98,8 +98,8 @@ pub enum CommitState {
 /// ```
 pub const PLANTED_REMOVAL: &str = "removal of a planted place";
 
-/// Finishes the removal of a protected place that a job made and that was cut off. To take it back, as [`recover`] does, would
-/// give the job what it was denied.
+/// Finishes an interrupted removal of a protected path that a job planted. To take it back, as [`recover`] does, would give the job
+/// the path that it was denied.
 ///
 /// ```
 /// use windlass_core::{FileState, Host, RecordedChange, Recovered, finish_removal, testing::EmptyHost};
@@ -109,7 +109,7 @@ pub const PLANTED_REMOVAL: &str = "removal of a planted place";
 /// ```
 pub fn finish_removal(files: &dyn Files, changes: &[RecordedChange]) -> Recovered {
     let mut left = Vec::new();
-    // A directory comes after what is in it.
+    // Objects in a directory come before the directory.
     for change in changes.iter().filter(|change| change.after == FileState::Absent) {
         if let Err(error) = remove_recorded(files, change) {
             left.push((change.path.clone(), error.to_string()));
@@ -125,16 +125,16 @@ pub fn finish_removal(files: &dyn Files, changes: &[RecordedChange]) -> Recovere
     }
 }
 
-/// Removes an object if it is as it was recorded. What is there instead was not made by the job.
+/// Removes an object if it has its recorded state. Any other object was not made by the job.
 fn remove_recorded(files: &dyn Files, change: &RecordedChange) -> Result<(), FileError> {
-    let now = state::see_on_record(files, &change.path)?;
+    let now = state::inspect_recorded(files, &change.path)?;
     let is_directory = |state: &FileState| matches!(state, FileState::Directory { .. });
     let is_same = is_directory(&now.state) && is_directory(&change.before)
         || now.state.is_like(&change.before);
     if is_same { remove(files, &change.path) } else { Ok(()) }
 }
 
-/// All was done; what was there for a moment only may be there still.
+/// Finishes a commit whose changes are all made: removes temporary files that may be left.
 fn finish(files: &dyn Files, changes: &[RecordedChange]) -> Recovered {
     let left: Vec<(PathBuf, String)> = changes
         .iter()
@@ -147,24 +147,25 @@ fn finish(files: &dyn Files, changes: &[RecordedChange]) -> Recovered {
     Recovered::Postponed { restored: Vec::new(), left }
 }
 
-/// What new content was called before it got its place: there, or where it was taken back to.
+/// Removes the temporary file of a change, from the directory of its path and, for a move, from the directory of the old path.
 pub(crate) fn remove_temporary(
     files: &dyn Files,
     change: &RecordedChange,
 ) -> Result<(), FileError> {
     let Some(name) = &change.temporary else { return Ok(()) };
-    // The record is ours, but a name from a file is still only a name.
+    // The record is ours, but the name was read from a file, so it is checked.
     if !name.starts_with(commit::TEMPORARY_PREFIX) || name.contains('/') {
         return Ok(());
     }
     let places = [Some(&change.path), change.moved_from.as_ref()];
     let mut directories = places.into_iter().flatten().filter_map(|path| path.parent());
-    let names = [name.clone(), commit::early_name(name)];
+    let names = [name.clone(), commit::incomplete_name(name)];
     directories.try_for_each(|directory| {
         names.iter().try_for_each(|name| remove(files, &directory.join(name)))
     })
 }
 
+/// Removes the object at a path, if there is one.
 fn remove(files: &dyn Files, path: &Path) -> Result<(), FileError> {
     let place = beside(files, path);
     let found = match files.look(&place) {

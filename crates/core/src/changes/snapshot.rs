@@ -1,4 +1,4 @@
-//! The state of some paths at one moment, to come back to.
+//! Snapshots: the state of some paths at one moment, to be restored later.
 
 use std::collections::hash_map::Entry::{Occupied, Vacant};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -6,16 +6,17 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::changes::commit::{NOT_YET, Step, beside};
-use crate::changes::hard_links::{self, Object};
-use crate::changes::state::{self, Seen};
+use crate::changes::commit::{PENDING_FINGERPRINT, Step, beside};
+use crate::changes::hard_links::{self, FileIdentity};
+use crate::changes::state::{self, InspectedPath};
 use crate::sync::Lock;
 use crate::{
     ContentHash, Entry, FileState, Files, Opened, Resolved, Shelf, Source, To, ToolError, Visitor,
     Walk, WalkOptions,
 };
 
-/// What was at some paths, and below them. The bytes are on a [`Shelf`]; the rest is here, and can be stored anywhere.
+/// The states of some paths and of everything below them. The bytes are on a [`Shelf`]; the rest is here, and can be stored
+/// anywhere.
 ///
 /// ```
 /// use windlass_core::Snapshot;
@@ -27,14 +28,14 @@ use crate::{
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Snapshot {
-    /// The paths that were asked for: absolute and real.
+    /// Paths that the caller asked for: absolute and without symbolic links.
     pub paths: Vec<PathBuf>,
-    /// What was there: each of those paths, and all that was below them and is not ignored.
+    /// States of each of those paths, and of everything below them that is not ignored.
     pub states: Vec<(PathBuf, FileState)>,
 }
 
 impl Snapshot {
-    /// Looks at the paths and keeps their bytes.
+    /// Reads the states of the paths and keeps their bytes on the shelf.
     pub fn take(
         files: &dyn Files,
         shelf: &dyn Shelf,
@@ -43,7 +44,7 @@ impl Snapshot {
         let mut snapshot = Self::default();
         for path in paths {
             let path = files.resolve(path)?.path;
-            for (below, seen) in tree(files, &path)? {
+            for (below, seen) in inspect_tree(files, &path)? {
                 if let Some(hash) = seen.state.hash()
                     && let Some(bytes) = state::read(files, &beside(files, &below), hash)?
                 {
@@ -57,11 +58,14 @@ impl Snapshot {
     }
 }
 
-/// What is at a path and below it, the outer before the inner.
-fn tree(files: &dyn Files, root: &Path) -> Result<BTreeMap<PathBuf, Seen>, ToolError> {
+/// Inspects a path and everything below it, outer paths before inner ones.
+fn inspect_tree(
+    files: &dyn Files,
+    root: &Path,
+) -> Result<BTreeMap<PathBuf, InspectedPath>, ToolError> {
     let mut found = BTreeMap::new();
     let place = beside(files, root);
-    let seen = state::see(files, &place, None)?;
+    let seen = state::inspect(files, &place, None)?;
     let is_directory = matches!(seen.state, FileState::Directory { .. });
     found.insert(root.to_owned(), seen);
     if !is_directory {
@@ -77,18 +81,19 @@ fn tree(files: &dyn Files, root: &Path) -> Result<BTreeMap<PathBuf, Seen>, ToolE
         left_out: &|_, _| {},
         cancelled: &|| false,
     };
-    files.walk(&place, &options, &|| Box::new(Names(&names)))?;
+    files.walk(&place, &options, &|| Box::new(NameCollector(&names)))?;
     for name in names.lock().drain(..) {
         let path = root.join(name);
-        let seen = state::see(files, &beside(files, &path), None)?;
+        let seen = state::inspect(files, &beside(files, &path), None)?;
         found.insert(path, seen);
     }
     Ok(found)
 }
 
-struct Names<'a>(&'a Lock<Vec<PathBuf>>);
+/// Collects the paths of a walk.
+struct NameCollector<'a>(&'a Lock<Vec<PathBuf>>);
 
-impl Visitor for Names<'_> {
+impl Visitor for NameCollector<'_> {
     fn visit(&mut self, entry: &Entry<'_>) -> Walk {
         if !entry.path.as_os_str().is_empty() {
             self.0.lock().push(entry.path.to_owned());
@@ -97,8 +102,8 @@ impl Visitor for Names<'_> {
     }
 }
 
-/// The changes that go back to a snapshot, with the bytes that they need. [`Scene::plan_restore`](crate::Scene::plan_restore) makes it,
-/// and [`FilesDoor::restore`](crate::FilesDoor::restore) commits it: each change expects what was there when the plan was made.
+/// The changes that restore a snapshot, with the bytes that they need. [`Scene::plan_restore`](crate::Scene::plan_restore) makes
+/// it, and [`FilesDoor::restore`](crate::FilesDoor::restore) commits it: each change expects the state that the plan found.
 ///
 /// ```
 /// use windlass_core::{Planned, Scene, Shelf, Snapshot, SnapshotPlan, ToolError};
@@ -110,7 +115,7 @@ impl Visitor for Names<'_> {
 /// }
 /// ```
 pub struct SnapshotPlan {
-    ways: Vec<Way>,
+    ways: Vec<SnapshotWay>,
 }
 
 impl std::fmt::Debug for SnapshotPlan {
@@ -119,18 +124,19 @@ impl std::fmt::Debug for SnapshotPlan {
     }
 }
 
-/// What happens to one path.
-struct Way {
+/// The change of one path.
+struct SnapshotWay {
     path: PathBuf,
-    seen: Seen,
+    seen: InspectedPath,
     then: FileState,
-    /// The bytes that it had, if it has others.
+    /// The bytes of the snapshot, if the present ones differ.
     content: Option<Opened>,
-    /// Another name of the same file, under which it is written.
+    /// Another hard link of the same file, under which the content is written.
     carrier: Option<Resolved>,
 }
 
 impl SnapshotPlan {
+    /// Inspects the present states, and loads the contents to restore from the shelf.
     pub(crate) fn load(
         files: &dyn Files,
         shelf: &dyn Shelf,
@@ -138,44 +144,50 @@ impl SnapshotPlan {
     ) -> Result<Self, ToolError> {
         let mut now = BTreeMap::new();
         for path in &snapshot.paths {
-            now.append(&mut tree(files, path)?);
+            now.append(&mut inspect_tree(files, path)?);
         }
-        let way =
-            |path: PathBuf, seen, then| Way { path, seen, then, content: None, carrier: None };
+        let way = |path: PathBuf, seen, then| SnapshotWay {
+            path,
+            seen,
+            then,
+            content: None,
+            carrier: None,
+        };
         let mut ways = Vec::new();
         for (path, then) in &snapshot.states {
             let seen = match now.remove(path) {
                 Some(seen) => seen,
-                None => state::see(files, &beside(files, path), None)?,
+                None => state::inspect(files, &beside(files, path), None)?,
             };
             ways.push(way(path.clone(), seen, then.clone()));
         }
         ways.extend(now.into_iter().map(|(path, seen)| way(path, seen, FileState::Absent)));
-        let mut carriers: HashMap<(Object, ContentHash), PathBuf> = HashMap::new();
+        let mut carriers: HashMap<(FileIdentity, ContentHash), PathBuf> = HashMap::new();
         for way in &mut ways {
             let hash = way.then.hash().filter(|hash| way.seen.state.hash() != Some(*hash));
             let Some(hash) = hash else { continue };
-            match hard_links::shared_object(&way.then).map(|object| carriers.entry((object, hash)))
+            match hard_links::shared_identity(&way.then)
+                .map(|object| carriers.entry((object, hash)))
             {
                 Some(Occupied(first)) => way.carrier = Some(beside(files, first.get())),
                 Some(Vacant(place)) => drop(place.insert(way.path.clone())),
                 None => {}
             }
-            way.content = Some(Opened::Bytes(load(shelf, hash)?));
+            way.content = Some(Opened::Bytes(load_content(shelf, hash)?));
         }
         Ok(Self { ways })
     }
 
-    /// What goes first is what was not there, the inner before the outer; then what was, the outer before the inner. A file that had
-    /// several names is written under one of them and gets the others again.
+    /// Returns the steps: removals first, inner paths before outer ones; then everything else, outer paths before inner ones. A
+    /// file with several hard links is written under one of them, and the others are linked to it.
     pub(crate) fn steps(&self, files: &dyn Files) -> Vec<Step<'_>> {
         let gone = self.ways.iter().filter(|way| way.then == FileState::Absent).rev();
         let made = self.ways.iter().filter(|way| way.then != FileState::Absent);
         let mut altered = HashSet::new();
-        // Attributes are those of the file, under whichever name.
-        let mut is_first = |way: &Way| {
+        // Attributes belong to the file, so they are set under one of its hard links only.
+        let mut is_first = |way: &SnapshotWay| {
             let shared =
-                hard_links::shared_object(&way.seen.state).filter(|_| way.content.is_none());
+                hard_links::shared_identity(&way.seen.state).filter(|_| way.content.is_none());
             shared.zip(way.then.hash()).is_none_or(|file| altered.insert(file))
         };
         let ways = gone.chain(made).filter(|way| is_first(way));
@@ -183,11 +195,12 @@ impl SnapshotPlan {
     }
 }
 
-impl Way {
+impl SnapshotWay {
+    /// Makes the commit step of this path; `None` if there is nothing to do.
     fn step(&self, files: &dyn Files) -> Option<Step<'_>> {
         let path = beside(files, &self.path);
         if let Some(with) = &self.carrier {
-            let to = To::Linked { with, seen: NOT_YET };
+            let to = To::Linked { with, seen: PENDING_FINGERPRINT };
             return Some(Step::new(path, self.seen.expect(), to));
         }
         let content = self.content.as_ref().map(Opened::source);
@@ -195,7 +208,8 @@ impl Way {
     }
 }
 
-fn load(shelf: &dyn Shelf, hash: ContentHash) -> Result<Vec<u8>, ToolError> {
+/// Reads a content from the shelf.
+fn load_content(shelf: &dyn Shelf, hash: ContentHash) -> Result<Vec<u8>, ToolError> {
     let file = shelf.open(&hash)?;
     let bytes = Source::File(&file).read();
     let bytes = bytes.map_err(|error| ToolError::host_failed(error.to_string()))?;

@@ -1,4 +1,4 @@
-//! What is at a place, and how to bring it back to what was there before.
+//! States of paths: reads them, compares them, and makes the steps that restore them.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
@@ -12,20 +12,21 @@ use crate::{
     Files, Fingerprint, Found, FoundBody, Opened, RecordedChange, Resolved, Source, To, ToolError,
 };
 
-/// What a look at a place saw.
+/// Result of an inspection of a path.
 #[derive(Debug)]
-pub(crate) struct Seen {
+pub(crate) struct InspectedPath {
     pub(crate) state: FileState,
     pub(crate) fingerprint: Option<Fingerprint>,
     pub(crate) kind: Option<FileKind>,
-    /// The bytes of a file, if they are few and were asked for.
+    /// Bytes of a small file, if the caller asked for them.
     pub(crate) bytes: Option<Vec<u8>>,
-    /// The names of what is in a directory.
+    /// Names in a directory.
     pub(crate) entries: Vec<OsString>,
 }
 
-impl Seen {
-    pub(crate) fn nothing() -> Self {
+impl InspectedPath {
+    /// Makes the result for a path without an object.
+    pub(crate) fn absent() -> Self {
         Self {
             state: FileState::Absent,
             fingerprint: None,
@@ -35,24 +36,26 @@ impl Seen {
         }
     }
 
+    /// Returns the precondition that the object is still the inspected one.
     pub(crate) fn expect(&self) -> Expect {
         self.fingerprint.map_or(Expect::Absent, Expect::Same)
     }
 
-    pub(crate) fn present(&self) -> Present<'_> {
-        Present { state: &self.state, expect: self.expect() }
+    /// Returns the state with its precondition.
+    pub(crate) fn present(&self) -> PresentState<'_> {
+        PresentState { state: &self.state, expect: self.expect() }
     }
 }
 
-/// The latest stamps of changes that were seen, by device.
+/// The latest change times that were seen, by device.
 ///
-/// The clock that gives stamps to files stands still for milliseconds: two changes within that time can leave one fingerprint. A file
-/// whose stamp is older than another that was seen before on the same device gets a newer one with its next change.
+/// The kernel's clock for file times advances only every few milliseconds: two changes within that time can leave one fingerprint.
+/// If a file's change time is older than another one that was seen on the same device, its next change gets a newer time.
 #[derive(Debug, Default)]
-pub(crate) struct Stamps(HashMap<u64, i64>);
+pub(crate) struct LatestStamps(HashMap<u64, i64>);
 
-impl Stamps {
-    /// Notes the fingerprint of what was seen just now. Returns whether each change from now on will give it another.
+impl LatestStamps {
+    /// Notes a fingerprint that was read just now. Returns whether each later change of the file will give it another one.
     pub(crate) fn note(&mut self, seen: Fingerprint) -> bool {
         let latest = self.0.entry(seen.device).or_insert(i64::MIN);
         let is_settled = seen.changed < *latest;
@@ -61,31 +64,31 @@ impl Stamps {
     }
 }
 
-/// What is at a place, and what a change of it has to expect.
+/// Present state of a path, and the expectation that a change of it must state.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Present<'a> {
+pub(crate) struct PresentState<'a> {
     pub(crate) state: &'a FileState,
     pub(crate) expect: Expect,
 }
 
-/// Looks at a place. `known` are bytes that were read from it when it had that fingerprint.
-pub(crate) fn see(
+/// Inspects a path. `known` are bytes that were read from it when it had that fingerprint.
+pub(crate) fn inspect(
     files: &dyn Files,
     path: &Resolved,
     known: Option<(Fingerprint, &[u8])>,
-) -> Result<Seen, FileError> {
-    see_with(files, path, known, 0)
+) -> Result<InspectedPath, FileError> {
+    inspect_keeping(files, path, known, 0)
 }
 
-/// Looks at a place on record. No link led there: where one is above it now, nothing is there.
-pub(crate) fn see_on_record(files: &dyn Files, path: &Path) -> Result<Seen, FileError> {
-    match see(files, &beside(files, path), None) {
-        Err(error) if is_below_link(files, path, &error) => Ok(Seen::nothing()),
+/// Inspects a recorded path. A recorded path has no symbolic link above it: if there is one now, the recorded object is absent.
+pub(crate) fn inspect_recorded(files: &dyn Files, path: &Path) -> Result<InspectedPath, FileError> {
+    match inspect(files, &beside(files, path), None) {
+        Err(error) if is_below_link(files, path, &error) => Ok(InspectedPath::absent()),
         seen => seen,
     }
 }
 
-/// Returns whether a place could not be looked at because a symbolic link is above it.
+/// Returns whether an inspection failed because a symbolic link is above the path.
 pub(crate) fn is_below_link(files: &dyn Files, path: &Path, error: &FileError) -> bool {
     let is_link = |above: &Path| {
         let found = files.look(&beside(files, above)).ok().flatten();
@@ -94,15 +97,15 @@ pub(crate) fn is_below_link(files: &dyn Files, path: &Path, error: &FileError) -
     matches!(error.kind, FileErrorKind::Changed) && path.ancestors().skip(1).any(is_link)
 }
 
-/// Looks at a place, and keeps the bytes of a file that has no more than `keep`. All others are hashed in pieces.
-pub(crate) fn see_with(
+/// Inspects a path, and keeps the bytes of a file of at most `keep` bytes. All other files are hashed in pieces.
+pub(crate) fn inspect_keeping(
     files: &dyn Files,
     path: &Resolved,
     known: Option<(Fingerprint, &[u8])>,
     keep: u64,
-) -> Result<Seen, FileError> {
+) -> Result<InspectedPath, FileError> {
     let Some(Found { stat, attributes, body }) = files.look(path)? else {
-        return Ok(Seen::nothing());
+        return Ok(InspectedPath::absent());
     };
     let (mut bytes, mut entries) = (None, Vec::new());
     let state = match body {
@@ -118,7 +121,7 @@ pub(crate) fn see_with(
                     .map_err(|error| unreadable(path, error))?,
             };
             let Fingerprint { device, inode, .. } = stat.fingerprint;
-            let born = born(&file).map_err(|error| unreadable(path, error))?;
+            let born = creation_time(&file).map_err(|error| unreadable(path, error))?;
             let object = Some(FileObject { device, inode, born, links: stat.links });
             FileState::File { hash, len: stat.len, attributes, object }
         }
@@ -132,10 +135,16 @@ pub(crate) fn see_with(
         }
         FoundBody::Other => FileState::Other,
     };
-    Ok(Seen { state, fingerprint: Some(stat.fingerprint), kind: Some(stat.kind), bytes, entries })
+    Ok(InspectedPath {
+        state,
+        fingerprint: Some(stat.fingerprint),
+        kind: Some(stat.kind),
+        bytes,
+        entries,
+    })
 }
 
-/// The bytes of the file at a place, which must have this hash; `None` if no file is there.
+/// Reads the file at a path, which must have this hash; `None` if it is no file.
 pub(crate) fn read(
     files: &dyn Files,
     path: &Resolved,
@@ -149,7 +158,7 @@ pub(crate) fn read(
     Err(FileError::new("read", &path.path, FileErrorKind::Changed))
 }
 
-/// Opens the file at a place; `None` if no file is there.
+/// Opens the file at a path; `None` if it is no file.
 pub(crate) fn open(files: &dyn Files, path: &Resolved) -> Result<Option<std::fs::File>, FileError> {
     Ok(match files.look(path)? {
         Some(Found { body: FoundBody::File(file), .. }) => Some(file),
@@ -157,9 +166,9 @@ pub(crate) fn open(files: &dyn Files, path: &Resolved) -> Result<Option<std::fs:
     })
 }
 
-/// When a file was made, in nanoseconds since 1970; zero where the file system does not tell. A disk that fails is a failure: two names
-/// of one file with two times would not be joined by an undo.
-fn born(file: &std::fs::File) -> std::io::Result<i64> {
+/// Returns the creation time of a file, in nanoseconds since 1970; zero if the file system does not record it. A read error is
+/// returned, not turned into zero: with different times, an undo would not recognize two hard links of one file.
+fn creation_time(file: &std::fs::File) -> std::io::Result<i64> {
     let made = file.metadata()?.created().ok();
     let since = made.and_then(|made| made.duration_since(std::time::UNIX_EPOCH).ok());
     Ok(since.and_then(|since| i64::try_from(since.as_nanos()).ok()).unwrap_or(0))
@@ -169,8 +178,8 @@ fn unreadable(path: &Resolved, error: std::io::Error) -> FileError {
     FileError::new("read", &path.path, FileErrorKind::Io(error))
 }
 
-/// Returns whether an object is what it was but for its times and its number: it was touched, written anew with the same bytes, or
-/// brought back.
+/// Returns whether an object equals its earlier state except for times and inode: it was touched, written anew with the same bytes,
+/// or restored.
 pub(crate) fn is_unchanged(before: &FileState, now: &FileState) -> bool {
     let timeless = |state: &FileState| {
         let mut state = state.clone();
@@ -181,7 +190,7 @@ pub(crate) fn is_unchanged(before: &FileState, now: &FileState) -> bool {
             attributes.modified = None;
         }
         if let FileState::File { object: Some(object), .. } = &mut state {
-            // The number of names stays: a file that came to have another one would change under both.
+            // The number of hard links must be equal: with a new hard link, a later change would alter both paths.
             *object = FileObject { device: 0, inode: 0, born: 0, links: object.links };
         }
         state
@@ -189,7 +198,7 @@ pub(crate) fn is_unchanged(before: &FileState, now: &FileState) -> bool {
     timeless(before) == timeless(now)
 }
 
-/// What an object has besides its content.
+/// Returns the attributes of an object.
 pub(crate) fn attributes_of(state: &FileState) -> Option<&Attributes> {
     match state {
         FileState::File { attributes, .. }
@@ -199,36 +208,37 @@ pub(crate) fn attributes_of(state: &FileState) -> Option<&Attributes> {
     }
 }
 
-/// What a file has besides its content. A directory in whose place a file is put leaves nothing to it.
-pub(crate) fn file_attributes(state: &FileState) -> Option<&Attributes> {
+/// Returns the attributes of a file. A file that replaces a directory does not inherit the directory's attributes.
+pub(crate) fn attributes_of_file(state: &FileState) -> Option<&Attributes> {
     match state {
         FileState::File { attributes, .. } => Some(attributes),
         _ => None,
     }
 }
 
-/// New attributes of a file whose content is new: what is not said stays, but for the time of the last change.
-pub(crate) fn over(new: Option<&Attributes>, old: Option<&Attributes>) -> Attributes {
+/// Computes the attributes of a file with new content: new values, otherwise the old ones, but not the old time of the last change.
+pub(crate) fn merged_attributes(new: Option<&Attributes>, old: Option<&Attributes>) -> Attributes {
     let kept = Attributes { modified: None, ..old.cloned().unwrap_or_default() };
     match new {
-        Some(new) => merge(new, &kept),
+        Some(new) => merge_attributes(new, &kept),
         None => kept,
     }
 }
 
-/// The same object with other attributes.
+/// Returns the state with the given attributes replaced.
 pub(crate) fn with_attributes(state: &FileState, new: &Attributes) -> FileState {
     let mut state = state.clone();
     if let FileState::File { attributes, .. }
     | FileState::Directory { attributes }
     | FileState::Symlink { attributes, .. } = &mut state
     {
-        *attributes = merge(new, attributes);
+        *attributes = merge_attributes(new, attributes);
     }
     state
 }
 
-fn merge(new: &Attributes, old: &Attributes) -> Attributes {
+/// Merges attributes: new values, otherwise the old ones.
+fn merge_attributes(new: &Attributes, old: &Attributes) -> Attributes {
     Attributes {
         mode: new.mode.or(old.mode),
         modified: new.modified.or(old.modified),
@@ -237,11 +247,11 @@ fn merge(new: &Attributes, old: &Attributes) -> Attributes {
     }
 }
 
-/// The step that makes what is at a place what it was; `None` if it is that already. `content` must have the bytes of a
+/// Makes the step from the present state to the target state; `None` if there is nothing to do. `content` must have the bytes of a
 /// file whose content differs.
 pub(crate) fn step_to<'a>(
     path: Resolved,
-    now: Present<'_>,
+    now: PresentState<'_>,
     target: &'a FileState,
     content: Option<Source<'a>>,
 ) -> Option<Step<'a>> {
@@ -264,14 +274,14 @@ pub(crate) fn step_to<'a>(
             FileState::Symlink { target: a, attributes: have },
             FileState::Symlink { target: b, attributes },
         ) if a == b => {
-            if has_all(have, attributes) {
+            if has_attributes(have, attributes) {
                 return None;
             }
             To::Attributes(attributes)
         }
         (_, FileState::Symlink { target, .. }) => To::Symlink(target),
         (FileState::Directory { attributes: have }, FileState::Directory { attributes }) => {
-            if has_all(have, attributes) {
+            if has_attributes(have, attributes) {
                 return None;
             }
             To::Attributes(attributes)
@@ -284,20 +294,21 @@ pub(crate) fn step_to<'a>(
         }
         _ => None,
     };
-    Some(Step { rewrite, stands_for: object(target), ..Step::new(path, now.expect, to) })
+    Some(Step { rewrite, stands_for: file_object(target), ..Step::new(path, now.expect, to) })
 }
 
-/// Returns whether an object has all that is said: mode, time and extended attributes. The owner is given as far as rights go.
-pub(crate) fn has_all(have: &Attributes, said: &Attributes) -> bool {
+/// Returns whether an object has the given mode, time and extended attributes. Ignores the owner, which is restored only as far as
+/// the process may.
+pub(crate) fn has_attributes(have: &Attributes, said: &Attributes) -> bool {
     let is_mode = said.mode.is_none() || said.mode == have.mode;
     let is_time = said.modified.is_none() || said.modified == have.modified;
-    let is_extended = said.extended.is_none() || extended(said) == extended(have);
+    let is_extended = said.extended.is_none() || settable_extended(said) == settable_extended(have);
     is_mode && is_time && is_extended
 }
 
-/// Returns whether a state is what a change left: a change of permissions or of the extended attributes that people set is a
-/// change, as one of the content is. Access control lists go with the mode.
-pub(crate) fn is_left(now: &FileState, left: &FileState) -> bool {
+/// Returns whether a state is as a change left it. Permissions and `user.` extended attributes count like the content; access
+/// control lists are covered by the mode.
+pub(crate) fn is_as_left(now: &FileState, left: &FileState) -> bool {
     let is_users = |name: &str| name.starts_with("user.") && !name.starts_with("user.overlay.");
     let users = |of: &Attributes| {
         let all = of.extended.as_ref()?.iter().filter(|(name, _)| is_users(name));
@@ -308,66 +319,66 @@ pub(crate) fn is_left(now: &FileState, left: &FileState) -> bool {
     now.is_like(left) && attributes.is_none_or(are_same)
 }
 
-/// The extended attributes that a change can set, in order. Labels are the system's.
-fn extended(of: &Attributes) -> Option<Vec<&(String, Vec<u8>)>> {
+/// Returns the extended attributes that a change can set, sorted. Security labels belong to the system.
+fn settable_extended(of: &Attributes) -> Option<Vec<&(String, Vec<u8>)>> {
     let is_given = |name: &str| name.starts_with("user.") || name.starts_with("system.posix_acl_");
     let mut all: Vec<_> = of.extended.as_ref()?.iter().filter(|(name, _)| is_given(name)).collect();
     all.sort();
     Some(all)
 }
 
-/// The step that puts a file where a name of another one is, which stays what it is under its other names.
-pub(crate) fn apart<'a>(
+/// Makes the step that replaces a hard link by a file of its own. The present file stays unchanged under its other hard links.
+pub(crate) fn step_with_own_file<'a>(
     path: Resolved,
-    now: Present<'_>,
+    now: PresentState<'_>,
     target: &'a FileState,
     content: Option<Source<'a>>,
 ) -> Option<Step<'a>> {
     let attributes = attributes_of(target);
     let to = To::File { content: content?, attributes };
-    let stands_for = object(target);
+    let stands_for = file_object(target);
     Some(Step { stands_for, is_apart: true, ..Step::new(path, now.expect, to) })
 }
 
-/// Which object a state was of.
-pub(crate) fn object(state: &FileState) -> Option<FileObject> {
+/// Returns the identity of the file, if the state is one.
+pub(crate) fn file_object(state: &FileState) -> Option<FileObject> {
     match state {
         FileState::File { object, .. } => *object,
         _ => None,
     }
 }
 
-/// What became of an attempt to bring something back.
+/// Result of restoring one object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Back {
-    /// It was as before.
+pub(crate) enum RestoreResult {
+    /// It already had its earlier state.
     AsBefore,
-    /// It is as before now.
+    /// It was restored.
     Restored,
-    /// It is neither as before nor what the change would have made of it.
-    NotOurs,
+    /// It has neither its earlier state nor the one that the change would have given it.
+    ChangedByOthers,
 }
 
-/// The other side of a move.
+/// Part of a change in a move.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Move<'a> {
-    /// Nothing was moved.
+pub(crate) enum MoveRole<'a> {
+    /// The change is no part of a move.
     None,
-    /// The object was moved here from there.
+    /// The object was moved here; this is the change of the path from which it came.
     From(&'a RecordedChange),
-    /// The object was moved there.
+    /// The object was moved away; this is the change of the path to which it went.
     To(&'a RecordedChange),
 }
 
-/// The moves of a checkpoint, by the places that they are about.
+/// Moves of a checkpoint, by path.
 #[derive(Debug, Default)]
-pub(crate) struct Moves<'a> {
+pub(crate) struct CheckpointMoves<'a> {
     origins: HashMap<&'a Path, &'a RecordedChange>,
     destinations: HashMap<&'a Path, &'a RecordedChange>,
 }
 
-impl<'a> Moves<'a> {
-    /// The moves among these changes.
+impl<'a> CheckpointMoves<'a> {
+    /// Collects the moves among these changes.
     pub(crate) fn among(all: &'a [RecordedChange]) -> Self {
         let mut moves = Self::default();
         for change in all {
@@ -384,131 +395,135 @@ impl<'a> Moves<'a> {
         moves
     }
 
-    /// How a change takes part in a move.
-    pub(crate) fn of(&self, change: &RecordedChange) -> Move<'a> {
+    /// Returns the part of a change in a move.
+    pub(crate) fn of(&self, change: &RecordedChange) -> MoveRole<'a> {
         let origin = change.moved_from.as_deref().and_then(|from| self.origins.get(from));
         let is_gone = change.after == FileState::Absent;
         let destination = self.destinations.get(change.path.as_path()).filter(|_| is_gone);
         match (origin, destination) {
-            (Some(origin), _) => Move::From(origin),
-            (None, Some(destination)) => Move::To(destination),
-            (None, None) => Move::None,
+            (Some(origin), _) => MoveRole::From(origin),
+            (None, Some(destination)) => MoveRole::To(destination),
+            (None, None) => MoveRole::None,
         }
     }
 }
 
-/// Opens the bytes of a file as it was or should have become.
-pub(crate) type Contents<'a> = &'a dyn Fn(&ContentHash) -> Result<Opened, ToolError>;
+/// Opens the bytes of a file as it was before the change or should be after it.
+pub(crate) type ContentOpener<'a> = &'a dyn Fn(&ContentHash) -> Result<Opened, ToolError>;
 
-/// Brings one object of a change that was cut off back to what it was.
-pub(crate) fn back(
+/// Restores one object of an interrupted change to its earlier state.
+pub(crate) fn restore_before(
     files: &dyn Files,
     change: &RecordedChange,
-    moved: &Move<'_>,
-    content: Contents<'_>,
-) -> Result<Back, ToolError> {
+    moved: &MoveRole<'_>,
+    content: ContentOpener<'_>,
+) -> Result<RestoreResult, ToolError> {
     let path = beside(files, &change.path);
-    let now = see_on_record(files, &change.path)?;
+    let now = inspect_recorded(files, &change.path)?;
     let is_directory = matches!(now.state, FileState::Directory { .. });
     let is_as_before = match attributes_of(&now.state).zip(attributes_of(&change.before)) {
-        Some((have, before)) if change.is_directory_time() => has_all(have, before),
+        Some((have, before)) if change.is_directory_time() => has_attributes(have, before),
         _ => now.state.is_like(&change.before),
     };
-    // What is no directory any more has no time to restore.
+    // If the object is no longer a directory, there is no directory time to restore.
     if is_as_before || (change.is_directory_time() && !is_directory) {
-        return Ok(Back::AsBefore);
+        return Ok(RestoreResult::AsBefore);
     }
-    if let Move::From(origin) = moved {
+    if let MoveRole::From(origin) = moved {
         return move_back(files, &path, &now, change, origin, content);
     }
-    if !is_ours(files, &path, &now, change, moved, content)? {
-        return Ok(Back::NotOurs);
+    if !is_our_result(files, &path, &now, change, moved, content)? {
+        return Ok(RestoreResult::ChangedByOthers);
     }
     restore(files, path, &now, change, content)
 }
 
-/// Makes what is at the place of a change what it was.
+/// Restores the earlier state at the path of a change.
 fn restore(
     files: &dyn Files,
     path: Resolved,
-    now: &Seen,
+    now: &InspectedPath,
     change: &RecordedChange,
-    content: Contents<'_>,
-) -> Result<Back, ToolError> {
-    // What was to stay the file that it was is that file, also where it got another number: the workspace may have been copied.
-    let stays = hard_links::object_of(&change.before) == hard_links::object_of(&change.after);
-    let is_apart = !stays && hard_links::are_apart(&now.state, &change.before);
+    content: ContentOpener<'_>,
+) -> Result<RestoreResult, ToolError> {
+    // A change of one file in place is restored in that file, even if its inode number is another one now: the workspace may have
+    // been copied.
+    let stays = hard_links::identity_of(&change.before) == hard_links::identity_of(&change.after);
+    let is_apart = !stays && hard_links::must_detach(&now.state, &change.before);
     let bytes = match &change.before {
         FileState::File { hash, .. } if is_apart || now.state.hash() != Some(*hash) => {
             Some(content(hash)?)
         }
         _ => None,
     };
-    let name = match hard_links::shared_object(&change.before) {
-        Some(object) if !stays && hard_links::object_of(&now.state) != Some(object) => {
-            hard_links::find(files, object, &change.before, &|_| false)?
+    let name = match hard_links::shared_identity(&change.before) {
+        Some(object) if !stays && hard_links::identity_of(&now.state) != Some(object) => {
+            hard_links::find_link(files, object, &change.before, &|_| false)?
         }
         _ => None,
     };
     let step = match &name {
-        Some((with, Seen { fingerprint: Some(seen), .. })) => {
+        Some((with, InspectedPath { fingerprint: Some(seen), .. })) => {
             Some(Step::new(path, now.expect(), To::Linked { with, seen: *seen }))
         }
-        _ if is_apart => {
-            apart(path, now.present(), &change.before, bytes.as_ref().map(Opened::source))
-        }
+        _ if is_apart => step_with_own_file(
+            path,
+            now.present(),
+            &change.before,
+            bytes.as_ref().map(Opened::source),
+        ),
         _ => step_to(path, now.present(), &change.before, bytes.as_ref().map(Opened::source)),
     };
-    let Some(step) = step else { return Ok(Back::AsBefore) };
-    match commit::perform(files, &step, now.kind, change.temporary.as_deref()) {
-        Ok(_) => Ok(Back::Restored),
-        // A directory that we made and somebody put something into stays.
-        Err(FileError { kind: FileErrorKind::NotEmpty, .. }) => Ok(Back::AsBefore),
+    let Some(step) = step else { return Ok(RestoreResult::AsBefore) };
+    match commit::perform_step(files, &step, now.kind, change.temporary.as_deref()) {
+        Ok(_) => Ok(RestoreResult::Restored),
+        // A directory that the change made and that now contains another program's files stays.
+        Err(FileError { kind: FileErrorKind::NotEmpty, .. }) => Ok(RestoreResult::AsBefore),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Whether what is there is what the change makes, or a part of it.
-fn is_ours(
+/// Returns whether the present object is a complete or partial result of the change.
+fn is_our_result(
     files: &dyn Files,
     path: &Resolved,
-    now: &Seen,
+    now: &InspectedPath,
     change: &RecordedChange,
-    moved: &Move<'_>,
-    content: Contents<'_>,
+    moved: &MoveRole<'_>,
+    content: ContentOpener<'_>,
 ) -> Result<bool, ToolError> {
     if now.state.is_like(&change.after) {
         return Ok(true);
     }
     if now.state == FileState::Absent {
-        // Something of another kind was in the way and is gone already.
+        // An object of another kind was in the way and is removed already.
         return Ok(true);
     }
     if let FileState::Directory { .. } = now.state {
-        // It is made first and gets its permissions then.
+        // A new directory gets its permissions after it was made.
         let is_directory = |state: &FileState| matches!(state, FileState::Directory { .. });
         return Ok(is_directory(&change.before) || is_directory(&change.after));
     }
     let after = match moved {
-        // It was moved back already, but not everything that was written to it meanwhile.
-        Move::To(destination) => &destination.after,
-        Move::From(_) | Move::None => &change.after,
+        // The file was moved back already, but its content was not fully restored yet.
+        MoveRole::To(destination) => &destination.after,
+        MoveRole::From(_) | MoveRole::None => &change.after,
     };
     match (change.before.hash(), after.hash()) {
-        (Some(old), Some(new)) => is_between(files, path, now, old, new, content),
+        (Some(old), Some(new)) => is_old_new_or_mixture(files, path, now, old, new, content),
         _ => Ok(false),
     }
 }
 
-/// Whether a file has the bytes of one of two states, whatever its attributes, or of both: one that is written in place has that
-/// for a moment.
-fn is_between(
+/// Returns whether a file has the bytes of one of two states, or a mixture of both: a file that is written in place has a mixture
+/// for a moment. Ignores attributes.
+fn is_old_new_or_mixture(
     files: &dyn Files,
     path: &Resolved,
-    now: &Seen,
+    now: &InspectedPath,
     old: ContentHash,
     new: ContentHash,
-    content: Contents<'_>,
+    content: ContentOpener<'_>,
 ) -> Result<bool, ToolError> {
     let Some(hash) = now.state.hash() else { return Ok(false) };
     if hash == old || hash == new {
@@ -519,26 +534,26 @@ fn is_between(
     Ok(mixed.map_err(|error| unreadable(path, error))?)
 }
 
-/// Takes back a move, and what was written to the object afterwards.
+/// Takes back a move, and what was written to the file after the move.
 fn move_back(
     files: &dyn Files,
     path: &Resolved,
-    now: &Seen,
+    now: &InspectedPath,
     change: &RecordedChange,
     origin: &RecordedChange,
-    content: Contents<'_>,
-) -> Result<Back, ToolError> {
+    content: ContentOpener<'_>,
+) -> Result<RestoreResult, ToolError> {
     let (Some(seen), Some(new), Some(old)) =
         (now.fingerprint, change.after.hash(), origin.before.hash())
     else {
-        return Ok(Back::NotOurs);
+        return Ok(RestoreResult::ChangedByOthers);
     };
-    if !is_between(files, path, now, old, new, content)? {
-        return Ok(Back::NotOurs);
+    if !is_old_new_or_mixture(files, path, now, old, new, content)? {
+        return Ok(RestoreResult::ChangedByOthers);
     }
     let home = beside(files, &origin.path);
-    if see_on_record(files, &home.path)?.state.is_like(&origin.before) {
-        // An earlier attempt could not reach it here and brought it back from the history.
+    if inspect_recorded(files, &home.path)?.state.is_like(&origin.before) {
+        // An earlier attempt could not reach the file here and restored its old path from the history.
         return restore(files, path.clone(), now, change, content);
     }
     let bytes = if now.state.hash() == Some(old) { None } else { Some(content(&old)?) };
@@ -546,11 +561,11 @@ fn move_back(
     let rewrite = bytes.as_ref().map(|bytes| To::File { content: bytes.source(), attributes });
     let moved = To::Moved { from: path, seen };
     let step = Step { rewrite, ..Step::new(home, Expect::Absent, moved) };
-    commit::perform(files, &step, None, change.temporary.as_deref())?;
+    commit::perform_step(files, &step, None, change.temporary.as_deref())?;
     if change.before == FileState::Absent {
-        return Ok(Back::Restored);
+        return Ok(RestoreResult::Restored);
     }
-    restore(files, path.clone(), &Seen::nothing(), change, content)
+    restore(files, path.clone(), &InspectedPath::absent(), change, content)
 }
 
 #[cfg(test)]
@@ -558,8 +573,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stamp_proves_something_once_a_later_one_was_seen_on_its_device() {
-        let mut stamps = Stamps::default();
+    fn a_stamp_is_conclusive_if_a_later_one_was_seen_on_its_device() {
+        let mut stamps = LatestStamps::default();
         for (device, changed, is_settled, why) in [
             (1, 50, false, "the first"),
             (1, 50, false, "of the same moment"),

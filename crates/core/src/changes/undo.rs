@@ -1,9 +1,9 @@
-//! Takes back what calls did to files: one call, a turn, a session.
+//! Undo of the file changes of calls: of one call, a turn, a session.
 //!
-//! The changes that are meant are gone through from the newest to the oldest, in a simulation: each must find what it left behind, and
-//! then leaves what it found. Where one does not (somebody changed the file since), nothing at all is done, and the conflict is
-//! shown. What remains is, for each path, one way from what is there now to what was there before, and is committed like every
-//! other change. So an undo can be undone.
+//! The selected changes are taken back in a simulation, newest first: each change must find the state that it left, and then leaves
+//! the state that it found. If one does not (another program changed the file since), the undo does nothing at all and reports the
+//! conflict. The result has one [`Way`] for each path, from the present state to the state before the changes, and is committed
+//! like every other change. So an undo can be undone.
 
 mod left_out;
 mod restoring;
@@ -14,20 +14,20 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use self::restoring::Restoring;
-use self::shared::{Machine, Shared, find_names};
+use self::shared::{LinkFinder, SharedFile, link_paths};
 use self::simulated_path::{SimulatedPath, SimulatedPaths};
 use crate::changes::commit;
-use crate::changes::hard_links::{self, Identities, Object};
-use crate::changes::state::{self, Moves};
+use crate::changes::hard_links::{self, FileIdentities, FileIdentity};
+use crate::changes::state::{self, CheckpointMoves};
 use crate::{
     Altered, Attributes, CallId, Checkpoint, FileKind, FileState, Files, Fingerprint, History,
     Origin, Query, RecordedChange, SessionId, ToolError, WithoutHistory, below_session_tmp,
 };
 
-/// Undos of undos that are followed back to the change which they are about.
+/// Maximum number of undos that are followed back from an undo of an undo to the original change.
 const MAX_UNDOS: usize = 10_000;
 
-/// What an undo would do, or why it cannot.
+/// The plan of an undo: the changes that it makes, or the conflicts that prevent it.
 ///
 /// ```
 /// use windlass_core::{Host, MemoryHistory, Query, UndoPlan, testing::EmptyHost};
@@ -38,29 +38,29 @@ const MAX_UNDOS: usize = 10_000;
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct UndoPlan {
-    /// The calls that made the changes which are taken back, the newest first.
+    /// Calls whose changes are taken back, newest first.
     pub origins: Vec<Origin>,
-    /// What happens to each path, in the order in which it is done.
+    /// Changes of each path, in the order in which they are made.
     pub ways: Vec<Way>,
-    /// Where somebody changed something since.
+    /// Paths that another program changed since.
     pub conflicts: Vec<Conflict>,
-    /// The changes that are not taken back, because its caller may not write it. See [`UndoPlan::leave_out_hidden`].
+    /// Paths that the undo leaves as they are, because its caller may not write them. See [`UndoPlan::leave_out_hidden`].
     pub left_out: Vec<PathBuf>,
-    /// What the calls changed that has no history, which stays as it is.
+    /// Changes of the calls that have no history. They stay as they are.
     pub without_history: Vec<WithoutHistory>,
-    /// Whether the last change was asked for, whichever that is.
+    /// True if the query selects the last change rather than a certain call, turn or session.
     pub is_last: bool,
-    /// The call before it that can be taken back, where the last change was asked for and has no history.
+    /// Newest call that can be undone, if the query selects the last change and that change has no history.
     pub previous: Option<Origin>,
-    /// The calls that changed something that has a history, the newest first.
+    /// Calls with at least one change that has a history, newest first.
     with_history: Vec<CallId>,
-    /// Leaves what no tool may see as it is.
+    /// True if the undo leaves paths that are hidden from tools as they are.
     pub(crate) spares_hidden: bool,
-    /// The fingerprints that proved what is at the place of each way, as far as a later change would give it another one.
-    settled: Vec<Option<Fingerprint>>,
+    /// For each way, the fingerprint that proves its present state; `None` if a later change might leave the same fingerprint.
+    proofs: Vec<Option<Fingerprint>>,
 }
 
-/// What happens to what is at one path.
+/// The change of one path in an undo.
 ///
 /// ```
 /// use windlass_core::{FileState, Way};
@@ -76,35 +76,35 @@ pub struct UndoPlan {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Way {
-    /// The place.
+    /// The path.
     pub path: PathBuf,
-    /// What is there.
+    /// Present state of the path.
     pub now: FileState,
-    /// What will be there.
+    /// State of the path after the undo.
     pub then: FileState,
-    /// Where the object is that will be there, if it is moved back.
+    /// Path from which the file is moved back, if it is.
     pub moved_from: Option<PathBuf>,
-    /// Another name of the file that will be there, if it becomes one of its names again.
+    /// Another hard link of the file, if the path becomes a hard link of it again.
     pub linked_with: Option<PathBuf>,
-    /// Whether what is there stays what it is under its other names, and another file is put here.
+    /// True if the path gets a file of its own, because the present one has other hard links that must not change.
     pub is_apart: bool,
 }
 
 impl Way {
-    /// Returns whether only the time of a directory comes back, in which names change.
+    /// Returns whether the way only restores the time of a directory in which other ways add or remove names.
     pub fn is_directory_time(&self) -> bool {
         let is_directory = |state: &FileState| matches!(state, FileState::Directory { .. });
-        let has_all = || {
+        let has_attributes = || {
             let attributes = state::attributes_of(&self.now).zip(state::attributes_of(&self.then));
             attributes.is_some_and(|(now, then)| {
-                state::has_all(now, &Attributes { modified: None, ..then.clone() })
+                state::has_attributes(now, &Attributes { modified: None, ..then.clone() })
             })
         };
-        is_directory(&self.now) && is_directory(&self.then) && has_all()
+        is_directory(&self.now) && is_directory(&self.then) && has_attributes()
     }
 }
 
-/// A path that was changed by somebody else since.
+/// A path that another program changed since the call.
 ///
 /// ```
 /// use windlass_core::{CallId, Conflict, FileState};
@@ -115,28 +115,28 @@ impl Way {
 ///     now: FileState::Absent,
 ///     wanted: FileState::Other,
 /// };
-/// assert_eq!(conflict.why(), "somebody removed it since");
+/// assert_eq!(conflict.why(), "it was removed since");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Conflict {
-    /// The place.
+    /// The path.
     pub path: PathBuf,
-    /// The call whose change cannot be taken back.
+    /// Call whose change cannot be taken back.
     pub call: CallId,
-    /// What it left there.
+    /// State in which the call left the path.
     pub left: FileState,
-    /// What is there.
+    /// Present state of the path.
     pub now: FileState,
-    /// What the undo would have put there.
+    /// State that the undo would have restored.
     pub wanted: FileState,
 }
 
 impl Conflict {
-    /// What happened, in words.
+    /// Describes the change that causes the conflict.
     pub fn why(&self) -> &'static str {
         match (&self.left, &self.now) {
-            (_, FileState::Absent) => "somebody removed it since",
-            (FileState::Absent, _) => "somebody put something there since",
+            (_, FileState::Absent) => "it was removed since",
+            (FileState::Absent, _) => "something was put there since",
             (left, now) if left.is_like(now) => "its extended attributes were changed since",
             (FileState::File { hash: a, .. }, FileState::File { hash: b, .. }) if a == b => {
                 "its permissions were changed since"
@@ -150,40 +150,41 @@ impl Conflict {
 }
 
 impl UndoPlan {
-    /// Looks at what is there and finds the way back.
+    /// Reads the present states and plans the undo of the selected checkpoints.
     pub fn make(
         files: &dyn Files,
         history: &dyn History,
         query: &Query,
     ) -> Result<Self, ToolError> {
-        let checkpoints = select(history, query)?;
+        let checkpoints = select_checkpoints(history, query)?;
         check_workspace(files.workspace(), &checkpoints)?;
         check_sessions(files, history, &checkpoints)?;
-        let record = shared::record(files, history, &checkpoints)?;
-        let machine = Machine { files, record: &record };
+        let record = shared::load_record(files, history, &checkpoints)?;
+        let finder = LinkFinder { files, record: &record };
         let count = checkpoints.iter().map(|checkpoint| checkpoint.changes.len()).sum();
-        let mut walked = Walked {
-            machine,
+        let mut simulation = UndoSimulation {
+            finder,
             paths: SimulatedPaths::with_capacity(count),
             shared: HashMap::new(),
-            identities: Identities::on_record(&record),
+            identities: FileIdentities::on_record(&record),
             conflicts: Vec::new(),
         };
         for checkpoint in &checkpoints {
-            walked.take_back(checkpoint)?;
+            simulation.take_back(checkpoint)?;
         }
-        walked.settle_shared();
-        let Walked { paths, identities, mut conflicts, .. } = walked;
-        // Somebody has brought it back already: there is nothing left to do.
-        conflicts.retain(|conflict| !state::is_left(&conflict.now, &conflict.wanted));
-        let ways = ways(machine, &paths, &identities, &checkpoints);
-        let settled = ways.iter().map(|way| paths.at(&way.path)?.settled()).collect();
+        simulation.apply_shared();
+        let UndoSimulation { paths, identities, mut conflicts, .. } = simulation;
+        // A path that already has the wanted state needs no undo, so it is no conflict.
+        conflicts.retain(|conflict| !state::is_as_left(&conflict.now, &conflict.wanted));
+        let ways = plan_ways(finder, &paths, &identities, &checkpoints);
+        let proofs = ways.iter().map(|way| paths.at(&way.path)?.proof()).collect();
         drop(paths);
-        let without_history = without_history(&checkpoints);
+        let without_history = changes_without_history(&checkpoints);
         let with_history = calls_of(
             checkpoints.iter().filter(|one| !one.is_without_history()).map(|one| &one.origin),
         );
-        let previous = if with_history.is_empty() { previous(history, query)? } else { None };
+        let previous =
+            if with_history.is_empty() { newest_undoable(history, query)? } else { None };
         let origins = checkpoints.into_iter().map(|checkpoint| checkpoint.origin).collect();
         Ok(Self {
             origins,
@@ -195,27 +196,28 @@ impl UndoPlan {
             previous,
             with_history,
             spares_hidden: false,
-            settled,
+            proofs,
         })
     }
 
-    /// Tells whether nothing of what is meant can be taken back, since it has no history.
+    /// Returns whether none of the selected changes has a history, so that nothing can be undone.
     pub fn is_without_history(&self) -> bool {
         self.with_history.is_empty()
     }
 
-    /// The calls of which something can be taken back, the newest first. With [`UndoPlan::is_last`], newer calls may be among those
-    /// of the plan of which nothing can.
+    /// Returns the calls with changes that can be undone, newest first. With [`UndoPlan::is_last`], the plan may also have newer
+    /// calls without any such change.
     pub fn calls_with_history(&self) -> &[CallId] {
         &self.with_history
     }
 
-    /// Returns the session in whose `/tmp` the changes that are meant were made, if any of them was: its files must be used.
+    /// Returns the session in whose `/tmp` the selected changes were made, if any of them was. The undo must use the files of that
+    /// session.
     pub fn tmp_session(
         history: &dyn History,
         query: &Query,
     ) -> Result<Option<SessionId>, ToolError> {
-        for checkpoint in select(history, query)? {
+        for checkpoint in select_checkpoints(history, query)? {
             if let Some(session) = tmp_session(history, &checkpoint)? {
                 return Ok(Some(session));
             }
@@ -223,8 +225,9 @@ impl UndoPlan {
         Ok(None)
     }
 
-    /// The ways that must be declared and granted. The time of a directory goes with the names in it; and what comes back below a
-    /// symbolic link that goes is decided on with the link, since its path leads elsewhere until then.
+    /// Returns the ways that the tool must declare as effects. Leaves out the times of directories, which follow the changes of
+    /// names in them, and paths below a symbolic link that the undo removes: they are decided on with the link, since until then
+    /// their paths lead elsewhere.
     pub fn declared(&self) -> impl Iterator<Item = &Way> {
         let is_link = |way: &&Way| matches!(way.now, FileState::Symlink { .. });
         let links: HashSet<&Path> =
@@ -235,13 +238,14 @@ impl UndoPlan {
         })
     }
 
-    /// Refuses a plan of calls that another undo took back since the plan was made. Asked while no other undo can begin.
+    /// Fails if another undo took back a call of the plan since the plan was made. The caller holds the lock that excludes other
+    /// undos.
     pub(crate) fn check_in_effect(&self, history: &dyn History) -> Result<(), ToolError> {
         let calls = self.calls();
         for call in &calls {
             let Some(undo) = history.undone_by(call)? else { continue };
             return Err(match calls.len() {
-                1 => undone_already(call, &undo),
+                1 => already_undone(call, &undo),
                 _ => ToolError::failed(format!(
                     "{undo} undid {call} in the meantime; nothing was undone"
                 ))
@@ -251,12 +255,13 @@ impl UndoPlan {
         Ok(())
     }
 
-    /// The calls that are taken back, the newest first.
+    /// Returns the calls that are taken back, newest first.
     pub fn calls(&self) -> Vec<CallId> {
         calls_of(&self.origins)
     }
 }
 
+/// Collects the call ids, without repeating consecutive ones.
 fn calls_of<'o>(origins: impl IntoIterator<Item = &'o Origin>) -> Vec<CallId> {
     let mut calls: Vec<CallId> = Vec::new();
     for origin in origins {
@@ -267,8 +272,8 @@ fn calls_of<'o>(origins: impl IntoIterator<Item = &'o Origin>) -> Vec<CallId> {
     calls
 }
 
-/// The checkpoints that are meant and in effect, the newest first.
-fn select(history: &dyn History, query: &Query) -> Result<Vec<Checkpoint>, ToolError> {
+/// Returns the selected checkpoints that are in effect, newest first.
+fn select_checkpoints(history: &dyn History, query: &Query) -> Result<Vec<Checkpoint>, ToolError> {
     let mut all = history.checkpoints(query)?;
     let unknown = match query {
         Query::Call(call) => Some(format!("no change of the call {call} is known")),
@@ -280,24 +285,24 @@ fn select(history: &dyn History, query: &Query) -> Result<Vec<Checkpoint>, ToolE
             .hint("`windlass undo --list` shows the changes that can be undone"));
     }
     if all.iter().all(Checkpoint::is_without_history) && !query.is_last() && !all.is_empty() {
-        // An undo passed it over, if any did.
+        // Checkpoints without history are not marked as undone, so they are returned as they are.
         return Ok(all);
     }
     if let (Query::Call(call), Some(undo)) =
         (query, all.first().and_then(|checkpoint| checkpoint.undone_by.as_ref()))
     {
-        return Err(undone_already(call, undo));
+        return Err(already_undone(call, undo));
     }
     let meant: HashSet<CallId> = all.iter().map(|one| one.origin.call.clone()).collect();
-    all.retain(|one| one.can_be_undone() && !is_among_itself(&one.origin, &meant));
+    all.retain(|one| one.can_be_undone() && !undoes_only_selected(&one.origin, &meant));
     if all.is_empty() {
         return Err(ToolError::failed("there is nothing to undo"));
     }
     Ok(all)
 }
 
-/// The newest call that can be taken back, where the last change of a session or workspace is meant.
-fn previous(history: &dyn History, query: &Query) -> Result<Option<Origin>, ToolError> {
+/// Returns the newest call that can be undone, if the query selects the last change of a session or workspace.
+fn newest_undoable(history: &dyn History, query: &Query) -> Result<Option<Origin>, ToolError> {
     let all = match query {
         Query::LastOfSession(session) => Query::Session(session.clone()),
         Query::LastOfWorkspace(workspace) => Query::Workspace(workspace.clone()),
@@ -308,19 +313,19 @@ fn previous(history: &dyn History, query: &Query) -> Result<Option<Origin>, Tool
     Ok(checkpoints.find(is_meant).map(|one| one.origin))
 }
 
-/// What calls changed that has no history, each place once: the newest change of it.
-fn without_history(checkpoints: &[Checkpoint]) -> Vec<WithoutHistory> {
+/// Collects the changes without history: the newest one of each path.
+fn changes_without_history(checkpoints: &[Checkpoint]) -> Vec<WithoutHistory> {
     let mut known = HashSet::new();
     let all = checkpoints.iter().flat_map(|checkpoint| &checkpoint.without_history);
     all.filter(|change| known.insert(change.path())).cloned().collect()
 }
 
-fn undone_already(call: &CallId, undo: &CallId) -> ToolError {
+fn already_undone(call: &CallId, undo: &CallId) -> ToolError {
     ToolError::failed(format!("the changes of {call} are undone already"))
         .hint(format!("undo {undo} to have them back"))
 }
 
-/// Refuses changes of another workspace: their paths were decided on, and are locked and watched, there.
+/// Fails if a change was made in another workspace: policy, locks and the file watch for its paths belong to that workspace.
 fn check_workspace(workspace: &Path, checkpoints: &[Checkpoint]) -> Result<(), ToolError> {
     let is_elsewhere = |one: &&Checkpoint| one.origin.workspace != workspace;
     let Some(Checkpoint { origin, .. }) = checkpoints.iter().find(is_elsewhere) else {
@@ -334,7 +339,7 @@ fn check_workspace(workspace: &Path, checkpoints: &[Checkpoint]) -> Result<(), T
     .hint(format!("a person can undo it there: windlass -C {there} undo --call {call}")))
 }
 
-/// Refuses changes that were made in the `/tmp` of another session: by the same path, this session has another file.
+/// Fails if a change was made in the `/tmp` of another session: the same path is another file in this session.
 fn check_sessions(
     files: &dyn Files,
     history: &dyn History,
@@ -355,7 +360,7 @@ fn check_sessions(
     Ok(())
 }
 
-/// Returns the session in whose `/tmp` a checkpoint changed something. An undo changes that of the session which it takes back.
+/// Returns the session in whose `/tmp` a checkpoint changed something. For an undo, this is the session of the original change.
 fn tmp_session(
     history: &dyn History,
     checkpoint: &Checkpoint,
@@ -368,7 +373,7 @@ fn tmp_session(
         return Ok(None);
     }
     let mut origin = checkpoint.origin.clone();
-    // Each undo is younger than what it takes back; a damaged record may say otherwise.
+    // Each undo is younger than the changes that it takes back, so this ends; the bound is for a damaged record.
     for _ in 0..MAX_UNDOS {
         let mut undone = Vec::new();
         for call in &origin.undoes {
@@ -382,40 +387,44 @@ fn tmp_session(
     Ok(Some(origin.session))
 }
 
-/// Whether it only takes back what is meant as well: both together changed nothing.
-fn is_among_itself(origin: &Origin, meant: &HashSet<CallId>) -> bool {
+/// Returns whether an undo only takes back calls that are selected as well: both together changed nothing.
+fn undoes_only_selected(origin: &Origin, meant: &HashSet<CallId>) -> bool {
     origin.is_undo() && origin.undoes.iter().all(|call| meant.contains(call))
 }
 
-struct Walked<'a> {
-    machine: Machine<'a>,
+/// The simulated undo of checkpoints, newest first.
+struct UndoSimulation<'a> {
+    finder: LinkFinder<'a>,
     paths: SimulatedPaths<'a>,
-    /// What would become of files with several names that were changed under one of them.
-    shared: HashMap<Object, Shared>,
-    identities: Identities,
+    /// Shared files that were changed under one of their hard links.
+    shared: HashMap<FileIdentity, SharedFile>,
+    identities: FileIdentities,
     conflicts: Vec<Conflict>,
 }
 
-impl<'a> Walked<'a> {
-    /// A file is in one state under all its names before a checkpoint, and in one after it: that state is simulated last.
+impl<'a> UndoSimulation<'a> {
+    /// Takes back the changes of a checkpoint. A file has the same state under all its hard links before and after a checkpoint, so
+    /// the changes of shared files are applied last.
     fn take_back(&mut self, checkpoint: &'a Checkpoint) -> Result<(), ToolError> {
         for change in checkpoint.changes.iter().rev() {
             self.take_back_change(checkpoint, change)?;
         }
-        let moves = Moves::among(&checkpoint.changes);
+        let moves = CheckpointMoves::among(&checkpoint.changes);
         for change in &checkpoint.changes {
             self.take_back_shared(&moves, change);
         }
         Ok(())
     }
 
+    /// Takes back one change in the simulation, or notes a conflict.
     fn take_back_change(
         &mut self,
         checkpoint: &'a Checkpoint,
         change: &'a RecordedChange,
     ) -> Result<(), ToolError> {
-        let files = self.machine.files;
-        let at = self.paths.place_of(&change.path, || state::see_on_record(files, &change.path))?;
+        let files = self.finder.files;
+        let at =
+            self.paths.index_of(&change.path, || state::inspect_recorded(files, &change.path))?;
         let Some(simulated) = self.paths.all_mut().get_mut(at) else { return Ok(()) };
         if change.is_directory_time() {
             let before = state::attributes_of(&change.before);
@@ -426,23 +435,24 @@ impl<'a> Walked<'a> {
             }
             return Ok(());
         }
-        if simulated.is_stuck {
-            // What is older cannot be judged; but it is known what was there before all of it.
+        if simulated.has_conflict {
+            // After a conflict, older changes of the path cannot be judged, but their states before tell what the undo would
+            // restore.
             let conflict = self.conflicts.iter_mut().find(|one| one.path == change.path);
             if let Some(conflict) = conflict {
                 conflict.wanted = change.before.clone();
             }
             return Ok(());
         }
-        shared::identify(&mut self.identities, &self.shared, simulated, change);
-        let shared = Shared::of(&self.shared, &self.identities, simulated);
+        shared::note_identity(&mut self.identities, &self.shared, simulated, change);
+        let shared = SharedFile::of(&self.shared, &self.identities, simulated);
         let then = shared.unwrap_or(&simulated.then);
-        if state::is_left(then, &change.after) || is_kept_directory(then, change) {
+        if state::is_as_left(then, &change.after) || is_tolerated_directory(then, change) {
             simulated.then = change.before.clone();
-            simulated.is_fresh = false;
+            simulated.is_untouched = false;
             return Ok(());
         }
-        simulated.is_stuck = true;
+        simulated.has_conflict = true;
         self.conflicts.push(Conflict {
             path: change.path.clone(),
             call: checkpoint.origin.call.clone(),
@@ -454,8 +464,9 @@ impl<'a> Walked<'a> {
     }
 }
 
-/// A directory that a call made and that is gone, or has other permissions, is no conflict: what was in it decides.
-fn is_kept_directory(now: &FileState, change: &RecordedChange) -> bool {
+/// Returns whether a directory that the call made is absent or has other permissions now. This is no conflict: the objects in it
+/// decide.
+fn is_tolerated_directory(now: &FileState, change: &RecordedChange) -> bool {
     matches!(
         (now, &change.before, &change.after),
         (
@@ -466,60 +477,60 @@ fn is_kept_directory(now: &FileState, change: &RecordedChange) -> bool {
     )
 }
 
-/// What is left to do for each path: what is removed goes first, from the inside out; then what is made, from the outside in; then
-/// the directories out of which something was moved are removed or replaced; last names are added, and directories that stay get
-/// their modes and times.
-fn ways(
-    machine: Machine<'_>,
+/// Makes the way of each path, in this order: removals, inner paths first; new objects, outer paths first; removal or replacement
+/// of directories from which something was moved; further hard links; modes and times of directories that stay.
+fn plan_ways(
+    finder: LinkFinder<'_>,
     simulation: &SimulatedPaths<'_>,
-    identities: &Identities,
+    identities: &FileIdentities,
     checkpoints: &[Checkpoint],
 ) -> Vec<Way> {
     let paths = simulation.all();
     let is_other = |simulated: &&SimulatedPath| {
-        !same(&simulated.now.state, &simulated.then) || simulated.is_apart(identities)
+        !is_same_with_times(&simulated.now.state, &simulated.then) || simulated.is_apart(identities)
     };
     let around: HashSet<&Path> =
         paths.iter().filter(is_other).filter_map(|simulated| simulated.path.parent()).collect();
-    // A directory in which names change gets another time by that, also where it has the right one now.
+    // A change of names in a directory sets its time, even if the time is the wanted one now.
     let is_around = |simulated: &SimulatedPath| {
         let is_directory = |state: &FileState| matches!(state, FileState::Directory { .. });
         let stays = is_directory(&simulated.now.state) && is_directory(&simulated.then);
         stays && around.contains(simulated.path.as_path())
     };
-    // A list that grows is twice as long as it needs to be.
+    // Exact capacity: a vector that grows can take twice the memory.
     let mut ways: Vec<Way> = Vec::with_capacity(paths.len());
     let changing = paths.iter().filter(|simulated| is_other(simulated) || is_around(simulated));
     ways.extend(changing.map(|simulated| Way {
         path: simulated.path.clone(),
         now: simulated.now.state.clone(),
-        then: identities.as_first(&simulated.then),
+        then: identities.with_first_identity(&simulated.then),
         moved_from: None,
         linked_with: None,
         is_apart: simulated.is_apart(identities),
     }));
     find_moves(&mut ways, identities, checkpoints);
-    find_names(machine, &mut ways, simulation, identities);
+    link_paths(finder, &mut ways, simulation, identities);
     keep_used_directories(&mut ways, paths);
-    put_in_order(&mut ways);
+    sort_ways(&mut ways);
     ways
 }
 
-/// When a way is gone, the first one first.
+/// Phase in which a way is performed, in order.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum Turn {
+enum WayPhase {
     RemoveFile,
     RemoveDirectory,
     Make,
-    /// A directory is removed or replaced out of which something is moved before. From the inside out, like all removals.
-    EndLeftDirectory,
-    /// A name is added to what is in its place by then.
-    AddName,
-    Settle,
+    /// Removes or replaces a directory after something was moved out of it. Inner directories first, like all removals.
+    RemoveLeftDirectory,
+    /// Adds a hard link to a file that is in its place by then.
+    AddLink,
+    RestoreAttributes,
 }
 
-/// What is removed goes from the inside out, what is made comes from the outside in. Sorted in place, since there may be many.
-fn put_in_order(ways: &mut [Way]) {
+/// Sorts the ways into their order: removals with inner paths first, new objects with outer paths first. Sorts in place, since
+/// there may be many.
+fn sort_ways(ways: &mut [Way]) {
     let left: HashSet<PathBuf> = ways
         .iter()
         .filter_map(|way| way.moved_from.as_deref())
@@ -527,23 +538,23 @@ fn put_in_order(ways: &mut [Way]) {
         .collect();
     let is_directory = |state: &FileState| matches!(state, FileState::Directory { .. });
     let turn = |way: &Way| match (is_directory(&way.now), &way.then) {
-        (true, FileState::Directory { .. }) => Turn::Settle,
-        (true, FileState::Absent) if left.contains(&way.path) => Turn::EndLeftDirectory,
-        (true, FileState::Absent) => Turn::RemoveDirectory,
-        (false, FileState::Absent) => Turn::RemoveFile,
-        _ if way.linked_with.is_some() => Turn::AddName,
-        (true, _) if left.contains(&way.path) => Turn::EndLeftDirectory,
-        _ => Turn::Make,
+        (true, FileState::Directory { .. }) => WayPhase::RestoreAttributes,
+        (true, FileState::Absent) if left.contains(&way.path) => WayPhase::RemoveLeftDirectory,
+        (true, FileState::Absent) => WayPhase::RemoveDirectory,
+        (false, FileState::Absent) => WayPhase::RemoveFile,
+        _ if way.linked_with.is_some() => WayPhase::AddLink,
+        (true, _) if left.contains(&way.path) => WayPhase::RemoveLeftDirectory,
+        _ => WayPhase::Make,
     };
     ways.sort_unstable_by(|a, b| {
         let (one, other) = (turn(a), turn(b));
-        let is_outwards = !matches!(one, Turn::Make | Turn::AddName);
+        let is_outwards = !matches!(one, WayPhase::Make | WayPhase::AddLink);
         let by_path = a.path.cmp(&b.path);
         one.cmp(&other).then(if is_outwards { by_path.reverse() } else { by_path })
     });
 }
 
-/// A directory that a call made stays if something is in it that does not go.
+/// Drops the removal of directories that contain an object which stays.
 fn keep_used_directories(ways: &mut Vec<Way>, paths: &[SimulatedPath]) {
     let is_going = |way: &Way| way.then == FileState::Absent;
     let mut going: HashSet<&Path> =
@@ -554,7 +565,7 @@ fn keep_used_directories(ways: &mut Vec<Way>, paths: &[SimulatedPath]) {
         .filter(is_directory)
         .filter(|simulated| going.contains(simulated.path.as_path()))
         .collect();
-    // The inner ones decide for the outer ones.
+    // Inner directories first, since one that stays keeps the directories above it.
     directories.sort_by(|a, b| b.path.cmp(&a.path));
     let mut used: HashSet<&Path> = HashSet::new();
     for directory in directories {
@@ -567,15 +578,15 @@ fn keep_used_directories(ways: &mut Vec<Way>, paths: &[SimulatedPath]) {
     ways.retain(|way| !is_going(way) || !used.contains(way.path.as_path()));
 }
 
-/// Whether there is nothing to do, the times included.
-fn same(now: &FileState, then: &FileState) -> bool {
+/// Returns whether two states are equal, including times.
+fn is_same_with_times(now: &FileState, then: &FileState) -> bool {
     let attributes = state::attributes_of(now).zip(state::attributes_of(then));
-    now.is_like(then) && attributes.is_none_or(|(now, then)| state::has_all(now, then))
+    now.is_like(then) && attributes.is_none_or(|(now, then)| state::has_attributes(now, then))
 }
 
-/// Where an object was moved away and is to come back, it is moved back: it stays the same object. What was written after it was
-/// moved is another one; if the first had other names, it is found by them.
-fn find_moves(ways: &mut [Way], identities: &Identities, checkpoints: &[Checkpoint]) {
+/// Turns a removal and a restoration into a move where the file was moved by a call, so that it stays the same inode. A file that
+/// was written after the move is another one; if the moved file had other hard links, they identify it.
+fn find_moves(ways: &mut [Way], identities: &FileIdentities, checkpoints: &[Checkpoint]) {
     let moves = checkpoints.iter().flat_map(|checkpoint| &checkpoint.changes);
     let moves: Vec<(&Path, &Path)> = moves
         .filter_map(|change| Some((change.moved_from.as_deref()?, change.path.as_path())))
@@ -591,7 +602,8 @@ fn find_moves(ways: &mut [Way], identities: &Identities, checkpoints: &[Checkpoi
         let left = way_at(path).and_then(|at| ways.get(at)).filter(leaves);
         let Some(left) = left.map(|way| identities.file_of(&way.now)) else { continue };
         let is_back = |way: &&mut Way| {
-            let is_it = hard_links::links(&way.then) < 2 || identities.file_of(&way.then) == left;
+            let is_it =
+                hard_links::link_count(&way.then) < 2 || identities.file_of(&way.then) == left;
             is_it && way.now == FileState::Absent && way.then.hash().is_some()
         };
         if let Some(way) = way_at(home).and_then(|at| ways.get_mut(at)).filter(is_back) {
@@ -600,7 +612,7 @@ fn find_moves(ways: &mut [Way], identities: &Identities, checkpoints: &[Checkpoi
     }
 }
 
-/// Takes back what a plan says, as a change of its own.
+/// Performs an undo plan as a commit of its own.
 pub(crate) fn perform(
     files: &dyn Files,
     history: &dyn History,

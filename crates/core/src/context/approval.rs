@@ -1,4 +1,4 @@
-//! Questions to a person about a call that runs.
+//! Approvals: requests to a person to allow something while the call runs.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use crate::people::{Permission, Place, subject};
 use crate::{ApprovalRequest, ContentHash, Effects, ToolError, Verdict};
 
 impl Context {
-    /// The question whether this call may do what a verdict is about.
-    pub(super) fn request(&self, verdict: &Verdict) -> ApprovalRequest {
+    /// Makes the request to allow the effects of a verdict.
+    pub(super) fn approval_request(&self, verdict: &Verdict) -> ApprovalRequest {
         let inner = &self.0;
         let workspace = inner.session_files.get().workspace();
         ApprovalRequest {
@@ -45,7 +45,7 @@ impl Context {
         }
     }
 
-    /// The subject of this call with these effects.
+    /// Computes the subject of this call with these effects.
     pub(super) fn subject_of(&self, effects: &Effects) -> ContentHash {
         let inner = &self.0;
         let workspace = inner.session_files.get().workspace();
@@ -55,8 +55,9 @@ impl Context {
         subject(&inner.tool, &inner.input, effects, place, &surroundings)
     }
 
-    /// Asks the attendants of the session and waits for the answer. The clock of the call stands still meanwhile.
-    pub(super) async fn put_to_people(
+    /// Sends the request to the attendants of the session and waits for the answer. The time limit of the call is suspended
+    /// meanwhile.
+    pub(super) async fn ask_people(
         &self,
         verdict: &Verdict,
         request: ApprovalRequest,
@@ -71,13 +72,14 @@ impl Context {
             biased;
             () = stopped.cancelled() => {
                 inner.broker.catch_up().await;
-                Err(unanswered())
+                Err(unanswered_error())
             }
             answer = inner.broker.ask(verdict, request, &inner.session, announce) => answer,
         }
     }
 }
 
-pub(super) fn unanswered() -> ToolError {
-    ToolError::cancelled("the call was stopped before anybody answered")
+/// Makes the error of a call that was stopped while an approval was pending.
+pub(super) fn unanswered_error() -> ToolError {
+    ToolError::cancelled("the call was stopped before a person answered")
 }

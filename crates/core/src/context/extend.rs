@@ -1,13 +1,13 @@
-//! More effects for a call that already runs.
+//! Further effects for a call that already runs.
 //!
-//! Calls that conflict run in the order of the queue, and the queue knows a call by the effects of its plan. So only effects that no
-//! other call can conflict with are added later: those without a footprint, which are `net`, `secret` and `agent`. Files, state,
-//! programs and MCP tools have to be in the plan, or be a call of their own ([`Context::call`]).
+//! Conflicting calls run in the order of the queue, and the queue only knows the effects of a call's plan. So only effects without
+//! a footprint can be added later, since no other call can conflict with them: `net`, `secret` and `agent`. Files, state, programs
+//! and MCP tools must be in the plan, or be a call of their own ([`Context::call`]).
 
 use std::sync::Arc;
 
 use super::Context;
-use super::approval::unanswered;
+use super::approval::unanswered_error;
 use crate::effects::Footprint;
 use crate::engine::{about_more, extended, situation};
 use crate::people::Permission;
@@ -16,12 +16,12 @@ use crate::{
 };
 
 impl Context {
-    /// Asks for effects that the plan of this call did not declare. They are decided on like those of a plan: by the kinds that the
-    /// tool names, hooks, hard denies, the rights of the session, rules and the mode, and by a person where these ask. The decision
-    /// is on record before this returns, and the doors of this context are open for the effects afterwards.
+    /// Requests effects that the plan of this call did not declare. They are decided on like those of a plan: by the kinds that the
+    /// tool declares, hooks, hard denies, the rights of the session, rules and the mode, and by a person where these ask. The
+    /// decision is in the journal before this returns, and the doors of this context are open for the effects afterwards.
     ///
-    /// Only `net`, `secret` and `agent` effects can be added: no other call can conflict with them. What is already granted is not
-    /// decided on again. The clock of the call stands still while a person is asked.
+    /// Only `net`, `secret` and `agent` effects can be added: no other call can conflict with them. Effects that are already
+    /// granted are not decided on again. The time limit of the call is suspended while a person is asked.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -58,14 +58,14 @@ impl Context {
             return Ok(());
         }
         self.check_extension(&effects)?;
-        // What a later call would find is not known from the files alone.
+        // The result depends on more than files now, so it cannot be cached.
         self.forget_observed();
         let effects = Arc::new(effects);
         let files = inner.session_files.get();
         let situation = situation(&*inner.host, files, &inner.session);
         let policy = &inner.policy;
         let verdict = policy.decide_in(&inner.tool, effects.clone(), files.workspace(), &situation);
-        let (verdict, settled) = self.settle_extension(verdict).await;
+        let (verdict, settled) = self.decide_extension(verdict).await;
         let decided = match &settled {
             Ok((grant, _)) => grant.decided().clone(),
             Err(_) => Decided { decision: Decision::Deny, ..verdict.decided(None) },
@@ -79,7 +79,7 @@ impl Context {
         Ok(())
     }
 
-    /// Refuses what the tool never said that it does, and what would break the order of calls.
+    /// Fails for effects of a kind that the tool does not declare, and for effects with which other calls could conflict.
     fn check_extension(&self, effects: &Effects) -> Result<(), ToolError> {
         let inner = &self.0;
         if inner.grant.is_trial() {
@@ -103,8 +103,8 @@ impl Context {
         }
     }
 
-    /// Turns the verdict into the right to go on, with what is to be said to the model.
-    async fn settle_extension(
+    /// Turns the verdict into a grant, with texts for the model. Asks hooks and, if needed, a person.
+    async fn decide_extension(
         &self,
         verdict: Verdict,
     ) -> (Verdict, Result<(Grant, Vec<String>), ToolError>) {
@@ -119,7 +119,7 @@ impl Context {
         let asked = tokio::select! {
             biased;
             asked = about_more(&inner.engine, &inner.session, call, verdict.clone()) => asked,
-            () = inner.cancel.cancelled() => Err(unanswered()),
+            () = inner.cancel.cancelled() => Err(unanswered_error()),
         };
         let (verdict, granted, mut said) = match asked {
             Ok(asked) => asked,
@@ -128,7 +128,7 @@ impl Context {
         if let Some(grant) = granted.or_else(|| verdict.grant()) {
             return (verdict, Ok((grant, said)));
         }
-        let request = self.request(&verdict);
+        let request = self.approval_request(&verdict);
         let before =
             if inner.is_whole { inner.broker.answered(&verdict, &request).await } else { None };
         if let Some(Ok(Permission::Granted(grant, _))) = &before
@@ -138,7 +138,7 @@ impl Context {
         }
         let answer = match before {
             Some(answer) => answer,
-            None => self.put_to_people(&verdict, request, &inner.cancel).await,
+            None => self.ask_people(&verdict, request, &inner.cancel).await,
         };
         let settled = answer.and_then(|permission| match permission {
             Permission::Granted(grant, reason) => {
@@ -153,6 +153,7 @@ impl Context {
         (verdict, settled)
     }
 
+    /// Records the requested effects and the decision in the journal.
     async fn record_extension(
         &self,
         effects: &Arc<Effects>,

@@ -1,10 +1,10 @@
-//! The door to files: each path resolved, and held against the grant.
+//! The door to files: resolves each path, and checks it against the grant.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::{Inner, Observed};
+use super::{Inner, ObservedFiles};
 use crate::changes::commit;
 use crate::policy::Withheld;
 use crate::sync::Lock;
@@ -14,7 +14,7 @@ use crate::{
     Step, To, ToolError, Visitor, Walk, WalkOptions, WalkReport, quote,
 };
 
-/// The door to files. Paths are as the model wrote them; each is resolved, and held against the grant.
+/// The door to files. Takes paths as the model wrote them, resolves each, and checks it against the grant.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -51,19 +51,19 @@ impl std::fmt::Debug for FilesDoor<'_> {
 }
 
 impl FilesDoor<'_> {
-    /// The directory that the session works on.
+    /// Returns the workspace directory of the session.
     pub fn workspace(&self) -> &Path {
         self.cx.session_files.get().workspace()
     }
 
-    /// Whether no tool may see what is in this file.
+    /// Returns whether the content of this file is hidden from all tools.
     pub fn is_hidden(&self, path: &Path) -> bool {
         let files = self.cx.session_files.get();
         self.cx.policy.hides(path, files, self.cx.host.clock().now())
             || !matches!(files.excluded_by(&commit::beside(files, path)), Ok(None))
     }
 
-    /// Where a path really leads: what it was when the call was decided on, if it was declared.
+    /// Resolves a path. A declared path resolves as it did when the call was decided on.
     pub fn resolve(&self, path: &Path) -> Result<Resolved, ToolError> {
         match self.cx.resolved.iter().find(|(declared, _)| declared == path) {
             Some((_, resolved)) => Ok(resolved.clone()),
@@ -71,7 +71,7 @@ impl FilesDoor<'_> {
         }
     }
 
-    /// Facts about a file or directory; `None` if there is nothing.
+    /// Returns the facts about a file or directory; `None` if it does not exist.
     pub fn stat(&self, path: &Path) -> Result<Option<Stat>, ToolError> {
         let resolved = self.readable(path)?;
         match self.cx.files().stat(&resolved) {
@@ -87,12 +87,13 @@ impl FilesDoor<'_> {
     /// Opens a regular file for reading.
     pub fn open(&self, path: &Path) -> Result<OpenFile, ToolError> {
         let resolved = self.readable(path)?;
-        let opened = self.cx.files().open(&resolved).map_err(|error| self.explain(error, path))?;
+        let opened =
+            self.cx.files().open(&resolved).map_err(|error| self.with_suggestion(error, path))?;
         self.observe(&resolved, opened.stat.fingerprint);
         Ok(opened)
     }
 
-    /// Visits everything below a directory, or the one file that `root` is; one visitor per thread.
+    /// Visits everything below a directory, or the file `root` itself; one visitor per thread.
     ///
     /// Blocking: call it in [`Context::blocking`](crate::Context::blocking).
     pub fn walk<'v>(
@@ -105,7 +106,7 @@ impl FilesDoor<'_> {
         let (files, now) = (self.cx.session_files.get(), self.cx.host.clock().now());
         let withheld = self.cx.policy.withheld(self.cx.grant.effects(), files, now);
         let hidden = |path: &Path| withheld.hides_entry(path);
-        let asked = Asked::default();
+        let asked = WithheldPaths::default();
         let left_out = |path: &Path, _| asked.note(path, &withheld);
         let cancelled = || self.cx.cancel.is_cancelled();
         let options = WalkOptions {
@@ -117,9 +118,9 @@ impl FilesDoor<'_> {
             left_out: &left_out,
             cancelled: &cancelled,
         };
-        let observed = Lock::new(Observed::default());
+        let observed = Lock::new(ObservedFiles::default());
         let watching = || -> Box<dyn Visitor + '_> {
-            Box::new(Watcher {
+            Box::new(ObservingVisitor {
                 inner: visitors(),
                 root: &resolved.path,
                 seen: Some(Vec::new()),
@@ -130,7 +131,7 @@ impl FilesDoor<'_> {
             .cx
             .files()
             .walk(&resolved, &options, &watching)
-            .map_err(|error| self.explain(error, root))?;
+            .map_err(|error| self.with_suggestion(error, root))?;
         let mut all = self.cx.observed.lock();
         all.extend(observed.lock().0.take());
         all.extend(report.observed.clone());
@@ -142,15 +143,15 @@ impl FilesDoor<'_> {
         Ok(report)
     }
 
-    /// Creates a file, and the directories above it. Fails if there is something already.
+    /// Creates a file, and missing directories above it. Fails if the path exists.
     ///
     /// Blocking: call it in [`Context::blocking`](crate::Context::blocking).
     pub fn create(&self, path: &Path, content: &[u8]) -> Result<Altered, ToolError> {
-        self.put(path, content, Expect::Absent, None)
+        self.write_file(path, content, Expect::Absent, None)
     }
 
-    /// Replaces a file that was read before: `seen` and `before` are its facts and bytes at that time. Fails as `stale` if it has
-    /// changed since.
+    /// Replaces a file that was read before: `seen` and `before` are its facts and bytes at that time. Fails as `stale` if the file
+    /// has changed since.
     ///
     /// ```
     /// # use std::path::Path;
@@ -175,10 +176,11 @@ impl FilesDoor<'_> {
         seen: &Stat,
         before: &[u8],
     ) -> Result<Altered, ToolError> {
-        self.put(path, content, Expect::Same(seen.fingerprint), Some(before))
+        self.write_file(path, content, Expect::Same(seen.fingerprint), Some(before))
     }
 
-    fn put(
+    /// Commits new content of one file.
+    fn write_file(
         self,
         path: &Path,
         content: &[u8],
@@ -190,15 +192,15 @@ impl FilesDoor<'_> {
         self.commit(&[step])?.pop().ok_or_else(|| ToolError::internal("a change was not made"))
     }
 
-    /// Makes several changes, all or none: with what is there saved first, and what was done taken back if one fails. What became
-    /// of each step's object, in their order.
+    /// Makes several changes, all or none: saves the present contents first, and takes everything back if one change fails. Returns
+    /// the result of each step, in order.
     ///
     /// Blocking: call it in [`Context::blocking`](crate::Context::blocking).
     pub fn commit(&self, steps: &[Step<'_>]) -> Result<Vec<Altered>, ToolError> {
         for step in steps {
-            self.check(step)?;
+            self.check_granted(step)?;
         }
-        self.go_on()?;
+        self.check_not_stopped()?;
         let known: Vec<bool> = steps.iter().map(|step| self.has_seen(step)).collect();
         let files = self.cx.files();
         let is_stopped = || self.cx.cancel.is_cancelled();
@@ -206,13 +208,13 @@ impl FilesDoor<'_> {
         let altered = commit::commit(&*files, self.cx.history(), &origin, steps, &is_stopped)
             .map_err(|refused| refused.into_error(files.workspace()))?;
         for ((step, altered), known) in steps.iter().zip(&altered).zip(known) {
-            self.remember(step, altered, known);
+            self.update_seen(step, altered, known);
         }
         Ok(altered)
     }
 
-    /// Makes the changes of a plan, and takes them from the list of proposals; the paths that changed. What is no longer proposed as it
-    /// was planned is not made.
+    /// Applies proposals and removes them from the list. Returns the changed paths. Fails if a proposal changed since the plan was
+    /// made.
     ///
     /// Blocking: call it in [`Context::blocking`](crate::Context::blocking).
     pub fn apply(
@@ -228,7 +230,7 @@ impl FilesDoor<'_> {
         Ok(chosen)
     }
 
-    /// Makes everything that a snapshot is about what it was; the paths that changed.
+    /// Restores all paths of a snapshot. Returns the changed paths.
     ///
     /// Blocking: call it in [`Context::blocking`](crate::Context::blocking).
     pub fn restore(&self, plan: &SnapshotPlan) -> Result<Vec<PathBuf>, ToolError> {
@@ -237,14 +239,15 @@ impl FilesDoor<'_> {
         Ok(steps.into_iter().map(|step| step.path.path).collect())
     }
 
-    /// Whoever stopped a call was told that it is over: nothing more is begun.
-    pub(super) fn go_on(self) -> Result<(), ToolError> {
+    /// Fails if the call was stopped: its end was reported already, so no further change begins.
+    pub(super) fn check_not_stopped(self) -> Result<(), ToolError> {
         if self.cx.cancel.is_cancelled() {
             return Err(ToolError::cancelled("the call was stopped before anything was changed"));
         }
         self.cx.lineage.check_open()
     }
 
+    /// Returns this call as the origin of a checkpoint.
     pub(super) fn origin(self, undoes: Vec<CallId>) -> Origin {
         Origin {
             call: self.cx.call.clone(),
@@ -257,8 +260,8 @@ impl FilesDoor<'_> {
         }
     }
 
-    /// Holds a change against the grant.
-    fn check(self, step: &Step<'_>) -> Result<(), ToolError> {
+    /// Checks a change against the grant.
+    fn check_granted(self, step: &Step<'_>) -> Result<(), ToolError> {
         let grant = &self.cx.grant;
         if let To::Moved { from, .. } = step.to
             && !grant.may_delete(&from.path)
@@ -272,7 +275,8 @@ impl FilesDoor<'_> {
         if may { Ok(()) } else { Err(undeclared(what, &step.path)) }
     }
 
-    /// Whether the session knows all of what a step changes: to have changed some lines of a file is not to have seen the rest.
+    /// Returns whether the session has seen all of the content that a step changes: a change of some lines does not prove that the
+    /// rest was read.
     fn has_seen(self, step: &Step<'_>) -> bool {
         let seen = |path: &Path, what| self.cx.session.has_seen(path, what, None).is_ok();
         match (step.to, step.expect) {
@@ -282,7 +286,8 @@ impl FilesDoor<'_> {
         }
     }
 
-    fn remember(self, step: &Step<'_>, altered: &Altered, known: bool) {
+    /// Updates the session's seen files after a step.
+    fn update_seen(self, step: &Step<'_>, altered: &Altered, known: bool) {
         let session = &self.cx.session;
         if let To::Moved { from, .. } = step.to {
             session.forget(&from.path);
@@ -293,6 +298,7 @@ impl FilesDoor<'_> {
         }
     }
 
+    /// Resolves a path, and checks that the grant allows reading it.
     fn readable(self, path: &Path) -> Result<Resolved, ToolError> {
         self.cx.lineage.check_open()?;
         let resolved = self.resolve(path)?;
@@ -303,12 +309,13 @@ impl FilesDoor<'_> {
         }
     }
 
+    /// Notes a fingerprint for the cache.
     fn observe(self, resolved: &Resolved, fingerprint: Fingerprint) {
         self.cx.observed.lock().extend(Some([(resolved.path.clone(), fingerprint)]));
     }
 
-    /// Says what was probably meant, where nothing was found.
-    fn explain(self, error: FileError, asked: &Path) -> ToolError {
+    /// Adds a suggestion of an existing path to a "not found" error.
+    fn with_suggestion(self, error: FileError, asked: &Path) -> ToolError {
         let near = match error.kind {
             FileErrorKind::NotFound => self.cx.files().nearest(asked),
             _ => None,
@@ -321,11 +328,12 @@ impl FilesDoor<'_> {
     }
 }
 
-/// What was left out of a search because a person would have to be asked: by rule, the first and how many.
+/// Paths that a search left out because a person would have to be asked: for each rule, the first path and the number of paths.
 #[derive(Default)]
-struct Asked(Lock<BTreeMap<String, (PathBuf, usize)>>);
+struct WithheldPaths(Lock<BTreeMap<String, (PathBuf, usize)>>);
 
-impl Asked {
+impl WithheldPaths {
+    /// Counts a path if a rule asks about it.
     fn note(&self, path: &Path, withheld: &Withheld<'_>) {
         let Some(rule) = withheld.asks(path) else { return };
         let mut all = self.0.lock();
@@ -336,19 +344,21 @@ impl Asked {
         }
     }
 
+    /// Returns a note for each rule.
     fn notes(&self, root: &Path) -> Vec<Note> {
         let note = |(rule, (first, count)): (&String, &(PathBuf, usize))| {
             let more = match count - 1 {
                 0 => String::new(),
                 more => format!(" with {more} more"),
             };
-            let why = format!("left out{more}: `{rule}`; whoever names it is asked");
+            let why = format!("left out{more}: `{rule}`; a call that names it is asked about");
             Note { path: first.strip_prefix(root).unwrap_or(first).to_owned(), why }
         };
         self.0.lock().iter().map(note).collect()
     }
 }
 
+/// Makes the error of an access that the tool did not declare.
 pub(super) fn undeclared(what: &str, resolved: &Resolved) -> ToolError {
     ToolError::undeclared_effect(format!(
         "the tool tried to {what} {} without having declared it",
@@ -356,7 +366,7 @@ pub(super) fn undeclared(what: &str, resolved: &Resolved) -> ToolError {
     ))
 }
 
-/// How a tool wants to walk; the rest of [`WalkOptions`] is not its to choose.
+/// A tool's settings for a walk; it cannot choose the rest of [`WalkOptions`].
 ///
 /// ```
 /// use windlass_core::WalkSettings;
@@ -365,11 +375,11 @@ pub(super) fn undeclared(what: &str, resolved: &Resolved) -> ToolError {
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct WalkSettings {
-    /// How deep; the root's own entries are at depth 1.
+    /// Maximum depth; the root's own entries are at depth 1.
     pub max_depth: usize,
-    /// Whether `.gitignore`, `.ignore` and `.rgignore` hide things.
+    /// True if `.gitignore`, `.ignore` and `.rgignore` hide entries.
     pub ignore_files: bool,
-    /// How many threads; 0 for as many as are useful here.
+    /// Number of threads; 0 for a number that suits the machine.
     pub threads: usize,
 }
 
@@ -393,8 +403,8 @@ pub(crate) fn resolve(
     }
 }
 
-/// Resolves all of a path but its last part, so that a link stands for itself. Below what is not a directory there is nothing to
-/// resolve.
+/// Resolves all of a path but its last component, so that a symbolic link stands for itself. If a parent is not a directory,
+/// resolves the nearest directory above it and keeps the rest as it is.
 pub(crate) fn resolve_entry(
     files: &dyn Files,
     overrides: &Overrides,
@@ -414,18 +424,18 @@ pub(crate) fn resolve_entry(
     resolve(files, overrides, path)
 }
 
-/// Notes what a visitor opens, for the cache.
-struct Watcher<'w, 'v> {
+/// Visitor that notes the files which an inner visitor opens, for the cache.
+struct ObservingVisitor<'w, 'v> {
     inner: Box<dyn Visitor + 'v>,
     root: &'w Path,
     seen: Option<Vec<(PathBuf, Fingerprint)>>,
-    all: &'w Lock<Observed>,
+    all: &'w Lock<ObservedFiles>,
 }
 
-impl Visitor for Watcher<'_, '_> {
+impl Visitor for ObservingVisitor<'_, '_> {
     fn visit(&mut self, entry: &Entry<'_>) -> Walk {
         let Some(seen) = &mut self.seen else { return self.inner.visit(entry) };
-        let watched = Watched { inner: entry.opener, seen: Cell::new(None) };
+        let watched = ObservingOpener { inner: entry.opener, seen: Cell::new(None) };
         let walk = self.inner.visit(&Entry { opener: &watched, ..*entry });
         if let Some(fingerprint) = watched.seen.get() {
             seen.push((self.root.join(entry.path), fingerprint));
@@ -437,18 +447,19 @@ impl Visitor for Watcher<'_, '_> {
     }
 }
 
-impl Drop for Watcher<'_, '_> {
+impl Drop for ObservingVisitor<'_, '_> {
     fn drop(&mut self) {
         self.all.lock().extend(self.seen.take());
     }
 }
 
-struct Watched<'a> {
+/// Notes the fingerprint of the file that an inner opener opens.
+struct ObservingOpener<'a> {
     inner: &'a dyn Opener,
     seen: Cell<Option<Fingerprint>>,
 }
 
-impl Opener for Watched<'_> {
+impl Opener for ObservingOpener<'_> {
     fn open(&self) -> Result<OpenFile, FileError> {
         let opened = self.inner.open()?;
         self.seen.set(Some(opened.stat.fingerprint));

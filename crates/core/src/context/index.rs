@@ -3,7 +3,7 @@
 use super::Context;
 use crate::{Document, Indexed, Passage, TextIndex, ToolError};
 
-/// The door to one store of a full-text index. Blocking: call it in [`Context::blocking`].
+/// The door to one store of the full-text index. Blocking: call it in [`Context::blocking`].
 ///
 /// ```
 /// use windlass_core::{Context, Output, ToolError};
@@ -28,7 +28,7 @@ impl std::fmt::Debug for IndexDoor<'_> {
 }
 
 impl Context {
-    /// The door to a store of the full-text index; needs the effect `State("index:NAME")`.
+    /// Returns the door to a store of the full-text index; needs the effect `State("index:NAME")`.
     pub fn index(&self, store: &str) -> Result<IndexDoor<'_>, ToolError> {
         if !self.0.grant.may_use_state(&format!("index:{store}")) {
             return Err(ToolError::undeclared_effect(format!(
@@ -44,12 +44,12 @@ impl Context {
 }
 
 impl IndexDoor<'_> {
-    /// The documents that the store has, to see which are new, changed or gone.
+    /// Returns the ids and fingerprints of the stored documents, so that the caller can find new, changed and removed ones.
     pub fn indexed(&self) -> Result<Indexed, ToolError> {
         self.index.indexed(&self.store)
     }
 
-    /// Adds documents, or replaces those of the same ids. Secrets are taken out before anything is kept.
+    /// Adds documents, or replaces those with the same ids. Redacts secrets before anything is stored.
     pub fn put(&self, documents: &[Document]) -> Result<(), ToolError> {
         self.check_changes()?;
         let secrets = &self.cx.0.secrets;
@@ -62,17 +62,18 @@ impl IndexDoor<'_> {
         self.index.put(&self.store, &documents)
     }
 
-    /// Removes documents.
+    /// Removes documents by id.
     pub fn remove(&self, ids: &[String]) -> Result<(), ToolError> {
         self.check_changes()?;
         self.index.remove(&self.store, ids)
     }
 
-    /// The best passages for a query; see [`TextIndex::search`].
+    /// Returns the best passages for a query; see [`TextIndex::search`].
     pub fn search(&self, query: &str, limit: usize) -> Result<Vec<Passage>, ToolError> {
         self.index.search(&self.store, query, limit)
     }
 
+    /// Fails if the call may not change the index: it has ended, or is a trial.
     fn check_changes(&self) -> Result<(), ToolError> {
         self.cx.0.lineage.check_open()?;
         if self.cx.0.grant.is_trial() {

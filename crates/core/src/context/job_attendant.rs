@@ -1,16 +1,16 @@
-//! The task that follows a program to its end: it types, collects the output, and hands over what the program changed.
+//! The task that follows a program to its end: it types the input, collects the output, and takes over the program's changes.
 
 use std::sync::Arc;
 
 use super::Context;
-use super::planted::Removed;
+use super::planted::RemovalNotes;
 use super::staged::dropped;
 use crate::jobs::{CutOff, Drained, Job, JobEnd};
 use crate::plain::Plain;
 use crate::{ToolError, Tracking};
 
-/// Follows a program to its end, then takes over what it changed.
-pub(super) async fn attend(job: Arc<Job>, cx: Context, is_waited_for: bool, typed: Vec<u8>) {
+/// Follows a program to its end, then takes over its changes.
+pub(super) async fn follow_job(job: Arc<Job>, cx: Context, is_waited_for: bool, typed: Vec<u8>) {
     let mut plain = Plain::default();
     let told = |bytes: &[u8]| {
         if is_waited_for && cx.is_heard() {
@@ -20,7 +20,7 @@ pub(super) async fn attend(job: Arc<Job>, cx: Context, is_waited_for: bool, type
         }
     };
     let stopped = cx.0.session.cancel_token().clone();
-    let removed = Removed::default();
+    let removed = RemovalNotes::default();
     let Drained { how, cut_off, waited_for_input } = {
         let typing = async {
             job.type_in(&typed).await;
@@ -50,11 +50,11 @@ pub(super) async fn attend(job: Arc<Job>, cx: Context, is_waited_for: bool, type
         cx.blocking(move |_| owner.process.changes()).await.and_then(|changes| changes)
     };
     let changed = match changes {
-        // Whoever stopped the call was told that it is over.
+        // The end of a stopped call was reported already, so its changes are dropped.
         Ok(changes) if cx.is_cancelled() && changes.tracking == Tracking::Staged => {
             Err(dropped(ToolError::cancelled("the call was stopped")))
         }
-        Ok(changes) => cx.take_over(changes, &removed).await,
+        Ok(changes) => cx.take_over_changes(changes, &removed).await,
         Err(error) => Err(error),
     };
     let changed = match changed {

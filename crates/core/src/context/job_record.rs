@@ -1,5 +1,5 @@
-//! The record of what a job changed. A job works on the real directory and ends when its call may have been answered long ago, so
-//! that the record of the call does not name its changes. They have no history: the history notes only that they were made.
+//! Records the changes of jobs. A job works directly on the workspace and may end long after its call, so the record of the call
+//! cannot name its changes. They have no history: the undo history only notes that they were made.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -12,11 +12,11 @@ use crate::{
     BODY_VERSION, FileState, JobChange, JobEnded, Query, ToolError, Tracking, WithoutHistory, quote,
 };
 
-/// The most files that the record of a job names.
-const MOST_RECORDED: usize = 10_000;
+/// Maximum number of files that the record of a job names.
+const MAX_RECORDED_FILES: usize = 10_000;
 
 impl Context {
-    /// Puts on record what a job changed, since its call may have been answered long ago.
+    /// Records the changes of a job in the journal, since its call may have ended long ago.
     pub(super) async fn record_job(&self, job: &Job, mut changed: Changed) -> Changed {
         if changed.paths.is_empty() && changed.notes.is_empty() {
             return changed;
@@ -32,7 +32,7 @@ impl Context {
             version: BODY_VERSION,
             job: job.id().to_string(),
             call: Some(self.call_id().clone()),
-            changed: changed.paths.iter().take(MOST_RECORDED).map(file).collect(),
+            changed: changed.paths.iter().take(MAX_RECORDED_FILES).map(file).collect(),
             changed_count: changed.paths.len(),
             notes: changed.notes.iter().map(clean).collect(),
         };
@@ -47,7 +47,8 @@ impl Context {
         changed
     }
 
-    /// Puts on record that what a job changed was not kept, or waits for an answer. Returns the reason, with what else went wrong.
+    /// Records in the journal that the changes of a job were dropped, or wait for an answer. Returns the error, with the failure of
+    /// the record if that failed.
     pub(super) async fn record_refused_job(&self, job: &Job, error: ToolError) -> ToolError {
         let body = JobEnded {
             version: BODY_VERSION,
@@ -66,15 +67,15 @@ impl Context {
         }
     }
 
-    /// Puts the end of a job on record. Returns a sentence about it if that fails.
+    /// Records the end of a job in the journal. Returns a sentence about the failure if that fails.
     async fn put_on_record(&self, body: &JobEnded) -> Option<String> {
         let recorded = job_ended(&self.0.engine, self.files().origin(Vec::new()), body).await;
         let error = recorded.err()?;
         Some(format!("the end of the job could not be put on record: {error}"))
     }
 
-    /// Notes in the history that a command ran whose changes were not tracked, so that an undo does not pass over it in silence. One that
-    /// is known to only read changed nothing; what a job changed is noted by name where that is known.
+    /// Notes in the undo history that a command ran whose changes were not tracked, so that an undo reports it. Skips a command
+    /// that can only read, and a job whose changes are known by name.
     pub(super) async fn note_untracked(&self, job: &Job, mut changed: Changed) -> Changed {
         let is_untracked = match changed.tracking {
             Some(Tracking::Unknown) => true,
@@ -95,10 +96,10 @@ impl Context {
         changed
     }
 
-    /// Notes in the history what a job changed on the real directory, so that an undo does not pass over it in silence.
+    /// Notes in the undo history the files that a job changed directly in the workspace, so that an undo reports them.
     async fn note_direct_changes(&self, changed: &Changed) -> Result<(), ToolError> {
         let paths: Vec<PathBuf> =
-            changed.paths.iter().take(MOST_RECORDED).map(|(path, _)| path.clone()).collect();
+            changed.paths.iter().take(MAX_RECORDED_FILES).map(|(path, _)| path.clone()).collect();
         let noting = self.blocking(move |cx| {
             let of_calls = cx.left_by_calls(&paths)?;
             let is_of_job = |path: &PathBuf| !of_calls.contains(path);
@@ -109,7 +110,7 @@ impl Context {
         noting.await?
     }
 
-    /// The paths that are as a call left them: that change has a history, whenever a job saw it. Blocking.
+    /// Returns the paths that are as a call left them: those changes have a history, even if a job saw them as well. Blocking.
     fn left_by_calls(&self, paths: &[PathBuf]) -> Result<HashSet<PathBuf>, ToolError> {
         let files = self.0.session_files.get();
         let workspace = files.workspace().to_owned();
@@ -122,8 +123,8 @@ impl Context {
             }
         }
         let is_left = |(path, after): &(&Path, &FileState)| {
-            let now = state::see(files, &commit::beside(files, path), None);
-            now.is_ok_and(|now| state::is_left(&now.state, after))
+            let now = state::inspect(files, &commit::beside(files, path), None);
+            now.is_ok_and(|now| state::is_as_left(&now.state, after))
         };
         Ok(newest.into_iter().filter(is_left).map(|(path, _)| path.to_owned()).collect())
     }

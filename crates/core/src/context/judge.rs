@@ -1,9 +1,9 @@
-//! Judges what a program changed in protected places, so that `git init` or `git worktree add` need no question and a hook does.
+//! Judges a program's changes of protected paths, so that `git init` or `git worktree add` need no approval and a hook does.
 //!
-//! A change is inert if git would run nothing and obey nobody else because of it: configuration with inert keys only, sample hooks,
-//! pointers to git directories of the workspace. Each changed file is judged by its old and new content. A change that makes a
-//! directory into a git directory is judged by what the directory then holds, since a `config` that lay there before was not
-//! configuration when it was written.
+//! A change is inert if git would run no program and read no further configuration because of it: configuration with inert keys only,
+//! sample hooks, pointers to git directories of the workspace. Each changed file is judged by its old and new content. A change that
+//! makes a directory into a git directory is judged by everything that the directory then holds, since a `config` that was there
+//! before was not configuration when it was written.
 
 mod details;
 mod obeyed;
@@ -26,62 +26,63 @@ use crate::{
     ProcessChange, git_place, normalize, quote,
 };
 
-/// The most bytes of a file that are judged and shown; a larger one is not inert.
-const JUDGED_BYTES: u64 = 1 << 20;
+/// Maximum bytes of a file that is judged and shown; a larger one is not inert.
+const MAX_JUDGED_BYTES: u64 = 1 << 20;
 
-/// The most files whose difference is shown, and the most bytes of both versions; the others are named.
-const SHOWN_FILES: usize = 2_000;
-const SHOWN_BYTES: usize = 16 << 20;
+/// Maximum number of files whose diff is shown, and maximum bytes of both versions together; the other files are only named.
+const MAX_SHOWN_FILES: usize = 2_000;
+const MAX_SHOWN_BYTES: usize = 16 << 20;
 
-/// The changes that a person has to be asked about, with the reason of each.
+/// The changes that need an approval, with the reason for each.
 #[derive(Debug, Default)]
-pub(super) struct Judgement {
+pub(super) struct ChangeJudgement {
     asks: BTreeMap<PathBuf, &'static str>,
-    /// Old and new content of what a person is asked about.
+    /// Old and new content of these changes, for the person.
     pub(super) shown: Vec<FileChange>,
 }
 
-impl Judgement {
-    /// The reason to ask about a changed path; none if it is not protected, or inert.
+impl ChangeJudgement {
+    /// Returns the reason why a changed path needs an approval; `None` if it is not protected, or the change is inert.
     pub(super) fn reason(&self, path: &Path) -> Option<&'static str> {
         self.asks.get(path).copied()
     }
 }
 
-/// Places that a judgement cannot find out by itself.
+/// Paths that the judgement needs and cannot find out by itself.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Unseen<'a> {
-    /// Home directories.
+pub(super) struct JudgeInputs<'a> {
+    /// Home directories of users.
     pub(super) homes: &'a [PathBuf],
     /// Files and directories that were masked from the program.
     pub(super) masked: &'a [PathBuf],
 }
 
-/// The reason to ask about a masked file. The program took it for absent, so it overwrote or removed what it could not see.
+/// Reason for the approval of a masked file. The program saw it as absent, so it overwrote or removed content that it could not
+/// see.
 const MASKED_REASON: &str = "a file that is masked from commands";
 
-/// Judges the changes of a stage, and shows those that ask, or all. Blocking.
+/// Judges the changes of a stage, and collects the content of those that need an approval, or of all. Blocking.
 pub(super) fn judge(
     changes: &[ProcessChange],
     files: &dyn Files,
-    unseen: Unseen<'_>,
+    unseen: JudgeInputs<'_>,
     shows_all: bool,
-) -> Judgement {
+) -> ChangeJudgement {
     let by_path = changes.iter().map(|change| (change.path.as_path(), change)).collect();
-    let judge = Judge {
+    let judge = ChangeJudge {
         changes: by_path,
         files,
         git_directories: RefCell::default(),
         masked: unseen.masked.iter().map(PathBuf::as_path).collect(),
         obeyed: obeyed::paths(files),
-        hash_budget: Cell::new(details::HASHED_BYTES),
+        hash_budget: Cell::new(details::MAX_HASHED_BYTES),
     };
-    let (mut judgement, mut bytes) = (Judgement::default(), 0);
+    let (mut judgement, mut bytes) = (ChangeJudgement::default(), 0);
     for change in changes {
         if judge.replaces_masked(change) {
             judgement.asks.insert(change.path.clone(), MASKED_REASON);
-            // Its old content is masked from people's screens, too.
-            judgement.shown.push(named(change));
+            // The old content of a masked file is masked from people's screens, too.
+            judgement.shown.push(without_content(change));
             continue;
         }
         let reason = judge.reason(change, unseen.homes);
@@ -89,28 +90,28 @@ pub(super) fn judge(
         if reason.is_none() && !shows_all {
             continue;
         }
-        let has_room = judgement.shown.len() < SHOWN_FILES && bytes < SHOWN_BYTES;
-        let shown = if has_room { judge.shown(change) } else { named(change) };
+        let has_room = judgement.shown.len() < MAX_SHOWN_FILES && bytes < MAX_SHOWN_BYTES;
+        let shown = if has_room { judge.with_content(change) } else { without_content(change) };
         bytes += [&shown.before, &shown.after].into_iter().flatten().map(Vec::len).sum::<usize>();
         judgement.shown.push(shown);
     }
     judgement
 }
 
-/// Old and new content of all changes. Blocking.
+/// Returns old and new content of all changes. Blocking.
 pub(crate) fn show_changes(
     changes: &[ProcessChange],
     masked: &[PathBuf],
     files: &dyn Files,
 ) -> Vec<FileChange> {
-    judge(changes, files, Unseen { homes: &[], masked }, true).shown
+    judge(changes, files, JudgeInputs { homes: &[], masked }, true).shown
 }
 
-/// Bits of a new file that a person is told of: it can be run, or runs as somebody else.
+/// Mode bits of a new file that a person is shown: it is executable, or set-id.
 const NOTABLE_MODE: u32 = 0o7111;
 
-/// A change without its content.
-fn named(change: &ProcessChange) -> FileChange {
+/// Describes a change without its content.
+fn without_content(change: &ProcessChange) -> FileChange {
     let verb = match (&change.to, change.before) {
         (ChangedTo::Nothing, _) => "delete",
         (ChangedTo::Directory(_), None) => "make",
@@ -136,20 +137,20 @@ fn named(change: &ProcessChange) -> FileChange {
 }
 
 /// The workspace before and after the changes.
-struct Judge<'c> {
+struct ChangeJudge<'c> {
     changes: HashMap<&'c Path, &'c ProcessChange>,
     files: &'c dyn Files,
-    /// The directories that were looked at, and whether they are git's before or after.
+    /// Cache: for each inspected directory, whether it is a git directory before or after the changes.
     git_directories: RefCell<HashMap<PathBuf, bool>>,
     masked: HashSet<&'c Path>,
-    /// Paths that are obeyed because a link or a configuration that was there before leads to them.
+    /// Paths that other programs act on because an earlier link or configuration leads to them.
     obeyed: Vec<PathBuf>,
-    /// The bytes of long contents that may still be hashed.
+    /// Remaining bytes of long contents that may be hashed.
     hash_budget: Cell<u64>,
 }
 
-impl Judge<'_> {
-    /// The reason to ask about a change.
+impl ChangeJudge<'_> {
+    /// Returns the reason why a change needs an approval.
     fn reason(&self, change: &ProcessChange, homes: &[PathBuf]) -> Option<&'static str> {
         if let Some(reason) = table_reason(&change.path, homes) {
             return Some(reason);
@@ -163,9 +164,10 @@ impl Judge<'_> {
         let place = git_place(&change.path, &|directory| self.is_git(directory));
         let is_obeyed = place
             .is_some_and(|place| place.part != GitPart::Other && !self.is_inert(change, &place));
-        (is_obeyed || self.wakes_configuration(change)).then_some(GIT_REASON)
+        (is_obeyed || self.activates_configuration(change)).then_some(GIT_REASON)
     }
 
+    /// Returns whether a change of a part of a git directory is inert.
     fn is_inert(&self, change: &ProcessChange, place: &GitPlace) -> bool {
         let is_sample = || {
             let hooks = place.directory.join("hooks");
@@ -174,12 +176,12 @@ impl Judge<'_> {
         match (&change.to, place.part) {
             (ChangedTo::Symlink(..) | ChangedTo::Linked(_), _)
             | (ChangedTo::Directory(_), GitPart::Config) => false,
-            // Git writes a configuration anew that says the same.
+            // Git rewrites a configuration file even if its content stays the same.
             (ChangedTo::Attributes(to), GitPart::Config) => to.mode.is_none() && to.owner.is_none(),
             (ChangedTo::Nothing | ChangedTo::Attributes(_), GitPart::Hook) => {
                 is_sample() || self.was_directory(&change.path)
             }
-            // With its repository, configuration may go, but for that of the workspace itself.
+            // Configuration may be removed together with its repository, except that of the workspace itself.
             (ChangedTo::Nothing, GitPart::Config) => {
                 place.directory != self.files.workspace().join(".git")
                     && !is_git_directory(&place.directory, &|path| self.is_there(path))
@@ -187,22 +189,24 @@ impl Judge<'_> {
             (ChangedTo::Nothing | ChangedTo::Attributes(_) | ChangedTo::Directory(_), _) => true,
             (ChangedTo::File(..), GitPart::Hook) => is_sample(),
             (ChangedTo::File(..), GitPart::Config) => {
-                let (old, new) = (self.before(&change.path), self.after(&change.path));
+                let (old, new) =
+                    (self.content_before(&change.path), self.content_after(&change.path));
                 let old = old.ok().flatten();
                 matches!(new, Ok(Some(new)) if self.is_inert_config(old.as_deref(), &new, &place.directory))
             }
             (ChangedTo::File(..), _) => {
-                matches!(self.after(&change.path), Ok(Some(text)) if self.is_inert_pointer(change, place, &text))
+                matches!(self.content_after(&change.path), Ok(Some(text)) if self.is_inert_pointer(change, place, &text))
             }
         }
     }
 
+    /// Returns whether a change of git's configuration is inert.
     fn is_inert_config(&self, old: Option<&[u8]>, new: &[u8], directory: &Path) -> bool {
         let places = ConfigPlaces { directory, workspace: self.files.workspace() };
         is_inert_change(old, new, places).unwrap_or(false) && self.keeps_worktree(new, directory)
     }
 
-    /// Tells whether a working tree that a configuration names is one of the workspace, behind no link.
+    /// Returns whether each working tree that a configuration names is in the workspace and is reached without a link.
     fn keeps_worktree(&self, config: &[u8], directory: &Path) -> bool {
         let entries = git_config::parse(config).unwrap_or_default();
         let mut named =
@@ -213,16 +217,16 @@ impl Judge<'_> {
         })
     }
 
-    /// Tells whether a change takes the place of a file that was there and that the program could not see.
+    /// Returns whether a change replaces or removes an existing file that was masked from the program.
     fn replaces_masked(&self, change: &ProcessChange) -> bool {
         !self.masked.is_empty()
             && change.before.is_some()
             && change.path.ancestors().any(|path| self.masked.contains(path))
     }
 
-    /// Tells whether the content of a `.git` file, a `commondir` or a `gitdir` leads to where git itself would let it lead.
+    /// Returns whether the content of a `.git` file, a `commondir` or a `gitdir` points to where git itself would make it point.
     fn is_inert_pointer(&self, change: &ProcessChange, place: &GitPlace, text: &[u8]) -> bool {
-        // As git reads it: without the ends of lines, with all spaces.
+        // Like git, ignores line ends but keeps all spaces.
         let end = text.iter().rposition(|c| !matches!(c, b'\n' | b'\r')).map_or(0, |last| last + 1);
         let text = text.get(..end).unwrap_or_default();
         let is =
@@ -242,7 +246,7 @@ impl Judge<'_> {
             let worktrees = target.join("worktrees");
             return place.directory.parent() == Some(&worktrees) && self.is_git(&target);
         }
-        // The way back from `worktrees/NAME` to the working tree.
+        // The pointer back from `worktrees/NAME` to the working tree.
         let is_worktree = || {
             let above = place.directory.parent().and_then(Path::file_name);
             above.is_some_and(|name| name == "worktrees")
@@ -250,7 +254,7 @@ impl Judge<'_> {
         target.file_name().is_some_and(|name| name == ".git") && is_worktree()
     }
 
-    /// Tells whether a path is inside the workspace, with no link on the way, neither before nor after.
+    /// Returns whether a path is inside the workspace and is reached without a link, before and after the changes.
     fn is_real_inside(&self, path: &Path) -> bool {
         let workspace = self.files.workspace();
         let is_link = |path: &Path| {
@@ -258,7 +262,7 @@ impl Judge<'_> {
             matches!(to, Some(ChangedTo::Symlink(..)))
         };
         let resolves = || self.files.resolve(path).is_ok_and(|resolved| resolved.path == path);
-        // What is in a build directory was written without a judgement.
+        // Changes in build directories are not judged.
         let is_built = |path: &Path| {
             let inside = path.strip_prefix(workspace).unwrap_or(path);
             inside.iter().any(|name| PASS_THROUGH.iter().any(|built| name == *built))
@@ -269,7 +273,7 @@ impl Judge<'_> {
             && resolves()
     }
 
-    /// Tells whether a directory was one of git's before, or is a new worktree or module of one.
+    /// Returns whether a directory was a git directory before, or is a new worktree or module of one.
     fn is_own_git_directory(&self, target: &Path) -> bool {
         if is_git_directory(target, &|path| self.was_there(path)) {
             return true;
@@ -284,8 +288,8 @@ impl Judge<'_> {
             && target.ancestors().skip(1).any(is_owner)
     }
 
-    /// Tells whether a change makes a directory into a git directory that holds configuration or hooks which are not inert.
-    fn wakes_configuration(&self, change: &ProcessChange) -> bool {
+    /// Returns whether a change makes a directory into a git directory that holds configuration or hooks which are not inert.
+    fn activates_configuration(&self, change: &ProcessChange) -> bool {
         let is_sign = |name: &OsStr| {
             ["HEAD", "objects", "refs", "commondir"].iter().any(|sign| name == *sign)
         };
@@ -298,10 +302,10 @@ impl Judge<'_> {
         {
             return false;
         }
-        // A file that is new is judged by itself.
+        // A new configuration file is judged by itself.
         let is_loud = |name: &&str| {
             let path = directory.join(name);
-            let after = self.after(&path);
+            let after = self.content_after(&path);
             self.was_there(&path)
                 && !matches!(&after, Ok(None))
                 && !matches!(after, Ok(Some(text)) if self.is_inert_config(None, &text, directory))
@@ -310,7 +314,7 @@ impl Judge<'_> {
             || self.has_hooks(&directory.join("hooks"))
     }
 
-    /// Tells whether hooks that were there before stay.
+    /// Returns whether hooks that existed before the changes stay.
     fn has_hooks(&self, hooks: &Path) -> bool {
         if !self.was_there(hooks) || !self.is_there(hooks) {
             return false;
@@ -329,6 +333,7 @@ impl Judge<'_> {
         }
     }
 
+    /// Returns whether a directory is a git directory before or after the changes.
     fn is_git(&self, directory: &Path) -> bool {
         if let Some(known) = self.git_directories.borrow().get(directory) {
             return *known;
@@ -339,6 +344,7 @@ impl Judge<'_> {
         is
     }
 
+    /// Returns whether the path existed before the changes.
     fn was_there(&self, path: &Path) -> bool {
         match self.changes.get(path) {
             Some(change) => change.before.is_some(),
@@ -346,6 +352,7 @@ impl Judge<'_> {
         }
     }
 
+    /// Returns whether the path exists after the changes.
     fn is_there(&self, path: &Path) -> bool {
         match self.changes.get(path) {
             Some(change) => !matches!(change.to, ChangedTo::Nothing),
@@ -353,51 +360,55 @@ impl Judge<'_> {
         }
     }
 
+    /// Returns whether the path is a directory in the workspace.
     fn was_directory(&self, path: &Path) -> bool {
         let stat = self.files.stat(&commit::beside(self.files, path));
         stat.is_ok_and(|stat| stat.kind == FileKind::Directory)
     }
 
-    /// The old content of a file; an error if it is none, or too large.
-    fn before(&self, path: &Path) -> Result<Option<Vec<u8>>, ()> {
-        if self.was_there(path) { self.found(path) } else { Ok(None) }
+    /// Reads the old content of a file. Fails if it is no file or too large.
+    fn content_before(&self, path: &Path) -> Result<Option<Vec<u8>>, ()> {
+        if self.was_there(path) { self.workspace_content(path) } else { Ok(None) }
     }
 
-    /// The content of the file that is in the workspace; an error if it is none, or too large.
-    fn found(&self, path: &Path) -> Result<Option<Vec<u8>>, ()> {
+    /// Reads the content of a file in the workspace. Fails if it is no file or too large.
+    fn workspace_content(&self, path: &Path) -> Result<Option<Vec<u8>>, ()> {
         let found = self.files.look(&commit::beside(self.files, path)).map_err(drop)?;
         match found.map(|found| found.body) {
             None => Ok(None),
-            Some(FoundBody::File(file)) => bounded(&file).map(Some),
+            Some(FoundBody::File(file)) => read_bounded(&file).map(Some),
             Some(_) => Err(()),
         }
     }
 
-    /// The new content of a file; an error if it is none, or too large.
-    fn after(&self, path: &Path) -> Result<Option<Vec<u8>>, ()> {
+    /// Reads the new content of a file. Fails if it is no file or too large.
+    fn content_after(&self, path: &Path) -> Result<Option<Vec<u8>>, ()> {
         match self.changes.get(path).map(|change| &change.to) {
-            None | Some(ChangedTo::Attributes(_)) => self.before(path),
+            None | Some(ChangedTo::Attributes(_)) => self.content_before(path),
             Some(ChangedTo::Nothing) => Ok(None),
-            // Nothing is staged: the new content is in the workspace.
-            Some(ChangedTo::File(staged, _)) if staged.as_os_str().is_empty() => self.found(path),
+            // Without a stage, the new content is in the workspace.
+            Some(ChangedTo::File(staged, _)) if staged.as_os_str().is_empty() => {
+                self.workspace_content(path)
+            }
             Some(ChangedTo::File(staged, _)) => {
-                bounded(&File::open(staged).map_err(drop)?).map(Some)
+                read_bounded(&File::open(staged).map_err(drop)?).map(Some)
             }
             Some(_) => Err(()),
         }
     }
 
-    fn shown(&self, change: &ProcessChange) -> FileChange {
-        let before = self.before(&change.path).ok().flatten();
-        let after = self.after(&change.path).ok().flatten();
-        let named = named(change);
+    /// Describes a change with its old and new content.
+    fn with_content(&self, change: &ProcessChange) -> FileChange {
+        let before = self.content_before(&change.path).ok().flatten();
+        let after = self.content_after(&change.path).ok().flatten();
+        let named = without_content(change);
         let details = self.details(change, before.is_some() && before == after);
         let details: Vec<String> = named.detail.into_iter().chain(details).collect();
         let detail = (!details.is_empty()).then(|| details.join(", "));
         FileChange { before, after, detail, ..named }
     }
 
-    /// The changes of an object besides its content; of a content that is not shown, its size and hash.
+    /// Describes the changes of a file other than its text; for content that is not shown, its size and hash.
     fn details(&self, change: &ProcessChange, is_same: bool) -> Vec<String> {
         let (ChangedTo::File(_, new) | ChangedTo::Attributes(new)) = &change.to else {
             return Vec::new();
@@ -408,26 +419,33 @@ impl Judge<'_> {
         let old = old.as_ref();
         let mut details = Vec::new();
         if let ChangedTo::File(staged, _) = &change.to {
-            details.extend(details::long_content(old, staged, JUDGED_BYTES, &self.hash_budget));
+            details.extend(details::describe_long_content(
+                old,
+                staged,
+                MAX_JUDGED_BYTES,
+                &self.hash_budget,
+            ));
             let links = old.map_or(1, |old| old.stat.links);
-            details.extend(old.and_then(|old| details::other_mode(&old.attributes, new)));
+            details.extend(old.and_then(|old| details::mode_change(&old.attributes, new)));
             if is_same && links > 1 {
                 details.push("no name of the same file as others any more".to_owned());
             }
         }
-        details.extend(details::attributes(old.map(|old| &old.attributes), new));
+        details.extend(details::attribute_changes(old.map(|old| &old.attributes), new));
         details
     }
 }
 
+/// Returns whether a file name is that of one of git's sample hooks.
 fn is_sample(name: Option<&OsStr>) -> bool {
     name.is_some_and(|name| name.as_bytes().ends_with(b".sample"))
 }
 
-fn bounded(file: &File) -> Result<Vec<u8>, ()> {
+/// Reads a file. Fails if it exceeds [`MAX_JUDGED_BYTES`].
+fn read_bounded(file: &File) -> Result<Vec<u8>, ()> {
     let mut bytes = Vec::new();
-    file.take(JUDGED_BYTES + 1).read_to_end(&mut bytes).map_err(drop)?;
-    if bytes.len() as u64 > JUDGED_BYTES { Err(()) } else { Ok(bytes) }
+    file.take(MAX_JUDGED_BYTES + 1).read_to_end(&mut bytes).map_err(drop)?;
+    if bytes.len() as u64 > MAX_JUDGED_BYTES { Err(()) } else { Ok(bytes) }
 }
 
 #[cfg(test)]

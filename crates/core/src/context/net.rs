@@ -1,4 +1,4 @@
-//! The door to the network: each request held against the grant.
+//! The door to the network: checks each request against the grant.
 
 use super::Context;
 use crate::engine::situation;
@@ -7,7 +7,7 @@ use crate::{
     Decided, DecidedBy, Effect, HttpRequest, HttpResponse, Mode, Network, NetworkTerms, ToolError,
 };
 
-/// The door to the network. A request is sent if the call was granted its origin and method. Redirects come back as answers:
+/// The door to the network. Sends a request if the call was granted its origin and method. Redirects are returned as responses:
 /// [`HttpResponse::redirect`] makes the next request of one, and [`Context::extend`] asks for its effect.
 ///
 /// ```
@@ -33,7 +33,7 @@ impl std::fmt::Debug for NetDoor<'_> {
 }
 
 impl Context {
-    /// The door to the network; each request needs the effect `Net` of its origin and method.
+    /// Returns the door to the network; each request needs the effect `Net` of its origin and method.
     pub fn net(&self) -> Result<NetDoor<'_>, ToolError> {
         let network = self.0.host.network();
         let network =
@@ -43,8 +43,8 @@ impl Context {
 }
 
 impl Context {
-    /// Returns whether the host of a granted effect may have an address that is not public: a rule of the person names it, or the person
-    /// said yes to what it is, an address or this machine.
+    /// Returns whether the host of a granted effect may have an address that is not public: a rule of the person names the host, or
+    /// the person approved an address or this machine itself.
     pub(super) fn may_reach_private(&self, effect: &Effect) -> bool {
         let inner = &self.0;
         let Effect::Net { origin, .. } = effect else { return false };
@@ -54,8 +54,8 @@ impl Context {
         (is_agreed && is_plain(origin)) || self.is_named(effect)
     }
 
-    /// The same for the programs of a call. The call itself names the host, unlike that of a redirect, so it is also enough that a person
-    /// allowed everything.
+    /// Returns the same for the programs of a call. Such a host was named by the call itself, not by a redirect, so a general
+    /// permission by the person is enough, too.
     pub(super) fn program_may_reach_private(&self, effect: &Effect) -> bool {
         let inner = &self.0;
         let Effect::Net { origin, .. } = effect else { return false };
@@ -66,7 +66,7 @@ impl Context {
         (is_any_allowed && is_plain(origin)) || self.may_reach_private(effect)
     }
 
-    /// Returns whether a rule of the person names this host itself, so that it may be one that is not public.
+    /// Returns whether a rule of the person names this host, so that it may have an address that is not public.
     pub(super) fn is_named(&self, effect: &Effect) -> bool {
         let inner = &self.0;
         let situation = situation(&*inner.host, inner.session_files.get(), &inner.session);
@@ -75,10 +75,10 @@ impl Context {
 }
 
 impl NetDoor<'_> {
-    /// The most redirects that [`NetDoor::follow`] takes.
+    /// Maximum number of redirects that [`NetDoor::follow`] takes.
     pub const MAX_REDIRECTS: usize = 10;
 
-    /// Sends one request; returns when the head of the answer is there. A redirect is an answer like others. The bytes of the
+    /// Sends one request; returns when the head of the response has arrived. A redirect is a response like others. The bytes of the
     /// connection count for the session's budget.
     pub async fn send(&self, request: HttpRequest) -> Result<HttpResponse, ToolError> {
         let inner = &self.cx.0;
@@ -100,8 +100,8 @@ impl NetDoor<'_> {
         self.network.send(request, NetworkTerms { may_reach_private, meter }).await
     }
 
-    /// Sends a request and follows its redirects, each of which is decided on as a new effect. A call that may not go on is refused
-    /// with the decision's own words.
+    /// Sends a request and follows its redirects, each of which is decided on as a new effect. If one is refused, returns the error
+    /// of that decision.
     pub async fn follow(&self, mut request: HttpRequest) -> Result<HttpResponse, ToolError> {
         for _ in 0..=Self::MAX_REDIRECTS {
             let response = self.send(request.clone()).await?;

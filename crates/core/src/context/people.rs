@@ -1,4 +1,4 @@
-//! The door to people: what a tool wants to know from them.
+//! The door to people: a tool's questions to a person.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use super::Context;
 use crate::engine::asker;
 use crate::{Question, QuestionAnswer, QuestionOption, QuestionRequest, Secrets, ToolError};
 
-/// The state that a tool declares to ask people questions.
-pub(super) const QUESTION: &str = "question";
+/// State that a tool declares in order to ask questions.
+pub(super) const QUESTION_STATE: &str = "question";
 
-/// The people at the front doors of a session.
+/// The door to the people at the front doors of a session.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -47,9 +47,9 @@ pub(super) const QUESTION: &str = "question";
 pub struct PeopleDoor<'a>(&'a Context);
 
 impl Context {
-    /// The people who can be asked questions. A tool declares the state `question` for it.
+    /// Returns the door to people; needs the effect `State("question")`.
     pub fn people(&self) -> Result<PeopleDoor<'_>, ToolError> {
-        if self.0.grant.may_use_state(QUESTION) {
+        if self.0.grant.may_use_state(QUESTION_STATE) {
             return Ok(PeopleDoor(self));
         }
         Err(ToolError::undeclared_effect(
@@ -59,11 +59,11 @@ impl Context {
 }
 
 impl PeopleDoor<'_> {
-    /// Asks questions at every front door of the session, and waits for the first answer: one selection for each question. The clock
-    /// of the call stands still meanwhile. It fails at once if nobody is there.
+    /// Asks questions at every front door of the session, and waits for the first answer: one selection for each question. The time
+    /// limit of the call is suspended meanwhile. Fails at once if there is no attendant.
     pub async fn ask(&self, questions: &[Question]) -> Result<QuestionAnswer, ToolError> {
         let inner = &(self.0).0;
-        let clean = |question: &Question| cleaned(question, &inner.secrets);
+        let clean = |question: &Question| redacted_question(question, &inner.secrets);
         let at = inner.host.clock().now();
         let request = QuestionRequest {
             id: inner.broker.next_question(),
@@ -85,15 +85,15 @@ impl PeopleDoor<'_> {
             biased;
             () = inner.cancel.cancelled() => {
                 inner.broker.catch_up().await;
-                Err(ToolError::cancelled("the call was stopped before anybody answered"))
+                Err(ToolError::cancelled("the call was stopped before a person answered"))
             }
             answer = inner.broker.ask_questions(request, &inner.session, announce) => answer,
         }
     }
 }
 
-/// A question without the secrets in it: it is shown and kept.
-fn cleaned(question: &Question, secrets: &Secrets) -> Question {
+/// Returns the question with secrets redacted: it is shown and kept.
+fn redacted_question(question: &Question, secrets: &Secrets) -> Question {
     let clean = |text: &str| secrets.redact(text).into_owned();
     let option = |option: &QuestionOption| QuestionOption {
         label: clean(&option.label),

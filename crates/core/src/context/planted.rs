@@ -1,9 +1,9 @@
-//! Removes protected places that a program makes in the real workspace.
+//! Removes protected paths that a job makes in the real workspace.
 //!
-//! A job that works on the real directory can make what other programs act on later: a git directory with hooks, `.envrc`, `.husky`.
-//! What was there when it began is read-only for it. What it makes anew is removed as soon as it is seen, at the end of the job at
-//! the latest, like any change with a checkpoint: an undo of the call brings it back. A removal that is cut off is finished at the next
-//! start, not taken back.
+//! A job that works directly on the workspace can make files that other programs act on later: a git directory with hooks,
+//! `.envrc`, `.husky`. Protected paths that exist when the job begins are read-only for it. New ones are removed as soon as they
+//! are seen, at the end of the job at the latest, in a commit with a checkpoint: an undo of the call restores them. An interrupted
+//! removal is finished at the next start, not taken back.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::Context;
-use super::judge::{Unseen, judge};
+use super::judge::{JudgeInputs, judge};
 use crate::changes::commit;
 use crate::jobs::Job;
 use crate::sync::Lock;
@@ -20,48 +20,49 @@ use crate::{
     To, ToolError, quote,
 };
 
-/// The pause between two looks.
-const PAUSE: Duration = Duration::from_secs(1);
+/// Minimum pause between two scans.
+const MIN_SCAN_PAUSE: Duration = Duration::from_secs(1);
 
-/// A look takes at most this part of the time.
-const SHARE: u32 = 50;
+/// A scan takes at most one part in this number of the time.
+const SCAN_TIME_DIVISOR: u32 = 50;
 
-/// The most objects that one protected place may hold to be removed.
-const MOST_OBJECTS: usize = 100_000;
+/// Maximum number of objects in a protected path that is removed.
+const MAX_OBJECTS: usize = 100_000;
 
-/// Sentences about places that were removed.
-pub(super) type Removed = Arc<Lock<Vec<String>>>;
+/// Sentences about paths that were removed.
+pub(super) type RemovalNotes = Arc<Lock<Vec<String>>>;
 
 impl Context {
-    /// Looks again and again at what a job that works on the real workspace has made, for as long as it runs.
-    pub(super) async fn watch_for_planted<T>(&self, job: &Arc<Job>, removed: &Removed) -> T {
-        let mut pause = PAUSE;
+    /// Scans a job's changes repeatedly for as long as it works directly on the workspace.
+    pub(super) async fn watch_for_planted<T>(&self, job: &Arc<Job>, removed: &RemovalNotes) -> T {
+        let mut pause = MIN_SCAN_PAUSE;
         loop {
             tokio::time::sleep(pause).await;
             let (began, watched) = (Instant::now(), job.clone());
             let changes = self.blocking(move |_| watched.process.changes_so_far()).await;
             let Ok(Some(changes)) = changes else { return std::future::pending().await };
             self.remove_planted(changes, removed).await;
-            pause = PAUSE.max(began.elapsed() * SHARE);
+            pause = MIN_SCAN_PAUSE.max(began.elapsed() * SCAN_TIME_DIVISOR);
         }
     }
 
-    /// Removes the protected places among these changes of the real workspace, and adds what is to be told of them.
-    pub(super) async fn remove_planted(&self, changes: Vec<ProcessChange>, removed: &Removed) {
+    /// Removes the protected paths among these changes of the real workspace, and adds sentences about them.
+    pub(super) async fn remove_planted(&self, changes: Vec<ProcessChange>, removed: &RemovalNotes) {
         let removed = removed.clone();
         let done = self.blocking(move |cx| {
-            // Held meanwhile: a job can end because it sees that a file is gone, before that is noted here.
+            // Holds the lock meanwhile: a job can end because it sees that a file is gone, before the removal is noted here.
             let mut removed = removed.lock();
             removed.extend(cx.remove_planted_now(&changes));
         });
-        // A failure to start a thread leaves it to the next look.
+        // If no thread could be started, the next scan removes them.
         drop(done.await);
     }
 
+    /// Removes the protected paths among these changes, and returns sentences about them. Blocking.
     fn remove_planted_now(&self, changes: &[ProcessChange]) -> Vec<String> {
         let files = self.0.session_files.get();
         let homes = self.0.policy.hard_denies().homes();
-        let judgement = judge(changes, files, Unseen { homes, masked: &[] }, false);
+        let judgement = judge(changes, files, JudgeInputs { homes, masked: &[] }, false);
         let planted = changes.iter().filter(|change| {
             let is_made = change.before.is_none() && !matches!(change.to, ChangedTo::Nothing);
             is_made && judgement.reason(&change.path).is_some()
@@ -93,28 +94,28 @@ impl Context {
         outermost.into_iter().filter_map(told).collect()
     }
 
-    /// Removes a file or directory with all that is in it, and the directories of the job around it that this empties. Returns false if
-    /// nothing is in it, or if it was not the job that made it: the call was allowed to, or another call made it meanwhile.
+    /// Removes a path with everything below it, and the job's directories above it that become empty. Returns false if there is no
+    /// content, or if the job did not make the path: the call was allowed to, or another call made it meanwhile.
     fn remove_tree(&self, path: &Path, made: &HashSet<&Path>) -> Result<bool, ToolError> {
         let files = self.0.session_files.get();
         let mut found = Vec::new();
-        collect(files, path, &mut found)?;
+        collect_tree(files, path, &mut found)?;
         let is_empty = found.iter().all(|object| object.is_empty);
         if is_empty || self.0.grant.may_write(path) || self.was_made_by_a_call(path)? {
             return Ok(false);
         }
-        let mut objects = self.emptied_around(path, made);
+        let mut objects = self.emptied_parents(path, made);
         let around = objects.len();
         objects.extend(found);
-        // A directory into which something was put meanwhile stays.
+        // A directory stays if it is no longer empty.
         if around == 0 || self.remove_objects(&objects).is_err() {
             self.remove_objects(&objects[around..])?;
         }
         Ok(true)
     }
 
-    /// The directories around a place that the job made and that hold nothing else, the outermost first.
-    fn emptied_around(&self, removed: &Path, made: &HashSet<&Path>) -> Vec<Object> {
+    /// Returns the directories above a path that the job made and that hold nothing else, outermost first.
+    fn emptied_parents(&self, removed: &Path, made: &HashSet<&Path>) -> Vec<PlantedObject> {
         let files = self.0.session_files.get();
         let mut around = Vec::new();
         let mut inside = removed;
@@ -122,23 +123,23 @@ impl Context {
             let Ok(Some(found)) = files.look(&commit::beside(files, path)) else { break };
             let FoundBody::Directory(names) = &found.body else { break };
             let holds_more = names.iter().any(|name| Some(name.as_os_str()) != inside.file_name());
-            // If the history cannot be read, a call may have made it.
+            // If the history cannot be read, a call may have made the directory.
             if holds_more || self.was_made_by_a_call(path).unwrap_or(true) {
                 break;
             }
             let expect = Expect::Same(found.stat.fingerprint);
-            around.insert(0, Object { path: path.to_owned(), expect, is_empty: true });
+            around.insert(0, PlantedObject { path: path.to_owned(), expect, is_empty: true });
             inside = path;
         }
         around
     }
 
-    /// Removes objects, the last ones first, as one change of files.
-    fn remove_objects(&self, found: &[Object]) -> Result<(), ToolError> {
+    /// Removes objects in one commit, the last ones first.
+    fn remove_objects(&self, found: &[PlantedObject]) -> Result<(), ToolError> {
         let files = self.0.session_files.get();
-        let step = |object: &Object| {
+        let step = |object: &PlantedObject| {
             let path = commit::beside(files, &object.path);
-            // A mode that forbids it does not keep a place that the job made.
+            // A directory's mode cannot prevent the removal.
             Step { opens_directories: true, ..Step::new(path, object.expect, To::Nothing) }
         };
         let steps: Vec<Step<'_>> = found.iter().rev().map(step).collect();
@@ -149,7 +150,7 @@ impl Context {
         Ok(())
     }
 
-    /// Tells whether the history says that a call made what is at a path.
+    /// Returns whether a call made the object at a path, according to the history.
     fn was_made_by_a_call(&self, path: &Path) -> Result<bool, ToolError> {
         let workspace = self.0.session_files.get().workspace().to_owned();
         let checkpoints = self.0.history().checkpoints(&Query::Workspace(workspace))?;
@@ -163,15 +164,19 @@ impl Context {
     }
 }
 
-/// An object that is to be removed.
-struct Object {
+/// An object to remove.
+struct PlantedObject {
     path: PathBuf,
     expect: Expect,
     is_empty: bool,
 }
 
-/// Adds an object and all that is in it, directories before what they hold.
-fn collect(files: &dyn Files, path: &Path, to: &mut Vec<Object>) -> Result<(), ToolError> {
+/// Collects an object and everything below it, directories before their contents.
+fn collect_tree(
+    files: &dyn Files,
+    path: &Path,
+    to: &mut Vec<PlantedObject>,
+) -> Result<(), ToolError> {
     let mut waiting = vec![path.to_owned()];
     while let Some(path) = waiting.pop() {
         let Some(found) = files.look(&commit::beside(files, &path))? else { continue };
@@ -182,9 +187,9 @@ fn collect(files: &dyn Files, path: &Path, to: &mut Vec<Object>) -> Result<(), T
             }
             _ => found.stat.len == 0,
         };
-        to.push(Object { path, expect: Expect::Same(found.stat.fingerprint), is_empty });
-        if to.len() > MOST_OBJECTS {
-            return Err(ToolError::failed(format!("it holds more than {MOST_OBJECTS} objects")));
+        to.push(PlantedObject { path, expect: Expect::Same(found.stat.fingerprint), is_empty });
+        if to.len() > MAX_OBJECTS {
+            return Err(ToolError::failed(format!("it holds more than {MAX_OBJECTS} objects")));
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! What a program printed, as it may be shown and kept: plain text without secrets, piece by piece, however much it is.
+//! The output of a program as it may be shown and kept: plain text without secrets, in pieces, whatever its size.
 
 use std::ops::Range;
 
@@ -8,16 +8,16 @@ use crate::jobs::Job;
 use crate::plain::Plain;
 use crate::secrets::Stream;
 
-/// How much is taken at once.
-const PIECE: u64 = 1 << 20;
-/// A line that is longer is not held back until it is clear that it will not be written over.
-const LONGEST_LINE: usize = 64 << 10;
-/// How far back it is looked for the beginning of a secret that a place is in the middle of.
-const BEFORE: u64 = 64 << 10;
-/// How much of a line that has not ended is looked at character by character.
-const SLOWLY: usize = 4 << 10;
+/// Maximum bytes of a piece.
+const PIECE_BYTES: u64 = 1 << 20;
+/// Maximum bytes of a line that is held back because the program may still overwrite it.
+const MAX_HELD_LINE_BYTES: usize = 64 << 10;
+/// Bytes before the start of a range that are searched for the beginning of a secret which reaches into the range.
+const LOOKBACK_BYTES: u64 = 64 << 10;
+/// Bytes at the end of an unfinished line that are examined one by one.
+const BYTEWISE_BYTES: usize = 4 << 10;
 
-/// What a program printed, piece by piece. Blocking: the pieces may come from a file.
+/// The output of a program, in pieces. Blocking: the pieces may come from a file.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -52,13 +52,13 @@ pub struct Printed<'a> {
     job: &'a Job,
     range: Range<u64>,
     plain: Plain,
-    /// A line that has not ended: what comes may write over it.
+    /// An unfinished line, which further output may overwrite.
     line: String,
     stream: Stream,
     is_done: bool,
 }
 
-/// A part of what a program printed.
+/// A piece of a program's output.
 ///
 /// ```
 /// use windlass_core::PrintedPiece;
@@ -67,37 +67,37 @@ pub struct Printed<'a> {
 /// ```
 #[derive(Debug, PartialEq, Eq)]
 pub struct PrintedPiece {
-    /// How many bytes should come first and are not kept any more.
+    /// Number of bytes before this piece that are no longer kept.
     pub missed: u64,
-    /// What there is.
+    /// Text of the piece.
     pub text: String,
 }
 
 impl Context {
-    /// What a program printed between two places.
+    /// Returns the output of a program in a range of bytes.
     ///
-    /// If a secret lies across the first of them, all of it is taken out, and what is told begins before it.
+    /// If a secret reaches across the start of the range, all of it is redacted, and the text begins before the range.
     pub fn printed<'a>(&'a self, job: &'a Job, range: Range<u64>) -> Printed<'a> {
         Printed::of(&self.0.secrets, job, range)
     }
 
-    /// How far what a program printed from a place on can be told while it runs: up to what may be the beginning of a secret, of a
-    /// character or of a terminal sequence.
+    /// Returns the offset up to which the output from `from` on can be shown while the program runs: before the possible beginning
+    /// of a secret, of a character or of a terminal sequence.
     pub fn settled(&self, job: &Job, from: u64) -> u64 {
-        settled(&self.0.secrets, job, from..job.printed())
+        safe_end(&self.0.secrets, job, from..job.printed())
     }
 
-    /// A text of which more may come, without secrets and without what may be the beginning of one at its end.
+    /// Redacts a text that may be continued. Leaves out the possible beginning of a secret at its end.
     pub fn redact_open(&self, text: &str) -> String {
         Stream::default().push(&self.0.secrets, text).into_owned()
     }
 
-    /// Keeps all that a program printed under `output:CALL`, as far as there is room; whether that was possible.
+    /// Keeps the whole output of a program under `output:CALL`, as far as there is room. Returns whether that succeeded.
     pub fn keep_transcript(&self, job: &Job) -> bool {
         self.keep_printed(job, 0..job.printed())
     }
 
-    /// The same for what it printed between two places.
+    /// Keeps the output of a program in a range of bytes, like [`Context::keep_transcript`].
     pub fn keep_printed(&self, job: &Job, range: Range<u64>) -> bool {
         let mut pieces = self.printed(job, range);
         let mut next = || {
@@ -110,15 +110,15 @@ impl Context {
         self.0.outputs.keep_pieces(self.0.session.id(), &self.0.call, &mut next).is_ok()
     }
 
-    /// A text without the secrets that are in it: for what is cut afterwards, so that no part of one is left.
+    /// Redacts the secrets in a text. Call it before the text is cut, so that no part of a secret is left.
     pub fn redact<'t>(&self, text: &'t str) -> std::borrow::Cow<'t, str> {
         self.0.secrets.redact(text)
     }
 }
 
-/// What a program printed from a place on, about so much, as it may be told to somebody who goes on from there; where that is.
+/// Returns about `most` bytes of a program's output from an offset on, and the offset at which the next call continues.
 pub(crate) fn look(secrets: &Secrets, job: &Job, from: u64, most: u64) -> (PrintedPiece, u64) {
-    // Whatever comes while this looks belongs to the next look.
+    // Output that comes meanwhile belongs to the next call.
     let (is_over, printed) = (job.end().is_some(), job.printed());
     let from = from.min(printed);
     let mut most = most.max(1);
@@ -127,11 +127,11 @@ pub(crate) fn look(secrets: &Secrets, job: &Job, from: u64, most: u64) -> (Print
         if is_over && part == printed {
             break part;
         }
-        let settled = settled(secrets, job, from..part);
+        let settled = safe_end(secrets, job, from..part);
         if settled > from || part == printed {
             break settled;
         }
-        // A secret is longer than that.
+        // A secret is longer than this.
         most = most.saturating_mul(2);
     };
     let mut whole = PrintedPiece { missed: 0, text: String::new() };
@@ -143,15 +143,15 @@ pub(crate) fn look(secrets: &Secrets, job: &Job, from: u64, most: u64) -> (Print
     (whole, up_to)
 }
 
-/// How far what was printed in a range can be told although more follows.
-fn settled(secrets: &Secrets, job: &Job, range: Range<u64>) -> u64 {
-    let start = range.end.saturating_sub(BEFORE).max(range.start);
+/// Returns the offset up to which the output in a range can be shown although more follows.
+fn safe_end(secrets: &Secrets, job: &Job, range: Range<u64>) -> u64 {
+    let start = range.end.saturating_sub(LOOKBACK_BYTES).max(range.start);
     let piece = job.since(start, usize::try_from(range.end - start).unwrap_or(0));
     let begin = piece.next - piece.bytes.len() as u64;
-    let mut settling = Settling { secrets, plain: Plain::default(), stream: Stream::default() };
+    let mut finder = CutFinder { secrets, plain: Plain::default(), stream: Stream::default() };
     let last = piece.bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
     let (lines, rest) = piece.bytes.split_at(last);
-    let (rest, slowly) = rest.split_at(rest.len().saturating_sub(SLOWLY));
+    let (rest, slowly) = rest.split_at(rest.len().saturating_sub(BYTEWISE_BYTES));
     let parts = lines
         .split_inclusive(|byte| *byte == b'\n')
         .chain([rest])
@@ -159,7 +159,7 @@ fn settled(secrets: &Secrets, job: &Job, range: Range<u64>) -> u64 {
     let (mut at, mut settled) = (begin, begin.max(range.start));
     for part in parts {
         at += part.len() as u64;
-        if settling.push(part) {
+        if finder.push(part) {
             settled = at;
         }
     }
@@ -174,21 +174,21 @@ impl Iterator for Printed<'_> {
             return None;
         }
         let left = self.range.end.saturating_sub(self.range.start);
-        let limit = usize::try_from(left.min(PIECE)).unwrap_or(0);
+        let limit = usize::try_from(left.min(PIECE_BYTES)).unwrap_or(0);
         let mut piece = self.job.since(self.range.start, limit);
         let mut missed = piece.missed.min(left);
         if missed > 0 {
-            // What was held back comes before the gap; the next look finds the gap again.
-            let text = self.end();
+            // Text that was held back comes before the gap; the next call finds the gap again.
+            let text = self.finish();
             if !text.is_empty() {
                 return Some(PrintedPiece { missed: 0, text });
             }
         }
-        // Behind a gap there may be more than was asked for.
+        // After a gap there may be more bytes than requested.
         piece.bytes.truncate(usize::try_from(left - missed).unwrap_or(usize::MAX));
         if piece.bytes.is_empty() {
             self.is_done = true;
-            let text = self.end();
+            let text = self.finish();
             return (missed > 0 || !text.is_empty()).then_some(PrintedPiece { missed, text });
         }
         self.range.start = piece.next;
@@ -198,22 +198,22 @@ impl Iterator for Printed<'_> {
             missed += broken as u64;
         }
         self.plain.push(&piece.bytes, &mut self.line);
-        let rest = self.line.split_off(self.settled());
+        let rest = self.line.split_off(self.fixed_length());
         let settled = std::mem::replace(&mut self.line, rest);
         let text = self.stream.push(self.secrets, &settled).into_owned();
         Some(PrintedPiece { missed, text })
     }
 }
 
-/// Looks where what a program printed can be cut.
-struct Settling<'a> {
+/// Finds the offsets at which a program's output can be cut.
+struct CutFinder<'a> {
     secrets: &'a Secrets,
     plain: Plain,
     stream: Stream,
 }
 
-impl Settling<'_> {
-    /// Whether it can be cut behind this.
+impl CutFinder<'_> {
+    /// Adds bytes. Returns whether the output can be cut after them.
     fn push(&mut self, bytes: &[u8]) -> bool {
         let mut text = String::new();
         self.plain.push(bytes, &mut text);
@@ -223,6 +223,7 @@ impl Settling<'_> {
 }
 
 impl<'a> Printed<'a> {
+    /// Starts reading a range of a program's output.
     fn of(secrets: &'a Secrets, job: &'a Job, range: Range<u64>) -> Self {
         let mut printed = Self {
             secrets,
@@ -233,17 +234,17 @@ impl<'a> Printed<'a> {
             stream: Stream::default(),
             is_done: false,
         };
-        printed.look_before();
+        printed.read_lookback();
         printed
     }
 
-    /// Begins in the middle, unless it is known that nothing lies across that place.
-    fn look_before(&mut self) {
+    /// Feeds the bytes before the range to the filters, in case a secret or a terminal sequence reaches into the range.
+    fn read_lookback(&mut self) {
         let start = self.range.start;
         if start == 0 || start == self.job.seen() {
             return;
         }
-        let from = start.saturating_sub(BEFORE);
+        let from = start.saturating_sub(LOOKBACK_BYTES);
         let before = self.job.since(from, usize::try_from(start - from).unwrap_or(0));
         if before.next != start {
             return;
@@ -253,20 +254,20 @@ impl<'a> Printed<'a> {
         self.stream.push(self.secrets, &text);
     }
 
-    /// What of a piece behind a gap is the rest of a line: nobody knows what it belongs to.
+    /// Returns the length of the rest of a line after a gap: its beginning is lost, so a secret in it cannot be recognized.
     fn broken_line(bytes: &[u8]) -> usize {
-        let near = bytes.get(..SLOWLY).unwrap_or(bytes);
+        let near = bytes.get(..BYTEWISE_BYTES).unwrap_or(bytes);
         near.iter().position(|byte| *byte == b'\n').map_or(0, |at| at + 1)
     }
 
-    /// How much of the line, and of those before it, can not be written over any more.
-    fn settled(&self) -> usize {
+    /// Returns the length of the text that the program cannot overwrite any more.
+    fn fixed_length(&self) -> usize {
         let whole = self.line.rfind('\n').map_or(0, |at| at + 1);
-        if self.line.len() - whole > LONGEST_LINE { self.line.len() } else { whole }
+        if self.line.len() - whole > MAX_HELD_LINE_BYTES { self.line.len() } else { whole }
     }
 
-    /// What was held back, now that nothing follows it.
-    fn end(&mut self) -> String {
+    /// Returns the text that was held back, now that nothing follows it.
+    fn finish(&mut self) -> String {
         self.plain.end(&mut self.line);
         self.plain = Plain::default();
         let line = std::mem::take(&mut self.line);

@@ -1,5 +1,5 @@
-//! The door to programs: checks each against the grant and starts it. `job_attendant.rs` follows it to its end, `staged.rs` decides
-//! on what it changed.
+//! The door to programs: checks each program against the grant and starts it. `job_attendant.rs` follows it to its end, `staged.rs`
+//! decides on its changes.
 
 use std::io;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 
 use super::Context;
-use super::job_attendant::attend;
+use super::job_attendant::follow_job;
 use super::judge::obeyed_paths;
 use crate::jobs::{Interruption, Job, JobEnd, WhenStopped};
 use crate::policy::is_plain;
@@ -20,8 +20,8 @@ use crate::{
     ProcessRequest, Processes, Stdin, ToolError,
 };
 
-/// The door to programs. A program is started only for an effect that was granted: this very command, or a look at the workspace
-/// by a program that can do no more.
+/// The door to programs. Starts a program only for a granted effect: this very command, or reading the workspace for a program that
+/// can do no more than read it.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -62,10 +62,10 @@ impl std::fmt::Debug for ProcessDoor<'_> {
     }
 }
 
-/// A program that a call waits for: it ends with the call, unless it is left to the session.
-struct Foreground(Option<Arc<Job>>);
+/// A program that a call waits for. Dropping it kills the program, unless the program was handed to the session as a job.
+struct ForegroundProgram(Option<Arc<Job>>);
 
-impl Drop for Foreground {
+impl Drop for ForegroundProgram {
     fn drop(&mut self) {
         if let Some(job) = &self.0 {
             job.process.kill();
@@ -74,12 +74,13 @@ impl Drop for Foreground {
 }
 
 impl ProcessDoor<'_> {
-    /// How programs of this session are confined: as the machine's settings say, or stricter where its rights do.
+    /// Returns the confinement of this session's programs: that of the machine's settings, or a stricter one if the session's
+    /// rights require it.
     pub fn confinement(&self) -> Confinement {
         self.cx.0.session.rights().confine(self.processes.confinement())
     }
 
-    /// Runs a program to its end, or for `patience`: then it is left to the session as a job. Whoever listens hears what it prints.
+    /// Runs a program to its end, or for `patience`: then the session keeps it as a job. Publishes its output to subscribers.
     pub async fn run(
         &self,
         request: ProcessRequest,
@@ -89,7 +90,7 @@ impl ProcessDoor<'_> {
         let lineage = self.cx.lineage();
         lineage.starts_program.store(true, Ordering::Release);
         let started = self.start(request, limit, true).await;
-        let mut waiting = Foreground(started.as_ref().ok().cloned());
+        let mut waiting = ForegroundProgram(started.as_ref().ok().cloned());
         {
             let mut waits_for = lineage.waits_for.lock();
             waits_for.clone_from(&waiting.0);
@@ -111,7 +112,7 @@ impl ProcessDoor<'_> {
         Ok((job, end))
     }
 
-    /// Starts a program that goes on when the call has ended.
+    /// Starts a program that continues when the call has ended.
     pub async fn start_job(
         &self,
         mut request: ProcessRequest,
@@ -126,7 +127,7 @@ impl ProcessDoor<'_> {
         Ok(job)
     }
 
-    /// Tells whether changes of jobs are decided on at their end, so that they cannot work on the real directory.
+    /// Returns whether changes of jobs are decided on at their end, so that jobs cannot work directly on the workspace.
     fn stages_jobs(self) -> bool {
         let inner = &self.cx.0;
         matches!(self.confinement().level, Level::Staged | Level::Discard)
@@ -135,7 +136,8 @@ impl ProcessDoor<'_> {
             || inner.session.proposals().is_some()
     }
 
-    /// Tells whether changes of the programs' home stay with those of the workspace: where these are kept without another look.
+    /// Returns whether changes of the programs' home are kept like those of the workspace: if the latter are kept without a further
+    /// decision.
     fn keeps_home(self) -> bool {
         let inner = &self.cx.0;
         matches!(self.confinement().level, Level::Off | Level::Workspace)
@@ -144,6 +146,7 @@ impl ProcessDoor<'_> {
             && inner.session.proposals().is_none()
     }
 
+    /// Checks and restricts a request, starts the program, and spawns the task that follows it.
     async fn start(
         &self,
         mut request: ProcessRequest,
@@ -152,7 +155,7 @@ impl ProcessDoor<'_> {
     ) -> Result<Arc<Job>, ToolError> {
         self.cx.lineage().check_open()?;
         self.check_not_interrupted()?;
-        self.check(&request)?;
+        self.check_granted(&request)?;
         self.check_proposals(&request)?;
         request.is_job = !is_waited_for;
         request.records_build_directories = self.cx.0.session.proposals().is_some();
@@ -160,28 +163,28 @@ impl ProcessDoor<'_> {
         request.session = Some(self.cx.0.session.tmp_session().clone());
         request.meter = Some(self.cx.0.session.ledger().clone());
         request.keeps_home = self.keeps_home();
-        self.narrow(&mut request)?;
-        // What a program looks at is not known, so its answer is good for this once.
+        self.restrict(&mut request)?;
+        // The files that a program reads are not known, so its result cannot be cached.
         self.cx.forget_observed();
-        let typed = typed(&mut request);
+        let typed = take_typed_input(&mut request);
         let is_quick = self.cx.machine_processes()?.starts_at_once(&request);
         let job = if is_quick {
-            begin(self.cx, &request, limit)?
+            start_blocking(self.cx, &request, limit)?
         } else {
             let begun = self.cx.blocking(move |cx| {
                 if request.is_job {
                     request.obeyed = obeyed_paths(cx.0.session_files.get());
                 }
-                begin(cx, &request, limit)
+                start_blocking(cx, &request, limit)
             });
             begun.await??
         };
         let job = Arc::new(job);
-        tokio::spawn(attend(job.clone(), self.cx.clone(), is_waited_for, typed));
+        tokio::spawn(follow_job(job.clone(), self.cx.clone(), is_waited_for, typed));
         Ok(job)
     }
 
-    /// A call whose program a person interrupted starts no other.
+    /// Fails if a person interrupted the call's program: the call must not start another one.
     fn check_not_interrupted(self) -> Result<(), ToolError> {
         if self.cx.0.session.is_interrupted() {
             return Err(ToolError::cancelled("the call was stopped"));
@@ -189,11 +192,11 @@ impl ProcessDoor<'_> {
         Ok(())
     }
 
-    /// A program works on what is there, so it would not see what is only proposed.
+    /// Fails if the session has proposals: a program works on the real files and would not see them.
     fn check_proposals(self, request: &ProcessRequest) -> Result<(), ToolError> {
         let proposals = self.cx.0.session.proposals();
         let held = proposals.map_or(0, |proposals| proposals.list().len());
-        // Who only looks at the workspace says so; a command is asked for its own sake.
+        // A program that a tool runs to read the workspace is allowed; a command that was granted as such is not.
         let is_look = request.access == Access::Read && !self.is_granted(request);
         if held == 0 || is_look {
             return Ok(());
@@ -205,8 +208,8 @@ impl ProcessDoor<'_> {
         .hint("a person can apply or drop them: windlass proposals apply|drop"))
     }
 
-    /// Holds a program to the rights of the session where the machine's settings give it more.
-    fn narrow(self, request: &mut ProcessRequest) -> Result<(), ToolError> {
+    /// Restricts a program to the rights of the session where the machine's settings allow more.
+    fn restrict(self, request: &mut ProcessRequest) -> Result<(), ToolError> {
         let (of_machine, narrowed) = (self.processes.confinement(), self.confinement());
         if of_machine.level == Level::Off && narrowed.level != Level::Off {
             return Err(ToolError::denied(format!(
@@ -214,7 +217,7 @@ impl ProcessDoor<'_> {
                 narrowed.level
             )));
         }
-        // No command that needs the network is known to only read.
+        // A command that needs the network is never known to be read-only.
         let network = match request.access {
             Access::Read => NetworkAccess::None,
             Access::Direct | Access::Staged => self.granted_network(&narrowed.network),
@@ -238,7 +241,7 @@ impl ProcessDoor<'_> {
         Ok(())
     }
 
-    /// The hosts that programs of this call may reach: those of their confinement, and those that this call was granted.
+    /// Returns the hosts that programs of this call may reach: those of their confinement, and those that this call was granted.
     fn granted_network(self, confined: &NetworkAccess) -> NetworkAccess {
         let granted = self.cx.0.grant.effects().iter().filter_map(|effect| match effect {
             Effect::Net { origin, .. } => Some(crate::policy::authority_of(origin).to_owned()),
@@ -252,8 +255,8 @@ impl ProcessDoor<'_> {
         }
     }
 
-    /// The hosts that may have addresses which are not public. Of those that are listed for the session, a name must be in a rule, too: who
-    /// lists one need not know where it leads.
+    /// Returns the hosts that may have addresses which are not public. A host name that is only listed for the session must also be
+    /// named by a rule: the person who lists it may not know its address.
     fn private_hosts(self) -> Vec<String> {
         let listed = match &self.processes.confinement().network {
             NetworkAccess::Hosts(listed) => &listed[..],
@@ -271,11 +274,11 @@ impl ProcessDoor<'_> {
                 || self.cx.is_named(&Effect::Net { origin, method: "CONNECT".to_owned() })
         };
         let named = listed.iter().filter(is_named).map(String::as_str).chain(granted);
-        // A pattern names nobody.
+        // A pattern names no single host.
         named.filter(|host| !host.contains('*')).map(str::to_owned).collect()
     }
 
-    /// The rights of this call, from which the view of its programs is computed.
+    /// Returns the rights of this call, from which the view of its programs is computed.
     fn rights(self) -> Arc<FileRights> {
         let inner = &self.cx.0;
         let workspace = inner.session_files.get().workspace().to_owned();
@@ -283,8 +286,8 @@ impl ProcessDoor<'_> {
         Arc::new(FileRights::new(inner.policy.clone(), workspace, now).granted(&inner.grant))
     }
 
-    /// Holds a program against the grant.
-    fn check(self, request: &ProcessRequest) -> Result<(), ToolError> {
+    /// Checks a program against the grant.
+    fn check_granted(self, request: &ProcessRequest) -> Result<(), ToolError> {
         let workspace = self.cx.0.session_files.get().workspace();
         let is_look = request.access == Access::Read && self.cx.0.grant.may_read(workspace);
         if is_look || self.is_granted(request) {
@@ -296,7 +299,8 @@ impl ProcessDoor<'_> {
         )))
     }
 
-    /// Whether this very command was granted: to run where it can change nothing, if that is what was decided on.
+    /// Returns whether this very command was granted. A grant for a read-only command counts only if the program cannot change
+    /// anything or the sandbox is off.
     fn is_granted(self, request: &ProcessRequest) -> bool {
         let text = request.program.to_string();
         let shell = request.program.shell().map(ToString::to_string);
@@ -311,7 +315,7 @@ impl ProcessDoor<'_> {
 }
 
 /// Starts a program. Blocking.
-fn begin(
+fn start_blocking(
     cx: &Context,
     request: &ProcessRequest,
     limit: Option<Duration>,
@@ -353,9 +357,9 @@ fn begin(
     })
 }
 
-/// What is to be typed into a terminal: it stays open, and is not given all at once, since programs throw away what was typed
-/// before they asked.
-fn typed(request: &mut ProcessRequest) -> Vec<u8> {
+/// Takes the input that must be typed into a terminal. The terminal stays open, and the input is not given at once, since programs
+/// discard input that was typed before they asked.
+fn take_typed_input(request: &mut ProcessRequest) -> Vec<u8> {
     request.terminal.map_or_else(Vec::new, |_| {
         match std::mem::replace(&mut request.stdin, Stdin::Open) {
             Stdin::Bytes(bytes) => bytes,
@@ -365,6 +369,7 @@ fn typed(request: &mut ProcessRequest) -> Vec<u8> {
 }
 
 impl Context {
+    /// Returns the machine's door to programs. Fails if it has none.
     pub(super) fn machine_processes(&self) -> Result<&dyn Processes, ToolError> {
         self.0.host.processes().ok_or_else(|| {
             ToolError::host_failed("programs cannot be run here: this machine has no door to them")

@@ -1,4 +1,4 @@
-//! The door to what was changed before.
+//! The door to the undo history.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use super::files::{FilesDoor, undeclared};
 use crate::changes::{commit, state, undo};
 use crate::{ContentHash, FileState, ToolError, UndoPlan, Way, quote};
 
-/// The door to what was changed before.
+/// The door to the undo history.
 ///
 /// ```
 /// use windlass_core::{Context, Output, ToolError, UndoPlan};
@@ -30,8 +30,9 @@ impl std::fmt::Debug for UndoDoor<'_> {
 }
 
 impl UndoDoor<'_> {
-    /// Takes back what the plan says, all of it or nothing; the places that were touched. Every place must have been granted, or
-    /// be one that no tool may see, unless the plan [leaves those out](UndoPlan::leave_out_hidden). A plan with conflicts is refused, and one whose calls another undo took back since.
+    /// Performs an undo plan, all of it or nothing. Returns the changed paths. Every path must be granted, or be hidden from all
+    /// tools, unless the plan [leaves hidden paths out](UndoPlan::leave_out_hidden). Fails for a plan with conflicts, and for one
+    /// whose calls another undo took back since.
     ///
     /// Blocking: call it in [`Context::blocking`](crate::Context::blocking).
     pub fn perform(&self, plan: &UndoPlan) -> Result<Vec<PathBuf>, ToolError> {
@@ -40,25 +41,25 @@ impl UndoDoor<'_> {
         }
         let files = FilesDoor { cx: self.cx };
         for way in plan.declared() {
-            self.check(way, plan.spares_hidden)?;
+            self.check_way(way, plan.spares_hidden)?;
         }
-        files.go_on()?;
+        files.check_not_stopped()?;
         let history = self.cx.history();
         let _alone = history.exclusive()?;
         plan.check_in_effect(history)?;
         let origin = files.origin(plan.calls());
         let done = undo::perform(&*self.cx.files(), history, &origin, plan)?;
         for (path, _) in &done {
-            // What the session had seen is not what is there now.
+            // The session has not seen the restored content.
             self.cx.session.forget(path);
         }
         Ok(done.into_iter().map(|(path, _)| path).collect())
     }
 
-    /// The longest content that is shown, in bytes: a longer one is not read for that.
+    /// Maximum bytes of a content that is shown; a longer one is not read.
     pub const MAX_SHOWN: u64 = 16 << 20;
 
-    /// Earlier bytes of a file, all in memory.
+    /// Returns an earlier content of a file, all in memory.
     pub fn content(&self, hash: &ContentHash) -> Result<Vec<u8>, ToolError> {
         let opened = self.cx.history.open(hash)?;
         let failed = |error: std::io::Error| ToolError::host_failed(error.to_string());
@@ -68,23 +69,24 @@ impl UndoDoor<'_> {
         Ok(opened.source().read().map_err(failed)?.into_owned())
     }
 
-    /// Bytes of a file that a plan is about, as they are now; `None` if it is no regular file, if it is too
-    /// long to be shown, or if no tool may see it.
+    /// Returns the present bytes of a file in a plan; `None` if it is no regular file, is too long to be shown, or is hidden from
+    /// all tools.
     pub fn present(&self, path: &Path) -> Result<Option<Vec<u8>>, ToolError> {
         if self.is_hidden(path) {
             return Ok(None);
         }
         let files = self.cx.files();
         let place = commit::beside(&*files, path);
-        Ok(state::see_with(&*files, &place, None, Self::MAX_SHOWN)?.bytes)
+        Ok(state::inspect_keeping(&*files, &place, None, Self::MAX_SHOWN)?.bytes)
     }
 
-    /// Whether no tool may see what is in this file.
+    /// Returns whether the content of this file is hidden from all tools.
     pub fn is_hidden(&self, path: &Path) -> bool {
         FilesDoor { cx: self.cx }.is_hidden(path)
     }
 
-    fn check(self, way: &Way, spares_hidden: bool) -> Result<(), ToolError> {
+    /// Checks a way against the grant.
+    fn check_way(self, way: &Way, spares_hidden: bool) -> Result<(), ToolError> {
         let is_hidden = self.is_hidden(&way.path);
         if is_hidden && spares_hidden {
             return Err(ToolError::denied(format!(

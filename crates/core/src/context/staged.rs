@@ -1,4 +1,4 @@
-//! The decision about what a program changed on its stage: rules, hooks and people see the real changes before they are kept.
+//! Decides on the changes of a program on its stage: rules, hooks and people see the real changes before they are kept.
 
 mod commit;
 mod trivial;
@@ -10,9 +10,9 @@ use std::sync::Arc;
 use self::commit::{changed_since, states_before};
 use self::trivial::{is_in_cache, leave_out_trivial};
 use super::Context;
-use super::approval::unanswered;
-use super::judge::{Judgement, Unseen, judge, show_changes};
-use super::planted::Removed;
+use super::approval::unanswered_error;
+use super::judge::{ChangeJudgement, JudgeInputs, judge, show_changes};
+use super::planted::RemovalNotes;
 use crate::engine::{about_running, situation};
 use crate::jobs::{ChangeKind, Changed};
 use crate::people::Permission;
@@ -24,15 +24,15 @@ use crate::{
 };
 
 impl Context {
-    /// Makes what a program changed on its stage real, as far as the rules let it and, where a person is to be asked, they say yes.
-    pub(super) async fn take_over(
+    /// Applies the changes of a program's stage to the workspace, as far as the rules allow it and a person, if asked, approves.
+    pub(super) async fn take_over_changes(
         &self,
         changes: ProcessChanges,
-        removed: &Removed,
+        removed: &RemovalNotes,
     ) -> Result<Changed, ToolError> {
         let mut changed = Changed {
             tracking: Some(changes.tracking).filter(|tracking| *tracking != Tracking::Nothing),
-            paths: changes.changes.iter().map(kind_of).collect(),
+            paths: changes.changes.iter().map(path_and_kind).collect(),
             built: changes.built.clone(),
             notes: changes.notes.clone(),
             is_dropped: false,
@@ -47,12 +47,12 @@ impl Context {
             }
             return Ok(changed);
         }
-        let (keeps, usual) = (self.keeps()?, self.usual_decision()?);
+        let (keeps, usual) = (self.kept_changes()?, self.default_decision()?);
         let is_asked = usual != StagedChanges::Decided;
         let mut changes = changes;
         if keeps == Keep::Nothing || is_asked {
             leave_out_trivial(&mut changes);
-            changed.paths = changes.changes.iter().map(kind_of).collect();
+            changed.paths = changes.changes.iter().map(path_and_kind).collect();
             changed.built.clone_from(&changes.built);
         }
         let is_empty = changes.changes.is_empty() && changes.built.is_empty();
@@ -62,37 +62,37 @@ impl Context {
         }
         let changes = Arc::new(changes);
         if !is_empty {
-            changed.notes.extend(self.decide(&changes, usual).await?);
+            changed.notes.extend(self.decide_on_changes(&changes, usual).await?);
         }
         let made = self.make_real(changes, is_asked).await.map_err(dropped)?;
         changed.built.retain(|path| made.left.iter().all(|note| note.path != *path));
-        // Tools pass on the first notes only.
+        // These notes come first, since tools pass on only the first ones.
         changed.notes.splice(0..0, made.notes());
         Ok(changed)
     }
 
-    /// The part of what programs of this call change that is kept.
-    fn keeps(&self) -> Result<Keep, ToolError> {
-        let discards = self.level()? == Level::Discard;
+    /// Returns which changes of this call's programs are kept.
+    fn kept_changes(&self) -> Result<Keep, ToolError> {
+        let discards = self.sandbox_level()? == Level::Discard;
         Ok(if discards { Keep::Nothing } else { self.0.grant.keeps() })
     }
 
-    /// The decision about changes that no rule speaks of.
-    fn usual_decision(&self) -> Result<StagedChanges, ToolError> {
+    /// Returns the decision about changes that no rule covers.
+    fn default_decision(&self) -> Result<StagedChanges, ToolError> {
         Ok(match self.0.grant.keeps() {
-            _ if self.level()? == Level::Staged => StagedChanges::Shown,
+            _ if self.sandbox_level()? == Level::Staged => StagedChanges::Shown,
             Keep::Asked => StagedChanges::Ruled,
             Keep::All | Keep::Nothing => StagedChanges::Decided,
         })
     }
 
-    /// The sandbox level of this call's programs.
-    fn level(&self) -> Result<Level, ToolError> {
+    /// Returns the sandbox level of this call's programs.
+    fn sandbox_level(&self) -> Result<Level, ToolError> {
         let of_machine = self.machine_processes()?.confinement();
         Ok(self.0.session.rights().confine(of_machine).level)
     }
 
-    /// Makes staged changes in the workspace.
+    /// Applies staged changes to the workspace.
     pub(crate) async fn make_real(
         &self,
         changes: Arc<ProcessChanges>,
@@ -100,10 +100,10 @@ impl Context {
     ) -> Result<Made, ToolError> {
         let made = self.blocking(move |cx| {
             cx.check_build_directories(&changes, was_asked)?;
-            // Settled files are not on the stage any more.
+            // Measures build directories first: afterwards their files are no longer on the stage.
             let built = without_history(&changes);
             if !changes.changes.is_empty() {
-                cx.tie(&changes)?;
+                cx.tie_stage(&changes)?;
                 cx.commit_changes(&changes, &built)?;
             }
             let left = changes.stage.as_ref().map_or_else(Vec::new, |stage| stage.settle());
@@ -120,7 +120,7 @@ impl Context {
         made.await?
     }
 
-    /// Records that this call changed something that has no history, so that an undo knows of it. Blocking.
+    /// Records changes of this call that have no history, so that an undo can report them. Blocking.
     pub(super) fn record_without_history(
         &self,
         changes: &[WithoutHistory],
@@ -138,9 +138,9 @@ impl Context {
         Ok(self.0.history().record(&new)?.finish()?)
     }
 
-    /// Decides on a command once more, by what it did: rules about files bind it, and protected places ask unless the change is
-    /// inert. Returns what hooks want the model to know.
-    async fn decide(
+    /// Decides on a command once more, by its changes: rules about files apply to it, and protected paths need an approval unless
+    /// the change is inert. Returns texts of hooks for the model.
+    async fn decide_on_changes(
         &self,
         changes: &Arc<ProcessChanges>,
         usual: StagedChanges,
@@ -150,7 +150,7 @@ impl Context {
         let shows_all = usual != StagedChanges::Decided;
         let judged = self.blocking(move |cx| {
             let homes = cx.0.policy.hard_denies().homes();
-            let unseen = Unseen { homes, masked: &judged.masked };
+            let unseen = JudgeInputs { homes, masked: &judged.masked };
             let judgement = judge(&judged.changes, cx.0.session_files.get(), unseen, shows_all);
             Ok::<_, ToolError>((judgement, cx.denied_in_build_directories(&judged)?))
         });
@@ -169,10 +169,10 @@ impl Context {
             Decision::Allow => Ok(Vec::new()),
             Decision::Deny => Err(dropped(ToolError::denied(verdict.refusal()))),
             Decision::Ask => {
-                // The answer is about all that changed, also where only a part of it asks.
+                // The answer is about all changes, even if only some of them need an approval.
                 let shown =
                     if shows_all { judgement.shown } else { self.show_all(changes).await? };
-                self.ask(&verdict, changes, shown).await.map_err(|error| {
+                self.ask_about_changes(&verdict, changes, shown).await.map_err(|error| {
                     let listed = listed(changes, workspace);
                     if waits_for_answer(&error) {
                         let text = format!("{}; it would have\n{listed}", error.message().text);
@@ -187,16 +187,16 @@ impl Context {
         }
     }
 
-    /// Old and new content of all that changed.
+    /// Returns old and new content of all changes.
     async fn show_all(&self, changes: &Arc<ProcessChanges>) -> Result<Vec<FileChange>, ToolError> {
         let all = changes.clone();
         self.blocking(move |cx| show_changes(&all.changes, &all.masked, cx.0.session_files.get()))
             .await
     }
 
-    /// Asks the hooks, then a person, about what came up while the call ran, and shows these differences. Returns what hooks want
-    /// the model to know.
-    async fn ask(
+    /// Asks the hooks, then a person, about effects that came up while the call ran, and shows these diffs. Returns texts of hooks
+    /// for the model.
+    async fn ask_about_changes(
         &self,
         verdict: &Verdict,
         changes: &Arc<ProcessChanges>,
@@ -213,7 +213,7 @@ impl Context {
         let (granted, mut said) = tokio::select! {
             biased;
             asked = about_running(&inner.engine, &inner.session, call, verdict) => asked?,
-            () = stopped.cancelled() => return Err(unanswered()),
+            () = stopped.cancelled() => return Err(unanswered_error()),
         };
         if granted.is_some() {
             return Ok(said);
@@ -226,15 +226,16 @@ impl Context {
             changes: shown.into(),
             offers: self.offers(verdict, &built),
             built,
-            // What a program did is not known before it has run, so no earlier yes is about it.
+            // The changes of a program are not known before it has run, so no earlier approval covers them.
             can_be_remembered: false,
             has_run: true,
             call_subject: self.call_subject(verdict),
             ran: self.commands(),
-            ..self.request(verdict)
+            ..self.approval_request(verdict)
         };
-        let request = ApprovalRequest { can_wait: self.hold(&request, changes).await, ..request };
-        let answer = self.put_to_people(verdict, request, stopped).await;
+        let request =
+            ApprovalRequest { can_wait: self.hold_stage(&request, changes).await, ..request };
+        let answer = self.ask_people(verdict, request, stopped).await;
         if !matches!(&answer, Err(error) if waits_for_answer(error))
             && let Some(stage) = &changes.stage
         {
@@ -246,7 +247,7 @@ impl Context {
         Ok(said)
     }
 
-    /// Notes the state before each change, since the answer may take its time.
+    /// Notes the state before each change, since the answer may take long.
     async fn note_states(&self, changes: &Arc<ProcessChanges>) -> Result<(), ToolError> {
         let changes = changes.clone();
         let noting = self.blocking(move |cx| {
@@ -255,7 +256,7 @@ impl Context {
         noting.await
     }
 
-    /// The commands of this call as people may see them, also one that the tool has found by itself.
+    /// Returns the commands of this call with secrets redacted, also a command that the tool chose itself.
     fn commands(&self) -> Option<String> {
         let effects = self.0.secrets.redact_effects(&Arc::new(self.0.grant.effects().clone()));
         let text = |effect: &Effect| match effect {
@@ -266,7 +267,7 @@ impl Context {
         (!commands.is_empty()).then(|| commands.join("\n"))
     }
 
-    /// The build directories that changed, each with the number and size of the files.
+    /// Returns the build directories that changed, each with the number and size of the changed files.
     async fn built_changes(
         &self,
         changes: &Arc<ProcessChanges>,
@@ -282,14 +283,14 @@ impl Context {
         counting.await
     }
 
-    /// The subject of this call, if an answer to it would count before it runs again.
+    /// Returns the subject of this call, if an answer to it would also count for its next run.
     fn call_subject(&self, verdict: &Verdict) -> Option<ContentHash> {
         let (inner, grant) = (&self.0, &self.0.grant);
         let counts = inner.is_whole && grant.keeps() == Keep::Asked && !verdict.is_asked_always();
         counts.then(|| self.subject_of(grant.effects()))
     }
 
-    /// Rules that a person can give with a yes: none for what is asked each time.
+    /// Returns rules that the person can add when approving; none for effects that are asked about every time.
     fn offers(&self, verdict: &Verdict, built: &[BuiltChange]) -> Vec<String> {
         if verdict.is_asked_always() || !verdict.decided_by().is_mode() {
             return Vec::new();
@@ -301,9 +302,9 @@ impl Context {
         offers(&effects, &built, self.0.session_files.get().workspace(), &self.0.secrets)
     }
 
-    /// Writes down what the stage holds, so that an answer can be used after this call, or this process, has ended. Returns whether
-    /// that is possible.
-    async fn hold(&self, request: &ApprovalRequest, changes: &Arc<ProcessChanges>) -> bool {
+    /// Writes a record of the stage to disk, so that an answer can be used after this call, or this process, has ended. Returns
+    /// whether that succeeded.
+    async fn hold_stage(&self, request: &ApprovalRequest, changes: &Arc<ProcessChanges>) -> bool {
         if changes.stage.is_none() || !self.0.broker.is_attended(&self.0.session) {
             return false;
         }
@@ -317,8 +318,8 @@ impl Context {
         holding.await.unwrap_or(false)
     }
 
-    /// The changes as effects, with every hidden or protected file, and each that a rule names.
-    fn effects_of(&self, changes: &[ProcessChange], judgement: &Judgement) -> Effects {
+    /// Converts the changes to effects, including each hidden or protected file and each file that a rule names.
+    fn effects_of(&self, changes: &[ProcessChange], judgement: &ChangeJudgement) -> Effects {
         let inner = &self.0;
         let (policy, now) = (&inner.policy, inner.host.clock().now());
         let workspace = inner.session_files.get().workspace();
@@ -329,7 +330,7 @@ impl Context {
         })
     }
 
-    /// The paths that changed in build directories although a rule denies it. Blocking.
+    /// Returns the paths that changed in build directories although a rule denies it. Blocking.
     fn denied_in_build_directories(
         &self,
         changes: &ProcessChanges,
@@ -348,7 +349,8 @@ impl Context {
         Ok(changed)
     }
 
-    /// Refuses all changes where those of a build directory could not be kept: a command is kept whole or dropped whole. Blocking.
+    /// Fails if the changes of a build directory could not be kept: the changes of a command are kept or dropped as a whole.
+    /// Blocking.
     fn check_build_directories(
         &self,
         changes: &ProcessChanges,
@@ -358,7 +360,7 @@ impl Context {
         let replaced = stage.map_or_else(Vec::new, |stage| {
             let mut replaced = stage.replaced_build_directories();
             if was_asked {
-                // A question can take days, and there is no history of a build directory.
+                // An approval can take days, and build directories have no history.
                 replaced.extend(stage.build_directories_changed_since());
             }
             replaced
@@ -379,8 +381,8 @@ impl Context {
         .because(FailureReason::Stale))
     }
 
-    /// Records that this call makes the changes: what a process that is killed leaves on the stage is decided on by them. Blocking.
-    fn tie(&self, changes: &ProcessChanges) -> Result<(), ToolError> {
+    /// Records that this call makes the changes. After a kill, this record decides about the rest on the stage. Blocking.
+    fn tie_stage(&self, changes: &ProcessChanges) -> Result<(), ToolError> {
         let Some(stage) = &changes.stage else { return Ok(()) };
         stage.tie_to(&self.0.call).map_err(|error| {
             ToolError::host_failed(format!("cannot record which call makes the changes: {error}"))
@@ -389,12 +391,12 @@ impl Context {
     }
 }
 
-/// The most bytes of texts that are written down with held changes: the record is read at every start.
-const FOUND_BYTES: usize = 1 << 20;
+/// Maximum bytes of texts that are saved with held changes: the record is read at every start.
+const MAX_FOUND_BYTES: usize = 1 << 20;
 
-/// The texts that a command changed, as it found them.
+/// Returns the texts of changed files as the command found them.
 fn found_texts(shown: &[FileChange]) -> Vec<FoundText> {
-    let mut room = FOUND_BYTES;
+    let mut room = MAX_FOUND_BYTES;
     let mut found = Vec::new();
     for change in shown {
         let text = change.before.as_deref().and_then(|bytes| std::str::from_utf8(bytes).ok());
@@ -405,7 +407,7 @@ fn found_texts(shown: &[FileChange]) -> Vec<FoundText> {
     found
 }
 
-/// Held changes against what their command found, and the files that are another by now. Blocking.
+/// Returns the diff between held changes and the states that their command found, and the files that have changed since. Blocking.
 pub(crate) fn show_held(held: &HeldChanges, files: &dyn Files) -> (Vec<FileChange>, Vec<PathBuf>) {
     let mut shown = show_changes(&held.changes, &held.masked, files);
     let changed = changed_since(files, &held.changes, &held.states);
@@ -414,24 +416,24 @@ pub(crate) fn show_held(held: &HeldChanges, files: &dyn Files) -> (Vec<FileChang
         let found = held.held.found.iter().find(|found| found.path == change.path);
         change.before = found.map(|found| found.text.clone().into_bytes());
         if change.before.is_none() {
-            // Only its name is known to be right.
+            // Only the name is known to be right.
             change.after = None;
         }
     }
     (shown, changed)
 }
 
-/// What became of staged changes that are made.
+/// Result of applying staged changes.
 #[derive(Debug)]
 pub(crate) struct Made {
-    /// The build directories that could not be kept, and why.
+    /// Build directories that could not be kept, and why.
     pub(crate) left: Vec<Note>,
-    /// The reason for which the history does not know of them.
+    /// Error of the undo history, if it could not record the build directories.
     unknown: Option<ToolError>,
 }
 
 impl Made {
-    /// Sentences about what is not as it should be.
+    /// Returns sentences about the problems.
     pub(crate) fn notes(&self) -> Vec<String> {
         let left = self.left.iter().map(|note| format!("not kept: {}", note.why));
         let unknown = self.unknown.iter().map(|error| {
@@ -441,7 +443,7 @@ impl Made {
     }
 }
 
-/// The build directories that a program changed, but for caches of tools: a change of these is none that an undo is about.
+/// Returns the changed build directories, without caches of tools, whose changes an undo need not report.
 fn without_history(changes: &ProcessChanges) -> Vec<WithoutHistory> {
     let measured = |path: &PathBuf| {
         let (files, bytes) = size_below(changes, path);
@@ -450,53 +452,55 @@ fn without_history(changes: &ProcessChanges) -> Vec<WithoutHistory> {
     changes.built.iter().filter(|path| !is_in_cache(path)).map(measured).collect()
 }
 
-/// The number and the bytes of the files that changed below a build directory.
+/// Returns number and bytes of the changed files below a build directory.
 fn size_below(changes: &ProcessChanges, path: &Path) -> (u64, u64) {
     changes.stage.as_ref().map_or((0, 0), |stage| stage.size_below(path))
 }
 
-/// The changes of a stage as effects.
+/// Converts the changes of a stage to effects.
 pub(crate) fn effects_of_changes(changes: &ProcessChanges) -> Effects {
     let effects = effects_of(&changes.changes, &|_| true);
     built_effects(changes).fold(effects, Effects::and)
 }
 
-/// Changes of build directories as effects: somewhere in them, so that the rule `write target/**` is about them.
+/// Converts changes of build directories to effects. The pattern covers the whole directory, so that the rule `write target/**`
+/// matches it.
 fn built_effects(changes: &ProcessChanges) -> impl Iterator<Item = Effect> {
     changes.built.iter().map(|path| Effect::Write(PathPattern::tree(path)))
 }
 
-/// Lists what a program changed, a line for each object, up to a hundred.
+/// Lists the changes of a program, one object per line, up to a hundred.
 pub(crate) fn listed(changes: &ProcessChanges, workspace: &Path) -> String {
-    const MOST: usize = 100;
+    const MAX_LISTED: usize = 100;
     let name = |path: &Path| match path.strip_prefix(workspace).unwrap_or(path) {
         inside if inside.as_os_str().is_empty() => ".".to_owned(),
         inside => crate::quote::path(inside).into_owned(),
     };
     let line = |change: &ProcessChange| {
-        let (path, kind) = kind_of(change);
+        let (path, kind) = path_and_kind(change);
         format!("  {} {}", kind.word(), name(&path))
     };
-    let mut lines: Vec<String> = changes.changes.iter().take(MOST).map(line).collect();
-    if changes.changes.len() > MOST {
-        lines.push(format!("  and changed {} more", changes.changes.len() - MOST));
+    let mut lines: Vec<String> = changes.changes.iter().take(MAX_LISTED).map(line).collect();
+    if changes.changes.len() > MAX_LISTED {
+        lines.push(format!("  and changed {} more", changes.changes.len() - MAX_LISTED));
     }
     let built = |path: &PathBuf| format!("  changed the build directory {}/", name(path));
     lines.extend(changes.built.iter().map(built));
     lines.join("\n")
 }
 
-/// Returns whether a question stays open although its call ends.
+/// Returns whether an approval stays open although its call ends.
 fn waits_for_answer(error: &ToolError) -> bool {
     matches!(error.reason(), Some(FailureReason::WaitsForApproval(_)))
 }
 
-/// Says that what a program did has not happened.
+/// Adds to an error that the changes of the program were dropped.
 pub(super) fn dropped(error: ToolError) -> ToolError {
     error.with_context("the command ran, but what it changed was dropped")
 }
 
-fn kind_of(change: &ProcessChange) -> (std::path::PathBuf, ChangeKind) {
+/// Returns path and kind of a change, for the result of the call.
+fn path_and_kind(change: &ProcessChange) -> (std::path::PathBuf, ChangeKind) {
     let kind = match (&change.to, change.before) {
         (ChangedTo::Nothing, _) => ChangeKind::Removed,
         (_, None) => ChangeKind::Created,
@@ -506,7 +510,7 @@ fn kind_of(change: &ProcessChange) -> (std::path::PathBuf, ChangeKind) {
     (change.path.clone(), kind)
 }
 
-/// The changes as effects. Of a directory that is gone the directory is enough, but for files in it that `is_told` picks.
+/// Converts changes to effects. A removed directory is one effect, with separate ones only for files in it that `is_told` selects.
 fn effects_of(changes: &[ProcessChange], is_told: &dyn Fn(&Path) -> bool) -> Effects {
     let gone: HashSet<&Path> = changes
         .iter()

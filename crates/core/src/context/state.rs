@@ -1,4 +1,4 @@
-//! The door to values that last.
+//! The door to values that persist from call to call.
 
 use serde_json::Value;
 
@@ -17,11 +17,11 @@ pub enum StateScope {
     Session,
     /// The workspace of the call.
     Workspace,
-    /// The person of this machine.
+    /// The person who uses this machine.
     Person,
 }
 
-/// The door to values that last from call to call. A key is open if the call was granted the effect `State` of it.
+/// The door to values that persist from call to call. A key is accessible if the call was granted the effect `State` of it.
 ///
 /// Blocking: call it in [`Context::blocking`] if the store may be slow.
 ///
@@ -55,30 +55,30 @@ pub enum StateScope {
 pub struct StateDoor<'a>(&'a Context);
 
 impl Context {
-    /// The door to values that last; each key needs the effect `State` of it.
+    /// Returns the door to persistent values; each key needs the effect `State` of it.
     pub fn state(&self) -> StateDoor<'_> {
         StateDoor(self)
     }
 }
 
 impl StateDoor<'_> {
-    /// The longest value, in bytes of JSON.
+    /// Maximum bytes of a value as JSON.
     pub const MAX_BYTES: usize = 1 << 20;
 
-    /// The longest key, in bytes.
+    /// Maximum bytes of a key.
     pub const MAX_KEY: usize = 256;
 
-    /// The number of times that [`StateDoor::update`] begins anew because another writer was first.
-    const ATTEMPTS: usize = 1_000;
+    /// Maximum number of times that [`StateDoor::update`] tries again because another writer was first.
+    const MAX_ATTEMPTS: usize = 1_000;
 
-    /// The value, if there is one.
+    /// Returns the value of a key, if it has one.
     pub fn get(&self, scope: StateScope, key: &str) -> Result<Option<StateEntry>, ToolError> {
-        self.check(key)?;
-        (self.0).0.engine.state().get(&self.place(scope), key)
+        self.check_key(key)?;
+        (self.0).0.engine.state().get(&self.owner_of(scope), key)
     }
 
-    /// Replaces the value of this version, 0 standing for none, or removes it. Returns whether the value had that version: if not,
-    /// another writer was first. Secrets are taken out before the value is kept.
+    /// Replaces or removes the value if it still has this version; 0 stands for no value. Returns whether it had that version: if
+    /// not, another writer was first. Redacts secrets before the value is stored.
     pub fn replace(
         &self,
         scope: StateScope,
@@ -86,7 +86,7 @@ impl StateDoor<'_> {
         version: u64,
         value: Option<Value>,
     ) -> Result<bool, ToolError> {
-        self.check(key)?;
+        self.check_key(key)?;
         let inner = &(self.0).0;
         if inner.grant.is_trial() {
             return Err(ToolError::denied("not allowed: the call is only tried out"));
@@ -103,7 +103,7 @@ impl StateDoor<'_> {
             )));
         }
         let replaced =
-            inner.engine.state().replace(&self.place(scope), key, version, clean.as_ref())?;
+            inner.engine.state().replace(&self.owner_of(scope), key, version, clean.as_ref())?;
         if replaced {
             let note = StateNote::new(key, clean.unwrap_or_default()).of_call(inner.call.clone());
             inner.recorder.state_changed(&inner.tool, &note, &self.0.source());
@@ -111,7 +111,7 @@ impl StateDoor<'_> {
         Ok(replaced)
     }
 
-    /// Replaces the value by what `change` makes of it, `None` standing for no value. `change` is called again if another writer was
+    /// Replaces the value by the result of `change`, where `None` stands for no value. Calls `change` again if another writer was
     /// first. Returns the new value.
     pub fn update(
         &self,
@@ -119,7 +119,7 @@ impl StateDoor<'_> {
         key: &str,
         mut change: impl FnMut(Option<Value>) -> Result<Option<Value>, ToolError>,
     ) -> Result<Option<Value>, ToolError> {
-        for _ in 0..Self::ATTEMPTS {
+        for _ in 0..Self::MAX_ATTEMPTS {
             let (old, version) = match self.get(scope, key)? {
                 Some(entry) => (Some(entry.value), entry.version),
                 None => (None, 0),
@@ -132,7 +132,8 @@ impl StateDoor<'_> {
         Err(ToolError::busy(format!("the state `{key}` is changed by others all the time")))
     }
 
-    fn place(self, scope: StateScope) -> StatePlace {
+    /// Returns the owner of values in a scope.
+    fn owner_of(self, scope: StateScope) -> StatePlace {
         let inner = &(self.0).0;
         match scope {
             StateScope::Session => StatePlace::Session(inner.session.id().clone()),
@@ -143,7 +144,8 @@ impl StateDoor<'_> {
         }
     }
 
-    fn check(self, key: &str) -> Result<(), ToolError> {
+    /// Checks the length of a key, and the grant for it.
+    fn check_key(self, key: &str) -> Result<(), ToolError> {
         (self.0).0.lineage.check_open()?;
         if key.len() > Self::MAX_KEY {
             return Err(ToolError::invalid_args("the key of a state is too long"));

@@ -1,11 +1,11 @@
-//! Reasons why a confined program did not have a path, for the answer about a program that failed.
+//! Reasons why a path was absent or unwritable for a confined program, shown with the result of a program that failed.
 //!
-//! They are found after the program has ended. A reason never tells whether a path exists that no rule could open: for secret
-//! files outside the workspace it is the same whether they are there or not.
+//! They are determined after the program has ended. A reason never tells whether a path exists that no rule could open: for secret
+//! files outside the workspace it is the same whether they exist or not.
 
 use std::path::PathBuf;
 
-/// A program's use of a path that failed.
+/// The kind of a program's access to a path that failed.
 ///
 /// ```
 /// use windlass_core::{Absence, PathUse};
@@ -15,15 +15,15 @@ use std::path::PathBuf;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PathUse {
-    /// It was opened, listed or executed.
+    /// The path was opened, listed or executed.
     Read,
-    /// It was created, changed or removed.
+    /// The path was created, changed or removed.
     Write,
-    /// Its owner or group was set.
+    /// The owner or group of the path was set.
     Chown,
 }
 
-/// The reason why a program did not have a path, or could not change it.
+/// The reason why a path was absent for a program, or could not be changed.
 ///
 /// ```
 /// use windlass_core::Absence;
@@ -32,39 +32,39 @@ pub enum PathUse {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Absence {
-    /// The machine has it, and the view leaves it out.
+    /// The path exists on the machine, and the view masks it.
     Masked {
-        /// The reason, as in "a file of secrets".
+        /// Reason for the mask, as in "a file of secrets".
         reason: String,
     },
-    /// The view does not have this part of the machine.
+    /// The path is outside the program's view.
     Outside {
-        /// The rule that adds it; `None` where no rule does.
+        /// Rule that would add it; `None` if no rule can.
         rule: Option<String>,
     },
-    /// The view has it, but nothing there can be changed.
+    /// The path is in the view, but read-only.
     ReadOnly {
-        /// The rule that makes it writable; `None` where no rule does.
+        /// Rule that would make it writable; `None` if no rule can.
         rule: Option<String>,
     },
-    /// It belongs to the system, which no rule makes writable.
+    /// The path belongs to the system, and no rule makes it writable.
     System {
-        /// The directory of the system that it is in.
+        /// System directory that contains it.
         directory: PathBuf,
     },
-    /// Its owner or group does not exist in the program's user namespace, so the kernel refuses to change it.
+    /// The owner or group of the path does not exist in the program's user namespace, so the kernel refuses to change the file.
     Unmapped {
-        /// The number of the owner, if that is not mapped.
+        /// User id of the owner, if it is not mapped.
         owner: Option<u32>,
-        /// The number of the group, if that is not mapped.
+        /// Group id, if it is not mapped.
         group: Option<u32>,
     },
-    /// A program can give a file only to the one user and group of its user namespace.
+    /// The program tried to set an owner other than the one user and group of its user namespace.
     OneOwner,
 }
 
 impl Absence {
-    /// The name of the reason in metadata.
+    /// Returns the name of the reason in metadata.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Masked { .. } => "masked",

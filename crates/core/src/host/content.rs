@@ -1,7 +1,7 @@
-//! The bytes of files, which are read in pieces: a file may be larger than the memory of the machine.
+//! Contents of files, read in pieces: a file may be larger than the memory of the machine.
 //!
-//! A sparse file costs what its data costs. Its holes are found by `SEEK_DATA` and `SEEK_HOLE` and handed on as lengths, never as
-//! zeros.
+//! A sparse file costs only as much as its data. Its holes are found with `SEEK_DATA` and `SEEK_HOLE` and passed on as lengths,
+//! never as zeros.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,7 +16,7 @@ use rustix::io::Errno;
 
 use crate::ContentHash;
 
-/// The bytes of a file: in memory, all of another file, or kept elsewhere and opened when they are needed.
+/// The bytes of a file: in memory, in another file, or kept elsewhere and opened when they are needed.
 ///
 /// ```
 /// use windlass_core::Source;
@@ -26,17 +26,17 @@ use crate::ContentHash;
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub enum Source<'a> {
-    /// In memory.
+    /// Bytes in memory.
     Bytes(&'a [u8]),
-    /// In an open file, from its beginning to its end.
+    /// All bytes of an open file.
     File(&'a File),
-    /// In the file at this place, which is nobody's but ours.
+    /// All bytes of the file at this path, which no other program may change.
     At(&'a Path),
-    /// Kept elsewhere, and opened anew each time that it is read.
+    /// Bytes kept elsewhere, and opened anew for each read.
     Kept(&'a dyn KeptContent),
 }
 
-/// Bytes that are kept elsewhere. They are opened when they are needed, so that thousands of them take no memory and no handles.
+/// A content that is kept elsewhere. It is opened when it is needed, so that thousands of them take no memory and no file handles.
 ///
 /// ```
 /// use windlass_core::{ContentHash, KeptContent, Opened, Source};
@@ -59,17 +59,17 @@ pub enum Source<'a> {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub trait KeptContent: fmt::Debug + Sync {
-    /// The hash that the bytes have.
+    /// Returns the hash of the bytes.
     fn hash(&self) -> ContentHash;
 
-    /// The number of bytes.
+    /// Returns the number of bytes.
     fn length(&self) -> u64;
 
     /// Opens the bytes for reading.
     fn open(&self) -> io::Result<Opened>;
 }
 
-/// Bytes that are open for reading.
+/// A content that is open for reading.
 ///
 /// ```
 /// use windlass_core::Opened;
@@ -79,14 +79,14 @@ pub trait KeptContent: fmt::Debug + Sync {
 /// ```
 #[derive(Debug)]
 pub enum Opened {
-    /// In memory: so few that this costs nothing.
+    /// Bytes in memory: few enough for that.
     Bytes(Vec<u8>),
-    /// In a file, from its beginning to its end.
+    /// All bytes of a file.
     File(File),
 }
 
 impl Opened {
-    /// The bytes as a source.
+    /// Returns the bytes as a source.
     pub fn source(&self) -> Source<'_> {
         match self {
             Self::Bytes(bytes) => Source::Bytes(bytes),
@@ -94,12 +94,12 @@ impl Opened {
         }
     }
 
-    /// The number of bytes.
+    /// Returns the number of bytes.
     pub fn length(&self) -> io::Result<u64> {
         self.source().length()
     }
 
-    /// Fills the buffer with the bytes from this place on, as far as there are any. Returns how many these are.
+    /// Fills the buffer with the bytes from an offset on, up to the end of the content. Returns the number of bytes read.
     pub(crate) fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
         match self {
             Self::File(file) => read_full(file, buffer, at),
@@ -116,7 +116,7 @@ impl Opened {
     }
 }
 
-/// A part of the bytes of a file.
+/// A piece of a file's content.
 ///
 /// ```
 /// use windlass_core::Extent;
@@ -128,23 +128,23 @@ impl Opened {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Extent<'a> {
-    /// These bytes.
+    /// Bytes of data.
     Data(&'a [u8]),
-    /// So many zeros, which take no space.
+    /// Number of zeros that take no space on the disk.
     Hole(u64),
 }
 
-/// The length of the pieces in which files are read.
-const PIECE: usize = 128 << 10;
+/// Bytes of a piece in which files are read.
+const PIECE_BYTES: usize = 128 << 10;
 
-/// The unit in which file systems keep data.
-const PAGE: usize = 4 << 10;
+/// Bytes of a block in which file systems store data.
+const BLOCK_BYTES: usize = 4 << 10;
 
-/// A shorter file is read as if it had no holes.
-const WORTH_SEEKING: u64 = 1 << 20;
+/// Minimum bytes of a file whose holes are searched for.
+const MIN_SPARSE_BYTES: u64 = 1 << 20;
 
 impl<'a> Source<'a> {
-    /// How many bytes there are.
+    /// Returns the number of bytes.
     pub fn length(self) -> io::Result<u64> {
         match self {
             Self::Bytes(bytes) => Ok(bytes.len() as u64),
@@ -154,7 +154,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// All of the bytes, in memory. For contents that are known to be short; all others are visited.
+    /// Reads all bytes into memory. For contents that are known to be short; use [`Source::visit`] for all others.
     pub fn read(self) -> io::Result<Cow<'a, [u8]>> {
         match self {
             Self::Bytes(bytes) => Ok(Cow::Borrowed(bytes)),
@@ -167,7 +167,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Hands on all of the bytes in their order, a piece at a time. Returns how many there are.
+    /// Passes all bytes in order to `visit`, a piece at a time. Returns their number.
     pub fn visit(self, visit: &mut dyn FnMut(Extent<'_>) -> io::Result<()>) -> io::Result<u64> {
         match self {
             Self::Bytes(bytes) => {
@@ -180,14 +180,14 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The space that the bytes take: a hole takes none.
+    /// Returns the space that the bytes take on the disk: holes take none.
     pub fn space(self) -> io::Result<u64> {
         let of = |facts: std::fs::Metadata| facts.len().min(facts.blocks().saturating_mul(512));
         match self {
             Self::Bytes(bytes) => Ok(bytes.len() as u64),
             Self::File(file) => Ok(of(file.metadata()?)),
             Self::At(path) => Ok(of(std::fs::symlink_metadata(path)?)),
-            Self::Kept(kept) if kept.length() < WORTH_SEEKING => Ok(kept.length()),
+            Self::Kept(kept) if kept.length() < MIN_SPARSE_BYTES => Ok(kept.length()),
             Self::Kept(kept) => kept.open()?.source().space(),
         }
     }
@@ -199,12 +199,13 @@ impl<'a> From<&'a [u8]> for Source<'a> {
     }
 }
 
+/// Reads a file into memory.
 fn read_whole(file: &File) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let length = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
-    // A length that does not fit is an error, and must not end the program.
+    // A content that does not fit into memory must be an error, not an abort.
     bytes.try_reserve_exact(length).map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
-    let mut buffer = vec![0; PIECE.min(length.saturating_add(1))];
+    let mut buffer = vec![0; PIECE_BYTES.min(length.saturating_add(1))];
     read_pieces(file, &mut buffer, 0, u64::MAX, &mut |piece| {
         if let Extent::Data(data) = piece {
             bytes.extend_from_slice(data);
@@ -214,12 +215,16 @@ fn read_whole(file: &File) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Passes the pieces of a file to `visit`, holes of sparse files as lengths.
 fn visit_file(file: &File, visit: &mut dyn FnMut(Extent<'_>) -> io::Result<()>) -> io::Result<u64> {
     let facts = file.metadata()?;
     let length = facts.len();
-    let mut buffer =
-        vec![0; usize::try_from(length.saturating_add(1)).map_or(PIECE, |all| all.min(PIECE))];
-    let is_sparse = length >= WORTH_SEEKING && facts.blocks().saturating_mul(512) < length;
+    let mut buffer = vec![
+        0;
+        usize::try_from(length.saturating_add(1))
+            .map_or(PIECE_BYTES, |all| all.min(PIECE_BYTES))
+    ];
+    let is_sparse = length >= MIN_SPARSE_BYTES && facts.blocks().saturating_mul(512) < length;
     let mut at = 0;
     while is_sparse && at < length {
         let Some(data) = next_data(file, at, length) else { break };
@@ -235,7 +240,8 @@ fn visit_file(file: &File, visit: &mut dyn FnMut(Extent<'_>) -> io::Result<()>) 
     read_pieces(file, &mut buffer, at, u64::MAX, visit)
 }
 
-/// Hands on data of a sparse file without the pages that are all zeros: what was just written to it is told by larger units.
+/// Passes on data of a sparse file without blocks that are all zeros: right after a write, file systems report data in larger
+/// units.
 fn split_zeros(
     extent: Extent<'_>,
     visit: &mut dyn FnMut(Extent<'_>) -> io::Result<()>,
@@ -243,8 +249,8 @@ fn split_zeros(
     let Extent::Data(mut rest) = extent else { return visit(extent) };
     let is_zeros = |page: &[u8]| page.iter().all(|byte| *byte == 0);
     while !rest.is_empty() {
-        let is_hole = rest.chunks(PAGE).next().is_some_and(is_zeros);
-        let alike = rest.chunks(PAGE).take_while(|page| is_zeros(page) == is_hole);
+        let is_hole = rest.chunks(BLOCK_BYTES).next().is_some_and(is_zeros);
+        let alike = rest.chunks(BLOCK_BYTES).take_while(|page| is_zeros(page) == is_hole);
         let (run, later) = rest.split_at(alike.map(<[u8]>::len).sum());
         visit(if is_hole { Extent::Hole(run.len() as u64) } else { Extent::Data(run) })?;
         rest = later;
@@ -252,8 +258,8 @@ fn split_zeros(
     Ok(())
 }
 
-/// Returns where the next data of a sparse file is, from `at` on: an empty range at its end if there is none any more. `None` if
-/// the file system cannot say.
+/// Returns the range of the next data of a sparse file, from `at` on: an empty range at the end of the file if there is none.
+/// `None` if the file system does not report it.
 fn next_data(file: &File, at: u64, length: u64) -> Option<std::ops::Range<u64>> {
     let start = match rustix::fs::seek(file, SeekFrom::Data(at)) {
         Err(Errno::NXIO) => return Some(length..length),
@@ -263,7 +269,7 @@ fn next_data(file: &File, at: u64, length: u64) -> Option<std::ops::Range<u64>> 
     (end > start).then_some(start..end)
 }
 
-/// Hands on the bytes between two places, or up to the end of the file. Returns where it stopped.
+/// Passes on the bytes between two offsets, or up to the end of the file. Returns the offset at which it stopped.
 fn read_pieces(
     file: &File,
     buffer: &mut [u8],
@@ -299,13 +305,13 @@ fn read_full(file: &File, buffer: &mut [u8], at: u64) -> io::Result<usize> {
     }
 }
 
-/// Returns whether every byte of `content` is that of one of the two others at the same place, and none is beyond both of them.
+/// Returns whether every byte of `content` equals the byte at the same offset in `old` or `new`. False if it is longer than both.
 pub(crate) fn is_mixture(content: &Opened, old: &Opened, new: &Opened) -> io::Result<bool> {
     let length = content.length()?;
     if length > old.length()?.max(new.length()?) {
         return Ok(false);
     }
-    let mut buffers = [vec![0; PIECE], vec![0; PIECE], vec![0; PIECE]];
+    let mut buffers = [vec![0; PIECE_BYTES], vec![0; PIECE_BYTES], vec![0; PIECE_BYTES]];
     let mut at = 0;
     while at < length {
         match compare_piece(&mut buffers, [content, old, new], at)? {
@@ -316,7 +322,7 @@ pub(crate) fn is_mixture(content: &Opened, old: &Opened, new: &Opened) -> io::Re
     Ok(true)
 }
 
-/// Compares one piece. Continues after so many bytes.
+/// Compares one piece. Continues after the returned number of bytes.
 fn compare_piece(
     buffers: &mut [Vec<u8>; 3],
     [content, old, new]: [&Opened; 3],
@@ -341,7 +347,7 @@ fn compare_piece(
 mod tests {
     use super::*;
 
-    /// The pieces of a file of this length that has these bytes at these places.
+    /// Makes a sparse file of this length with these bytes at these offsets.
     fn sparse(length: u64, data: &[(u64, &[u8])]) -> File {
         let file = tempfile::tempfile().unwrap();
         file.set_len(length).unwrap();
@@ -352,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sparse_file_is_visited_by_its_data() {
+    fn a_visit_of_a_sparse_file_reads_only_its_data() {
         const GIB: u64 = 1 << 30;
         for (length, data) in [
             (200 * GIB, vec![]),
@@ -389,10 +395,10 @@ mod tests {
 
     #[test]
     fn a_mixture_has_each_byte_from_one_of_two() {
-        let long = vec![b'x'; 3 * PIECE];
+        let long = vec![b'x'; 3 * PIECE_BYTES];
         let mut mixed = long.clone();
-        mixed[2 * PIECE + 1] = b'y';
-        let other = vec![b'y'; 3 * PIECE];
+        mixed[2 * PIECE_BYTES + 1] = b'y';
+        let other = vec![b'y'; 3 * PIECE_BYTES];
         let opened = |bytes: &[u8]| Opened::Bytes(bytes.to_vec());
         for (content, old, new, expected) in [
             (b"".as_slice(), b"old".as_slice(), b"new".as_slice(), true),

@@ -1,6 +1,6 @@
 //! The door to files: resolve, open, walk, alter.
 //!
-//! All of it is blocking: file systems are, and a tool that walks a tree does so in [`Context::blocking`](crate::Context::blocking).
+//! All methods block, like file systems do; a tool that walks a tree does so in [`Context::blocking`](crate::Context::blocking).
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -15,8 +15,8 @@ use crate::{FailureReason, SessionId, ToolError, quote};
 
 /// The files of one machine, seen from one workspace.
 ///
-/// No method decides whether something is allowed. Every method that takes a [`Resolved`] refuses to touch an object that is
-/// no longer at that very place: the check and the use are one operation of the kernel.
+/// No method decides whether an access is allowed. Every method that takes a [`Resolved`] fails if another object is at that path
+/// by now: the check and the use are one operation of the kernel.
 ///
 /// ```
 /// use windlass_core::{Host, testing::EmptyHost};
@@ -28,21 +28,22 @@ use crate::{FailureReason, SessionId, ToolError, quote};
 /// # Ok::<(), windlass_core::FileError>(())
 /// ```
 pub trait Files: Send + Sync {
-    /// The workspace: absolute, with no symlink in it.
+    /// Returns the workspace: an absolute path without symbolic links.
     fn workspace(&self) -> &Path;
 
-    /// The session whose own directory is meant by `/tmp` and `/var/tmp`; `None` if these are the machine's.
+    /// Returns the session whose own directory `/tmp` and `/var/tmp` refer to; `None` if they refer to the machine's.
     fn session_tmp(&self) -> Option<&SessionId> {
         None
     }
 
-    /// Where a path really leads, from the workspace if it is relative. The last part, and parents, need not exist.
+    /// Resolves all symbolic links of a path; a relative one starts at the workspace. The last component, and parents, need not
+    /// exist.
     fn resolve(&self, path: &Path) -> Result<Resolved, FileError>;
 
-    /// Facts about an object, without opening it.
+    /// Returns facts about an object, without opening it.
     fn stat(&self, path: &Resolved) -> Result<Stat, FileError>;
 
-    /// Opens a regular file for reading; anything else is refused before it is opened.
+    /// Opens a regular file for reading; fails for anything else before opening it.
     fn open(&self, path: &Resolved) -> Result<OpenFile, FileError>;
 
     /// Visits everything below a directory (or the one file that `root` is), one visitor per thread.
@@ -53,36 +54,36 @@ pub trait Files: Send + Sync {
         visitors: &(dyn Fn() -> Box<dyn Visitor + 'a> + Sync + 'a),
     ) -> Result<WalkReport, FileError>;
 
-    /// All there is to know about what is at a place, following no link; `None` if nothing is. A regular file is open for
-    /// reading afterwards; nothing else is opened.
+    /// Inspects the object at a path, following no link; `None` if there is none. A regular file is returned open for reading;
+    /// nothing else is opened.
     fn look(&self, path: &Resolved) -> Result<Option<Found>, FileError>;
 
-    /// Makes one object what it should be, if it still is what was seen: afterwards it is all of the new or all of the old.
+    /// Alters one object, if it is the expected one. After success it is all new, after a failure all old.
     fn alter(&self, path: &Resolved, alteration: &Alteration<'_>) -> Result<Altered, FileError>;
 
-    /// Returns the mode that a new file in this directory gets if none is told: it follows from the umask and from what the
-    /// directory hands down. `None` if nobody can say it before the file is made.
+    /// Returns the mode that a new file in this directory gets if none is given: it follows from the umask and from defaults that
+    /// the directory passes on. `None` if it cannot be known before the file is made.
     fn new_file_mode(&self, directory: &Resolved) -> Result<Option<u32>, FileError> {
         let _ = directory;
         Ok(None)
     }
 
-    /// Begins many changes that wait for the disk together; `None` if each is to wait for itself. `contents` are files of ours
-    /// that will be new contents, as [`Source::At`]: the disk has them when this returns.
+    /// Begins a batch of changes that are synced to the disk together; `None` if each change is synced by itself. `contents` are
+    /// private files that will be new contents, as [`Source::At`]: they are on the disk when this returns.
     fn batch(&self, contents: &[&Path]) -> Result<Option<Box<dyn Batch + '_>>, FileError> {
         let _ = contents;
         Ok(None)
     }
 
-    /// The `.aiexclude` file that hides this object, if one does.
+    /// Returns the `.aiexclude` file that hides this object, if one does.
     fn excluded_by(&self, path: &Resolved) -> Result<Option<PathBuf>, FileError>;
 
-    /// An existing path that was probably meant.
+    /// Returns the existing path that was probably meant.
     fn nearest(&self, path: &Path) -> Option<PathBuf>;
 }
 
-/// Files while many of them are changed together. A change is made at once, but may be lost with the power until all are settled;
-/// its content is not.
+/// Files during a batch of changes. A change is visible at once, but a loss of power may undo it until the batch is settled;
+/// contents are safe.
 ///
 /// ```
 /// use windlass_core::{Batch, FileError, Files};
@@ -98,23 +99,23 @@ pub trait Files: Send + Sync {
 /// }
 /// ```
 pub trait Batch: Files {
-    /// Writes the new content of an alteration beside the place where it will be, under the name that it gives. Returns where it
-    /// is: as [`Source::At`] it becomes the file without being written again. `None` if it cannot be written before its turn
-    /// comes, since its directory is not there yet.
+    /// Writes the new content of an alteration to a temporary file next to its path, under the given name. Returns the path of that
+    /// file: as [`Source::At`] it becomes the file without being written again. `None` if it cannot be written yet, since its
+    /// directory does not exist.
     fn prepare(
         &self,
         path: &Resolved,
         alteration: &Alteration<'_>,
     ) -> Result<Option<PathBuf>, FileError>;
 
-    /// Waits until the disk has all contents that were prepared.
+    /// Waits until all prepared contents are on the disk.
     fn secure(&self) -> Result<(), FileError>;
 
-    /// Waits until the disk has all that was changed.
+    /// Waits until all changes are on the disk.
     fn settle(&self) -> Result<(), FileError>;
 }
 
-/// Where a path really leads.
+/// A resolved path.
 ///
 /// ```
 /// use windlass_core::{Host, testing::EmptyHost};
@@ -127,16 +128,16 @@ pub trait Batch: Files {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resolved {
-    /// Absolute, every symlink followed.
+    /// Absolute path with every symbolic link resolved.
     pub path: PathBuf,
-    /// The same relative to the workspace, if it is inside.
+    /// Path relative to the workspace, if it is inside.
     pub inside: Option<PathBuf>,
-    /// Whether there was something when it was resolved.
+    /// True if an object existed when the path was resolved.
     pub exists: bool,
 }
 
 impl Resolved {
-    /// The shortest name for people and models: relative inside the workspace, absolute outside, quoted where needed.
+    /// Returns the shortest path for people and models: relative inside the workspace, absolute outside, quoted if needed.
     pub fn display(&self) -> Cow<'_, str> {
         match &self.inside {
             Some(inside) if inside.as_os_str().is_empty() => Cow::Borrowed("."),
@@ -146,7 +147,7 @@ impl Resolved {
     }
 }
 
-/// What kind of thing is at a path.
+/// Kind of an object.
 ///
 /// ```
 /// use windlass_core::{FileErrorKind, FileKind};
@@ -196,19 +197,20 @@ impl fmt::Display for FileKind {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stat {
-    /// What it is.
+    /// Kind of the object.
     pub kind: FileKind,
-    /// Bytes.
+    /// Number of bytes.
     pub len: u64,
     /// Permission bits.
     pub mode: u32,
-    /// How many names it has.
+    /// Number of hard links.
     pub links: u64,
-    /// Identity and last change.
+    /// Identity and times.
     pub fingerprint: Fingerprint,
 }
 
-/// Which object it is and when it last changed: equal fingerprints, equal content, except within the clock's own resolution.
+/// Identity and times of an object: equal fingerprints mean equal content, except for changes within the resolution of the kernel's
+/// clock.
 ///
 /// ```
 /// use windlass_core::Fingerprint;
@@ -218,20 +220,20 @@ pub struct Stat {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Fingerprint {
-    /// The device.
+    /// Device number of its file system.
     pub device: u64,
-    /// The object on that device.
+    /// Inode number.
     pub inode: u64,
-    /// Bytes.
+    /// Number of bytes.
     pub len: u64,
-    /// Last change of content, in nanoseconds since 1970.
+    /// Time of the last change of content, in nanoseconds since 1970.
     pub modified: i64,
-    /// Last change of anything, in nanoseconds since 1970.
+    /// Time of the last change of any kind, in nanoseconds since 1970.
     pub changed: i64,
 }
 
 impl Fingerprint {
-    /// Whether both are of one object, whatever happened to it in between.
+    /// Returns whether both are of one object, even if it changed in between.
     pub fn is_same_object(&self, other: &Self) -> bool {
         (self.device, self.inode) == (other.device, other.inode)
     }
@@ -261,11 +263,11 @@ impl Fingerprint {
 pub struct OpenFile {
     /// The file.
     pub file: File,
-    /// What it was when it was opened.
+    /// Facts about the file at the time it was opened.
     pub stat: Stat,
 }
 
-/// How to walk.
+/// Options of a walk.
 ///
 /// ```
 /// use std::path::Path;
@@ -284,19 +286,19 @@ pub struct OpenFile {
 /// ```
 #[derive(Clone, Copy)]
 pub struct WalkOptions<'a> {
-    /// How deep; the root's own entries are at depth 1.
+    /// Maximum depth; the root's own entries are at depth 1.
     pub max_depth: usize,
-    /// Whether `.gitignore`, `.ignore` and `.rgignore` hide things. `.aiexclude` always does.
+    /// True if `.gitignore`, `.ignore` and `.rgignore` hide entries. `.aiexclude` always does.
     pub ignore_files: bool,
-    /// Whether the directories of version control are looked into: they belong to no project.
+    /// True if the directories of version control, such as `.git`, are walked.
     pub version_control: bool,
-    /// How many threads; 0 for as many as are useful here.
+    /// Number of threads; 0 for a number that suits the machine.
     pub threads: usize,
-    /// What is left out whatever the options say: secret files and the like, by absolute path.
+    /// Returns whether an absolute path is left out regardless of the other options: secret files and the like.
     pub hidden: &'a (dyn Fn(&Path) -> bool + Sync),
-    /// Is told, by absolute path, what is left out for that, or because a rule file says so.
+    /// Called with the absolute path of each entry that `hidden` or an ignore file leaves out.
     pub left_out: &'a (dyn Fn(&Path, FileKind) + Sync),
-    /// Asked now and then: whether to stop.
+    /// Called regularly; the walk stops when it returns true.
     pub cancelled: &'a (dyn Fn() -> bool + Sync),
 }
 
@@ -310,7 +312,7 @@ impl fmt::Debug for WalkOptions<'_> {
     }
 }
 
-/// Is shown what a walk finds.
+/// Receives the entries of a walk.
 ///
 /// ```
 /// use std::path::PathBuf;
@@ -341,11 +343,11 @@ impl fmt::Debug for WalkOptions<'_> {
 /// assert_eq!(sources.0, [PathBuf::from("lib.rs")]);
 /// ```
 pub trait Visitor: Send {
-    /// Looks at one entry and says how to go on.
+    /// Inspects one entry and decides how the walk continues.
     fn visit(&mut self, entry: &Entry<'_>) -> Walk;
 }
 
-/// How a walk goes on after an entry.
+/// Continuation of a walk after an entry.
 ///
 /// ```
 /// use std::path::Path;
@@ -362,15 +364,15 @@ pub trait Visitor: Send {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Walk {
-    /// With the next one, and below this one if it is a directory.
+    /// Continues with the next entry, and below this one if it is a directory.
     Continue,
-    /// With the next one, but not below this one.
+    /// Continues with the next entry, but not below this one.
     Skip,
-    /// Not at all.
+    /// Ends the walk.
     Stop,
 }
 
-/// Something that a walk found.
+/// An entry of a walk.
 ///
 /// ```
 /// use windlass_core::{Entry, FileError, FileKind};
@@ -381,7 +383,7 @@ pub enum Walk {
 /// #     fn stat(&self) -> Result<Stat, FileError> { Err(FileError::new("look at", "a", FileErrorKind::NotFound)) }
 /// # }
 ///
-/// /// How long a file is; nothing is asked of the kernel for what is none.
+/// /// Returns the length of a file. Makes no system call for other entries.
 /// fn length(entry: &Entry<'_>) -> Result<Option<u64>, FileError> {
 ///     match entry.kind {
 ///         FileKind::File => entry.opener.stat().map(|stat| Some(stat.len)),
@@ -394,13 +396,13 @@ pub enum Walk {
 /// # Ok::<(), FileError>(())
 /// ```
 pub struct Entry<'a> {
-    /// Relative to the root of the walk; empty if the root is itself a file.
+    /// Path relative to the root of the walk; empty if the root is itself a file.
     pub path: &'a Path,
-    /// What it is, without following a symlink.
+    /// Kind of the entry, without following a symbolic link.
     pub kind: FileKind,
-    /// How deep, from 1 for the root's own entries.
+    /// Depth, from 1 for the root's own entries.
     pub depth: usize,
-    /// Opens it and tells more, by its directory's handle.
+    /// Opens the entry or reads its facts, through the handle of its directory.
     pub opener: &'a dyn Opener,
 }
 
@@ -413,12 +415,12 @@ impl fmt::Debug for Entry<'_> {
     }
 }
 
-/// Opens what a walk found, by the handle of its directory: no other object can slip in under its name.
+/// Opens an entry of a walk through the handle of its directory, so that no other object can take its place.
 ///
 /// ```
 /// use windlass_core::{FileError, FileErrorKind, OpenFile, Opener, Stat};
 ///
-/// /// What was removed after its directory had been listed.
+/// /// An entry that was removed after its directory had been listed.
 /// struct Gone(&'static str);
 ///
 /// impl Opener for Gone {
@@ -436,11 +438,11 @@ impl fmt::Debug for Entry<'_> {
 pub trait Opener {
     /// Opens a regular file for reading, following no link.
     fn open(&self) -> Result<OpenFile, FileError>;
-    /// Facts, following no link.
+    /// Returns facts about the entry, following no link.
     fn stat(&self) -> Result<Stat, FileError>;
 }
 
-/// How a walk ended.
+/// Result of a walk.
 ///
 /// ```
 /// use windlass_core::{Note, WalkReport};
@@ -450,19 +452,19 @@ pub trait Opener {
 /// ```
 #[derive(Debug, Default)]
 pub struct WalkReport {
-    /// What could not be looked at, and why.
+    /// Paths that could not be read, and why.
     pub notes: Vec<Note>,
-    /// The directories that were listed and the ignore files that were read, by absolute path, as they were then; `None` if
-    /// there were more than [`WalkReport::MAX_OBSERVED`]. With it a result can be trusted until one of them changes.
+    /// Directories that were listed and ignore files that were read, by absolute path, with their fingerprints; `None` if there
+    /// were more than [`WalkReport::MAX_OBSERVED`]. A cached result is valid until one of them changes.
     pub observed: Option<Vec<(PathBuf, Fingerprint)>>,
 }
 
 impl WalkReport {
-    /// How many observed objects are worth keeping.
+    /// Maximum number of observed objects.
     pub const MAX_OBSERVED: usize = 512;
 }
 
-/// Something that a walk had to leave out.
+/// A path that a walk had to leave out.
 ///
 /// ```
 /// use windlass_core::{Note, quote};
@@ -472,13 +474,13 @@ impl WalkReport {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
-    /// Relative to the root of the walk.
+    /// Path relative to the root of the walk.
     pub path: PathBuf,
-    /// Why.
+    /// Reason.
     pub why: String,
 }
 
-/// What one object should become.
+/// A change of one object.
 ///
 /// ```
 /// use windlass_core::{Alteration, Expect, Host, To, testing::EmptyHost};
@@ -491,15 +493,15 @@ pub struct Note {
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Alteration<'a> {
-    /// What must be there for the change to be made; looked at again at the last moment.
+    /// State that must be at the path; checked at the last moment.
     pub expect: Expect,
-    /// What will be there.
+    /// State after the change.
     pub to: To<'a>,
-    /// The name that new content has beside its place before it gets there, if it needs one; a random one if none is given.
+    /// Name of the temporary file for new content, in the same directory; a random name if `None`.
     pub temporary: Option<&'a str>,
 }
 
-/// What will be at a path.
+/// Target state of an alteration.
 ///
 /// ```
 /// use windlass_core::To;
@@ -519,42 +521,42 @@ pub struct Alteration<'a> {
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub enum To<'a> {
-    /// A regular file; parents are created. One that exists keeps what `attributes` do not say.
+    /// A regular file; parents are created. An existing file keeps attributes that `attributes` does not set.
     File {
-        /// All of the bytes.
+        /// All bytes of the file.
         content: Source<'a>,
-        /// What it has besides.
+        /// Attributes to set.
         attributes: Option<&'a Attributes>,
     },
     /// The same file or directory with other attributes.
     Attributes(&'a Attributes),
-    /// The file that is at another place now and is exactly what was seen there; parents are created. It stays the same
-    /// object, with its mode and all else. So does a directory, with all that is in it; nothing may be at its new place.
+    /// The file from another path, which must have the fingerprint `seen`; parents are created. It stays the same inode, with all
+    /// attributes. A directory is moved with everything in it, if the new path is free.
     Moved {
-        /// Where it is now.
+        /// Present path.
         from: &'a Resolved,
-        /// What it is.
+        /// Fingerprint that it must have.
         seen: Fingerprint,
     },
-    /// One more name for the file at another place, which is exactly what was seen there.
+    /// A further hard link of the file at another path, which must have the fingerprint `seen`.
     Linked {
-        /// Its other name.
+        /// Path of the file.
         with: &'a Resolved,
-        /// What it is.
+        /// Fingerprint that it must have.
         seen: Fingerprint,
     },
-    /// A symbolic link that points there.
+    /// A symbolic link with this target.
     Symlink(&'a Path),
     /// An empty directory.
     Directory {
-        /// What it has besides; the usual if not given.
+        /// Attributes to set; defaults if `None`.
         attributes: Option<&'a Attributes>,
     },
-    /// Nothing. A directory is removed only if nothing is in it.
+    /// No object. A directory is removed only if it is empty.
     Nothing,
 }
 
-/// What was found at a place.
+/// The object that [`Files::look`] found at a path.
 ///
 /// ```
 /// use windlass_core::{Attributes, Found, FoundBody};
@@ -566,15 +568,15 @@ pub enum To<'a> {
 /// ```
 #[derive(Debug)]
 pub struct Found {
-    /// Facts.
+    /// Facts about the object.
     pub stat: Stat,
-    /// What it has besides its content.
+    /// Attributes of the object.
     pub attributes: Attributes,
-    /// Its content.
+    /// Content of the object.
     pub body: FoundBody,
 }
 
-/// The content of what was found.
+/// Content of a found object.
 ///
 /// ```
 /// use windlass_core::FoundBody;
@@ -585,20 +587,20 @@ pub struct Found {
 pub enum FoundBody {
     /// A regular file, open for reading.
     File(File),
-    /// Where a symbolic link points to, as it is written in it.
+    /// Target of a symbolic link, as stored in it.
     Symlink(PathBuf),
-    /// The names of all that is in a directory.
+    /// Names in a directory.
     Directory(Vec<OsString>),
     /// A FIFO, a socket or a device.
     Other,
 }
 
-/// What an object has besides its content. What is `None`, or not there, is left as it is.
+/// Mode, time, owner and extended attributes. `None` leaves an attribute as it is, or says that it is unknown.
 ///
 /// ```
 /// use windlass_core::Attributes;
 /// let script = Attributes { mode: Some(0o755), ..Attributes::default() };
-/// assert_eq!(script.owner, None, "whoever makes it owns it");
+/// assert_eq!(script.owner, None, "its creator owns it");
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -606,26 +608,26 @@ pub struct Attributes {
     /// Permission bits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<u32>,
-    /// Last change of content, in nanoseconds since 1970.
+    /// Time of the last change of content, in nanoseconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub modified: Option<i64>,
-    /// The numbers of user and group. Given as far as our rights go.
+    /// User id and group id. Set only as far as the process may.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<(u32, u32)>,
-    /// Extended attributes: access control lists, labels and what people attach to files. Given as far as our rights go; those of
-    /// people and access control lists that are not among them are removed.
+    /// Extended attributes: access control lists, labels and those of users. Set only as far as the process may; existing access
+    /// control lists and attributes of users that are not in the list are removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extended: Option<Vec<(String, Vec<u8>)>>,
 }
 
 impl Attributes {
-    /// Returns whether nothing is said.
+    /// Returns whether no attribute is given.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Returns whether an extended attribute belongs to its object: those of people and access control lists do. Labels are the system's
-    /// to give, and what overlayfs notes is its own.
+    /// Returns whether an extended attribute belongs to the object: access control lists and attributes of users do. Labels belong
+    /// to the system, and overlayfs keeps attributes for itself.
     ///
     /// ```
     /// use windlass_core::Attributes;
@@ -637,7 +639,7 @@ impl Attributes {
     }
 }
 
-/// What must be at a path for an [`Alteration`] to be made.
+/// Precondition of an [`Alteration`].
 ///
 /// ```
 /// use windlass_core::{Expect, Fingerprint};
@@ -650,13 +652,13 @@ impl Attributes {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expect {
-    /// Nothing.
+    /// No object is at the path.
     Absent,
-    /// Exactly what was seen before.
+    /// The object has this fingerprint.
     Same(Fingerprint),
 }
 
-/// What became of an object.
+/// Result of an alteration.
 ///
 /// ```
 /// use windlass_core::Altered;
@@ -665,13 +667,13 @@ pub enum Expect {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Altered {
-    /// What is there now; `None` if nothing is.
+    /// Facts about the object now; `None` if it was removed.
     pub stat: Option<Stat>,
-    /// Whether the bytes were written into the old object, because its owner must keep it.
+    /// True if the bytes were written into the old inode, because the owner must stay the same.
     pub in_place: bool,
 }
 
-/// A file operation that did not work.
+/// A failed file operation.
 ///
 /// ```
 /// use windlass_core::{FileError, FileErrorKind, ToolError};
@@ -682,15 +684,15 @@ pub struct Altered {
 #[derive(Debug, thiserror::Error)]
 #[error("{}", self.describe())]
 pub struct FileError {
-    /// What was tried: `read`, `list`, `write` …
+    /// Operation that failed: `read`, `list`, `write` …
     pub doing: &'static str,
-    /// On what.
+    /// Path of the operation.
     pub path: PathBuf,
-    /// Why it failed.
+    /// Cause of the failure.
     pub kind: FileErrorKind,
 }
 
-/// Why a file operation did not work.
+/// Cause of a failed file operation.
 ///
 /// ```
 /// use windlass_core::{FileError, FileErrorKind};
@@ -700,16 +702,16 @@ pub struct FileError {
 /// ```
 #[derive(Debug, thiserror::Error)]
 pub enum FileErrorKind {
-    /// There is nothing of that name.
+    /// No object of that name exists.
     #[error("no such file or directory")]
     NotFound,
-    /// It is not a regular file.
+    /// The object is not a regular file.
     #[error("it is {0}, not a regular file")]
     NotRegular(FileKind),
-    /// A part of the path that should be a directory is not.
+    /// A component of the path is not a directory.
     #[error("a part of the path is not a directory")]
     NotADirectory,
-    /// The machine's permissions forbid it.
+    /// The machine's permissions forbid the operation.
     #[error("the file system's permissions do not allow it")]
     Permission,
     /// The file system is mounted read-only.
@@ -718,36 +720,36 @@ pub enum FileErrorKind {
     /// The disk, or the quota, is full.
     #[error("no space is left on the device")]
     NoSpace,
-    /// The path cannot be a path: a NUL in it, or too long.
+    /// The path is invalid: it contains a NUL, or is too long.
     #[error("{0}")]
     BadName(&'static str),
-    /// It leads through a link that the kernel made up, such as `/proc/self/root`.
+    /// The path leads through a link that the kernel made up, such as `/proc/self/root`.
     #[error("the path leads through a link of /proc")]
     MagicLink,
-    /// Something else is there now than when the call was decided on.
+    /// Another object is at the path than when the call was decided on.
     #[error("it changed while the call was under way")]
     Changed,
-    /// The file is not what was seen before.
+    /// The file changed since it was read.
     #[error("stale: the file changed since it was read")]
     Stale,
-    /// There is something already.
+    /// The path exists already.
     #[error("it exists already")]
     Exists,
-    /// A directory cannot be removed because something is in it.
+    /// A directory cannot be removed because it is not empty.
     #[error("the directory is not empty")]
     NotEmpty,
-    /// Anything else that a kernel can answer.
+    /// Any other error of the kernel.
     #[error("{0}")]
     Io(#[source] io::Error),
 }
 
 impl FileError {
-    /// An error of the operation `doing` on `path`.
+    /// Makes an error of the operation `doing` on `path`.
     pub fn new(doing: &'static str, path: impl Into<PathBuf>, kind: FileErrorKind) -> Self {
         Self { doing, path: path.into(), kind }
     }
 
-    /// Whether it is about this file, so that the model can act on it, rather than about the machine.
+    /// Returns whether the error is about this file, so that the model can act on it, rather than about the machine.
     pub fn is_normal(&self) -> bool {
         !matches!(self.kind, FileErrorKind::Io(_))
     }
@@ -757,7 +759,7 @@ impl FileError {
     }
 }
 
-/// Tells whether a path can only be a directory's, by its last character.
+/// Returns whether the last character of a path marks it as a directory.
 fn ends_as_directory(path: &Path) -> bool {
     path.as_os_str().as_encoded_bytes().ends_with(b"/")
 }

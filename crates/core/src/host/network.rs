@@ -1,4 +1,4 @@
-//! The network: one request, one answer, nothing that happens by itself.
+//! The door to the network: one request, one response, no automatic steps.
 
 mod host_name;
 mod url;
@@ -12,8 +12,8 @@ pub use url::HttpUrl;
 
 use crate::{BoxFuture, Effect, Meter, ToolError, quote};
 
-/// Talks to other machines. One request is sent and one answer comes back: redirects are not followed, and nothing is added that the
-/// request does not say (no cookies, no credentials, no proxy).
+/// Sends HTTP requests. Each request gets one response: redirects are not followed, and nothing is added to the request (no
+/// cookies, no credentials, no proxy).
 ///
 /// ```
 /// use std::sync::Arc;
@@ -50,7 +50,7 @@ use crate::{BoxFuture, Effect, Meter, ToolError, quote};
 /// # }
 /// ```
 pub trait Network: Send + Sync {
-    /// Sends one request; returns when the head of the answer is there.
+    /// Sends one request; returns when the head of the response has arrived.
     fn send(
         &self,
         request: HttpRequest,
@@ -58,7 +58,7 @@ pub trait Network: Send + Sync {
     ) -> BoxFuture<'_, Result<HttpResponse, ToolError>>;
 }
 
-/// The terms on which a request is sent: what was decided, not what the tool wants.
+/// Conditions for sending a request, from the decision about it rather than from the tool.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -70,13 +70,13 @@ pub trait Network: Send + Sync {
 /// ```
 #[derive(Debug, Clone)]
 pub struct NetworkTerms {
-    /// The host may have an address that is not public: a rule names the host, or a person agreed to the address.
+    /// True if the host may have an address that is not public: a rule names the host, or a person approved the address.
     pub may_reach_private: bool,
-    /// Counts the bytes of the connection in both directions, and says when it is enough.
+    /// Counts the bytes of the connection in both directions, and ends it when the budget is spent.
     pub meter: Arc<dyn Meter>,
 }
 
-/// A request of the HTTP protocol.
+/// An HTTP request.
 ///
 /// ```
 /// use windlass_core::HttpRequest;
@@ -87,19 +87,19 @@ pub struct NetworkTerms {
 /// ```
 #[derive(Debug, Clone)]
 pub struct HttpRequest {
-    /// `GET`, `POST` …
+    /// Method: `GET`, `POST` …
     pub method: String,
-    /// The address.
+    /// Address.
     pub url: HttpUrl,
     /// Names and values.
     pub headers: Vec<(String, String)>,
-    /// The body.
+    /// Body of the request.
     pub body: Vec<u8>,
-    /// The most that the answer may take.
+    /// Limits of the response.
     pub limits: HttpLimits,
 }
 
-/// The most that an answer may take. Beyond a limit, it is an error that says which.
+/// Limits of a response. Exceeding one is an error that names it.
 ///
 /// ```
 /// use windlass_core::HttpLimits;
@@ -108,17 +108,17 @@ pub struct HttpRequest {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HttpLimits {
-    /// The time to find the host and connect.
+    /// Maximum time to resolve the host and connect.
     pub connect_time: Duration,
-    /// The time between two pieces of the answer.
+    /// Maximum time between two pieces of the response.
     pub idle_time: Duration,
-    /// The time for all of it.
+    /// Maximum time for the whole response.
     pub total_time: Duration,
-    /// The bytes of the head.
+    /// Maximum bytes of the head.
     pub header_bytes: usize,
-    /// The bytes of the body as they come over the network.
+    /// Maximum bytes of the body as transferred.
     pub wire_bytes: u64,
-    /// The bytes of the body when they are unpacked.
+    /// Maximum bytes of the body after decompression.
     pub body_bytes: u64,
 }
 
@@ -135,8 +135,8 @@ impl Default for HttpLimits {
     }
 }
 
-/// The names of headers that only the connection sets. A request that brings one could be read as two.
-const RESERVED: [&str; 10] = [
+/// Headers that only the connection sets. A request with one of them could be read as two requests.
+const RESERVED_HEADERS: [&str; 10] = [
     "host",
     "content-length",
     "transfer-encoding",
@@ -149,18 +149,18 @@ const RESERVED: [&str; 10] = [
     "accept-encoding",
 ];
 
-/// The names of headers that only one origin may see.
-const CREDENTIALS: [&str; 3] = ["authorization", "cookie", "proxy-authorization"];
+/// Headers that are not sent to another origin.
+const CREDENTIAL_HEADERS: [&str; 3] = ["authorization", "cookie", "proxy-authorization"];
 
 impl HttpRequest {
-    /// A request without headers and body.
+    /// Makes a request without headers and body.
     pub fn new(method: impl Into<String>, url: HttpUrl) -> Self {
         let method = method.into().to_ascii_uppercase();
         let limits = HttpLimits::default();
         Self { method, url, headers: Vec::new(), body: Vec::new(), limits }
     }
 
-    /// A request for what is at an address.
+    /// Makes a `GET` request.
     pub fn get(url: HttpUrl) -> Self {
         Self::new("GET", url)
     }
@@ -179,19 +179,19 @@ impl HttpRequest {
         self
     }
 
-    /// Replaces the limits of the answer.
+    /// Replaces the limits of the response.
     #[must_use]
     pub fn with_limits(mut self, limits: HttpLimits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// The effect that a call has to be granted before this is sent.
+    /// Returns the effect that a call must be granted before it may send this request.
     pub fn effect(&self) -> Effect {
         self.url.effect(&self.method)
     }
 
-    /// Checks that it is one request, whoever reads it: no line breaks in names and values, and no header that says where it ends.
+    /// Fails if a server could read the request as several: line breaks in names or values, or a header that sets the length.
     pub fn check(&self) -> Result<(), ToolError> {
         let bad = |what: &str, text: &str| {
             ToolError::invalid_args(format!("{what} `{}` cannot be sent", quote::visible(text)))
@@ -200,7 +200,7 @@ impl HttpRequest {
             return Err(bad("the method", &self.method));
         }
         for (name, value) in &self.headers {
-            let is_reserved = RESERVED.iter().any(|it| name.eq_ignore_ascii_case(it));
+            let is_reserved = RESERVED_HEADERS.iter().any(|it| name.eq_ignore_ascii_case(it));
             if !is_token(name) || is_reserved {
                 return Err(bad("the header", name));
             }
@@ -211,8 +211,8 @@ impl HttpRequest {
         Ok(())
     }
 
-    /// The request that follows a redirect of this one: without credentials if it leads to another origin, and as `GET` without the
-    /// body where browsers do so.
+    /// Returns the request that follows a redirect of this one: without credentials if it leads to another origin, and as `GET`
+    /// without the body where browsers do so.
     fn redirected(&self, status: u16, location: &str) -> Result<Self, ToolError> {
         let url = self.url.join(location)?;
         let mut next = Self { url, ..self.clone() };
@@ -224,7 +224,7 @@ impl HttpRequest {
         }
         if next.url.origin() != self.url.origin() {
             let is_credential =
-                |name: &str| CREDENTIALS.iter().any(|it| name.eq_ignore_ascii_case(it));
+                |name: &str| CREDENTIAL_HEADERS.iter().any(|it| name.eq_ignore_ascii_case(it));
             next.headers.retain(|(name, _)| !is_credential(name));
         }
         Ok(next)
@@ -235,12 +235,13 @@ fn starts_with(name: &str, prefix: &str) -> bool {
     name.get(..prefix.len()).is_some_and(|head| head.eq_ignore_ascii_case(prefix))
 }
 
+/// Returns whether a text is a token as HTTP defines it.
 fn is_token(text: &str) -> bool {
     let is_known = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !text.is_empty() && text.bytes().all(is_known)
 }
 
-/// An answer of the HTTP protocol: the head, and the body as it comes.
+/// An HTTP response: the head, and a body that is read in pieces.
 ///
 /// ```
 /// use windlass_core::{BoxFuture, HttpBody, HttpRequest, HttpResponse, ToolError};
@@ -262,13 +263,13 @@ fn is_token(text: &str) -> bool {
 /// # Ok::<(), ToolError>(())
 /// ```
 pub struct HttpResponse {
-    /// The status code.
+    /// Status code.
     pub status: u16,
-    /// The address that was asked.
+    /// Address of the request.
     pub url: HttpUrl,
     /// Names, in lower case, and values.
     pub headers: Vec<(String, String)>,
-    /// The body, unpacked.
+    /// Decompressed body.
     pub body: Box<dyn HttpBody>,
 }
 
@@ -282,14 +283,14 @@ impl fmt::Debug for HttpResponse {
 }
 
 impl HttpResponse {
-    /// The first value of a header.
+    /// Returns the first value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
         found.map(|(_, value)| value.as_str())
     }
 
-    /// The request that this answer redirects to, if it does. Its [effect](HttpRequest::effect) is a new one: a call asks for it by
-    /// [`Context::extend`](crate::Context::extend) before it is sent.
+    /// Returns the request to which this response redirects, if it does. Its [effect](HttpRequest::effect) is a new one: a call
+    /// requests it with [`Context::extend`](crate::Context::extend) before sending the request.
     pub fn redirect(&self, request: &HttpRequest) -> Result<Option<HttpRequest>, ToolError> {
         match (self.status, self.header("location")) {
             (301 | 302 | 303 | 307 | 308, Some(location)) => {
@@ -299,7 +300,7 @@ impl HttpResponse {
         }
     }
 
-    /// Reads at most so many bytes of the body; the flag says that there is more.
+    /// Reads at most `most` bytes of the body. The flag is true if there are more.
     pub async fn collect(&mut self, most: usize) -> Result<(Vec<u8>, bool), ToolError> {
         let mut all = Vec::new();
         while let Some(chunk) = self.body.chunk().await? {
@@ -313,7 +314,7 @@ impl HttpResponse {
     }
 }
 
-/// The body of an answer. Dropped, the connection ends.
+/// The body of a response. Dropping it closes the connection.
 ///
 /// ```
 /// use windlass_core::{BoxFuture, HttpBody, ToolError};
@@ -334,7 +335,7 @@ impl HttpResponse {
 /// # }
 /// ```
 pub trait HttpBody: Send {
-    /// The next piece; `None` at the end. After an error there is nothing more.
+    /// Returns the next piece; `None` at the end. After an error there are no further pieces.
     fn chunk(&mut self) -> BoxFuture<'_, Result<Option<Vec<u8>>, ToolError>>;
 }
 
@@ -398,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_be_read_as_two_requests_is_not_sent() {
+    fn ambiguous_requests_are_not_sent() {
         for (method, name, value, is_fine) in [
             ("GET", "accept", "text/html", true),
             ("PATCH", "x-a", "ü\t1", true),

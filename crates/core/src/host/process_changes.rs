@@ -1,4 +1,5 @@
-//! The changes of a program: what became of each object, the stage that holds them, and their record while a question about them waits.
+//! The changes of a program: the change of each object, the stage that holds the new contents, and their record while an approval
+//! is pending.
 
 use std::fmt;
 use std::io;
@@ -11,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::{Attributes, Fingerprint, Note};
 use crate::{ApprovalId, CallId, FileState};
 
-/// What a program changed.
+/// The changes of a program.
 ///
 /// ```
 /// use windlass_core::{ProcessChanges, Tracking};
@@ -20,25 +21,25 @@ use crate::{ApprovalId, CallId, FileState};
 /// ```
 #[derive(Debug)]
 pub struct ProcessChanges {
-    /// How that is known.
+    /// Method by which the changes are known.
     pub tracking: Tracking,
-    /// Each object, parents before what is in them; what is removed, the other way round.
+    /// Changed objects, parents before their contents; removed ones in reverse order.
     pub changes: Vec<ProcessChange>,
-    /// The state before each change, in the order of the changes, once a person is to be asked: a file that was only touched since, or
-    /// written anew with the same bytes, is no conflict. `None` for a change of which the state is not known.
+    /// States before each change, in the order of the changes, once an approval is requested: a file that was only touched since,
+    /// or written anew with the same bytes, is no conflict. `None` for a state that is unknown.
     pub states: OnceLock<Vec<Option<FileState>>>,
-    /// Build directories that it changed, absolute. Their changes are kept without history, by [`Stage::settle`].
+    /// Changed build directories, as absolute paths. Their changes are kept without history, by [`Stage::settle`].
     pub built: Vec<PathBuf>,
-    /// Files and directories that were masked from it, absolute.
+    /// Files and directories that were masked from the program, as absolute paths.
     pub masked: Vec<PathBuf>,
-    /// What else is worth knowing.
+    /// Further notes for the result.
     pub notes: Vec<String>,
-    /// What holds the new content for as long as it is needed.
+    /// Stage that holds the new contents.
     pub stage: Option<Box<dyn Stage>>,
 }
 
 impl ProcessChanges {
-    /// No changes.
+    /// Makes a value without changes.
     pub fn none(tracking: Tracking) -> Self {
         Self {
             tracking,
@@ -52,7 +53,7 @@ impl ProcessChanges {
     }
 }
 
-/// The question that a stage is held for.
+/// The approval for which a stage is held.
 ///
 /// ```
 /// use windlass_core::{ApprovalId, HeldFor};
@@ -61,11 +62,11 @@ impl ProcessChanges {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeldFor {
-    /// The question.
+    /// Id of the approval.
     pub approval: ApprovalId,
-    /// The time at which it expires, and the stage is removed.
+    /// Time at which the approval expires and the stage is removed.
     pub until: SystemTime,
-    /// Texts that the command found and changed, to be shown when they are another by then: as many as fit into a small record.
+    /// Texts that the command found and changed, to be shown if the files change again: as many as fit into a small record.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub found: Vec<FoundText>,
 }
@@ -79,14 +80,14 @@ pub struct HeldFor {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoundText {
-    /// The file, absolute.
+    /// Absolute path of the file.
     #[serde(with = "crate::quote::serde_path")]
     pub path: PathBuf,
-    /// All of it.
+    /// All of the text.
     pub text: String,
 }
 
-/// Changes on a stage as they are written down while a question about them waits.
+/// Staged changes as they are saved while an approval is pending.
 ///
 /// ```
 /// use windlass_core::{ApprovalId, HeldChanges, HeldFor, ProcessChanges, Tracking};
@@ -97,26 +98,26 @@ pub struct FoundText {
 /// ```
 #[derive(Debug, Deserialize)]
 pub struct HeldChanges {
-    /// The question.
+    /// Approval for which they are held.
     pub held: HeldFor,
-    /// The workspace that the changes are for.
+    /// Workspace to which the changes belong.
     #[serde(with = "crate::quote::serde_path")]
     pub workspace: PathBuf,
-    /// The changes of the command; see [`ProcessChanges::changes`].
+    /// Changes of the command; see [`ProcessChanges::changes`].
     pub changes: Vec<ProcessChange>,
-    /// See [`ProcessChanges::states`].
+    /// States before the changes; see [`ProcessChanges::states`].
     #[serde(default)]
     pub states: Vec<Option<FileState>>,
-    /// The build directories that it changed.
+    /// Changed build directories.
     #[serde(with = "crate::quote::serde_paths")]
     pub built: Vec<PathBuf>,
-    /// Files and directories that were masked from it.
+    /// Files and directories that were masked from the command.
     #[serde(with = "crate::quote::serde_paths")]
     pub masked: Vec<PathBuf>,
 }
 
 impl HeldChanges {
-    /// The text that [`parse`](Self::parse) reads.
+    /// Returns the text that [`parse`](Self::parse) reads.
     pub fn text(held: &HeldFor, workspace: &Path, changes: &ProcessChanges) -> String {
         #[derive(Serialize)]
         struct Written<'a> {
@@ -132,17 +133,17 @@ impl HeldChanges {
         }
         let ProcessChanges { changes, states, built, masked, .. } = changes;
         let states = states.get().map_or(&[][..], Vec::as_slice);
-        // Maps with keys of text, which can always be written.
+        // All keys are text, so this cannot fail.
         serde_json::to_string(&Written { held, workspace, changes, states, built, masked })
             .unwrap_or_default()
     }
 
-    /// Reads what was written down; `None` if it was not written by [`text`](Self::text).
+    /// Parses a saved text; `None` if [`text`](Self::text) did not write it.
     pub fn parse(text: &str) -> Option<Self> {
         serde_json::from_str(text).ok()
     }
 
-    /// The changes, with the stage that holds their content.
+    /// Converts to the changes, with the stage that holds their contents.
     pub fn into_changes(self, stage: Box<dyn Stage>) -> ProcessChanges {
         ProcessChanges {
             changes: self.changes,
@@ -155,7 +156,7 @@ impl HeldChanges {
     }
 }
 
-/// Where new content waits; dropped, it is removed, unless it is [held](Stage::hold).
+/// The storage of a program's new contents. Dropping it removes them, unless it is [held](Stage::hold).
 ///
 /// ```
 /// use windlass_core::Stage;
@@ -165,48 +166,50 @@ impl HeldChanges {
 /// assert!(Directory("/state/stages/1".into()).settle().is_empty(), "nothing is left to bring over");
 /// ```
 pub trait Stage: fmt::Debug + Send + Sync {
-    /// Records that this call is about to make the changes, where a process that is killed meanwhile leaves something to decide on:
-    /// build directories, or a question that the stage is held for. [`recover_stages`](crate::Processes::recover_stages) reads it.
+    /// Records that this call is about to make the changes, for the case that the process is killed meanwhile and build directories
+    /// or a held approval must still be decided on. [`recover_stages`](crate::Processes::recover_stages) reads the record.
     /// Blocking.
     fn tie_to(&self, _: &CallId) -> io::Result<()> {
         Ok(())
     }
 
-    /// Takes [`tie_to`](Stage::tie_to) back: none of the other changes are made. Blocking.
+    /// Takes [`tie_to`](Stage::tie_to) back: the commit of the other changes failed. Blocking.
     fn untie(&self) {}
 
-    /// Leaves the stage to [`recover_stages`](crate::Processes::recover_stages) when it is dropped: the other changes of its call are
-    /// half-made, and the next start decides on them.
+    /// Leaves the stage to [`recover_stages`](crate::Processes::recover_stages) when it is dropped: the commit of the other changes
+    /// was interrupted, and the next start decides on them.
     fn leave(&self) {}
 
-    /// Writes down what the stage holds, under the id of a question: it then outlives this process, until the question expires. An
-    /// error says why that is not possible. Blocking.
+    /// Saves a record of the stage under the id of an approval: the stage then survives this process, until the approval expires.
+    /// Fails if that is not possible. Blocking.
     fn hold(&self, _: &HeldFor, _: &ProcessChanges) -> io::Result<()> {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Returns whether it is held for a question: its contents are copied then, not moved, so that they are there to be tried again.
+    /// Returns whether the stage is held for an approval: then its contents are copied, not moved, so that the commit can be tried
+    /// again.
     fn is_held(&self) -> bool {
         false
     }
 
-    /// Takes [`hold`](Stage::hold) back: the stage goes with this value again. Without this, a stage that was claimed for an answer
-    /// waits on when it is dropped.
+    /// Takes [`hold`](Stage::hold) back: dropping this value removes the stage again. Without this, a stage that was claimed for an
+    /// answer stays held when it is dropped.
     fn release(&self) {}
 
-    /// Keeps the changes of build directories and of the programs' home, once all others are made. Returns those that could not be
-    /// kept. Blocking; called once.
+    /// Keeps the changes of build directories and of the programs' home, after all other changes are made. Returns those that could
+    /// not be kept. Blocking; called once.
     fn settle(&self) -> Vec<Note> {
         Vec::new()
     }
 
-    /// The build directories with changes, absolute, that another program has replaced by something else since the program began,
-    /// so that [`settle`](Stage::settle) could not keep their changes. Blocking.
+    /// Returns the changed build directories, as absolute paths, that another program has replaced by another object since the
+    /// program began, so that [`settle`](Stage::settle) could not keep their changes. Blocking.
     fn replaced_build_directories(&self) -> Vec<PathBuf> {
         Vec::new()
     }
 
-    /// The build directories with changes, absolute, in which another program has changed something since the program began. Blocking.
+    /// Returns the changed build directories, as absolute paths, in which another program has changed something since the program
+    /// began. Blocking.
     fn build_directories_changed_since(&self) -> Vec<PathBuf> {
         Vec::new()
     }
@@ -214,18 +217,18 @@ pub trait Stage: fmt::Debug + Send + Sync {
     /// Drops the changes of these build directories.
     fn drop_built(&mut self, _: &[PathBuf]) {}
 
-    /// The number and the bytes of the files below a directory that changed or are new. Blocking.
+    /// Returns number and bytes of the changed or new files below a directory. Blocking.
     fn size_below(&self, _: &Path) -> (u64, u64) {
         (0, 0)
     }
 
-    /// Every path that changed in a build directory, absolute, removed ones included. Blocking.
+    /// Returns every changed path in build directories, absolute, also removed ones. Blocking.
     fn changed_in_build_directories(&self) -> io::Result<Vec<PathBuf>> {
         Ok(Vec::new())
     }
 }
 
-/// How it is known what a program changed.
+/// Method by which the changes of a program are known.
 ///
 /// ```
 /// use windlass_core::Tracking;
@@ -234,17 +237,17 @@ pub trait Stage: fmt::Debug + Send + Sync {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tracking {
-    /// It worked on a stage; the changes are not made yet.
+    /// The program worked on a stage; its changes are not made yet.
     Staged,
-    /// The workspace was looked at before and after; the changes are made, and cannot be undone.
+    /// The workspace was scanned before and after; the changes are made, and cannot be undone.
     Scanned,
-    /// It could change nothing, or is known to change nothing.
+    /// The program could change nothing, or is known to change nothing.
     Nothing,
-    /// It is not known: without a sandbox changes are not tracked.
+    /// The changes are unknown: without a sandbox they are not tracked.
     Unknown,
 }
 
-/// What a program changed about one object.
+/// A program's change of one object.
 ///
 /// ```
 /// use windlass_core::{ChangedTo, ProcessChange};
@@ -253,16 +256,16 @@ pub enum Tracking {
 /// ```
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ProcessChange {
-    /// The place, absolute.
+    /// Absolute path.
     #[serde(with = "crate::quote::serde_path")]
     pub path: PathBuf,
-    /// What was there when the program began; `None` if nothing was.
+    /// Fingerprint when the program began; `None` if there was no object.
     pub before: Option<Fingerprint>,
-    /// What there is now.
+    /// State after the change.
     pub to: ChangedTo,
 }
 
-/// What a program made of an object.
+/// State of an object after a program's change.
 ///
 /// ```
 /// use windlass_core::{Attributes, ChangedTo};
@@ -271,16 +274,16 @@ pub struct ProcessChange {
 /// ```
 #[derive(Debug, Serialize, Deserialize)]
 pub enum ChangedTo {
-    /// A file whose bytes are in another one, on the stage; empty where nothing is staged.
+    /// A regular file, with the path of its content on the stage; the path is empty if nothing is staged.
     File(#[serde(with = "crate::quote::serde_path")] PathBuf, Attributes),
-    /// The same with other attributes.
+    /// The same object with other attributes.
     Attributes(Attributes),
-    /// One more name for the file at another place.
+    /// A further hard link of the file at this path.
     Linked(#[serde(with = "crate::quote::serde_path")] PathBuf),
-    /// A symbolic link that points there, with its time where that is known.
+    /// A symbolic link with this target, and its time if known.
     Symlink(#[serde(with = "crate::quote::serde_path")] PathBuf, Attributes),
     /// A directory.
     Directory(Attributes),
-    /// Nothing.
+    /// No object.
     Nothing,
 }

@@ -1,7 +1,7 @@
-//! The door to programs: start one, read what it prints, end all of it, learn what it changed.
+//! The door to programs: start one, read its output, end all of its processes, get its changes.
 //!
-//! How a program is confined is the machine's business and is decided by people, when the machine is set up; a request says only
-//! what it needs of that. A program that is dropped is dead, with everything that it started.
+//! People configure the confinement of programs when they set up the machine; a request only says how much of that it needs.
+//! Dropping a program kills it, with every process that it started.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -18,7 +18,7 @@ use super::{
 use crate::nearest::unknown;
 use crate::{ApprovalId, BuiltChange, CallId, CommitState, FileRights, SessionId, ToolError};
 
-/// Starts programs: the one way in which a child of ours comes to life.
+/// Starts programs. No child process of ours starts in any other way.
 ///
 /// ```
 /// use windlass_core::{Host, Processes, Process, ProcessEnd, ProcessRequest, Program, testing::EchoHost};
@@ -36,40 +36,42 @@ use crate::{ApprovalId, BuiltChange, CallId, CommitState, FileRights, SessionId,
 /// # }
 /// ```
 pub trait Processes: Send + Sync {
-    /// How programs are confined.
+    /// Returns the confinement of programs.
     fn confinement(&self) -> &Confinement;
 
-    /// The shell for commands of models. The default is bash.
+    /// Returns the shell for commands of models. The default is bash.
     fn shell(&self) -> Shell {
         Shell::default()
     }
 
-    /// Starts a program. Blocking, for some milliseconds; must be called inside a runtime.
+    /// Starts a program. Blocks for some milliseconds; must be called inside a runtime.
     fn start(&self, request: &ProcessRequest) -> Result<Box<dyn Process>, ToolError>;
 
-    /// Whether that takes no longer than any runtime takes to start a program: then no other thread need be woken up for it.
+    /// Returns whether a start takes no longer than a runtime itself needs to start a program, so that it need not run on another
+    /// thread.
     fn starts_at_once(&self, _: &ProcessRequest) -> bool {
         false
     }
 
-    /// A file without a name, for output that is too long to be held in memory.
+    /// Opens a file without a name, for output that is too long to be held in memory.
     fn scratch(&self) -> io::Result<std::fs::File>;
 
-    /// The changes that a stage [holds](crate::Stage::hold) for a question, and the size of those of build directories. They stay where they
-    /// are. Blocking.
+    /// Reads the changes that a stage [holds](crate::Stage::hold) for an approval, and the sizes of its build directories. Leaves
+    /// the stage as it is. Blocking.
     fn look_at_held(&self, _: &ApprovalId) -> io::Result<Option<(HeldChanges, Vec<BuiltChange>)>> {
         Ok(None)
     }
 
-    /// Claims the changes that a stage [holds](crate::Stage::hold) for a question, if there are any. They wait on when the value that is
-    /// returned is dropped, unless the stage is [released](crate::Stage::release). Blocking.
+    /// Claims the changes that a stage [holds](crate::Stage::hold) for an approval, if there are any. If the returned value is
+    /// dropped, they stay held, unless the stage is [released](crate::Stage::release). Blocking.
     fn held_changes(&self, _: &ApprovalId) -> io::Result<Option<ProcessChanges>> {
         Ok(None)
     }
 
-    /// Decides on the stages of killed processes whose call was about to make their changes. If it had made them, those of build
-    /// directories are kept, too, and the question that the stage is held for is closed by `close`, which returns whether it is off the
-    /// record. Otherwise build directories are dropped with the rest, or all is held on. Returns sentences for a person. Blocking.
+    /// Decides on the stages of killed processes whose call was about to make their changes. If the call had made them, keeps those
+    /// of build directories as well, and closes the approval for which the stage is held with `close`, which returns whether the
+    /// approval is no longer on record. Otherwise drops build directories with the rest, or keeps holding everything. Returns
+    /// sentences for a person. Blocking.
     fn recover_stages(
         &self,
         _: &dyn Fn(&CallId) -> CommitState,
@@ -79,7 +81,7 @@ pub trait Processes: Send + Sync {
     }
 }
 
-/// How programs are confined.
+/// The confinement of programs.
 ///
 /// ```
 /// use windlass_core::{Confinement, Level, NetworkAccess};
@@ -89,17 +91,17 @@ pub trait Processes: Send + Sync {
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Confinement {
-    /// What they may change.
+    /// Extent of changes that programs may make.
     pub level: Level,
-    /// Whom they may talk to.
+    /// Hosts that programs may reach.
     pub network: NetworkAccess,
-    /// What holds them to that.
+    /// Mechanism that enforces the confinement.
     pub backend: Backend,
 }
 
 impl Confinement {
-    /// Whether programs are held by all that there is: what they did can be undone, and no place that others act on is theirs to
-    /// change.
+    /// Returns whether the confinement is fully enforced: changes can be undone, and programs cannot change protected paths that
+    /// other programs act on.
     ///
     /// ```
     /// use windlass_core::{Backend, Confinement};
@@ -123,7 +125,7 @@ impl fmt::Display for Confinement {
     }
 }
 
-/// What holds programs to their confinement.
+/// The mechanism that confines programs.
 ///
 /// ```
 /// use windlass_core::Backend;
@@ -132,20 +134,20 @@ impl fmt::Display for Confinement {
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Backend {
-    /// Namespaces, and all that is laid over them. Where we may make none, one that bubblewrap makes for us; where it is not there
-    /// or may not either, nothing runs.
+    /// Namespaces with everything that builds on them. If this process may not create namespaces, bubblewrap creates them; if
+    /// bubblewrap is missing or may not either, no program runs.
     #[default]
     Namespaces,
-    /// The same, always with what bubblewrap makes for us.
+    /// Namespaces that are always created by bubblewrap.
     Bubblewrap,
-    /// Landlock and a filter of system calls, which hold less.
+    /// Landlock and a filter of system calls, which enforce less.
     Landlock,
-    /// Namespaces where there are, Landlock where not. A machine settles for one of them before anything runs.
+    /// Namespaces if possible, Landlock otherwise. A machine chooses one of them before any program runs.
     Auto,
 }
 
 impl Backend {
-    /// Each, by the name that the configuration uses.
+    /// Every backend, by the name that the configuration uses.
     pub const NAMES: [(&'static str, Self); 4] = [
         ("namespaces", Self::Namespaces),
         ("bubblewrap", Self::Bubblewrap),
@@ -153,7 +155,7 @@ impl Backend {
         ("auto", Self::Auto),
     ];
 
-    /// Whether it holds all that there is to hold.
+    /// Returns whether it enforces the complete confinement.
     ///
     /// ```
     /// use windlass_core::Backend;
@@ -182,7 +184,7 @@ impl fmt::Display for Backend {
     }
 }
 
-/// What a program may change.
+/// The extent of changes that a program may make.
 ///
 /// ```
 /// use windlass_core::Level;
@@ -192,14 +194,14 @@ impl fmt::Display for Backend {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
-    /// All that the person may.
+    /// Everything that the person may change.
     Off,
-    /// The workspace; what it changed is written down when it ends, and can be undone.
+    /// The workspace; changes are recorded when the program ends, and can be undone.
     #[default]
     Workspace,
-    /// The same, once a person has seen what it would change and said yes.
+    /// The workspace, after a person has seen the changes and approved them.
     Staged,
-    /// A view of the workspace, build directories included, that is thrown away when it ends.
+    /// A view of the workspace, including build directories, whose changes are discarded when the program ends.
     Discard,
     /// Nothing but temporary files of its own.
     ReadOnly,
@@ -215,7 +217,7 @@ impl Level {
         ("discard", Self::Discard),
     ];
 
-    /// The stricter of two levels.
+    /// Returns the stricter of two levels.
     #[must_use]
     pub fn stricter(self, other: Self) -> Self {
         self.max(other)
@@ -239,7 +241,7 @@ impl fmt::Display for Level {
     }
 }
 
-/// Whom a program may talk to.
+/// The hosts that a program may reach.
 ///
 /// ```
 /// use windlass_core::NetworkAccess;
@@ -248,17 +250,17 @@ impl fmt::Display for Level {
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum NetworkAccess {
-    /// Nobody.
+    /// No host.
     #[default]
     None,
-    /// Everybody.
+    /// Every host.
     Full,
-    /// These hosts, by way of a proxy that lets nothing else through.
+    /// These hosts, through a proxy that blocks all others.
     Hosts(Vec<String>),
 }
 
 impl NetworkAccess {
-    /// The hosts that both admit.
+    /// Returns the hosts that both admit.
     ///
     /// ```
     /// use windlass_core::NetworkAccess;
@@ -286,13 +288,13 @@ impl NetworkAccess {
         }
     }
 
-    /// These hosts, or none.
+    /// Makes a list of hosts, or `None` if it is empty.
     pub(crate) fn of_hosts(hosts: impl IntoIterator<Item = String>) -> Self {
         let hosts: Vec<String> = hosts.into_iter().collect();
         if hosts.is_empty() { Self::None } else { Self::Hosts(hosts) }
     }
 
-    /// Whether a host, with or without a port, is among those that may be reached.
+    /// Returns whether a host, with or without a port, may be reached.
     pub fn admits(&self, host: &str) -> bool {
         match self {
             Self::None => false,
@@ -302,7 +304,8 @@ impl NetworkAccess {
     }
 }
 
-/// Whether a host of a list stands for another host, or for a narrower pattern. A host without a port stands for its ports 80 and 443.
+/// Returns whether an entry of a host list covers another host, or a narrower pattern. An entry without a port covers the ports 80
+/// and 443.
 fn covers_host(pattern: &str, host: &str) -> bool {
     let (pattern, pattern_port) = split_port(pattern);
     let (host, port) = split_port(host);
@@ -349,7 +352,7 @@ impl fmt::Display for NetworkAccess {
     }
 }
 
-/// A program to start.
+/// A request to start a program.
 ///
 /// ```
 /// use windlass_core::{Host, ProcessRequest, Program, testing::EmptyHost};
@@ -361,42 +364,43 @@ impl fmt::Display for NetworkAccess {
 /// ```
 #[derive(Debug, Clone)]
 pub struct ProcessRequest {
-    /// What to run.
+    /// Program and arguments.
     pub program: Program,
-    /// Where.
+    /// Working directory.
     pub directory: Resolved,
-    /// Variables besides those that every program gets.
+    /// Environment variables in addition to the default ones.
     pub environment: Vec<(String, String)>,
-    /// What it reads.
+    /// Standard input.
     pub stdin: Stdin,
-    /// A terminal of this size instead of pipes.
+    /// Size of the terminal that the program gets instead of pipes.
     pub terminal: Option<TerminalSize>,
-    /// Where its standard error goes.
+    /// Destination of standard error.
     pub errors: Errors,
-    /// What it needs of the workspace.
+    /// Access to the workspace that the program needs.
     pub access: Access,
-    /// It goes on while others change the workspace, and must see what they change.
+    /// True for a job: other programs change the workspace while it runs, and it must see these changes.
     pub is_job: bool,
     /// Paths that other programs act on because a link or git's configuration leads to them. A job cannot change them.
     pub obeyed: Vec<PathBuf>,
-    /// Changes of build directories are recorded like all others, because all of them are only proposed.
+    /// True if changes of build directories are recorded like all others, because all changes become proposals.
     pub records_build_directories: bool,
-    /// Its changes of its home stay for later programs if those of the workspace are kept. Where these are not kept unseen, those of its
-    /// home go with it, as do those of a program that only reads: they would be programs and settings that later commands run.
+    /// True if changes of the home directory stay for later programs when those of the workspace are kept. If the latter are
+    /// decided on first, or the program only reads, changes of its home are dropped: they would be programs and settings that later
+    /// commands run.
     pub keeps_home: bool,
-    /// The session that it belongs to: programs of one session share `/tmp` and the loopback interface.
+    /// Session of the program: programs of one session share `/tmp` and the loopback interface.
     pub session: Option<SessionId>,
-    /// The rights that its view of the files is computed from; those of the machine's settings if not given.
+    /// Rights from which the program's view of the files is computed; those of the machine's settings if `None`.
     pub rights: Option<Arc<FileRights>>,
-    /// The hosts that it may reach, if they are fewer than those of the machine's settings.
+    /// Hosts that it may reach, if these are not those of the machine's settings.
     pub network: Option<NetworkAccess>,
-    /// Those of its hosts that a person named: these may have addresses that are not public.
+    /// Hosts that a person named: they may have addresses that are not public.
     pub private_hosts: Vec<String>,
-    /// Who counts what it moves over the network, as far as that passes through our hands.
+    /// Counter of the network traffic that passes through our proxy.
     pub meter: Option<Arc<dyn Meter>>,
 }
 
-/// Counts what a program moves over the network, and says when it is enough.
+/// Counts bytes of network traffic against a budget.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -414,12 +418,12 @@ pub struct ProcessRequest {
 /// assert!(meter.pass(999) && !meter.pass(1));
 /// ```
 pub trait Meter: fmt::Debug + Send + Sync {
-    /// Adds bytes that have passed, be they none; whether more may.
+    /// Adds bytes (may be 0). Returns false once the budget is spent.
     fn pass(&self, bytes: u64) -> bool;
 }
 
 impl ProcessRequest {
-    /// A program that reads nothing and may change the workspace as far as the confinement lets it.
+    /// Makes a request for a program with empty input that may change the workspace as far as the confinement allows.
     pub fn new(program: Program, directory: Resolved) -> Self {
         Self {
             program,
@@ -442,7 +446,7 @@ impl ProcessRequest {
     }
 }
 
-/// What to run.
+/// A program and its arguments, or a command for a shell.
 ///
 /// ```
 /// use windlass_core::Program;
@@ -451,21 +455,21 @@ impl ProcessRequest {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Program {
-    /// A text for bash.
+    /// A command for bash.
     Shell(String),
-    /// A text for another shell; see [`Shell::command`].
+    /// A command for another shell; see [`Shell::command`].
     InShell(Shell, String),
     /// A program, by name or path, and its arguments.
     Words(Vec<OsString>),
 }
 
 impl Program {
-    /// A program and its arguments.
+    /// Makes a program from its name and arguments.
     pub fn words<S: Into<OsString>>(words: impl IntoIterator<Item = S>) -> Self {
         Self::Words(words.into_iter().map(Into::into).collect())
     }
 
-    /// The shell that runs it, if that is another than bash.
+    /// Returns the shell that runs it, if that is not bash.
     pub fn shell(&self) -> Option<&Shell> {
         match self {
             Self::InShell(shell, _) => Some(shell),
@@ -486,7 +490,7 @@ impl fmt::Display for Program {
     }
 }
 
-/// What a program reads from its standard input.
+/// The standard input of a program.
 ///
 /// ```
 /// use windlass_core::Stdin;
@@ -494,16 +498,16 @@ impl fmt::Display for Program {
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Stdin {
-    /// Nothing: it is at its end.
+    /// Empty input.
     #[default]
     Closed,
-    /// These bytes, and then it is at its end.
+    /// These bytes, then the end of input.
     Bytes(Vec<u8>),
-    /// What is [written](Process::write) while it runs.
+    /// Input that is [written](Process::write) while the program runs.
     Open,
 }
 
-/// Where the standard error of a program goes.
+/// The destination of a program's standard error.
 ///
 /// ```
 /// use windlass_core::Errors;
@@ -511,14 +515,14 @@ pub enum Stdin {
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Errors {
-    /// Into its output, in the order in which it was written.
+    /// Its output, in the order in which it was written.
     #[default]
     WithOutput,
-    /// Elsewhere, to be [read](Process::read_errors) on its own. A terminal has no such place.
+    /// A stream of its own, [read](Process::read_errors) separately. Not possible with a terminal.
     Apart,
 }
 
-/// How large a terminal is.
+/// The size of a terminal.
 ///
 /// ```
 /// use windlass_core::TerminalSize;
@@ -538,7 +542,7 @@ impl Default for TerminalSize {
     }
 }
 
-/// What a program needs of the workspace. The confinement can only make it less.
+/// The access to the workspace that a program needs. The confinement can only reduce it.
 ///
 /// ```
 /// use windlass_core::Access;
@@ -546,15 +550,15 @@ impl Default for TerminalSize {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// To look at it.
+    /// Reads the workspace.
     Read,
-    /// To change it: on a stage, where the machine has one, from which the changes are taken when it ends.
+    /// Changes the workspace: on a stage, if the machine has one, from which the changes are taken when the program ends.
     Staged,
-    /// To change it while others look on: servers, watchers, whatever runs for long.
+    /// Changes the workspace directly, visible to other programs: servers, watchers, and other long-running programs.
     Direct,
 }
 
-/// A program that was started. Dropped, it is ended.
+/// A running program. Dropping it kills it.
 ///
 /// ```
 /// use windlass_core::{Host, Processes, Process, ProcessEnd, ProcessRequest, Program, testing::EchoHost};
@@ -572,58 +576,58 @@ pub enum Access {
 /// # }
 /// ```
 pub trait Process: Send + Sync {
-    /// Waits for output and appends it; 0 when nobody is left who could write. May be dropped without loss.
+    /// Waits for output and appends it; returns 0 when no process can write any more. Dropping the future loses no output.
     fn read<'a>(&'a self, into: &'a mut Vec<u8>) -> BoxFuture<'a, io::Result<usize>>;
 
-    /// The same of its standard error, if that is [apart](Errors::Apart); 0 at once if not.
+    /// Does the same for standard error, if it is [separate](Errors::Apart); returns 0 at once if not.
     fn read_errors<'a>(&'a self, into: &'a mut Vec<u8>) -> BoxFuture<'a, io::Result<usize>> {
         let _ = into;
         Box::pin(std::future::ready(Ok(0)))
     }
 
-    /// Writes to its standard input, which must be [open](Stdin::Open) or a terminal.
+    /// Writes to standard input, which must be [open](Stdin::Open) or a terminal.
     fn write<'a>(&'a self, bytes: &'a [u8]) -> BoxFuture<'a, io::Result<()>>;
 
-    /// Waits until the program itself has ended; what it left running is ended then too.
+    /// Waits until the program itself has ended; processes that it left behind are ended then, too.
     fn ended(&self) -> BoxFuture<'_, ProcessEnd>;
 
-    /// Tells everything that belongs to it.
+    /// Sends a signal to every process of the program.
     fn signal(&self, signal: Signal) -> io::Result<()>;
 
-    /// Ends everything that belongs to it, at once.
+    /// Kills every process of the program.
     fn kill(&self);
 
-    /// Whether it does nothing but wait for somebody to type.
+    /// Returns whether the program only waits for typed input.
     fn waits_for_input(&self) -> bool;
 
-    /// What it changed, when it has ended. Blocking; asked once.
+    /// Returns the changes of the program after it has ended. Blocking; called once.
     fn changes(&self) -> Result<ProcessChanges, ToolError>;
 
-    /// The changes so far of a program that works on the real workspace; `None` for any other. Blocking.
+    /// Returns the changes so far of a program that works directly on the workspace; `None` for any other. Blocking.
     fn changes_so_far(&self) -> Option<Vec<ProcessChange>> {
         None
     }
 
-    /// Whether that is known in less time than another thread takes to wake up.
+    /// Returns whether [`Process::changes`] is fast enough to be called without another thread.
     fn are_changes_at_hand(&self) -> bool {
         false
     }
 
-    /// The reason why it did not have a path or could not change it, if its confinement is the reason. The path is as the program
-    /// wrote it: absolute, relative to its directory, or `~/…`. Blocking; asked when it has ended.
+    /// Returns the reason why a path was absent or could not be changed, if the program's confinement is the cause. The path is as
+    /// the program wrote it: absolute, relative to its directory, or `~/…`. Blocking; called after the program has ended.
     fn explain(&self, path: &Path, used: PathUse) -> Option<Absence> {
         let _ = (path, used);
         None
     }
 
-    /// The hosts that it wanted to reach and that are not among those that it may, as [`NetworkAccess::Hosts`] names them. Not all
-    /// are known: a program that looks for a host by itself finds nobody who could note it.
+    /// Returns the hosts that the program tried to reach without being allowed to, as [`NetworkAccess::Hosts`] names them. The list
+    /// may be incomplete: host lookups that bypass the proxy fail without being noted.
     fn refused_hosts(&self) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// How a program ended.
+/// The end of a program.
 ///
 /// ```
 /// use windlass_core::ProcessEnd;
@@ -632,15 +636,15 @@ pub trait Process: Send + Sync {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProcessEnd {
-    /// By itself, with this code.
+    /// It exited with this code.
     Exited(i32),
-    /// By this signal.
+    /// This signal ended it.
     Signalled(i32),
-    /// It and what it started used more memory than they may: this many bytes.
+    /// It was killed because its processes used more memory than this many bytes.
     OutOfMemory(u64),
-    /// It and what it started used more of the disk than they may: this many bytes. What it changed is dropped.
+    /// It was killed because its processes used more of the disk than this many bytes. Its changes are dropped.
     OutOfDisk(u64),
-    /// It started more processes than it may: this many.
+    /// It was killed because it started more processes than this number.
     TooManyProcesses(u64),
 }
 
@@ -665,7 +669,7 @@ impl fmt::Display for ProcessEnd {
     }
 }
 
-/// What a process can be told.
+/// A signal for a process.
 ///
 /// ```
 /// use windlass_core::Signal;
@@ -676,11 +680,11 @@ impl fmt::Display for ProcessEnd {
 pub struct Signal(i32);
 
 impl Signal {
-    /// To end.
+    /// Asks the process to end.
     pub const TERM: Self = Self(15);
-    /// To end without a word.
+    /// Kills the process at once.
     pub const KILL: Self = Self(9);
-    /// As if somebody had pressed Ctrl-C.
+    /// Interrupts the process, like Ctrl-C.
     pub const INT: Self = Self(2);
 
     const NAMES: [(&'static str, i32); 15] = [
@@ -701,12 +705,12 @@ impl Signal {
         ("STOP", 19),
     ];
 
-    /// Its number.
+    /// Returns the signal's number.
     pub fn number(self) -> i32 {
         self.0
     }
 
-    /// The name of a signal by its number.
+    /// Returns the name of a signal by its number.
     pub fn name(number: i32) -> Option<&'static str> {
         Self::NAMES.iter().find(|(_, known)| *known == number).map(|(name, _)| *name)
     }

@@ -1,7 +1,7 @@
-//! The shell that runs the texts of commands: its program, its arguments, and whether its grammar is known.
+//! The shell that runs commands: its program, its arguments, and its grammar.
 //!
-//! Commands are read before they run, as bash reads them. A text for a shell with another grammar is not read at all: it counts as
-//! not understood, so no rule allows it and whatever asks about such a command asks.
+//! Policy parses commands before they run, by the grammar of bash. A command for a shell with another grammar is not parsed: it
+//! counts as not understood, so no rule allows it, and every rule that asks about unknown commands applies.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -12,8 +12,8 @@ use super::Program;
 
 /// The shell that runs commands.
 ///
-/// Its arguments keep it from reading start files of the person. Those of a shell that is not known here are `-c`, or what
-/// [`Shell::with_arguments`] says.
+/// Its default arguments prevent it from reading start files of the person. An unknown shell gets `-c`, or the arguments of
+/// [`Shell::with_arguments`].
 ///
 /// ```
 /// use windlass_core::{Grammar, Shell};
@@ -24,13 +24,13 @@ use super::Program;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Shell {
     program: PathBuf,
-    /// The file that the program is, links followed.
+    /// File of the program, with links resolved.
     file: Option<PathBuf>,
-    /// Those that a person gave in place of the usual ones.
+    /// Arguments that a person gave in place of the default ones.
     arguments: Option<Vec<String>>,
 }
 
-/// The rules by which a shell reads a command.
+/// The grammar of a shell's commands.
 ///
 /// ```
 /// use windlass_core::{Grammar, Shell};
@@ -40,16 +40,16 @@ pub struct Shell {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Grammar {
-    /// Those of bash.
+    /// The grammar of bash.
     Bash,
-    /// Those that all shells of POSIX share: `sh`, `dash`, `ash` and `busybox`.
+    /// The grammar that all POSIX shells share: `sh`, `dash`, `ash` and `busybox`.
     Posix,
-    /// Others: nothing is concluded from the text of a command.
+    /// An unknown grammar: nothing is concluded from the text of a command.
     Unknown,
 }
 
-/// The shells that are known, by name: their grammar, and the arguments before the text.
-const KNOWN: &[(&str, Grammar, &[&str])] = &[
+/// Known shells by name, with their grammar and the arguments before the command.
+const KNOWN_SHELLS: &[(&str, Grammar, &[&str])] = &[
     ("bash", Grammar::Bash, &["--norc", "--noprofile", "-c", "--"]),
     ("sh", Grammar::Posix, &["-c", "--"]),
     ("dash", Grammar::Posix, &["-c", "--"]),
@@ -59,25 +59,26 @@ const KNOWN: &[(&str, Grammar, &[&str])] = &[
     ("fish", Grammar::Unknown, &["--no-config", "-c"]),
 ];
 
+/// Returns the grammar and default arguments of a known shell.
 fn known(name: &str) -> Option<(Grammar, &'static [&'static str])> {
-    let found = KNOWN.iter().find(|(known, ..)| *known == name);
+    let found = KNOWN_SHELLS.iter().find(|(known, ..)| *known == name);
     found.map(|(_, grammar, arguments)| (*grammar, *arguments))
 }
 
 impl Default for Shell {
-    /// The bash of the machine.
+    /// Returns the machine's bash.
     fn default() -> Self {
         Self::new("bash")
     }
 }
 
 impl Shell {
-    /// A shell by its path, or by the name under which it is in `PATH`.
+    /// Makes a shell from its path, or from its name in `PATH`.
     pub fn new(program: impl Into<PathBuf>) -> Self {
         Self { program: program.into(), file: None, arguments: None }
     }
 
-    /// Gives it these arguments before the text of a command. They can change what a text means, so its grammar is then unknown.
+    /// Sets the arguments before a command. They can change the meaning of a command, so its grammar is unknown then.
     ///
     /// ```
     /// use windlass_core::{Grammar, Shell};
@@ -93,7 +94,7 @@ impl Shell {
         self
     }
 
-    /// The same shell once a machine has found it: the path of the program, and the file that this is when links are followed.
+    /// Returns the shell after the machine found it: `program` is its path, `file` the same with links resolved.
     ///
     /// ```
     /// use windlass_core::{Grammar, Shell};
@@ -105,22 +106,22 @@ impl Shell {
         Self { program: program.into(), file: Some(file.into()), arguments: self.arguments }
     }
 
-    /// The program as a person named it, or its path once it is found.
+    /// Returns the program as a person named it, or its path once it is found.
     pub fn program(&self) -> &Path {
         &self.program
     }
 
-    /// The file to execute.
+    /// Returns the file to execute.
     pub fn file(&self) -> &Path {
         self.file.as_deref().unwrap_or(&self.program)
     }
 
-    /// The name of the program, without its directory.
+    /// Returns the name of the program, without its directory.
     pub fn name(&self) -> Cow<'_, str> {
         self.program.file_name().unwrap_or_default().to_string_lossy()
     }
 
-    /// The grammar of its commands. The name and the file must both be of a known shell.
+    /// Returns the grammar of its commands. It is unknown unless both the name and the file are of a known shell.
     pub fn grammar(&self) -> Grammar {
         if self.arguments.is_some() {
             return Grammar::Unknown;
@@ -133,7 +134,7 @@ impl Shell {
         }
     }
 
-    /// The name of the program and its arguments before the text of a command, for the machine that starts it.
+    /// Returns the name of the program and the arguments before a command, for the machine that starts it.
     pub fn words(&self) -> Vec<OsString> {
         let name = self.program.file_name().unwrap_or_default().to_owned();
         let usual = || known(&self.name()).map_or(&["-c"][..], |(_, arguments)| arguments);
@@ -144,7 +145,7 @@ impl Shell {
         std::iter::once(name).chain(arguments).collect()
     }
 
-    /// A command for this shell.
+    /// Makes a command for this shell.
     pub fn command(&self, text: impl Into<String>) -> Program {
         if self.is_usual() {
             return Program::Shell(text.into());
@@ -152,7 +153,7 @@ impl Shell {
         Program::InShell(self.clone(), text.into())
     }
 
-    /// Tells whether it is the bash of the machine, which effects and records do not mention.
+    /// Returns whether it is the machine's bash, which effects and records do not mention.
     pub fn is_usual(&self) -> bool {
         *self == Self::default()
     }

@@ -186,7 +186,7 @@ async fn un_4_what_is_no_file_is_called_what_it_is() {
     place.ok("patch", json!({"patch": patch})).await;
     std::fs::create_dir(place.path("a.txt")).expect("a folder");
     let said = text(&place.undo(Undo::Last).await);
-    assert!(said.contains("somebody put something there since"), "{said}");
+    assert!(said.contains("something was put there since"), "{said}");
     assert!(said.contains("there is a directory now"), "{said}");
 }
 

@@ -1,4 +1,4 @@
-//! Every form in which a call may come, and what comes out of it.
+//! Every form of a call, and the call that is read from it.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use windlass_core::{Engine, Toolbox};
 
 use super::*;
 
-/// What was read, one word per call: format, id, name and arguments, or why not.
+/// Reads a value and describes each call: format, id, name and arguments, or the error.
 fn read(value: &Value) -> Vec<String> {
     let asked = read_calls(value.clone()).unwrap_or_else(|error| panic!("{value}: {error}"));
     asked.into_iter().map(shown).collect()
@@ -104,7 +104,7 @@ fn calls_are_found_in_messages_and_in_whole_responses() {
 }
 
 #[test]
-fn a_broken_call_is_kept_to_be_answered() {
+fn a_malformed_call_is_kept_for_its_response() {
     for (given, wanted) in [
         (
             chat_call(&json!("{\"path\":")),
@@ -124,7 +124,7 @@ fn a_broken_call_is_kept_to_be_answered() {
 }
 
 #[tokio::test]
-async fn a_broken_call_still_goes_to_the_engine_and_is_answered() {
+async fn a_malformed_call_is_refused_by_the_engine_and_answered() {
     let asked = read_calls(chat_call(&json!("{"))).unwrap().remove(0);
     let call = asked.clone().into_call();
     assert_eq!((call.id.as_deref(), call.name.as_str()), (Some("c1"), "read"));
@@ -142,7 +142,7 @@ async fn a_broken_call_still_goes_to_the_engine_and_is_answered() {
 }
 
 #[test]
-fn what_is_no_call_is_refused_in_words() {
+fn values_that_are_no_call_are_refused_with_a_reason() {
     for (given, wanted) in [
         (json!(5), "the number 5 is not a tool call"),
         (json!("read"), "a text is not a tool call"),
@@ -175,7 +175,7 @@ fn what_is_no_call_is_refused_in_words() {
 }
 
 #[test]
-fn an_item_that_is_no_call_leaves_its_neighbours_alone() {
+fn an_item_that_is_no_call_does_not_affect_other_items() {
     let block = json!({"type": "tool_use", "id": "a", "name": "jobs", "input": {}});
     let thinking = json!({"type": "thinking", "thinking": "…", "signature": "x"});
     for (items, wanted) in [
@@ -198,7 +198,7 @@ fn an_item_that_is_no_call_leaves_its_neighbours_alone() {
     }
 }
 
-/// JSON with everything in it but numbers that its text does not keep exactly.
+/// Random JSON, without numbers that its text does not preserve exactly.
 fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),

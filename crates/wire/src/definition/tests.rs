@@ -1,4 +1,4 @@
-//! Definitions of good and of strange tools, held against the rules of each format.
+//! Definitions of ordinary and of unusual tools, checked against the rules of each format.
 
 use proptest::prelude::*;
 
@@ -12,7 +12,7 @@ fn spec(name: &str, schema: Value) -> Spec {
         .with_about(About::titled("A title"))
 }
 
-/// Schemas as they are found in the wild, each with something that one provider or another refuses.
+/// Tools with realistic schemas, each with something that at least one provider refuses.
 fn specs() -> Vec<Spec> {
     vec![
         spec("nothing", json!({"type": "object", "properties": {}})),
@@ -70,7 +70,7 @@ fn specs() -> Vec<Spec> {
 }
 
 #[test]
-fn definitions_keep_the_rules_of_their_format() {
+fn definitions_pass_the_check_of_their_format() {
     for spec in specs() {
         for format in Format::ALL {
             let definition = definition(format, &spec);
@@ -113,7 +113,7 @@ fn lists_have_the_shape_of_their_format() {
     );
 }
 
-/// Schemas that nobody would write.
+/// Random schemas.
 fn any_schema() -> impl Strategy<Value = Value> {
     let name = prop_oneof![
         Just("string"),
@@ -149,7 +149,7 @@ fn any_schema() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn any_schema_becomes_one_that_is_accepted(schema in any_schema()) {
+    fn any_schema_is_reduced_to_an_accepted_one(schema in any_schema()) {
         let spec = spec("odd", schema);
         for format in Format::ALL {
             let definition = definition(format, &spec);

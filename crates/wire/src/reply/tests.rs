@@ -1,4 +1,4 @@
-//! Answers in every format, there and back.
+//! Responses in every format, written and read back.
 
 use std::time::Duration;
 
@@ -67,7 +67,7 @@ fn each_api_gets_its_own_form() {
 }
 
 #[test]
-fn sounds_and_resources_are_shown_where_a_format_cannot_carry_them() {
+fn audio_and_resources_become_text_if_a_format_cannot_represent_them() {
     let sound = Content::Audio { media_type: "audio/wav".into(), data: "AAAA".into() };
     let page = Content::resource_text("file:///a.md", "# A");
     let answer = result(output(vec![sound, page], false));
@@ -85,7 +85,7 @@ fn sounds_and_resources_are_shown_where_a_format_cannot_carry_them() {
 }
 
 #[test]
-fn each_format_has_its_own_way_to_say_error() {
+fn each_format_marks_errors_in_its_own_way() {
     let failed = result(Output::error("no such file"));
     for (format, pointer, wanted) in [
         (Format::Plain, "/is_error", json!(true)),
@@ -102,7 +102,7 @@ fn each_format_has_its_own_way_to_say_error() {
 }
 
 #[test]
-fn lines_have_our_facts_in_every_format() {
+fn lines_have_outcome_and_metadata_in_every_format() {
     let mut fault = result(Output::error("no tool `reed`").with("lines", 1));
     (fault.outcome, fault.code) = (Outcome::Fault, Some("unknown_tool"));
     for format in Format::ALL {
@@ -120,7 +120,7 @@ fn lines_have_our_facts_in_every_format() {
 }
 
 #[test]
-fn a_call_without_id_is_answered_under_ours() {
+fn a_call_without_id_is_answered_with_our_call_id() {
     let mut result = result(Output::text("x"));
     result.tool_use_id = None;
     for (format, pointer, wanted) in [
@@ -135,7 +135,7 @@ fn a_call_without_id_is_answered_under_ours() {
 }
 
 #[test]
-fn a_turn_is_answered_with_every_picture() {
+fn the_response_to_a_turn_has_every_image() {
     let results = [
         result(output(vec![Content::text("no chart"), image()], true)),
         result(Output::text("hello")),
@@ -162,7 +162,7 @@ fn a_turn_is_answered_with_every_picture() {
 }
 
 #[test]
-fn answers_of_others_are_read_without_loss() {
+fn responses_of_other_programs_are_read_without_loss() {
     let link = Content::ResourceLink {
         uri: "https://example.org/a.png".into(),
         name: "image".into(),
@@ -210,7 +210,7 @@ fn answers_of_others_are_read_without_loss() {
 }
 
 fn any_text() -> impl Strategy<Value = String> {
-    // Beginnings that could be taken for a mark are tried often.
+    // Often begins like an error mark.
     ("(Output: |Error: ){0,3}", ".{0,20}").prop_map(|(mark, text)| mark + &text)
 }
 
@@ -232,7 +232,7 @@ fn any_content() -> impl Strategy<Value = Content> {
 
 proptest! {
     #[test]
-    fn a_line_gives_everything_back(
+    fn a_line_is_read_back_unchanged(
         content in prop::collection::vec(any_content(), 0..5),
         is_error: bool,
     ) {
@@ -244,9 +244,9 @@ proptest! {
         }
     }
 
-    /// What an API takes gives back text and pictures, but for what [`to_api`] says that it cannot carry.
+    /// The API form preserves text and images, except those that [`to_api`] cannot represent.
     #[test]
-    fn an_api_gives_text_and_pictures_back(
+    fn text_and_images_survive_the_api_form(
         content in prop::collection::vec(any_content(), 0..5),
         is_error: bool,
     ) {

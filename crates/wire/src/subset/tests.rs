@@ -1,8 +1,8 @@
-//! What becomes of each keyword with each provider.
+//! The translation of each keyword for each provider.
 
 use super::*;
 
-/// What becomes of one parameter.
+/// Checks the translation of one parameter.
 fn check(rules: Rules, parameter: &Value, wanted: &Value) {
     let schema = json!({"type": "object", "properties": {"p": parameter}});
     assert_eq!(&subset(&schema, rules)["properties"]["p"], wanted, "{parameter}");

@@ -1,8 +1,8 @@
-//! Directories that a commit changes names in: their times are recorded, those that forbid changes are opened for the moment, and
-//! new ones get their mode and times when all is in them.
+//! Directories in which a commit changes names: records their times, temporarily makes those writable that forbid changes, and
+//! gives new ones their mode and times last.
 //!
-//! A name that comes or goes sets the time of its directory. So the directories around all steps are recorded before the first
-//! step, with nothing but their time, and undo and rollback set it again, last of all.
+//! Adding or removing a name sets the time of its directory. So the directories of all steps are recorded before the first step,
+//! with nothing but their time; undo and rollback restore it last of all.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -13,37 +13,37 @@ use crate::{
     RecordedChange, Stat, To,
 };
 
-/// The permissions without which an owner cannot change names in a directory.
-const OPEN: u32 = 0o300;
+/// Permissions that an owner needs to change names in a directory: write and search.
+const OWNER_WRITE_SEARCH: u32 = 0o300;
 
-/// Records the time of each directory in which steps change names, and the mode where it forbids that.
-pub(super) fn around(files: &dyn Files, steps: &[Step<'_>]) -> Vec<RecordedChange> {
+/// Records the time of each directory in which steps change names, and its mode if that forbids changes.
+pub(super) fn record_directories(files: &dyn Files, steps: &[Step<'_>]) -> Vec<RecordedChange> {
     let own: HashSet<&Path> = steps.iter().map(|step| step.path.path.as_path()).collect();
     let mut known: HashSet<&Path> = HashSet::new();
     let mut around = Vec::new();
     for directory in steps.iter().flat_map(directories_of) {
         let is_below = |above: &&Path| above.starts_with(files.workspace());
-        // Where directories are missing, they are made in the first one that is there.
+        // Missing directories will be made in the nearest existing one.
         for directory in directory.ancestors().take_while(is_below) {
             if own.contains(directory) || !known.insert(directory) {
                 break;
             }
             match files.stat(&beside(files, directory)) {
                 Ok(stat) if stat.kind == FileKind::Directory => {
-                    around.push(record(directory, &stat));
+                    around.push(directory_change(directory, &stat));
                     break;
                 }
                 Err(FileError { kind: FileErrorKind::NotFound, .. }) => {}
-                // The step itself says what is wrong.
+                // The step itself will report the error.
                 Ok(_) | Err(_) => break,
             }
         }
     }
-    // Those further above get back their modes if they have to be opened for the moment.
+    // Directories further above are recorded with their mode if they must be made writable.
     let mut looked: HashSet<&Path> = HashSet::new();
     for step in steps {
-        for directory in above(files, step) {
-            // Those above it were looked at with it.
+        for directory in parents_in_workspace(files, step) {
+            // The directories above it were checked with it.
             if !looked.insert(directory) {
                 break;
             }
@@ -52,23 +52,26 @@ pub(super) fn around(files: &dyn Files, steps: &[Step<'_>]) -> Vec<RecordedChang
             }
             if let Ok(stat) = files.stat(&beside(files, directory))
                 && stat.kind == FileKind::Directory
-                && stat.mode & OPEN != OPEN
+                && stat.mode & OWNER_WRITE_SEARCH != OWNER_WRITE_SEARCH
             {
-                around.push(record(directory, &stat));
+                around.push(directory_change(directory, &stat));
             }
         }
     }
     around
 }
 
-/// The directories of the workspace above the place of a step, from the inside out.
-fn above<'s>(files: &dyn Files, step: &'s Step<'_>) -> impl Iterator<Item = &'s Path> {
+/// Returns the directories of the workspace above the path of a step, inner ones first.
+fn parents_in_workspace<'s>(
+    files: &dyn Files,
+    step: &'s Step<'_>,
+) -> impl Iterator<Item = &'s Path> {
     let is_below =
         |above: &&Path| *above != files.workspace() && above.starts_with(files.workspace());
     step.path.path.ancestors().skip(1).take_while(is_below)
 }
 
-/// The directories in which a step changes names.
+/// Returns the directories in which a step changes names.
 fn directories_of<'s>(step: &'s Step<'_>) -> impl Iterator<Item = &'s Path> {
     let is_own = !matches!(step.to, To::Attributes(_));
     let own = step.path.path.parent().filter(|_| is_own);
@@ -79,35 +82,41 @@ fn directories_of<'s>(step: &'s Step<'_>) -> impl Iterator<Item = &'s Path> {
     own.into_iter().chain(from)
 }
 
-fn record(directory: &Path, stat: &Stat) -> RecordedChange {
-    let mode = Some(stat.mode).filter(|mode| mode & OPEN != OPEN);
+/// Makes the recorded change of a directory: its time, and its mode if that forbids changes.
+fn directory_change(directory: &Path, stat: &Stat) -> RecordedChange {
+    let mode = Some(stat.mode).filter(|mode| mode & OWNER_WRITE_SEARCH != OWNER_WRITE_SEARCH);
     let state = |modified| FileState::Directory {
         attributes: Attributes { mode, modified, ..Attributes::default() },
     };
     RecordedChange::new(directory, state(Some(stat.fingerprint.modified)), state(None))
 }
 
-/// Modes and times that directories get when all steps are made.
+/// Modes and times that directories get after all steps.
 #[derive(Debug, Default)]
-pub(super) struct Unsettled(Vec<(PathBuf, Attributes)>);
+pub(super) struct FinalAttributes(Vec<(PathBuf, Attributes)>);
 
-impl Unsettled {
-    /// The step as it is done at first: a new directory is open until all is in it.
-    pub(super) fn open_new<'s>(&mut self, step: &Step<'s>, open: &'s mut Attributes) -> Step<'s> {
+impl FinalAttributes {
+    /// Returns the step as it is first performed: a new directory is writable until everything is in it.
+    pub(super) fn writable_new<'s>(
+        &mut self,
+        step: &Step<'s>,
+        open: &'s mut Attributes,
+    ) -> Step<'s> {
         let To::Directory { attributes: Some(wanted) } = step.to else { return step.clone() };
-        let is_closed = wanted.mode.is_some_and(|mode| mode & OPEN != OPEN);
+        let is_closed =
+            wanted.mode.is_some_and(|mode| mode & OWNER_WRITE_SEARCH != OWNER_WRITE_SEARCH);
         if !is_closed && wanted.modified.is_none() {
             return step.clone();
         }
         let Attributes { mode, modified, .. } = *wanted;
         let last = Attributes { mode, modified, ..Attributes::default() };
         self.0.push((step.path.path.clone(), last));
-        *open = Attributes { mode: mode.map(|mode| mode | OPEN), ..wanted.clone() };
+        *open = Attributes { mode: mode.map(|mode| mode | OWNER_WRITE_SEARCH), ..wanted.clone() };
         Step { to: To::Directory { attributes: Some(open) }, ..step.clone() }
     }
 
-    /// Opens the directories of a step that was refused, if their own mode is why; whether it is worth another try.
-    pub(super) fn open_around(
+    /// Makes the directories of a refused step writable, if their mode is the cause. Returns whether another try makes sense.
+    pub(super) fn make_parents_writable(
         &mut self,
         files: &dyn Files,
         step: &Step<'_>,
@@ -121,29 +130,30 @@ impl Unsettled {
             To::Moved { from, .. } => from.path.parent(),
             _ => None,
         };
-        // The outer ones first: the way leads through them.
-        let mut directories: Vec<&Path> = above(files, step).collect();
+        // Outer directories first, since the path leads through them.
+        let mut directories: Vec<&Path> = parents_in_workspace(files, step).collect();
         directories.reverse();
         let mut is_opened = false;
         for directory in directories.into_iter().chain(step.path.path.parent()).chain(from) {
-            is_opened |= self.open(files, directory, all);
+            is_opened |= self.make_writable(files, directory, all);
         }
         is_opened
     }
 
-    fn open(&mut self, files: &dyn Files, directory: &Path, all: &[Step<'_>]) -> bool {
+    /// Makes one directory writable, and notes its mode for the end. Returns whether it was changed.
+    fn make_writable(&mut self, files: &dyn Files, directory: &Path, all: &[Step<'_>]) -> bool {
         let place = beside(files, directory);
         let Ok(Stat { mode, fingerprint, .. }) = files.stat(&place) else { return false };
-        if mode & OPEN == OPEN {
+        if mode & OWNER_WRITE_SEARCH == OWNER_WRITE_SEARCH {
             return false;
         }
-        let open = Attributes { mode: Some(mode | OPEN), ..Attributes::default() };
+        let open = Attributes { mode: Some(mode | OWNER_WRITE_SEARCH), ..Attributes::default() };
         let to = To::Attributes(&open);
         let opening = Alteration { expect: Expect::Same(fingerprint), to, temporary: None };
         if files.alter(&place, &opening).is_err() {
             return false;
         }
-        // One that is removed or replaced needs none.
+        // A directory that is removed or replaced needs no mode afterwards.
         let gets_mode = |step: &Step<'_>| match step.to {
             To::Attributes(attributes) => attributes.mode.is_some(),
             To::Directory { .. } => false,
@@ -156,8 +166,8 @@ impl Unsettled {
         true
     }
 
-    /// Gives all of them what they are to have, the inner ones first.
-    pub(super) fn settle(mut self, files: &dyn Files) -> Result<(), FileError> {
+    /// Gives all directories their final modes and times, inner ones first.
+    pub(super) fn apply(mut self, files: &dyn Files) -> Result<(), FileError> {
         self.0.sort_by(|(one, _), (other, _)| other.cmp(one));
         for (directory, last) in &self.0 {
             let place = beside(files, directory);

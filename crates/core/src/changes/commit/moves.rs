@@ -1,10 +1,10 @@
-//! Joins the removal and the creation of one file to a move.
+//! Turns the removal of a file and the creation of an equal one into a move.
 //!
-//! An overlay does not tell renames: what a program moved is gone at one place and a new file at another. Committed like that, the old
-//! content is read back from the history at an undo, the new one waits for the disk, and the file becomes another inode. A file that
-//! is the same in everything is renamed instead, which takes one system call each way.
+//! An overlay does not record renames: a file that a program moved is removed at one path and new at another. If it were committed
+//! like that, an undo would read the old content from the history, the new content would wait for the disk, and the file would
+//! become another inode. A file that is equal in everything is renamed instead, which takes one system call in each direction.
 //!
-//! A directory out of which something is moved is removed after the moves.
+//! A directory from which something is moved is removed after the moves.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -19,36 +19,38 @@ use crate::{
     FoundBody, Source, To,
 };
 
-/// The most removed files of one name, length and time whose content is compared with that of a new file.
-const MOST_COMPARED: usize = 8;
+/// Maximum number of removed files of one name, length and time whose content is compared with that of a new file.
+const MAX_COMPARED_FILES: usize = 8;
 
-/// The steps with every pair that is a move joined to one. Their order stays one in which they can be made.
+/// Returns the steps with every pair that is a move replaced by one step. The order remains one in which they can be performed.
 pub(crate) fn join_moves<'s>(files: &dyn Files, steps: &'s [Step<'s>]) -> Cow<'s, [Step<'s>]> {
-    let mut removed = Removed::among(steps);
+    let mut removed = RemovedFiles::among(steps);
     if removed.0.is_empty() {
         return Cow::Borrowed(steps);
     }
-    let mut places = Places { files, devices: HashMap::new() };
-    let blocked = blocked(steps);
-    // The origin of each step that becomes a move.
+    let mut places = DirectoryDevices { files, devices: HashMap::new() };
+    let replaced_paths = replaced_paths(steps);
+    // For each step that becomes a move, the step that removes the old path.
     let mut moves: HashMap<usize, usize> = HashMap::new();
     for (at, step) in steps.iter().enumerate() {
-        let Some(staged) = Staged::of(step) else { continue };
-        let origin = removed.take(steps, &staged, &mut |from, seen| {
-            let is_free = from.path.path.ancestors().skip(1).all(|above| !blocked.contains(above));
+        let Some(staged) = StagedFile::of(step) else { continue };
+        let origin = removed.take_origin(steps, &staged, &mut |from, seen| {
+            let is_free =
+                from.path.path.ancestors().skip(1).all(|above| !replaced_paths.contains(above));
             is_free
-                && places.are_near(&step.path.path, seen)
+                && places.is_same_device(&step.path.path, seen)
                 && staged.is_same_file(files, from, seen)
         });
         moves.extend(origin.map(|origin| (at, origin)));
     }
-    if moves.is_empty() { Cow::Borrowed(steps) } else { Cow::Owned(in_order(steps, &moves)) }
+    if moves.is_empty() { Cow::Borrowed(steps) } else { Cow::Owned(with_moves(steps, &moves)) }
 }
 
-/// Files that go, by length and time, then by name.
-struct Removed<'s>(HashMap<(u64, i64), HashMap<&'s OsStr, Vec<usize>>>);
+/// Removed files by length and time, then by name.
+struct RemovedFiles<'s>(HashMap<(u64, i64), HashMap<&'s OsStr, Vec<usize>>>);
 
-impl<'s> Removed<'s> {
+impl<'s> RemovedFiles<'s> {
+    /// Collects the files that the steps remove.
     fn among(steps: &'s [Step<'_>]) -> Self {
         let mut removed: HashMap<_, HashMap<_, Vec<usize>>> = HashMap::new();
         for (at, step) in steps.iter().enumerate() {
@@ -62,11 +64,11 @@ impl<'s> Removed<'s> {
         Self(removed)
     }
 
-    /// Takes out the first one that `is_it` accepts of those that a new file may be, by preference one of the same name.
-    fn take(
+    /// Takes out the first candidate for a new file that `is_it` accepts, preferably one of the same name.
+    fn take_origin(
         &mut self,
         steps: &[Step<'_>],
-        staged: &Staged<'_>,
+        staged: &StagedFile<'_>,
         is_it: &mut dyn FnMut(&Step<'_>, Fingerprint) -> bool,
     ) -> Option<usize> {
         let alike = self.0.get_mut(&(staged.facts.len(), staged.modified))?;
@@ -77,7 +79,7 @@ impl<'s> Removed<'s> {
             Some(from @ Step { expect: Expect::Same(seen), .. }) => is_it(from, *seen),
             _ => false,
         };
-        let origin = *same_name.iter().take(MOST_COMPARED).find(is_origin)?;
+        let origin = *same_name.iter().take(MAX_COMPARED_FILES).find(is_origin)?;
         same_name.retain(|at| *at != origin);
         if same_name.is_empty() {
             alike.remove(name);
@@ -86,8 +88,8 @@ impl<'s> Removed<'s> {
     }
 }
 
-/// A new file that is on a stage.
-struct Staged<'s> {
+/// A new file on the stage.
+struct StagedFile<'s> {
     place: &'s Path,
     name: Option<&'s OsStr>,
     attributes: &'s Attributes,
@@ -95,7 +97,8 @@ struct Staged<'s> {
     facts: Metadata,
 }
 
-impl<'s> Staged<'s> {
+impl<'s> StagedFile<'s> {
+    /// Returns the staged file of a step that creates a regular file with one link; `None` for any other step.
     fn of(step: &'s Step<'_>) -> Option<Self> {
         let To::File { content: Source::At(place), attributes: Some(attributes) } = step.to else {
             return None;
@@ -115,7 +118,8 @@ impl<'s> Staged<'s> {
         })
     }
 
-    /// Returns whether the file at the place of a step is this one in everything: content, mode, times, owner, extended attributes.
+    /// Returns whether the file that a step removes equals this one in everything: content, mode, times, owner, extended
+    /// attributes.
     fn is_same_file(&self, files: &dyn Files, from: &Step<'_>, seen: Fingerprint) -> bool {
         let Ok(Some(Found { stat, attributes, body: FoundBody::File(file) })) =
             files.look(&from.path)
@@ -133,23 +137,24 @@ impl<'s> Staged<'s> {
     }
 }
 
-/// The places at which something is put that may be in the place of a directory: nothing can be moved out of there.
-fn blocked<'s>(steps: &'s [Step<'_>]) -> HashSet<&'s Path> {
+/// Returns the paths where an object is replaced. It may be a directory, and nothing can be moved out of a directory that is
+/// replaced.
+fn replaced_paths<'s>(steps: &'s [Step<'_>]) -> HashSet<&'s Path> {
     let is_blocked = |step: &&Step<'_>| {
         step.expect != Expect::Absent && !matches!(step.to, To::Nothing | To::Attributes(_))
     };
     steps.iter().filter(is_blocked).map(|step| step.path.path.as_path()).collect()
 }
 
-/// The devices of directories.
-struct Places<'f, 's> {
+/// Device numbers of directories.
+struct DirectoryDevices<'f, 's> {
     files: &'f dyn Files,
     devices: HashMap<&'s Path, Option<u64>>,
 }
 
-impl<'s> Places<'_, 's> {
-    /// Returns whether something that was seen can be renamed to a new place.
-    fn are_near(&mut self, to: &'s Path, seen: Fingerprint) -> bool {
+impl<'s> DirectoryDevices<'_, 's> {
+    /// Returns whether a file can be renamed to the new path: both are on one device.
+    fn is_same_device(&mut self, to: &'s Path, seen: Fingerprint) -> bool {
         let Some(directory) = to.parent() else { return false };
         let files = self.files;
         let device = self.devices.entry(directory).or_insert_with(|| device_at(files, directory));
@@ -157,7 +162,7 @@ impl<'s> Places<'_, 's> {
     }
 }
 
-/// The device of a directory, or of the first one above it that is there.
+/// Returns the device of a directory, or of the nearest existing one above it.
 fn device_at(files: &dyn Files, directory: &Path) -> Option<u64> {
     for above in directory.ancestors() {
         match files.stat(&beside(files, above)) {
@@ -169,9 +174,9 @@ fn device_at(files: &dyn Files, directory: &Path) -> Option<u64> {
     None
 }
 
-/// The steps with moves in them. Directories that they leave are removed after the last of them, and before any mode is changed that
-/// could forbid it.
-fn in_order<'s>(steps: &'s [Step<'s>], moves: &HashMap<usize, usize>) -> Vec<Step<'s>> {
+/// Returns the steps with the moves. Directories from which something is moved are removed after the last move, and before any
+/// change of a mode that could forbid it.
+fn with_moves<'s>(steps: &'s [Step<'s>], moves: &HashMap<usize, usize>) -> Vec<Step<'s>> {
     let origins: HashSet<usize> = moves.values().copied().collect();
     let left: HashSet<&Path> = origins
         .iter()

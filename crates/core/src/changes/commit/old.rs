@@ -1,23 +1,23 @@
-//! The contents that the history has to keep: those that are there before a commit, and new ones.
+//! The contents that the history must keep: those present before a commit, and new ones.
 //!
-//! Small ones are held in memory, up to a bound for all of them. All others are opened again when the history reads them, and must be
-//! what they were.
+//! Small contents are held in memory, up to a bound for all of them. All others are opened again when the history reads them, and
+//! must be unchanged.
 
 use std::{fmt, io};
 
-use crate::changes::state::{self, Seen};
+use crate::changes::state::{self, InspectedPath};
 use crate::{
     ContentHash, FileError, FileState, Files, Fingerprint, KeptContent, OpenFile, Opened, Resolved,
     Source,
 };
 
-/// A file with more bytes is not held in memory.
-const SMALL: u64 = 64 << 10;
+/// Maximum bytes of a file that is held in memory.
+const MAX_HELD_FILE_BYTES: u64 = 64 << 10;
 
-/// So many bytes are held in memory for one commit.
-const MOST_HELD: u64 = 8 << 20;
+/// Maximum bytes that are held in memory for one commit.
+const MAX_HELD_BYTES: u64 = 8 << 20;
 
-/// The contents that are there before a commit.
+/// The contents present before a commit.
 pub(super) struct OldContents<'f> {
     files: &'f dyn Files,
     pub(super) all: Vec<OldContent<'f>>,
@@ -29,30 +29,30 @@ impl<'f> OldContents<'f> {
         Self { files, all: Vec::new(), held: 0 }
     }
 
-    /// Makes room for so many contents: a list that grows is twice as long as it needs to be.
+    /// Allocates exactly this number of further entries: a vector that grows can take twice the memory.
     pub(super) fn reserve(&mut self, count: usize) {
         self.all.reserve_exact(count);
     }
 
-    /// Looks at a place. The bytes of a small file are read for good.
-    pub(super) fn see(
+    /// Inspects a path. Keeps the bytes of a small file.
+    pub(super) fn inspect(
         &self,
         path: &Resolved,
         known: Option<(Fingerprint, &[u8])>,
-    ) -> Result<Seen, FileError> {
-        state::see_with(self.files, path, known, self.most())
+    ) -> Result<InspectedPath, FileError> {
+        state::inspect_keeping(self.files, path, known, self.held_file_limit())
     }
 
-    /// Looks at a place whose state is known if it still has this fingerprint. The bytes of a small file are read for good.
-    pub(super) fn see_again(
+    /// Inspects a path whose state is known if it still has this fingerprint. Keeps the bytes of a small file.
+    pub(super) fn inspect_known(
         &self,
         path: &Resolved,
         expected: Fingerprint,
         known: &FileState,
-    ) -> Result<Seen, FileError> {
+    ) -> Result<InspectedPath, FileError> {
         let mut bytes = None;
         let found = match known {
-            FileState::File { hash, len, .. } if *len <= self.most() => {
+            FileState::File { hash, len, .. } if *len <= self.held_file_limit() => {
                 let opened = self.files.open(path).ok();
                 bytes = opened.as_ref().and_then(|opened| read_hashed(opened, *hash));
                 opened.map(|opened| opened.stat).filter(|_| bytes.is_some())
@@ -60,13 +60,19 @@ impl<'f> OldContents<'f> {
             _ => self.files.stat(path).ok(),
         };
         let Some(stat) = found.filter(|stat| stat.fingerprint == expected) else {
-            return self.see(path, None);
+            return self.inspect(path, None);
         };
         let (state, entries) = (known.clone(), Vec::new());
-        Ok(Seen { state, fingerprint: Some(expected), kind: Some(stat.kind), bytes, entries })
+        Ok(InspectedPath {
+            state,
+            fingerprint: Some(expected),
+            kind: Some(stat.kind),
+            bytes,
+            entries,
+        })
     }
 
-    /// Hashes new bytes. Those of a small file on a stage are read for good.
+    /// Hashes new content. Keeps the bytes of a small file on a stage.
     pub(super) fn read_new(&mut self, source: Source<'_>) -> io::Result<NewBytes> {
         let Source::At(place) = source else {
             let (hash, length) = ContentHash::measure(source)?;
@@ -74,7 +80,7 @@ impl<'f> OldContents<'f> {
         };
         let file = std::fs::File::open(place)?;
         let facts = file.metadata()?;
-        if !facts.is_file() || facts.len() > self.most() {
+        if !facts.is_file() || facts.len() > self.held_file_limit() {
             let (hash, length) = ContentHash::measure(Source::File(&file))?;
             return Ok(NewBytes { hash, length, bytes: None });
         }
@@ -84,38 +90,38 @@ impl<'f> OldContents<'f> {
         Ok(NewBytes { hash, length, bytes: Some(bytes) })
     }
 
-    /// A file with more bytes is not held in memory.
-    fn most(&self) -> u64 {
-        SMALL.min(MOST_HELD.saturating_sub(self.held))
+    /// Returns the maximum bytes of the next file that is held in memory.
+    fn held_file_limit(&self) -> u64 {
+        MAX_HELD_FILE_BYTES.min(MAX_HELD_BYTES.saturating_sub(self.held))
     }
 
-    /// Adds the content of what was seen at a place, if it is a file.
-    pub(super) fn add(&mut self, path: &Resolved, seen: &mut Seen) {
+    /// Adds the content of an inspected path, if it is a file.
+    pub(super) fn add(&mut self, path: &Resolved, seen: &mut InspectedPath) {
         let FileState::File { hash, len, .. } = seen.state else { return };
         let body = match seen.bytes.take() {
-            Some(bytes) => Body::Held(bytes.into_boxed_slice()),
-            None => Body::At(self.files, Box::new(path.clone())),
+            Some(bytes) => OldBody::Held(bytes.into_boxed_slice()),
+            None => OldBody::At(self.files, Box::new(path.clone())),
         };
-        if let Body::Held(bytes) = &body {
+        if let OldBody::Held(bytes) = &body {
             self.held += bytes.len() as u64;
         }
         self.all.push(OldContent { hash, length: len, body });
     }
 
-    /// Lets go of what is held in memory.
-    pub(super) fn forget(&mut self) {
+    /// Frees the contents that are held in memory.
+    pub(super) fn free(&mut self) {
         self.all = Vec::new();
         self.held = 0;
     }
 }
 
-/// The bytes of an open file, if they have this hash.
+/// Reads an open file; `None` if its bytes do not have this hash.
 fn read_hashed(opened: &OpenFile, hash: ContentHash) -> Option<Vec<u8>> {
     let bytes = Source::File(&opened.file).read().ok()?;
     (ContentHash::of(&bytes) == hash).then(|| bytes.into_owned())
 }
 
-/// The bytes that a step puts in place.
+/// Content that a step writes.
 pub(super) struct NewBytes {
     pub(super) hash: ContentHash,
     pub(super) length: u64,
@@ -123,26 +129,27 @@ pub(super) struct NewBytes {
     pub(super) bytes: Option<Box<[u8]>>,
 }
 
-/// A content that is there before a commit.
+/// Content present before a commit.
 pub(super) struct OldContent<'f> {
     pub(super) hash: ContentHash,
     length: u64,
-    body: Body<'f>,
+    body: OldBody<'f>,
 }
 
-/// The bytes of a content.
-enum Body<'f> {
+/// Location of a content's bytes.
+enum OldBody<'f> {
     /// In memory.
     Held(Box<[u8]>),
-    /// In the file at this place.
+    /// In the file at this path.
     At(&'f dyn Files, Box<Resolved>),
 }
 
 impl OldContent<'_> {
+    /// Returns the content as a source.
     pub(super) fn source(&self) -> Source<'_> {
         match &self.body {
-            Body::Held(bytes) => Source::Bytes(bytes),
-            Body::At(..) => Source::Kept(self),
+            OldBody::Held(bytes) => Source::Bytes(bytes),
+            OldBody::At(..) => Source::Kept(self),
         }
     }
 }
@@ -156,14 +163,16 @@ impl KeptContent for OldContent<'_> {
         self.length
     }
 
-    /// Whoever keeps the bytes compares their hash: the file may be another by now.
+    /// Opens the bytes. The history compares their hash, since the file may have changed.
     fn open(&self) -> io::Result<Opened> {
         match &self.body {
-            Body::Held(bytes) => Ok(Opened::Bytes(bytes.to_vec())),
-            Body::At(files, place) => match state::open(*files, place).map_err(io::Error::other)? {
-                Some(file) => Ok(Opened::File(file)),
-                None => Err(io::Error::new(io::ErrorKind::NotFound, "the file is gone by now")),
-            },
+            OldBody::Held(bytes) => Ok(Opened::Bytes(bytes.to_vec())),
+            OldBody::At(files, place) => {
+                match state::open(*files, place).map_err(io::Error::other)? {
+                    Some(file) => Ok(Opened::File(file)),
+                    None => Err(io::Error::new(io::ErrorKind::NotFound, "the file is gone by now")),
+                }
+            }
         }
     }
 }

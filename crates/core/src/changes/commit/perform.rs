@@ -1,82 +1,84 @@
-//! Makes the steps of a commit, one after another. Many of them wait for the disk together.
+//! Performs the steps of a commit, one after another. A large commit syncs its files to the disk in batches.
 //!
-//! A batch makes new contents safe before the first of them gets its name: what is on a stage at once, what is written beside its
-//! place in runs. So a kill or a loss of power finds each name with all of its old or all of its new content.
+//! A batch makes new contents durable before the first of them gets its name: files on a stage at once, temporary files in runs. So
+//! after a kill or a loss of power each path has all of its old or all of its new content.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use super::directories::Unsettled;
-use super::trees::Trees;
-use super::{Known, Plan, Step, beside, written};
+use super::directories::FinalAttributes;
+use super::trees::TreeMoves;
+use super::{CommitPlan, Step, StepFacts, beside, written_content};
 use crate::{
     Alteration, Altered, Attributes, Batch, Expect, FileError, FileErrorKind, FileKind, Files,
     Fingerprint, Resolved, Source, Stat, To, ToolError,
 };
 
-impl Plan<'_> {
-    /// Makes every step, until one fails or the call is stopped.
+impl CommitPlan<'_> {
+    /// Performs every step, until one fails or the call is stopped.
     pub(super) fn perform(
         &self,
         files: &dyn Files,
         steps: &[Step<'_>],
         is_stopped: &dyn Fn() -> bool,
-    ) -> Result<Vec<Altered>, Stopped> {
-        let batch = if self.changes.len() >= MANY {
-            files.batch(&staged(steps)).map_err(|error| Stopped::at(0, error))?
+    ) -> Result<Vec<Altered>, StoppedCommit> {
+        let batch = if self.changes.len() >= BATCH_MIN_CHANGES {
+            files.batch(&staged_contents(steps)).map_err(|error| StoppedCommit::at(0, error))?
         } else {
             None
         };
         let files = batch.as_deref().map_or(files, |batch| batch);
-        let mut performance = Performance::new(self, files, steps);
-        performance.make_parents()?;
+        let mut runner = StepRunner::new(self, files, steps);
+        runner.make_parents()?;
         let mut at = 0;
         while at < steps.len() {
             let run = match &batch {
-                Some(batch) => self.prepare(&**batch, steps, at).map_err(|error| Stopped {
-                    begun: self.begun_with(at + LONGEST_RUN),
-                    ..performance.stopped(error, performance.done)
-                })?,
-                None => Run { prepared: Vec::new(), length: steps.len() },
+                Some(batch) => {
+                    self.prepare(&**batch, steps, at).map_err(|error| StoppedCommit {
+                        begun: self.begun_with(at + MAX_RUN_STEPS),
+                        ..runner.stopped(error, runner.done)
+                    })?
+                }
+                None => PreparedRun { prepared: Vec::new(), length: steps.len() },
             };
             let end = at + run.length;
             for (number, step) in steps.iter().enumerate().take(end).skip(at) {
                 let prepared = run.prepared.get(number - at).and_then(Option::as_deref);
-                performance.perform(number, step, prepared, is_stopped).map_err(|error| {
-                    // Contents that were prepared for later steps are beside their places.
+                runner.perform(number, step, prepared, is_stopped).map_err(|error| {
+                    // Temporary files that were prepared for later steps may be left.
                     let prepared = if batch.is_some() { self.begun_with(end) } else { 0 };
-                    Stopped { begun: error.begun.max(prepared), ..error }
+                    StoppedCommit { begun: error.begun.max(prepared), ..error }
                 })?;
             }
             at = end;
         }
-        let altered = performance.finish()?;
+        let altered = runner.finish()?;
         if let Some(batch) = batch {
-            batch.settle().map_err(|error| Stopped::at(self.changes.len(), error))?;
+            batch.settle().map_err(|error| StoppedCommit::at(self.changes.len(), error))?;
         }
         Ok(altered)
     }
 
-    /// The number of changes that have been begun with the steps before this one.
+    /// Returns the number of changes that belong to the steps before this one.
     fn begun_with(&self, step: usize) -> usize {
         self.known.get(step).map_or(self.changes.len(), |known| known.change)
     }
 
-    /// Writes the next contents beside their places, as far as their directories are there, and waits for the disk once.
+    /// Writes temporary files for the next contents whose directories exist, and waits for the disk once.
     fn prepare(
         &self,
         batch: &dyn Batch,
         steps: &[Step<'_>],
         first: usize,
-    ) -> Result<Run, FileError> {
-        let mut run = Run { prepared: Vec::new(), length: 0 };
-        for (step, known) in steps.iter().zip(&self.known).skip(first).take(LONGEST_RUN) {
-            let (expect, to, temporary) = (step.expect, step.to, self.temporary(known));
+    ) -> Result<PreparedRun, FileError> {
+        let mut run = PreparedRun { prepared: Vec::new(), length: 0 };
+        for (step, known) in steps.iter().zip(&self.known).skip(first).take(MAX_RUN_STEPS) {
+            let (expect, to, temporary) = (step.expect, step.to, self.temporary_of(known));
             let alteration = Alteration { expect, to, temporary };
             let mut prepared = None;
             if temporary.is_some() && can_be_prepared(step, known) {
                 prepared = batch.prepare(&step.path, &alteration)?;
-                // Its directory is made by a step before it.
+                // An earlier step makes its directory, so the run ends before this step.
                 if prepared.is_none() && run.length > 0 {
                     break;
                 }
@@ -91,17 +93,18 @@ impl Plan<'_> {
     }
 }
 
-/// So many steps are prepared together at most.
-const LONGEST_RUN: usize = 4096;
+/// Maximum number of steps that are prepared together.
+const MAX_RUN_STEPS: usize = 4096;
 
-/// Steps that are made one after another, and where their contents are that were written beforehand.
-struct Run {
+/// Consecutive steps, and the temporary files that were written for them.
+struct PreparedRun {
     prepared: Vec<Option<PathBuf>>,
     length: usize,
 }
 
-/// Whether a step puts a file in place that can be written before: one that is on a stage is there already.
-fn can_be_prepared(step: &Step<'_>, known: &Known) -> bool {
+/// Returns whether the content of a step can be written to a temporary file beforehand. Files on a stage need not be: they are on
+/// the disk already.
+fn can_be_prepared(step: &Step<'_>, known: &StepFacts) -> bool {
     let is_new = match step.to {
         To::File { content, .. } => !matches!(content, Source::At(_)),
         _ => false,
@@ -109,49 +112,51 @@ fn can_be_prepared(step: &Step<'_>, known: &Known) -> bool {
     is_new && !known.is_in_place && !step.is_apart && step.rewrite.is_none()
 }
 
-/// Steps as they are made, one after another.
-struct Performance<'p> {
-    plan: &'p Plan<'p>,
+/// The performance of a commit's steps, and its progress.
+struct StepRunner<'p> {
+    plan: &'p CommitPlan<'p>,
     files: &'p dyn Files,
     steps: &'p [Step<'p>],
     altered: Vec<Altered>,
-    /// What stands alone meets nothing that others did.
-    touched: Option<Touched<'p>>,
-    /// Directories that get their modes and times when all is in them.
-    unsettled: Unsettled,
-    /// Directories that are moved with all that is in them.
-    trees: Trees<'p>,
-    /// How many changes have been made.
+    /// Effects of earlier steps on later ones. `None` for a single step.
+    touched: Option<TouchedObjects<'p>>,
+    /// Modes and times that directories get after all steps.
+    final_attributes: FinalAttributes,
+    /// Directories that are renamed with everything in them.
+    trees: TreeMoves<'p>,
+    /// Number of changes that have been made.
     done: usize,
-    /// Which of them are directories that others had made by then.
+    /// Indexes of the changes whose directory another process had made first.
     found: Vec<usize>,
 }
 
-impl<'p> Performance<'p> {
-    fn new(plan: &'p Plan<'p>, files: &'p dyn Files, steps: &'p [Step<'p>]) -> Self {
-        let touched = (steps.len() > 1).then(|| Touched::by(steps));
-        let (altered, unsettled) = (Vec::with_capacity(steps.len()), Unsettled::default());
-        let (done, found) = (plan.around, Vec::new());
-        let trees = Trees::among(steps);
-        Self { plan, files, steps, altered, touched, unsettled, trees, done, found }
+impl<'p> StepRunner<'p> {
+    fn new(plan: &'p CommitPlan<'p>, files: &'p dyn Files, steps: &'p [Step<'p>]) -> Self {
+        let touched = (steps.len() > 1).then(|| TouchedObjects::by(steps));
+        let (altered, final_attributes) =
+            (Vec::with_capacity(steps.len()), FinalAttributes::default());
+        let (done, found) = (plan.directory_times, Vec::new());
+        let trees = TreeMoves::among(steps);
+        Self { plan, files, steps, altered, touched, final_attributes, trees, done, found }
     }
 
-    fn stopped(&self, error: impl Into<ToolError>, begun: usize) -> Stopped {
-        // With a directory, later steps were made.
+    /// Makes the error of the commit at its present progress.
+    fn stopped(&self, error: impl Into<ToolError>, begun: usize) -> StoppedCommit {
+        // A renamed directory has performed later steps as well.
         let moved = match self.trees.end() {
             0 => 0,
             end => self.plan.begun_with(end),
         };
         let (done, begun) = (self.done.max(moved), begun.max(moved));
-        Stopped { error: error.into(), done, begun, found: self.found.clone() }
+        StoppedCommit { error: error.into(), done, begun, found: self.found.clone() }
     }
 
-    /// Makes the directories that are missing above new objects.
-    fn make_parents(&mut self) -> Result<(), Stopped> {
+    /// Makes the missing directories above new objects.
+    fn make_parents(&mut self) -> Result<(), StoppedCommit> {
         for directory in &self.plan.parents {
             match make_directory(self.files, directory) {
-                Ok(Made::New) => {}
-                Ok(Made::Found) => self.found.push(self.done),
+                Ok(MadeDirectory::New) => {}
+                Ok(MadeDirectory::Found) => self.found.push(self.done),
                 Err(error) => return Err(self.stopped(error, self.done + 1)),
             }
             self.done += 1;
@@ -159,14 +164,14 @@ impl<'p> Performance<'p> {
         Ok(())
     }
 
-    /// Makes a step, with the content that was prepared for it.
+    /// Performs a step, with the content that was prepared for it.
     fn perform(
         &mut self,
         number: usize,
         step: &Step<'_>,
         prepared: Option<&Path>,
         is_stopped: &dyn Fn() -> bool,
-    ) -> Result<(), Stopped> {
+    ) -> Result<(), StoppedCommit> {
         let Some(known) = self.plan.known.get(number) else { return Ok(()) };
         if is_stopped() {
             let error = ToolError::cancelled("the call was stopped while files were changed");
@@ -177,100 +182,101 @@ impl<'p> Performance<'p> {
         moved.map_err(|error| self.stopped(error, begun))?;
         let made = match self.trees.take_done(number) {
             Some(moved) => self.complete(step, known, moved),
-            None => self.make(step, known, prepared),
+            None => self.make_step(step, known, prepared),
         };
         match made {
             Ok((step, made)) => {
                 if let Some(touched) = &mut self.touched {
-                    touched.add(&step, &made);
+                    touched.note(&step, &made);
                 }
                 self.altered.push(made);
                 self.done = begun;
                 Ok(())
             }
-            Err(Failed { error, is_untouched }) => {
+            Err(FailedStep { error, is_untouched }) => {
                 Err(self.stopped(error, if is_untouched { self.done } else { begun }))
             }
         }
     }
 
-    /// Makes a step on what is there by now, and once more if a directory had to be opened for it.
-    fn make<'s>(
+    /// Performs a step on the present state, and once more if a directory had to be made writable for it.
+    fn make_step<'s>(
         &mut self,
         step: &Step<'s>,
-        known: &Known,
+        known: &StepFacts,
         prepared: Option<&'s Path>,
-    ) -> Result<(Step<'s>, Altered), Failed> {
+    ) -> Result<(Step<'s>, Altered), FailedStep> {
         let mut step = match &self.touched {
-            Some(touched) => touched.renew(self.files, step).map_err(Failed::untouched)?,
+            Some(touched) => touched.refresh(self.files, step).map_err(FailedStep::untouched)?,
             None => step.clone(),
         };
         if let (To::File { content, .. }, Some(place)) = (&mut step.to, prepared) {
             *content = Source::At(place);
         }
         let mut open = Attributes::default();
-        let temporary = self.plan.temporary(known);
-        let opened = self.unsettled.open_new(&step, &mut open);
-        let mut made = perform_parts(self.files, &opened, known.kind, temporary);
-        if let Err(Failed { error, .. }) = &made
-            && self.unsettled.open_around(self.files, &opened, self.steps, error)
+        let temporary = self.plan.temporary_of(known);
+        let opened = self.final_attributes.writable_new(&step, &mut open);
+        let mut made = perform_tracked(self.files, &opened, known.kind, temporary);
+        if let Err(FailedStep { error, .. }) = &made
+            && self.final_attributes.make_parents_writable(self.files, &opened, self.steps, error)
         {
-            made = perform_parts(self.files, &opened, known.kind, temporary);
+            made = perform_tracked(self.files, &opened, known.kind, temporary);
         }
         made.map(|made| (step, made))
     }
 
-    /// Does what is left of a step that was done with the tree that it is in.
+    /// Performs the rest of a step whose object was moved with its directory.
     fn complete<'s>(
         &mut self,
         step: &Step<'s>,
-        known: &Known,
+        known: &StepFacts,
         moved: Altered,
-    ) -> Result<(Step<'s>, Altered), Failed> {
-        // It gets its mode and times in the end.
-        self.unsettled.open_new(step, &mut Attributes::default());
-        let temporary = self.plan.temporary(known);
-        rewrite(self.files, step, moved, temporary).map(|made| (step.clone(), made))
+    ) -> Result<(Step<'s>, Altered), FailedStep> {
+        // The directory gets its mode and times at the end.
+        self.final_attributes.writable_new(step, &mut Attributes::default());
+        let temporary = self.plan.temporary_of(known);
+        perform_rewrite(self.files, step, moved, temporary).map(|made| (step.clone(), made))
     }
 
-    /// Gives directories their modes and times.
-    fn finish(mut self) -> Result<Vec<Altered>, Stopped> {
-        let unsettled = std::mem::take(&mut self.unsettled);
-        match unsettled.settle(self.files) {
+    /// Gives directories their final modes and times.
+    fn finish(mut self) -> Result<Vec<Altered>, StoppedCommit> {
+        let final_attributes = std::mem::take(&mut self.final_attributes);
+        match final_attributes.apply(self.files) {
             Ok(()) => Ok(self.altered),
             Err(error) => Err(self.stopped(error, self.done)),
         }
     }
 }
 
-/// From so many changes on they wait for the disk together.
-pub(crate) const MANY: usize = 64;
+/// Minimum number of changes for which a commit uses a batch, so that they wait for the disk together.
+pub(crate) const BATCH_MIN_CHANGES: usize = 64;
 
-/// The files on a stage that steps put in place.
-fn staged<'a>(steps: &[Step<'a>]) -> Vec<&'a Path> {
-    let place = |step: &Step<'a>| match written(step) {
+/// Returns the files on a stage that steps put in place.
+fn staged_contents<'a>(steps: &[Step<'a>]) -> Vec<&'a Path> {
+    let place = |step: &Step<'a>| match written_content(step) {
         Some(Source::At(path)) => Some(path),
         _ => None,
     };
     steps.iter().filter_map(place).collect()
 }
 
-/// Stands for what is not there before an earlier step of the same commit has made it.
-pub(crate) const NOT_YET: Fingerprint =
+/// Fingerprint of a file that an earlier step of the same commit has yet to make.
+pub(crate) const PENDING_FINGERPRINT: Fingerprint =
     Fingerprint { device: 0, inode: 0, len: 0, modified: 0, changed: 0 };
 
-/// What the earlier steps of a commit made of objects that later ones are about. A name that is added or taken away is a change of
-/// what has other names.
-struct Touched<'p> {
-    /// The objects that several steps are about, by device and number.
+/// Present fingerprints of objects that earlier steps of a commit changed and later steps refer to. Adding or removing a hard link
+/// also changes the fingerprint of the file.
+struct TouchedObjects<'p> {
+    /// Objects to which several steps refer, by device and inode.
     shared: HashSet<(u64, u64)>,
-    /// What became of those that were touched.
+    /// Present fingerprints of the objects that were changed.
     objects: HashMap<(u64, u64), Option<Fingerprint>>,
-    /// Places of files that get more names.
+    /// Paths of files that get further hard links, with their present fingerprints.
     places: HashMap<&'p Path, Option<Fingerprint>>,
 }
 
-impl<'p> Touched<'p> {
+impl<'p> TouchedObjects<'p> {
+    /// Finds the objects and paths to which several steps refer.
     fn by(steps: &'p [Step<'_>]) -> Self {
         let mut all: Vec<(u64, u64)> =
             steps.iter().flat_map(objects_of).map(|seen| (seen.device, seen.inode)).collect();
@@ -290,7 +296,8 @@ impl<'p> Touched<'p> {
         }
     }
 
-    fn add(&mut self, step: &Step<'_>, altered: &Altered) {
+    /// Notes the fingerprints after a step was performed.
+    fn note(&mut self, step: &Step<'_>, altered: &Altered) {
         let now = altered.stat.map(|stat| stat.fingerprint);
         for seen in objects_of(step) {
             let made = now.filter(|now| now.is_same_object(&seen));
@@ -303,7 +310,7 @@ impl<'p> Touched<'p> {
         if let Some(made) = self.places.get_mut(step.path.path.as_path()) {
             *made = now.or(*made);
         }
-        // One more name changes what has it.
+        // A further hard link changes the fingerprint of the file.
         if let To::Linked { with, .. } = step.to
             && let Some(made) = self.places.get_mut(with.path.as_path())
         {
@@ -311,10 +318,10 @@ impl<'p> Touched<'p> {
         }
     }
 
-    /// The step with what it is about as it is now.
-    fn renew<'s>(&self, files: &dyn Files, step: &Step<'s>) -> Result<Step<'s>, FileError> {
+    /// Returns the step with the present fingerprints.
+    fn refresh<'s>(&self, files: &dyn Files, step: &Step<'s>) -> Result<Step<'s>, FileError> {
         let mut step = step.clone();
-        // Who takes a name away need not care what the name is of by now, if it is our doing.
+        // A step that removes or replaces a hard link accepts any content that this commit wrote to the file.
         let is_content = matches!(step.to, To::File { .. } | To::Attributes(_)) && !step.is_apart;
         if let Expect::Same(seen) = &mut step.expect {
             *seen = self.current(files, &step.path, *seen, !is_content)?;
@@ -333,8 +340,8 @@ impl<'p> Touched<'p> {
         Ok(step)
     }
 
-    /// What an object that was touched is now. Its content must be what was seen, or, if that will do, what we made of it: new
-    /// content was decided on for what was seen.
+    /// Returns the present fingerprint of an object that was changed. Its content must be the expected one, or, if `may_be_ours`,
+    /// the one that this commit wrote. New content was decided on for the expected one, so it accepts no other.
     fn current(
         &self,
         files: &dyn Files,
@@ -352,7 +359,7 @@ impl<'p> Touched<'p> {
     }
 }
 
-/// The objects that a step is about.
+/// Returns the fingerprints of the objects to which a step refers.
 fn objects_of(step: &Step<'_>) -> impl Iterator<Item = Fingerprint> + use<> {
     let own = match step.expect {
         Expect::Same(seen) => Some(seen),
@@ -365,128 +372,136 @@ fn objects_of(step: &Step<'_>) -> impl Iterator<Item = Fingerprint> + use<> {
     own.into_iter().chain(other)
 }
 
-/// Why a commit stopped in the middle.
-pub(super) struct Stopped {
+/// A commit that stopped half-way.
+pub(super) struct StoppedCommit {
     pub(super) error: ToolError,
-    /// How many of its changes had been made by then.
+    /// Number of changes that had been made.
     pub(super) done: usize,
-    /// How many had been begun: the last of them may be half-made.
+    /// Number of changes that had been begun: the last of them may be half-made.
     pub(super) begun: usize,
-    /// Which of them are directories that were there by then.
+    /// Indexes of the changes whose directory another process had made first.
     pub(super) found: Vec<usize>,
 }
 
-impl Stopped {
+impl StoppedCommit {
+    /// Makes an error after the first `done` changes.
     fn at(done: usize, error: FileError) -> Self {
         Self { error: error.into(), done, begun: done, found: Vec::new() }
     }
 }
 
-/// Why a step was not made.
-struct Failed {
+/// Failure of a step.
+struct FailedStep {
     error: FileError,
-    /// Whether this step changed nothing. What is at its place, or is not, is another's doing, even if it looks like ours.
+    /// True if the step changed nothing. Then the state of its path is another program's doing, even if it looks like ours.
     is_untouched: bool,
 }
 
-impl Failed {
+impl FailedStep {
+    /// Makes a failure of a step that changed nothing.
     fn untouched(error: FileError) -> Self {
         Self { error, is_untouched: true }
     }
 
-    /// A refusal of the first alteration of a step: something else is there than was expected.
+    /// Makes the failure of the first alteration of a step. Most of these errors mean that the object is not the expected one, so
+    /// nothing was changed.
     fn first(error: FileError, to: &To<'_>) -> Self {
         use FileErrorKind::{Changed, Exists, NotADirectory, NotEmpty, NotFound, Stale};
         let is_refused =
             matches!(error.kind, Changed | Exists | NotADirectory | NotEmpty | NotFound | Stale);
-        // A new name is looked at once more after it was given.
+        // A new hard link is checked after it was made, so this error does not prove that nothing was changed.
         let is_given = matches!((&error.kind, to), (Changed, To::Linked { .. }));
         Self { error, is_untouched: is_refused && !is_given }
     }
 
+    /// Makes a failure of a step that may be half-made.
     fn later(error: FileError) -> Self {
         Self { error, is_untouched: false }
     }
 }
 
-/// What was found where a directory was to be made.
-enum Made {
+/// Result of making a directory.
+enum MadeDirectory {
     New,
     Found,
 }
 
-/// Where a directory is made that others need: there may be one by now.
-fn make_directory(files: &dyn Files, path: &Resolved) -> Result<Made, FileError> {
+/// Makes a directory that other objects need. Accepts an existing one.
+fn make_directory(files: &dyn Files, path: &Resolved) -> Result<MadeDirectory, FileError> {
     let to = To::Directory { attributes: None };
     let made = files.alter(path, &Alteration { expect: Expect::Absent, to, temporary: None });
     match made {
         Err(FileError { kind: FileErrorKind::Exists, .. }) => match files.stat(path)? {
-            Stat { kind: FileKind::Directory, .. } => Ok(Made::Found),
+            Stat { kind: FileKind::Directory, .. } => Ok(MadeDirectory::Found),
             _ => Err(FileError::new("make", &path.path, FileErrorKind::NotADirectory)),
         },
-        made => made.map(|_| Made::New),
+        made => made.map(|_| MadeDirectory::New),
     }
 }
 
-/// Does what one step says.
-pub(crate) fn perform(
+/// Performs one step.
+pub(crate) fn perform_step(
     files: &dyn Files,
     step: &Step<'_>,
     found: Option<FileKind>,
     temporary: Option<&str>,
 ) -> Result<Altered, FileError> {
-    perform_parts(files, step, found, temporary).map_err(|failed| failed.error)
+    perform_tracked(files, step, found, temporary).map_err(|failed| failed.error)
 }
 
-/// The same; a failure says whether any part of the step was done.
-fn perform_parts(
+/// Performs one step. A failure says whether any part of it was done.
+fn perform_tracked(
     files: &dyn Files,
     step: &Step<'_>,
     found: Option<FileKind>,
     temporary: Option<&str>,
-) -> Result<Altered, Failed> {
+) -> Result<Altered, FailedStep> {
     if let (true, Some(temporary)) = (step.is_apart, temporary) {
-        return put_apart(files, step, temporary).map_err(Failed::later);
+        return replace_hard_link(files, step, temporary).map_err(FailedStep::later);
     }
     let mut expect = step.expect;
     let is_of_another = |kind| kind_of(&step.to).is_some_and(|new| new != kind);
     let is_in_the_way = step.is_apart || found.is_some_and(is_of_another);
     if is_in_the_way {
-        // What would not be replaced is in the way.
+        // An object of another kind is not replaced, so it is removed first.
         let removal = Alteration { expect, to: To::Nothing, temporary: None };
         let removed = files.alter(&step.path, &removal);
-        removed.map_err(|error| Failed::first(error, &removal.to))?;
+        removed.map_err(|error| FailedStep::first(error, &removal.to))?;
         expect = Expect::Absent;
     }
     let altered = files.alter(&step.path, &Alteration { expect, to: step.to, temporary });
     let altered = altered.map_err(|error| {
-        if is_in_the_way { Failed::later(error) } else { Failed::first(error, &step.to) }
+        if is_in_the_way { FailedStep::later(error) } else { FailedStep::first(error, &step.to) }
     })?;
-    rewrite(files, step, altered, temporary)
+    perform_rewrite(files, step, altered, temporary)
 }
 
-/// Makes what is in its place by now what it is to become there.
-fn rewrite(
+/// Performs the second change of a step, after the object is in its place.
+fn perform_rewrite(
     files: &dyn Files,
     step: &Step<'_>,
     altered: Altered,
     temporary: Option<&str>,
-) -> Result<Altered, Failed> {
+) -> Result<Altered, FailedStep> {
     match (step.rewrite, altered.stat) {
         (Some(to), Some(stat)) => {
             let expect = Expect::Same(stat.fingerprint);
             let rewritten = files.alter(&step.path, &Alteration { expect, to, temporary });
-            rewritten.map_err(Failed::later)
+            rewritten.map_err(FailedStep::later)
         }
         _ => Ok(altered),
     }
 }
 
-/// Puts another file where a name of one with several is. Written there, it would be changed under all of them: so it is made
-/// beside it, and moved over the name.
-fn put_apart(files: &dyn Files, step: &Step<'_>, temporary: &str) -> Result<Altered, FileError> {
+/// Replaces a hard link by a file of its own. Writing to it would change the file under all its hard links, so the new file is made
+/// next to it and moved over the path.
+fn replace_hard_link(
+    files: &dyn Files,
+    step: &Step<'_>,
+    temporary: &str,
+) -> Result<Altered, FileError> {
     let made = beside(files, &step.path.path.with_file_name(temporary));
-    let early = early_name(temporary);
+    let early = incomplete_name(temporary);
     let new = Alteration { expect: Expect::Absent, to: step.to, temporary: Some(&early) };
     let altered = files.alter(&made, &new)?;
     let Some(Stat { fingerprint: seen, .. }) = altered.stat else { return Ok(altered) };
@@ -494,11 +509,12 @@ fn put_apart(files: &dyn Files, step: &Step<'_>, temporary: &str) -> Result<Alte
     files.alter(&step.path, &Alteration { expect: step.expect, to, temporary: None })
 }
 
-/// What a file is called that is to have a temporary name, as long as it is not whole.
-pub(crate) fn early_name(temporary: &str) -> String {
+/// Returns the name of a temporary file while it is not complete.
+pub(crate) fn incomplete_name(temporary: &str) -> String {
     format!("{temporary}.new")
 }
 
+/// Returns the kind of object that a step makes; `None` if it makes none.
 fn kind_of(to: &To<'_>) -> Option<FileKind> {
     match to {
         To::File { .. } | To::Moved { .. } | To::Linked { .. } => Some(FileKind::File),

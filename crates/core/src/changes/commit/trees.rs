@@ -1,12 +1,13 @@
-//! Directories of which a commit moves all that is in them: each is renamed whole.
+//! Renames a directory as a whole if a commit moves everything in it.
 //!
-//! The steps of a commit are about single objects: a directory is made, each file is moved into it, and the one that they leave is
-//! removed. Where that is all that happens to a directory, one rename does it, and the directory stays the object that it is. What is on
-//! record is the same, so an undo, or whoever puts a kill right, need not know: after the rename everything is as all of these steps
-//! leave it, and before it as none of them does. Empty directories are removed before and made anew afterwards.
+//! The steps of a commit are about single objects: a directory is made, each file is moved into it, and the old directory is
+//! removed. If nothing else happens to a directory, one rename replaces these steps, and the directory keeps its inode. The record
+//! is the same, so undo and recovery need not know: after the rename the state is as all of these steps leave it, and before the
+//! rename as none of them does. Empty directories are removed before and made anew afterwards.
 //!
-//! Everything in the directory is held against what was seen, right before the rename and right after it. If another program was
-//! quicker, the directory gets its old name again, and the steps are made one by one: the one that is about the change refuses it.
+//! Everything in the directory is compared with the expected state right before the rename and right after it. If another program
+//! changed something in between, the directory gets its old name again and the steps are performed one by one: the one that is
+//! affected by the change refuses it.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -17,33 +18,34 @@ use crate::{
     Resolved, Stat, To,
 };
 
-/// The steps that move whole directories, as far as that can be told without a look at the disk.
-pub(super) struct Trees<'s> {
+/// The steps that move whole directories, as far as the steps alone can tell.
+pub(super) struct TreeMoves<'s> {
     steps: &'s [Step<'s>],
-    /// The origin of each directory that may be one that was moved, by the number of the step that makes it.
+    /// For each step that makes a directory which may have been moved: the old path of the directory.
     origins: HashMap<usize, &'s Path>,
-    /// The steps that make a directory, by its place.
+    /// Steps that make a directory, by path.
     made: HashMap<&'s Path, usize>,
-    /// The steps that remove a directory, by its place.
+    /// Steps that remove an object, by path.
     removed: HashMap<&'s Path, usize>,
-    /// The steps that move something, by its new place.
+    /// Steps that move a file, by new path.
     moved: HashMap<&'s Path, usize>,
-    /// The results of steps that were done with a tree, by the number of the step.
+    /// Results of the steps that a rename performed, by index.
     done: HashMap<usize, Altered>,
-    /// The first step behind all that have been done.
+    /// Index after the last step that a rename performed.
     end: usize,
 }
 
-/// The steps of one tree, and the objects in it.
+/// The steps of one directory tree, and the objects in it.
 #[derive(Default)]
-struct Tree {
-    /// The steps that are done with it.
+struct MovedTree {
+    /// Steps that the rename performs.
     steps: Vec<usize>,
-    /// All that is in it, relative to it, with the step that puts it there.
+    /// Objects in the tree, by relative path, with the step that puts each there.
     objects: Vec<(PathBuf, usize)>,
 }
 
-impl<'s> Trees<'s> {
+impl<'s> TreeMoves<'s> {
+    /// Finds directories that the steps may move as a whole.
     pub(super) fn among(steps: &'s [Step<'s>]) -> Self {
         let mut trees = Self {
             steps,
@@ -69,7 +71,7 @@ impl<'s> Trees<'s> {
         trees
     }
 
-    /// A directory may have come from where something in it came from.
+    /// Finds candidates: a directory may have come from the directory of a file that is moved into it.
     fn find_origins(&mut self) {
         let steps = self.steps;
         for (number, step) in steps.iter().enumerate() {
@@ -89,23 +91,23 @@ impl<'s> Trees<'s> {
         }
     }
 
-    /// Takes the result of a step that was done with the tree that it is in.
+    /// Takes the result of a step that a rename performed.
     pub(super) fn take_done(&mut self, number: usize) -> Option<Altered> {
         self.done.remove(&number)
     }
 
-    /// The first step behind all that have been done.
+    /// Returns the index after the last step that a rename performed.
     pub(super) fn end(&self) -> usize {
         self.end
     }
 
-    /// Moves the directory that a step would make, with all that is in it, if it is there at another place and everything in it is
-    /// what is to be in the new one. After an error it may be at the one place or at the other.
+    /// Renames the old directory to the path of a step that makes a directory, if everything in it is exactly what the steps put
+    /// into the new one. After an error the directory may be at either path.
     pub(super) fn move_whole(&mut self, files: &dyn Files, number: usize) -> Result<(), FileError> {
         let Some((from, step)) = self.origins.remove(&number).zip(self.steps.get(number)) else {
             return Ok(());
         };
-        let Some((seen, tree)) = self.read(files, from, number) else { return Ok(()) };
+        let Some((seen, tree)) = self.read_tree(files, from, number) else { return Ok(()) };
         let (old, new) = (beside(files, from), &step.path);
         let end = self.end.max(tree.steps.iter().max().map_or(number, |last| *last) + 1);
         if let Err(error) = rename(files, &old, new, seen) {
@@ -116,7 +118,7 @@ impl<'s> Trees<'s> {
             self.end = end;
             return Err(error);
         }
-        match self.look_again(files, &new.path, number, &tree) {
+        match self.inspect_moved(files, &new.path, number, &tree) {
             Some(found) => {
                 let nothing = || Altered { stat: None, in_place: false };
                 self.done.extend(tree.steps.iter().map(|step| (*step, nothing())));
@@ -124,39 +126,45 @@ impl<'s> Trees<'s> {
                 self.end = end;
                 Ok(())
             }
-            // The steps, one by one, find out what is the matter.
+            // The single steps will find out and report what is different.
             None => rename(files, new, &old, seen).inspect_err(|_| self.end = end),
         }
     }
 
-    /// Reads a directory that may be moved. Nothing if anything in it is not what a step moves to its place.
-    fn read(&self, files: &dyn Files, top: &Path, number: usize) -> Option<(Fingerprint, Tree)> {
-        let mut tree = Tree::default();
-        let seen = self.read_one(files, top, Path::new(""), number, &mut tree)?;
+    /// Reads a directory that may be moved. `None` if it contains an object that no step moves to its new path.
+    fn read_tree(
+        &self,
+        files: &dyn Files,
+        top: &Path,
+        number: usize,
+    ) -> Option<(Fingerprint, MovedTree)> {
+        let mut tree = MovedTree::default();
+        let seen = self.read_directory(files, top, Path::new(""), number, &mut tree)?;
         let mut at = 0;
         while let Some((inside, number)) = tree.objects.get(at).cloned() {
             at += 1;
             if self.steps.get(number).is_some_and(makes_directory) {
-                self.read_one(files, top, &inside, number, &mut tree)?;
+                self.read_directory(files, top, &inside, number, &mut tree)?;
             }
         }
         Some((seen, tree))
     }
 
-    fn read_one(
+    /// Reads one directory of a tree, and adds its objects. `None` if an object does not match the steps.
+    fn read_directory(
         &self,
         files: &dyn Files,
         top: &Path,
         inside: &Path,
         number: usize,
-        tree: &mut Tree,
+        tree: &mut MovedTree,
     ) -> Option<Fingerprint> {
         let (here, new) = (below(top, inside), self.steps.get(number)?);
         let Found { stat, attributes, body } = files.look(&beside(files, &here)).ok()??;
         let FoundBody::Directory(names) = body else { return None };
         let removed = self.removed.get(here.as_path())?;
         let Expect::Same(seen) = self.steps.get(*removed)?.expect else { return None };
-        if !seen.is_same_object(&stat.fingerprint) || !is_wanted(&attributes, &new.to) {
+        if !seen.is_same_object(&stat.fingerprint) || !has_wanted_attributes(&attributes, &new.to) {
             return None;
         }
         tree.steps.push(*removed);
@@ -177,13 +185,13 @@ impl<'s> Trees<'s> {
         Some(stat.fingerprint)
     }
 
-    /// Looks at each place after the rename. Returns nothing if anything is not what was moved.
-    fn look_again(
+    /// Inspects each path after the rename. `None` if an object is not the one that was moved.
+    fn inspect_moved(
         &self,
         files: &dyn Files,
         top: &Path,
         number: usize,
-        tree: &Tree,
+        tree: &MovedTree,
     ) -> Option<HashMap<usize, Altered>> {
         let mut found = HashMap::with_capacity(tree.objects.len() + 1);
         let names = |path: &Path| match files.look(&beside(files, path)) {
@@ -210,13 +218,13 @@ impl<'s> Trees<'s> {
             found.insert(*number, stat);
         }
         let whole = |stat: Stat| Altered { stat: Some(stat), in_place: false };
-        // Whatever else came into it came while it was moved.
+        // Any further object came into the directory while it was moved.
         (count == tree.objects.len())
             .then(|| found.into_iter().map(|(step, stat)| (step, whole(stat))).collect())
     }
 }
 
-/// Gives a directory another name, which nothing may have.
+/// Renames a directory to a free path.
 fn rename(
     files: &dyn Files,
     from: &Resolved,
@@ -227,11 +235,12 @@ fn rename(
     files.alter(to, &Alteration { expect, to: to_be, temporary: None }).map(drop)
 }
 
+/// Joins a path that may be empty.
 fn below(top: &Path, inside: &Path) -> PathBuf {
     if inside.as_os_str().is_empty() { top.to_owned() } else { top.join(inside) }
 }
 
-/// The place from which a step moves a file to where nothing is, and what it is.
+/// For a step that moves a file to a free path, returns the old path and the fingerprint.
 fn origin<'s>(step: &Step<'s>) -> Option<(&'s Path, Fingerprint)> {
     match (step.to, step.expect) {
         (To::Moved { from, seen }, Expect::Absent) if !step.is_apart => Some((&from.path, seen)),
@@ -239,8 +248,8 @@ fn origin<'s>(step: &Step<'s>) -> Option<(&'s Path, Fingerprint)> {
     }
 }
 
-/// Returns whether a directory has what the one that is made is to have, but for its time, which is set in the end.
-fn is_wanted(found: &Attributes, to: &To<'_>) -> bool {
+/// Returns whether a directory has the attributes of the one that a step makes. Ignores its time, which is set at the end.
+fn has_wanted_attributes(found: &Attributes, to: &To<'_>) -> bool {
     let To::Directory { attributes } = to else { return false };
     attributes.is_none_or(|wanted| {
         let is = |mode: Option<u32>| mode.map(|mode| mode & 0o7777);
@@ -250,7 +259,7 @@ fn is_wanted(found: &Attributes, to: &To<'_>) -> bool {
     })
 }
 
-/// Returns whether a step makes a directory where nothing is.
+/// Returns whether a step makes a directory at a free path.
 fn makes_directory(step: &Step<'_>) -> bool {
     matches!((step.to, step.expect), (To::Directory { .. }, Expect::Absent))
         && step.rewrite.is_none()

@@ -1,10 +1,10 @@
-//! The right to take changes back, or to settle proposals, which one holder has at a time.
+//! The exclusive right to undo changes or to decide on proposals, for one holder at a time.
 
 use std::fmt;
 use std::fs::File;
 use std::sync::MutexGuard;
 
-/// A lock that keeps other holders out, in this process and in others, until it is dropped.
+/// A lock that excludes other holders, in this process and in others, until it is dropped.
 ///
 /// ```
 /// use windlass_core::{History, MemoryHistory};
@@ -15,32 +15,33 @@ use std::sync::MutexGuard;
 /// # Ok::<(), windlass_core::HistoryError>(())
 /// ```
 pub struct Exclusive<'h> {
-    _held: Held<'h>,
+    _held: ExclusiveLock<'h>,
 }
 
-enum Held<'h> {
-    /// A file on which the kernel holds the lock until it is closed.
+/// The kind of a lock, and the value that holds it.
+enum ExclusiveLock<'h> {
+    /// An open file on which the kernel holds the lock until it is closed.
     File { _open: File },
-    /// A lock of this process.
+    /// A mutex guard of this process.
     Guard { _guard: MutexGuard<'h, ()> },
-    /// Nothing is shared that a lock could protect.
+    /// No lock: no other process or engine shares the history.
     Unshared,
 }
 
 impl<'h> Exclusive<'h> {
-    /// Holds the lock of a file, which must be locked already.
+    /// Wraps a file that the caller has locked already.
     pub fn by_file(locked: File) -> Self {
-        Self { _held: Held::File { _open: locked } }
+        Self { _held: ExclusiveLock::File { _open: locked } }
     }
 
-    /// Holds a lock of this process.
+    /// Wraps a mutex guard of this process.
     pub fn by_guard(guard: MutexGuard<'h, ()>) -> Self {
-        Self { _held: Held::Guard { _guard: guard } }
+        Self { _held: ExclusiveLock::Guard { _guard: guard } }
     }
 
-    /// Holds nothing: for what no other process and no other engine can reach.
+    /// Makes an empty lock, for a history that no other process and no other engine can reach.
     pub fn unshared() -> Self {
-        Self { _held: Held::Unshared }
+        Self { _held: ExclusiveLock::Unshared }
     }
 }
 

@@ -1,8 +1,8 @@
-//! The hash by which contents are known, and how it is computed from pieces.
+//! The hash that identifies a content, and its computation from pieces.
 //!
-//! It is the BLAKE3 hash of the bytes, but for contents that have blocks of zeros, 1 MiB each and at a multiple of that. These are
-//! left out, and how many there are and where is hashed in their stead: a sparse file of 200 GiB is hashed as fast as its data. The
-//! hash follows from the bytes alone, so a copy without holes has the same.
+//! It is the BLAKE3 hash of the bytes, except for contents with blocks of zeros: aligned blocks of 1 MiB that are all zeros. These
+//! blocks are left out, and their positions are hashed instead: a sparse file of 200 GiB is hashed as fast as its data. The hash
+//! depends on the bytes alone, so a copy without holes has the same hash.
 
 use std::{fmt, io};
 
@@ -10,15 +10,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Extent, Source};
 
-/// The length of a block that is left out if all of it is zeros.
-const BLOCK: u64 = 1 << 20;
+/// Bytes of a block that is left out if all of it is zeros.
+const BLOCK_BYTES: u64 = 1 << 20;
 
-/// Keeps the hashes of contents with blocks of zeros apart from those of all others.
-const WITH_ZEROS: &str = "windlass 2026-11-18 content with blocks of zeros";
+/// Key derivation context for contents with blocks of zeros. It separates their hashes from those of all other contents.
+const ZERO_BLOCKS_CONTEXT: &str = "windlass 2026-11-18 content with blocks of zeros";
 
 static ZEROS: [u8; 4096] = [0; 4096];
 
-/// The hash of the bytes of a file.
+/// Hash of the bytes of a file.
 ///
 /// ```
 /// use windlass_core::ContentHash;
@@ -31,9 +31,9 @@ static ZEROS: [u8; 4096] = [0; 4096];
 pub struct ContentHash([u8; 32]);
 
 impl ContentHash {
-    /// The hash of these bytes.
+    /// Hashes these bytes.
     pub fn of(bytes: &[u8]) -> Self {
-        if (bytes.len() as u64) < BLOCK {
+        if (bytes.len() as u64) < BLOCK_BYTES {
             return Self(*blake3::hash(bytes).as_bytes());
         }
         let mut hasher = ContentHasher::default();
@@ -41,12 +41,12 @@ impl ContentHash {
         hasher.finish()
     }
 
-    /// The hash of a file's bytes, wherever they are. They are read in pieces.
+    /// Hashes the bytes of any source. Reads them in pieces.
     pub fn of_source(source: Source<'_>) -> io::Result<Self> {
         Self::measure(source).map(|(hash, _)| hash)
     }
 
-    /// The same, with the number of the bytes.
+    /// Hashes the bytes of any source, and counts them.
     pub(crate) fn measure(source: Source<'_>) -> io::Result<(Self, u64)> {
         match source {
             Source::Bytes(bytes) => return Ok((Self::of(bytes), bytes.len() as u64)),
@@ -61,12 +61,12 @@ impl ContentHash {
         Ok((hasher.finish(), length))
     }
 
-    /// The bytes of the hash.
+    /// Returns the bytes of the hash.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
-    /// A hash that was kept as bytes.
+    /// Makes a hash of bytes that were stored.
     pub fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
@@ -83,12 +83,12 @@ impl ContentHash {
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct ContentHasher {
-    /// Of all but the blocks of zeros.
+    /// Hash of everything except the blocks of zeros.
     data: blake3::Hasher,
     length: u64,
-    /// The zeros with which the present block begins, if it has had nothing else; they are not in `data` yet.
+    /// Number of zeros at the beginning of the present block, if it has had nothing else; they are not in `data` yet.
     zeros: u64,
-    /// The numbers of the first and of the last block of each run of blocks that are all zeros.
+    /// Runs of blocks that are all zeros: the numbers of the first and of the last block of each.
     runs: Vec<(u64, u64)>,
 }
 
@@ -108,14 +108,14 @@ impl ContentHasher {
         }
     }
 
-    /// The hash of all pieces.
+    /// Returns the hash of all pieces.
     pub fn finish(mut self) -> ContentHash {
         self.hash_zeros();
         let data = *self.data.finalize().as_bytes();
         if self.runs.is_empty() {
             return ContentHash(data);
         }
-        let mut all = blake3::Hasher::new_derive_key(WITH_ZEROS);
+        let mut all = blake3::Hasher::new_derive_key(ZERO_BLOCKS_CONTEXT);
         all.update(&data);
         all.update(&self.length.to_le_bytes());
         for (first, last) in self.runs {
@@ -125,15 +125,17 @@ impl ContentHasher {
         ContentHash(*all.finalize().as_bytes())
     }
 
+    /// Returns the number of bytes of the present block.
     fn in_block(&self) -> u64 {
-        self.length % BLOCK
+        self.length % BLOCK_BYTES
     }
 
+    /// Returns the number of bytes that are missing to the end of the present block.
     fn rest_of_block(&self) -> u64 {
-        BLOCK - self.in_block()
+        BLOCK_BYTES - self.in_block()
     }
 
-    /// Adds bytes that do not go beyond the present block.
+    /// Adds bytes that do not reach beyond the present block.
     fn add_to_block(&mut self, bytes: &[u8]) {
         let is_zeros = self.zeros == self.in_block() && are_zeros(bytes);
         if is_zeros {
@@ -144,22 +146,24 @@ impl ContentHasher {
         self.length += bytes.len() as u64;
     }
 
+    /// Adds zeros. Complete blocks become runs without hashing them.
     fn add_zeros(&mut self, mut count: u64) {
         let first = count.min(self.rest_of_block());
-        if self.in_block() > 0 || count < BLOCK {
+        if self.in_block() > 0 || count < BLOCK_BYTES {
             self.add_zeros_to_block(first);
             count -= first;
         }
-        let blocks = count / BLOCK;
+        let blocks = count / BLOCK_BYTES;
         if blocks > 0 {
             self.add_run(blocks);
-            count %= BLOCK;
+            count %= BLOCK_BYTES;
         }
         if count > 0 {
             self.add_zeros_to_block(count);
         }
     }
 
+    /// Adds zeros that do not reach beyond the present block.
     fn add_zeros_to_block(&mut self, count: u64) {
         if self.zeros < self.in_block() {
             self.hash_these_zeros(count);
@@ -167,31 +171,32 @@ impl ContentHasher {
             return;
         }
         self.zeros += count;
-        if self.zeros == BLOCK {
-            self.length -= BLOCK - count;
+        if self.zeros == BLOCK_BYTES {
+            self.length -= BLOCK_BYTES - count;
             self.zeros = 0;
             return self.add_run(1);
         }
         self.length += count;
     }
 
-    /// Adds blocks of zeros, from the beginning of the present block on.
+    /// Adds blocks of zeros, beginning with the present block.
     fn add_run(&mut self, blocks: u64) {
-        let first = self.length / BLOCK;
+        let first = self.length / BLOCK_BYTES;
         let last = first + blocks - 1;
         match self.runs.last_mut() {
             Some((_, before)) if *before + 1 == first => *before = last,
             _ => self.runs.push((first, last)),
         }
-        self.length += blocks * BLOCK;
+        self.length += blocks * BLOCK_BYTES;
     }
 
-    /// The present block is not all zeros: those with which it begins count like all others.
+    /// Hashes the zeros at the beginning of the present block: it is not all zeros, so they count like other bytes.
     fn hash_zeros(&mut self) {
         let zeros = std::mem::take(&mut self.zeros);
         self.hash_these_zeros(zeros);
     }
 
+    /// Hashes this number of zeros as bytes.
     fn hash_these_zeros(&mut self, mut count: u64) {
         while count > 0 {
             let now = usize::try_from(count).unwrap_or(usize::MAX).min(ZEROS.len());
@@ -245,7 +250,7 @@ mod tests {
 
     use super::*;
 
-    /// A part of a content: zeros, as bytes or as a hole, or others.
+    /// Part of a content: zeros as bytes, zeros as a hole, or other bytes.
     #[derive(Debug, Clone, Copy)]
     enum Part {
         Zeros(u64),
@@ -254,11 +259,15 @@ mod tests {
     }
 
     fn part() -> impl Strategy<Value = Part> {
-        let length = prop_oneof![0..5_u64, BLOCK - 2..BLOCK + 3, 3 * BLOCK - 2..3 * BLOCK + 3];
+        let length = prop_oneof![
+            0..5_u64,
+            BLOCK_BYTES - 2..BLOCK_BYTES + 3,
+            3 * BLOCK_BYTES - 2..3 * BLOCK_BYTES + 3
+        ];
         (length, 0..3).prop_map(|(length, kind)| match kind {
             0 => Part::Zeros(length),
             1 => Part::Hole(length),
-            _ => Part::Others(length.min(BLOCK + 2)),
+            _ => Part::Others(length.min(BLOCK_BYTES + 2)),
         })
     }
 
@@ -270,7 +279,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(40))]
 
         #[test]
-        fn the_hash_follows_from_the_bytes_alone(parts in proptest::collection::vec(part(), 0..6)) {
+        fn the_hash_depends_on_the_bytes_alone(parts in proptest::collection::vec(part(), 0..6)) {
             let (mut hasher, mut whole) = (ContentHasher::default(), Vec::new());
             for part in parts {
                 match part {
@@ -294,13 +303,13 @@ mod tests {
 
     #[test]
     fn other_contents_have_other_hashes() {
-        let block = |byte: u8| bytes(BLOCK, byte);
+        let block = |byte: u8| bytes(BLOCK_BYTES, byte);
         let contents = [
             Vec::new(),
-            bytes(BLOCK - 1, 0),
+            bytes(BLOCK_BYTES - 1, 0),
             block(0),
-            bytes(BLOCK + 1, 0),
-            bytes(2 * BLOCK, 0),
+            bytes(BLOCK_BYTES + 1, 0),
+            bytes(2 * BLOCK_BYTES, 0),
             block(7),
             [block(7), block(0)].concat(),
             [block(0), block(7)].concat(),
@@ -314,13 +323,13 @@ mod tests {
 
     #[test]
     fn contents_without_blocks_of_zeros_have_the_hash_of_their_bytes() {
-        let mut late = bytes(BLOCK, 0);
+        let mut late = bytes(BLOCK_BYTES, 0);
         late.push(1);
         late.rotate_right(1);
         for content in [
             b"hello".to_vec(),
-            bytes(3 * BLOCK + 1, 5),
-            bytes(BLOCK - 1, 0),
+            bytes(3 * BLOCK_BYTES + 1, 5),
+            bytes(BLOCK_BYTES - 1, 0),
             late[..1 << 20].to_vec(),
         ] {
             assert_eq!(ContentHash::of(&content).as_bytes(), blake3::hash(&content).as_bytes());
@@ -328,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn holes_cost_nothing() {
+    fn hashing_a_hole_takes_no_time() {
         let mut hasher = ContentHasher::default();
         hasher.update(Extent::Hole(u64::MAX >> 1));
         let first = hasher.clone().finish();

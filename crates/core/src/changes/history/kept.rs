@@ -1,4 +1,4 @@
-//! A content of the history that is opened when it is needed.
+//! A content of the history that is opened only when it is needed.
 
 use std::{fmt, io};
 
@@ -6,15 +6,15 @@ use super::{ContentHash, History, HistoryError};
 use crate::{FileState, KeptContent, Opened, Source};
 
 /// A content of the history. It takes no memory before it is opened.
-pub(crate) struct Kept<'a> {
+pub(crate) struct HistoryContent<'a> {
     history: &'a dyn History,
     hash: ContentHash,
     length: u64,
 }
 
-impl<'a> Kept<'a> {
-    /// The content of a file as it was; `None` if it was no file. An error if it is not kept any more: nothing has been touched by
-    /// then.
+impl<'a> HistoryContent<'a> {
+    /// Finds the content of a recorded file; `None` if the state is no file. Fails if the history no longer has it, at a time when
+    /// no file has been changed yet.
     pub(crate) fn of(
         history: &'a dyn History,
         state: &FileState,
@@ -29,7 +29,7 @@ impl<'a> Kept<'a> {
     }
 }
 
-impl KeptContent for Kept<'_> {
+impl KeptContent for HistoryContent<'_> {
     fn hash(&self) -> ContentHash {
         self.hash
     }
@@ -43,8 +43,8 @@ impl KeptContent for Kept<'_> {
     }
 }
 
-impl fmt::Debug for Kept<'_> {
+impl fmt::Debug for HistoryContent<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Kept").field("hash", &self.hash).finish_non_exhaustive()
+        f.debug_struct("HistoryContent").field("hash", &self.hash).finish_non_exhaustive()
     }
 }

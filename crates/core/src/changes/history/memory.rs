@@ -1,4 +1,4 @@
-//! A history that forgets with the process: for embedders that keep no state, and for tests.
+//! A history in memory, which ends with the process: for embedders that keep no state, and for tests.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,7 +9,7 @@ use super::{
 use crate::sync::Lock;
 use crate::{CallId, Opened, Origin};
 
-/// A history in memory. The oldest checkpoints make room when there is more than [`MemoryHistory::MAX_BYTES`] of contents.
+/// A history in memory. Drops its oldest checkpoints when the contents exceed [`MemoryHistory::MAX_BYTES`].
 ///
 /// ```
 /// use windlass_core::{History, MemoryHistory, Query};
@@ -19,28 +19,29 @@ use crate::{CallId, Opened, Origin};
 /// ```
 #[derive(Debug, Default)]
 pub struct MemoryHistory {
-    kept: Lock<Kept>,
-    /// Held by the undo that is under way.
+    kept: Lock<MemoryContents>,
+    /// Lock of the undo that is under way.
     undoing: Lock<()>,
 }
 
+/// The checkpoints of a history in memory, and their contents.
 #[derive(Debug, Default)]
-struct Kept {
-    checkpoints: Vec<KeptCheckpoint>,
+struct MemoryContents {
+    checkpoints: Vec<StoredCheckpoint>,
     contents: HashMap<ContentHash, Vec<u8>>,
     bytes: usize,
 }
 
-/// A checkpoint without what later undos make of it.
+/// A checkpoint without `undone_by`, which is computed from later undos.
 #[derive(Debug, Clone)]
-struct KeptCheckpoint {
+struct StoredCheckpoint {
     origin: Origin,
     changes: Vec<RecordedChange>,
     without_history: Vec<WithoutHistory>,
 }
 
 impl MemoryHistory {
-    /// How much is kept.
+    /// Maximum bytes of all contents.
     pub const MAX_BYTES: usize = 256 << 20;
 }
 
@@ -50,9 +51,9 @@ impl History for MemoryHistory {
         new: &NewCheckpoint<'_>,
     ) -> Result<Box<dyn Pending + 'h>, HistoryError> {
         let contents = read_all(new)?;
-        Ok(Box::new(Recorded {
+        Ok(Box::new(MemoryPending {
             history: self,
-            checkpoint: KeptCheckpoint {
+            checkpoint: StoredCheckpoint {
                 origin: new.origin.clone(),
                 changes: new.changes.to_vec(),
                 without_history: new.without_history.to_vec(),
@@ -65,7 +66,7 @@ impl History for MemoryHistory {
         let kept = self.kept.lock();
         let mut found = Vec::new();
         for one in kept.checkpoints.iter().rev() {
-            let KeptCheckpoint { origin, changes, without_history } = one.clone();
+            let StoredCheckpoint { origin, changes, without_history } = one.clone();
             let undone_by = kept.undone_by(&origin);
             let checkpoint = Checkpoint { origin, changes, without_history, undone_by };
             if query.includes(&checkpoint) {
@@ -91,14 +92,15 @@ impl History for MemoryHistory {
     }
 }
 
-impl Kept {
-    /// The undo of a call that is in effect: the newest that covers it, if nothing undid that.
+impl MemoryContents {
+    /// Returns the undo of a call that is in effect: the newest one that covers it, unless another undo took that back.
     fn undone_by(&self, origin: &Origin) -> Option<CallId> {
         let origins = self.checkpoints.iter().rev().map(|one| &one.origin);
         let undo = { origins }.find(|undo| undo.undoes.contains(&origin.call))?;
         self.undone_by(undo).is_none().then(|| undo.call.clone())
     }
 
+    /// Adds a content.
     fn keep(&mut self, hash: ContentHash, bytes: Vec<u8>) {
         let length = bytes.len();
         if self.contents.insert(hash, bytes).is_none() {
@@ -123,13 +125,14 @@ impl Kept {
     }
 }
 
-struct Recorded<'h> {
+/// A checkpoint whose changes are under way.
+struct MemoryPending<'h> {
     history: &'h MemoryHistory,
-    checkpoint: KeptCheckpoint,
+    checkpoint: StoredCheckpoint,
     contents: HashMap<ContentHash, Vec<u8>>,
 }
 
-/// Reads the contents of a checkpoint into memory. Refuses those that are more than a history in memory keeps at all.
+/// Reads the contents of a checkpoint into memory. Fails if they exceed the capacity of a history in memory.
 pub(super) fn read_all(
     new: &NewCheckpoint<'_>,
 ) -> Result<HashMap<ContentHash, Vec<u8>>, HistoryError> {
@@ -153,7 +156,7 @@ pub(super) fn read_all(
     Ok(contents)
 }
 
-impl Pending for Recorded<'_> {
+impl Pending for MemoryPending<'_> {
     fn open(&self, hash: &ContentHash) -> Result<Opened, HistoryError> {
         let bytes = self.contents.get(hash).cloned().ok_or(HistoryError::Dropped(*hash))?;
         Ok(Opened::Bytes(bytes))
@@ -173,7 +176,7 @@ impl Pending for Recorded<'_> {
         Ok(())
     }
 
-    /// Nobody starts next; so it is at least known.
+    /// Records the checkpoint, since no later process can repair it.
     fn leave(self: Box<Self>) {
         drop(self.finish());
     }

@@ -1,4 +1,4 @@
-//! No history: for changes that are only proposed, which have a list of their own.
+//! A history that records nothing: for changes that are only proposed, which have a list of their own.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use super::{
 };
 use crate::Opened;
 
-/// Keeps nothing.
+/// A history that keeps no checkpoint.
 #[derive(Debug)]
 pub(crate) struct Untracked;
 
@@ -17,7 +17,7 @@ impl History for Untracked {
         &'h self,
         new: &NewCheckpoint<'_>,
     ) -> Result<Box<dyn Pending + 'h>, HistoryError> {
-        Ok(Box::new(Held(read_all(new)?)))
+        Ok(Box::new(UntrackedPending(read_all(new)?)))
     }
 
     fn checkpoints(&self, _: &Query) -> Result<Vec<Checkpoint>, HistoryError> {
@@ -33,10 +33,10 @@ impl History for Untracked {
     }
 }
 
-/// What it takes to take back a change that fails in the middle.
-struct Held(HashMap<ContentHash, Vec<u8>>);
+/// The contents that a rollback needs if the commit fails half-way.
+struct UntrackedPending(HashMap<ContentHash, Vec<u8>>);
 
-impl Pending for Held {
+impl Pending for UntrackedPending {
     fn open(&self, hash: &ContentHash) -> Result<Opened, HistoryError> {
         self.0.get(hash).cloned().map(Opened::Bytes).ok_or(HistoryError::Dropped(*hash))
     }

@@ -1,11 +1,11 @@
-//! The files of a machine as they would be with some proposals applied.
+//! The files of a machine as they would be with the proposals of a session applied.
 
 mod walk;
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use self::walk::{New, Over};
+use self::walk::{NewObjects, OverlayVisitor};
 use super::{Proposal, Proposals, ProposedBy};
 use crate::changes::state;
 use crate::{
@@ -14,7 +14,7 @@ use crate::{
     Stat, To, Visitor, WalkOptions, WalkReport,
 };
 
-/// The files of a machine with proposals over them. Changes become proposals.
+/// The files of a machine with proposals applied. Changes become proposals.
 pub(crate) struct Overlay<'a> {
     pub(crate) inner: &'a dyn Files,
     pub(crate) proposals: &'a Proposals,
@@ -22,8 +22,9 @@ pub(crate) struct Overlay<'a> {
 }
 
 impl Overlay<'_> {
-    /// What is proposed for a path, or that nothing would be there because a directory above it would not.
-    fn held(&self, path: &Path) -> Option<FileState> {
+    /// Returns the proposed state of a path; absent if a directory above it would be removed or replaced. `None` if nothing is
+    /// proposed.
+    fn proposed_state(&self, path: &Path) -> Option<FileState> {
         let held = &self.proposals.held.lock().by_path;
         if let Some(proposal) = held.get(path) {
             return Some(proposal.then.clone());
@@ -32,7 +33,8 @@ impl Overlay<'_> {
         path.ancestors().skip(1).any(is_gone).then_some(FileState::Absent)
     }
 
-    fn found(&self, path: &Path, state: FileState) -> Result<Option<Found>, FileError> {
+    /// Converts a proposed state to the result of an inspection.
+    fn as_found(&self, path: &Path, state: FileState) -> Result<Option<Found>, FileError> {
         let cannot = |error: HistoryError| failed("look at", path, error);
         let (kind, body, attributes) = match state {
             FileState::Absent => return Ok(None),
@@ -55,16 +57,17 @@ impl Overlay<'_> {
         Ok(Some(Found { stat, attributes, body }))
     }
 
-    fn open_held(&self, path: &Resolved, state: FileState) -> Result<OpenFile, FileError> {
-        match self.found(&path.path, state)? {
+    /// Opens a file with proposed content.
+    fn open_proposed(&self, path: &Resolved, state: FileState) -> Result<OpenFile, FileError> {
+        match self.as_found(&path.path, state)? {
             Some(Found { stat, body: FoundBody::File(file), .. }) => Ok(OpenFile { file, stat }),
             Some(found) => Err(refused("read", path, FileErrorKind::NotRegular(found.stat.kind))),
             None => Err(refused("read", path, FileErrorKind::NotFound)),
         }
     }
 
-    /// Makes sure that what is there, proposals included, is what was expected.
-    fn check(&self, path: &Resolved, expect: Expect) -> Result<(), FileError> {
+    /// Checks that the object at a path, proposals included, is the expected one.
+    fn check_expected(&self, path: &Resolved, expect: Expect) -> Result<(), FileError> {
         let now = self.look(path)?.map(|found| found.stat.fingerprint);
         match (expect, now) {
             (Expect::Absent, None) => Ok(()),
@@ -74,8 +77,7 @@ impl Overlay<'_> {
         }
     }
 
-    /// Refuses to move a directory with all that is in it. A proposal is about one path, so who moves a directory moves each object in
-    /// it.
+    /// Fails for a directory. A proposal is about one path, so the caller must move each object in a directory by itself.
     fn check_is_single(&self, from: &Resolved) -> Result<(), FileError> {
         match self.stat(from)?.kind {
             FileKind::Directory => {
@@ -85,8 +87,8 @@ impl Overlay<'_> {
         }
     }
 
-    /// What will be there.
-    fn then(&self, path: &Resolved, to: To<'_>) -> Result<FileState, FileError> {
+    /// Returns the state of a path after an alteration.
+    fn state_after(&self, path: &Resolved, to: To<'_>) -> Result<FileState, FileError> {
         Ok(match to {
             To::Nothing => FileState::Absent,
             To::Symlink(target) => {
@@ -99,24 +101,27 @@ impl Overlay<'_> {
                 let bytes = content.read();
                 let bytes = bytes.map_err(|why| refused("read", path, FileErrorKind::Io(why)))?;
                 let old = self.look(path)?.map(|found| found.attributes);
-                let attributes = state::over(attributes, old.as_ref());
+                let attributes = state::merged_attributes(attributes, old.as_ref());
                 let (hash, len) = (self.keep(path, &bytes)?, bytes.len() as u64);
                 FileState::File { hash, len, attributes, object: None }
             }
-            To::Attributes(attributes) => state::with_attributes(&self.see(path)?, attributes),
-            To::Moved { from, .. } | To::Linked { with: from, .. } => self.see(from)?,
+            To::Attributes(attributes) => {
+                state::with_attributes(&self.read_state(path)?, attributes)
+            }
+            To::Moved { from, .. } | To::Linked { with: from, .. } => self.read_state(from)?,
         })
     }
 
-    /// What is at a path, its bytes kept.
-    fn see(&self, path: &Resolved) -> Result<FileState, FileError> {
-        let seen = state::see_with(self, path, None, u64::MAX)?;
+    /// Reads the state of a path, proposals included, and keeps its bytes on the shelf.
+    fn read_state(&self, path: &Resolved) -> Result<FileState, FileError> {
+        let seen = state::inspect_keeping(self, path, None, u64::MAX)?;
         if let Some(bytes) = &seen.bytes {
             self.keep(path, bytes)?;
         }
         Ok(seen.state)
     }
 
+    /// Keeps a content on the shelf, and returns its hash.
     fn keep(&self, path: &Resolved, bytes: &[u8]) -> Result<ContentHash, FileError> {
         let hash = ContentHash::of(bytes);
         let kept = self.proposals.shelf.keep(&hash, bytes);
@@ -124,14 +129,14 @@ impl Overlay<'_> {
         Ok(hash)
     }
 
-    /// Holds what will be at a path.
-    fn hold(&self, path: &Resolved, then: FileState) -> Result<(), FileError> {
+    /// Records a proposal for a path. Removes the proposal if the new state equals the real one.
+    fn record_proposal(&self, path: &Resolved, then: FileState) -> Result<(), FileError> {
         let cannot = |error: HistoryError| failed("hold a change of", &path.path, error);
         let _alone = self.proposals.exclusive().map_err(cannot)?;
         let known = self.proposals.held.lock().by_path.get(&path.path).map(|one| one.base.clone());
         let base = match known {
             Some(base) => base,
-            None => self.base(path)?,
+            None => self.real_state(path)?,
         };
         let mut held = self.proposals.held.lock();
         if then.is_like(&base) {
@@ -151,9 +156,9 @@ impl Overlay<'_> {
         self.proposals.save(&mut held).map_err(cannot)
     }
 
-    /// What is really there, its bytes kept so that the difference can be shown.
-    fn base(&self, path: &Resolved) -> Result<FileState, FileError> {
-        let seen = state::see_with(self.inner, path, None, u64::MAX)?;
+    /// Reads the real state of a path, and keeps its bytes on the shelf so that the difference can be shown.
+    fn real_state(&self, path: &Resolved) -> Result<FileState, FileError> {
+        let seen = state::inspect_keeping(self.inner, path, None, u64::MAX)?;
         if let Some(bytes) = &seen.bytes {
             self.keep(path, bytes)?;
         }
@@ -172,23 +177,23 @@ impl Files for Overlay<'_> {
 
     fn resolve(&self, path: &Path) -> Result<Resolved, FileError> {
         let mut resolved = self.inner.resolve(path)?;
-        if let Some(state) = self.held(&resolved.path) {
+        if let Some(state) = self.proposed_state(&resolved.path) {
             resolved.exists = state != FileState::Absent;
         }
         Ok(resolved)
     }
 
     fn stat(&self, path: &Resolved) -> Result<Stat, FileError> {
-        let Some(state) = self.held(&path.path) else { return self.inner.stat(path) };
-        match self.found(&path.path, state)? {
+        let Some(state) = self.proposed_state(&path.path) else { return self.inner.stat(path) };
+        match self.as_found(&path.path, state)? {
             Some(found) => Ok(found.stat),
             None => Err(refused("look at", path, FileErrorKind::NotFound)),
         }
     }
 
     fn open(&self, path: &Resolved) -> Result<OpenFile, FileError> {
-        match self.held(&path.path) {
-            Some(state) => self.open_held(path, state),
+        match self.proposed_state(&path.path) {
+            Some(state) => self.open_proposed(path, state),
             None => self.inner.open(path),
         }
     }
@@ -199,15 +204,17 @@ impl Files for Overlay<'_> {
         options: &WalkOptions<'a>,
         visitors: &(dyn Fn() -> Box<dyn Visitor + 'a> + Sync + 'a),
     ) -> Result<WalkReport, FileError> {
-        if self.held(&root.path) == Some(FileState::Absent) {
+        if self.proposed_state(&root.path) == Some(FileState::Absent) {
             return Err(refused("list", root, FileErrorKind::NotFound));
         }
-        let new = New::below(self, root, options);
-        let over = || -> Box<dyn Visitor + '_> { Box::new(Over { new: &new, inner: visitors() }) };
+        let new = NewObjects::below(self, root, options);
+        let over = || -> Box<dyn Visitor + '_> {
+            Box::new(OverlayVisitor { new: &new, inner: visitors() })
+        };
         let mut report = match self.inner.walk(root, options, &over) {
-            // The root itself is only proposed.
+            // The root itself exists only as a proposal.
             Err(FileError { kind: FileErrorKind::NotFound, .. })
-                if self.held(&root.path).is_some() =>
+                if self.proposed_state(&root.path).is_some() =>
             {
                 WalkReport::default()
             }
@@ -219,23 +226,23 @@ impl Files for Overlay<'_> {
     }
 
     fn look(&self, path: &Resolved) -> Result<Option<Found>, FileError> {
-        match self.held(&path.path) {
-            Some(state) => self.found(&path.path, state),
+        match self.proposed_state(&path.path) {
+            Some(state) => self.as_found(&path.path, state),
             None => self.inner.look(path),
         }
     }
 
     fn alter(&self, path: &Resolved, alteration: &Alteration<'_>) -> Result<Altered, FileError> {
-        self.check(path, alteration.expect)?;
+        self.check_expected(path, alteration.expect)?;
         if let To::Moved { from, seen } = alteration.to {
-            self.check(from, Expect::Same(seen))?;
+            self.check_expected(from, Expect::Same(seen))?;
             self.check_is_single(from)?;
         }
-        let then = self.then(path, alteration.to)?;
+        let then = self.state_after(path, alteration.to)?;
         if let To::Moved { from, .. } = alteration.to {
-            self.hold(from, FileState::Absent)?;
+            self.record_proposal(from, FileState::Absent)?;
         }
-        self.hold(path, then)?;
+        self.record_proposal(path, then)?;
         let stat = self.look(path)?.map(|found| found.stat);
         Ok(Altered { stat, in_place: false })
     }
@@ -253,8 +260,8 @@ fn is_directory(state: &FileState) -> bool {
     matches!(state, FileState::Directory { .. })
 }
 
-/// Which object is proposed: contents are kept by their hash, so the same file stands for the same bytes; the path makes it another
-/// object than an equal one elsewhere.
+/// Makes a fingerprint for a proposed object. Files on the shelf are named by their hash, so one shelf file stands for all equal
+/// contents; the hash of the path takes the place of the device number, so that equal contents at different paths differ.
 fn fingerprint(path: &Path, body: &FoundBody, mode: Option<u32>) -> Fingerprint {
     let name = ContentHash::of(path.as_os_str().as_encoded_bytes());
     let (prefix, _) = name.as_bytes().split_at(8);

@@ -1,7 +1,8 @@
-//! An undo that leaves out what its caller may not write.
+//! An undo that leaves out paths that its caller may not write.
 //!
-//! A path that was free when it was changed may be hidden by now. Taking back a change would write to it, so a model's undo leaves it as it is, with
-//! everything that cannot be done without it: the other end of a move, another name of the same file, a directory that it is in.
+//! A path may have become hidden after it was changed. Taking back the change would write to it, so a model's undo leaves it as it
+//! is, together with every change that depends on it: the other end of a move, another hard link of the same file, a directory that
+//! contains it.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -10,8 +11,8 @@ use super::{UndoPlan, Way};
 use crate::FileState;
 
 impl UndoPlan {
-    /// Leaves out the paths that `is_hidden`, and what depends on them. They are in [`UndoPlan::left_out`] afterwards, and the plan can only be
-    /// performed as long as nothing else in it becomes hidden.
+    /// Leaves out the paths that `is_hidden` and the paths that depend on them. They are in [`UndoPlan::left_out`] afterwards, and
+    /// the plan can only be performed as long as no other path in it becomes hidden.
     pub fn leave_out_hidden(&mut self, is_hidden: impl Fn(&Path) -> bool) {
         self.spares_hidden = true;
         let mut left: HashSet<PathBuf> = self
@@ -26,32 +27,33 @@ impl UndoPlan {
         if left.is_empty() {
             return;
         }
-        while let Some(more) = self.depending(&left) {
+        while let Some(more) = self.dependents(&left) {
             left.extend(more);
         }
-        // The time of a directory goes with the names in it, and is not worth naming.
+        // The time of a directory follows the changes of names in it, and is not worth reporting.
         let is_time = |path: &&PathBuf| {
             self.ways.iter().any(|way| way.path == **path && way.is_directory_time())
         };
         self.left_out = left.iter().filter(|path| !is_time(path)).cloned().collect();
         self.left_out.sort();
         self.conflicts.retain(|conflict| !left.contains(&conflict.path));
-        let mut settled = std::mem::take(&mut self.settled).into_iter();
+        let mut proofs = std::mem::take(&mut self.proofs).into_iter();
         self.ways.retain(|way| {
-            let settled = settled.next().flatten();
+            let proof = proofs.next().flatten();
             let stays = !left.contains(&way.path);
             if stays {
-                self.settled.push(settled);
+                self.proofs.push(proof);
             }
             stays
         });
     }
 
-    /// The paths that cannot be taken back without those that are left, and are not among them yet.
-    fn depending(&self, left: &HashSet<PathBuf>) -> Option<Vec<PathBuf>> {
+    /// Returns the paths that cannot be taken back without those in `left`, and are not in it yet; `None` if there are none.
+    fn dependents(&self, left: &HashSet<PathBuf>) -> Option<Vec<PathBuf>> {
         let needs = |way: &Way| {
             let other = [way.moved_from.as_ref(), way.linked_with.as_ref()];
-            other.into_iter().flatten().any(|path| left.contains(path)) || self.holds(way, left)
+            other.into_iter().flatten().any(|path| left.contains(path))
+                || self.removes_parent_of(way, left)
         };
         let more: Vec<PathBuf> = self
             .ways
@@ -64,8 +66,8 @@ impl UndoPlan {
         (!more.is_empty()).then_some(more)
     }
 
-    /// Returns whether a directory would go in which something stays that is left out.
-    fn holds(&self, way: &Way, left: &HashSet<PathBuf>) -> bool {
+    /// Returns whether the undo would remove or replace a directory that contains a path which is left out.
+    fn removes_parent_of(&self, way: &Way, left: &HashSet<PathBuf>) -> bool {
         let is_directory = |state: &FileState| matches!(state, FileState::Directory { .. });
         let is_there = |below: &Way| below.now != FileState::Absent && left.contains(&below.path);
         is_directory(&way.now)

@@ -1,6 +1,7 @@
-//! What an undo needs besides its plan: a fresh look at every path, the contents that come back, and other names of files.
+//! The data that an undo needs besides its plan: the current state of every path, the contents to restore, and other hard links of
+//! the files.
 //!
-//! A path is not read a second time where its fingerprint proves that nothing was changed there since the plan was made.
+//! A path is not read a second time if its fingerprint proves that nothing was changed there since the plan was made.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -8,55 +9,55 @@ use std::path::Path;
 use super::{UndoPlan, Way};
 use crate::changes::commit::{self, Step, beside};
 use crate::changes::hard_links;
-use crate::changes::history::Kept;
-use crate::changes::state::{self, Present, Seen};
+use crate::changes::history::HistoryContent;
+use crate::changes::state::{self, InspectedPath, PresentState};
 use crate::{ContentHash, Expect, FileState, Files, Fingerprint, History, Resolved, To, ToolError};
 
-/// Everything that it takes to make the steps of a plan.
+/// The data from which the commit steps of an undo plan are made.
 pub(super) struct Restoring<'a> {
     files: &'a dyn Files,
     history: &'a dyn History,
     ways: &'a [Way],
-    /// Fresh looks at every path.
-    fresh: Vec<Fresh>,
-    contents: Vec<Option<Kept<'a>>>,
-    /// Other names of files that had several, by the numbers of their ways.
+    /// The current state of each path.
+    fresh: Vec<FreshState>,
+    contents: Vec<Option<HistoryContent<'a>>>,
+    /// For files with several hard links, by the index of the way: another hard link of the file.
     names: HashMap<usize, (Resolved, Fingerprint)>,
-    /// What is moved back, by the numbers of the ways.
-    sources: HashMap<usize, Origin>,
+    /// For files that are moved back, by the index of the way: the path and state that they are moved from.
+    sources: HashMap<usize, MoveSource>,
 }
 
-/// A fresh look at a path.
-enum Fresh {
-    /// It has the fingerprint that it had when the plan was made, and is what it was then.
+/// Current state of a path.
+enum FreshState {
+    /// The path has the fingerprint that it had when the plan was made, so its state is the planned one.
     AsPlanned(Fingerprint),
-    Seen(Box<Seen>),
+    InspectedPath(Box<InspectedPath>),
 }
 
-/// What is moved back.
-struct Origin {
+/// A file that is moved back, at the path to which it had been moved.
+struct MoveSource {
     from: Resolved,
     seen: Fingerprint,
     hash: Option<ContentHash>,
-    /// Whether it has the attributes that it is to have at its place.
+    /// True if the file has the attributes that it must have after the move.
     is_as_wanted: bool,
 }
 
-/// What was at a place when the plan was made, with the fingerprint that proves it.
-type Planned<'p> = HashMap<&'p Path, (Fingerprint, &'p FileState)>;
+/// States that the plan found at paths, with the fingerprints that prove them.
+type PlannedStates<'p> = HashMap<&'p Path, (Fingerprint, &'p FileState)>;
 
-/// The files from which something is moved back.
-fn planned(plan: &UndoPlan) -> Planned<'_> {
+/// Collects the planned states of the files that are moved back.
+fn planned_states(plan: &UndoPlan) -> PlannedStates<'_> {
     let sources: HashSet<&Path> =
         plan.ways.iter().filter_map(|way| way.moved_from.as_deref()).collect();
-    let ways = plan.ways.iter().zip(&plan.settled);
+    let ways = plan.ways.iter().zip(&plan.proofs);
     ways.filter(|(way, _)| sources.contains(way.path.as_path()))
-        .filter_map(|(way, settled)| Some((way.path.as_path(), ((*settled)?, &way.now))))
+        .filter_map(|(way, proof)| Some((way.path.as_path(), ((*proof)?, &way.now))))
         .collect()
 }
 
 impl<'a> Restoring<'a> {
-    /// Loads what is needed. The files are looked at once more; if something changed since the plan was made, the commit refuses.
+    /// Loads the data of every way. Inspects every path again: fails if something changed since the plan was made.
     pub(super) fn load(
         files: &'a dyn Files,
         history: &'a dyn History,
@@ -72,29 +73,30 @@ impl<'a> Restoring<'a> {
             names: HashMap::new(),
             sources: HashMap::new(),
         };
-        let planned = planned(plan);
+        let planned_states = planned_states(plan);
         for (at, way) in ways.iter().enumerate() {
-            let settled = plan.settled.get(at).copied().flatten();
-            restoring.add(at, way, settled, &planned)?;
+            let proof = plan.proofs.get(at).copied().flatten();
+            restoring.add(at, way, proof, &planned_states)?;
         }
         Ok(restoring)
     }
 
+    /// Loads the data of one way.
     fn add(
         &mut self,
         at: usize,
         way: &Way,
-        settled: Option<Fingerprint>,
-        planned: &Planned<'_>,
+        proof: Option<Fingerprint>,
+        planned_states: &PlannedStates<'_>,
     ) -> Result<(), ToolError> {
-        let fresh = self.look(way, settled)?;
-        let source = self.source(way, planned)?;
+        let fresh = self.inspect(way, proof)?;
+        let source = self.source(way, planned_states)?;
         let now = fresh.present(way).state.hash();
         let have = source.as_ref().map_or(now, |origin| origin.hash);
-        let name = self.name(way)?;
+        let name = self.link_of(way)?;
         let content = match way.then.hash() {
             Some(hash) if (have != Some(hash) || way.is_apart) && name.is_none() => {
-                Kept::of(self.history, &way.then)?
+                HistoryContent::of(self.history, &way.then)?
             }
             _ => None,
         };
@@ -105,50 +107,56 @@ impl<'a> Restoring<'a> {
         Ok(())
     }
 
-    /// Looks at the place of a way, at which nothing may have changed.
-    fn look(&self, way: &Way, settled: Option<Fingerprint>) -> Result<Fresh, ToolError> {
-        if let (Some(settled), FileState::File { .. }) = (settled, &way.now) {
+    /// Inspects the path of a way. Fails if something changed there since the plan was made.
+    fn inspect(&self, way: &Way, proof: Option<Fingerprint>) -> Result<FreshState, ToolError> {
+        if let (Some(proof), FileState::File { .. }) = (proof, &way.now) {
             let stat = self.files.stat(&beside(self.files, &way.path));
-            if stat.is_ok_and(|stat| stat.fingerprint == settled) {
-                return Ok(Fresh::AsPlanned(settled));
+            if stat.is_ok_and(|stat| stat.fingerprint == proof) {
+                return Ok(FreshState::AsPlanned(proof));
             }
         }
-        let seen = state::see_on_record(self.files, &way.path)?;
-        if state::is_left(&seen.state, &way.now) {
-            return Ok(Fresh::Seen(Box::new(seen)));
+        let seen = state::inspect_recorded(self.files, &way.path)?;
+        if state::is_as_left(&seen.state, &way.now) {
+            return Ok(FreshState::InspectedPath(Box::new(seen)));
         }
         let name = crate::quote::path(&way.path).into_owned();
         Err(ToolError::failed(format!("stale: {name} changed just now"))
             .hint("undo again; nothing was changed"))
     }
 
-    /// The other name that a file is to have. Where it is made only now, what it is will be known then.
-    fn name(&self, way: &Way) -> Result<Option<(Resolved, Fingerprint)>, ToolError> {
+    /// Returns the hard link to which the path of a way is linked. If an earlier step of the undo has yet to make that file, its
+    /// fingerprint is a placeholder.
+    fn link_of(&self, way: &Way) -> Result<Option<(Resolved, Fingerprint)>, ToolError> {
         let Some(with) = &way.linked_with else { return Ok(None) };
-        let seen = state::see_on_record(self.files, with)?;
+        let seen = state::inspect_recorded(self.files, with)?;
         let with = beside(self.files, with);
-        Ok(Some((with, seen.fingerprint.unwrap_or(commit::NOT_YET))))
+        Ok(Some((with, seen.fingerprint.unwrap_or(commit::PENDING_FINGERPRINT))))
     }
 
-    fn source(&self, way: &Way, planned: &Planned<'_>) -> Result<Option<Origin>, ToolError> {
+    /// Inspects the file that is moved back to the path of a way, if any.
+    fn source(
+        &self,
+        way: &Way,
+        planned_states: &PlannedStates<'_>,
+    ) -> Result<Option<MoveSource>, ToolError> {
         let Some(path) = &way.moved_from else { return Ok(None) };
         let from = beside(self.files, path);
         let origin = |seen, state: &FileState| {
             let wanted = state::attributes_of(&way.then);
             let is_as_wanted =
                 wanted.is_none_or(|wanted| state::with_attributes(state, wanted) == *state);
-            Origin { from: from.clone(), seen, hash: state.hash(), is_as_wanted }
+            MoveSource { from: from.clone(), seen, hash: state.hash(), is_as_wanted }
         };
-        if let Some((settled, state)) = planned.get(path.as_path())
-            && self.files.stat(&from).is_ok_and(|stat| stat.fingerprint == *settled)
+        if let Some((proof, state)) = planned_states.get(path.as_path())
+            && self.files.stat(&from).is_ok_and(|stat| stat.fingerprint == *proof)
         {
-            return Ok(Some(origin(*settled, state)));
+            return Ok(Some(origin(*proof, state)));
         }
-        let Seen { state, fingerprint, .. } = state::see_on_record(self.files, path)?;
+        let InspectedPath { state, fingerprint, .. } = state::inspect_recorded(self.files, path)?;
         Ok(fingerprint.map(|seen| origin(seen, &state)))
     }
 
-    /// The steps, in their order. What is moved needs no step at its old place.
+    /// Returns the commit steps in order. A moved file needs no step at its old path.
     pub(super) fn steps(&self) -> Vec<Step<'_>> {
         let moved: HashSet<&Path> =
             self.sources.values().map(|origin| origin.from.path.as_path()).collect();
@@ -160,11 +168,11 @@ impl<'a> Restoring<'a> {
             }
             let Some(mut step) = self.step(at, way) else { continue };
             step.opens_directories = true;
-            let object = hard_links::shared_object(&way.then);
+            let object = hard_links::shared_identity(&way.then);
             if let (To::Moved { .. }, Some(object)) = (step.to, object)
                 && !written.insert((object, way.then.hash()))
             {
-                // It is written when the first of its names is moved.
+                // The step that moves the first hard link of the file writes its content.
                 step.rewrite = None;
             }
             steps.push(step);
@@ -172,19 +180,20 @@ impl<'a> Restoring<'a> {
         steps
     }
 
+    /// Makes the commit step of a way; `None` if there is nothing to do.
     fn step(&self, at: usize, way: &'a Way) -> Option<Step<'_>> {
         let path = beside(self.files, &way.path);
         let fresh = self.fresh.get(at)?;
         let present = fresh.present(way);
-        let content = self.contents.get(at)?.as_ref().map(Kept::source);
-        let stands_for = state::object(&way.then);
+        let content = self.contents.get(at)?.as_ref().map(HistoryContent::source);
+        let stands_for = state::file_object(&way.then);
         if let Some((with, fingerprint)) = self.names.get(&at) {
             let to = To::Linked { with, seen: *fingerprint };
             let known = fresh.known(way);
             return Some(Step { known, stands_for, ..Step::new(path, present.expect, to) });
         }
-        let Some(Origin { from, seen, is_as_wanted, .. }) = self.sources.get(&at) else {
-            let to = if way.is_apart { state::apart } else { state::step_to };
+        let Some(MoveSource { from, seen, is_as_wanted, .. }) = self.sources.get(&at) else {
+            let to = if way.is_apart { state::step_with_own_file } else { state::step_to };
             let step = match (&way.now, &way.then) {
                 (FileState::Directory { .. }, FileState::Directory { attributes }) => {
                     Step::new(path, present.expect, To::Attributes(attributes))
@@ -203,27 +212,28 @@ impl<'a> Restoring<'a> {
     }
 }
 
-impl Fresh {
-    /// What is there now.
-    fn present<'s>(&'s self, way: &'s Way) -> Present<'s> {
+impl FreshState {
+    /// Returns the current state of the path.
+    fn present<'s>(&'s self, way: &'s Way) -> PresentState<'s> {
         match self {
-            Self::AsPlanned(seen) => Present { state: &way.now, expect: Expect::Same(*seen) },
-            Self::Seen(seen) => seen.present(),
+            Self::AsPlanned(seen) => PresentState { state: &way.now, expect: Expect::Same(*seen) },
+            Self::InspectedPath(seen) => seen.present(),
         }
     }
 
-    /// The state that needs no other look, as long as the fingerprint is the expected one.
+    /// Returns the state that need not be read again as long as the path has the expected fingerprint.
     fn known<'s>(&self, way: &'s Way) -> Option<&'s FileState> {
         match self {
             Self::AsPlanned(_) => Some(&way.now),
-            Self::Seen(_) => None,
+            Self::InspectedPath(_) => None,
         }
     }
 
+    /// Returns the present bytes, if they were read.
     fn bytes(&self) -> Option<&[u8]> {
         match self {
             Self::AsPlanned(_) => None,
-            Self::Seen(seen) => seen.bytes.as_deref(),
+            Self::InspectedPath(seen) => seen.bytes.as_deref(),
         }
     }
 }

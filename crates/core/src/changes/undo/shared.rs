@@ -1,35 +1,36 @@
-//! Files with several names, on the way back: a change under one name is a change under all, and what is taken back becomes one file
-//! again.
+//! Undo of changes to files with several hard links: a change through one hard link changes all of them, and restored hard links
+//! become one file again.
 //!
-//! Objects are known by the numbers that they had when a change was recorded. What an undo puts in the place of one has another
-//! number, and the record of the undo says for which it stands; which numbers were of one file is told by the whole record.
+//! Files are identified by the device, inode and creation time that they had when a change was recorded. An undo that replaces a
+//! file creates a new inode, and its record says for which file the new inode stands. So the inodes that belonged to one file
+//! follow only from the whole record.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use super::{SimulatedPath, SimulatedPaths, Walked, Way, same};
+use super::{SimulatedPath, SimulatedPaths, UndoSimulation, Way, is_same_with_times};
 use crate::changes::commit::beside;
-use crate::changes::hard_links::{self, Identities, Object};
-use crate::changes::state::{self, Move, Moves, Seen};
+use crate::changes::hard_links::{self, FileIdentities, FileIdentity};
+use crate::changes::state::{self, CheckpointMoves, InspectedPath, MoveRole};
 use crate::{Checkpoint, ContentHash, FileState, Files, History, Query, RecordedChange, ToolError};
 
-/// Where names are looked for: among the files, and in what is on record about them.
+/// Searches for hard links in the workspace and in the recorded changes.
 #[derive(Clone, Copy)]
-pub(super) struct Machine<'a> {
+pub(super) struct LinkFinder<'a> {
     pub(super) files: &'a dyn Files,
-    /// The newest first.
+    /// Recorded checkpoints, newest first.
     pub(super) record: &'a [Checkpoint],
 }
 
-/// All that is on record of the workspace, if there are files with several names among what is taken back: without it nobody can
-/// say which file a number was of. Empty otherwise.
-pub(super) fn record(
+/// Returns all recorded checkpoints of the workspace if a file with several hard links is among the changes to undo: only the whole
+/// record tells to which file an inode belonged. Empty otherwise.
+pub(super) fn load_record(
     files: &dyn Files,
     history: &dyn History,
     checkpoints: &[Checkpoint],
 ) -> Result<Vec<Checkpoint>, ToolError> {
     let is_shared = |change: &RecordedChange| {
-        [&change.before, &change.after].into_iter().any(|state| hard_links::links(state) > 1)
+        [&change.before, &change.after].into_iter().any(|state| hard_links::link_count(state) > 1)
     };
     if !checkpoints.iter().flat_map(|checkpoint| &checkpoint.changes).any(is_shared) {
         return Ok(Vec::new());
@@ -37,123 +38,133 @@ pub(super) fn record(
     Ok(history.checkpoints(&Query::Workspace(files.workspace().to_owned()))?)
 }
 
-/// Another name of a file.
-struct Name {
+/// Another hard link of a file.
+struct OtherLink {
     path: PathBuf,
-    /// What is there, if nothing else happens to it. Otherwise it is known what would be there: the same, as another object that
-    /// stands for it.
-    seen: Option<Seen>,
+    /// Current state of the path, if the undo does not change it. `None` if the undo changes the path: the file there will then be
+    /// equal to the searched one, as another inode that stands for it.
+    seen: Option<InspectedPath>,
 }
 
-impl Machine<'_> {
-    /// A name that a file has. What is there, or would be, must be like `left`.
-    fn find_name(
+impl LinkFinder<'_> {
+    /// Finds another hard link of a file. The state there, or the state after the undo, must be like `left`.
+    fn find_link(
         self,
-        identities: &Identities,
+        identities: &FileIdentities,
         paths: &SimulatedPaths<'_>,
-        file: Object,
+        file: FileIdentity,
         left: &FileState,
-    ) -> Option<Name> {
+    ) -> Option<OtherLink> {
         let is_known = |path: &Path| paths.at(path).is_some();
-        let found = hard_links::find(self.files, identities.real(file), left, &is_known).ok()?;
+        let found =
+            hard_links::find_link(self.files, identities.present_identity(file), left, &is_known)
+                .ok()?;
         found
-            .map(|(name, seen)| Name { path: name.path, seen: Some(seen) })
+            .map(|(name, seen)| OtherLink { path: name.path, seen: Some(seen) })
             .or_else(|| self.find_recorded(identities, paths, file, left))
     }
 
+    /// Finds another hard link of a file among the paths of recorded changes.
     fn find_recorded(
         self,
-        identities: &Identities,
+        identities: &FileIdentities,
         paths: &SimulatedPaths<'_>,
-        file: Object,
+        file: FileIdentity,
         left: &FileState,
-    ) -> Option<Name> {
+    ) -> Option<OtherLink> {
         let is_it = |state: &FileState| identities.file_of(state) == Some(file);
         let changes = self.record.iter().flat_map(|checkpoint| checkpoint.changes.iter().rev());
         changes.filter(|change| is_it(&change.after)).find_map(|change| {
             if let Some(simulated) = paths.at(&change.path) {
                 let is_like_it = !is_it(&simulated.then) && simulated.then.is_like(left);
-                return is_like_it.then(|| Name { path: change.path.clone(), seen: None });
+                return is_like_it.then(|| OtherLink { path: change.path.clone(), seen: None });
             }
             let name = beside(self.files, &change.path);
-            let seen = state::see(self.files, &name, None).ok()?;
-            seen.state.is_like(left).then_some(Name { path: name.path, seen: Some(seen) })
+            let seen = state::inspect(self.files, &name, None).ok()?;
+            seen.state.is_like(left).then_some(OtherLink { path: name.path, seen: Some(seen) })
         })
     }
 }
 
-/// A file with several names.
-pub(super) struct Shared {
-    /// What the newest change left of it.
+/// A file with several hard links that the undo changes.
+pub(super) struct SharedFile {
+    /// State in which the newest change left the file.
     left: FileState,
-    /// What would be there.
+    /// State of the file after the undo.
     then: FileState,
 }
 
-impl Shared {
-    /// What would become of a file under whichever name. Numbers are used again: what is not like it is another file.
+impl SharedFile {
+    /// Returns the state after the undo of the shared file at a simulated path. Inode numbers are reused: a file that is not like
+    /// the recorded one is another file.
     pub(super) fn of<'s>(
-        all: &'s HashMap<Object, Self>,
-        identities: &Identities,
+        all: &'s HashMap<FileIdentity, Self>,
+        identities: &FileIdentities,
         simulated: &SimulatedPath,
     ) -> Option<&'s FileState> {
         let shared = all.get(&identities.file_of(&simulated.then)?)?;
-        let is_it = hard_links::links(&simulated.then) > 1 || simulated.then.is_like(&shared.left);
+        let is_it =
+            hard_links::link_count(&simulated.then) > 1 || simulated.then.is_like(&shared.left);
         is_it.then_some(&shared.then)
     }
 }
 
-/// Notes which object is there for the one that a change left, if it is: it was not changed since but by what is taken back.
-pub(super) fn identify(
-    identities: &mut Identities,
-    shared: &HashMap<Object, Shared>,
+/// Notes which current file stands for the one that a change left, if no other change than those to undo has altered it since.
+pub(super) fn note_identity(
+    identities: &mut FileIdentities,
+    shared: &HashMap<FileIdentity, SharedFile>,
     simulated: &SimulatedPath,
     change: &RecordedChange,
 ) {
-    let Some(file) = identities.file_of(&change.after).filter(|_| simulated.is_fresh) else {
+    let Some(file) = identities.file_of(&change.after).filter(|_| simulated.is_untouched) else {
         return;
     };
     let left = shared.get(&file).map_or(&change.after, |shared| &shared.left);
     if simulated.then.is_like(left) {
-        identities.note_real(&change.after, &simulated.now.state);
+        identities.note_present(&change.after, &simulated.now.state);
     }
 }
 
-impl Walked<'_> {
-    /// What was changed under one name was changed under all.
-    pub(super) fn take_back_shared(&mut self, moves: &Moves<'_>, change: &RecordedChange) {
+impl UndoSimulation<'_> {
+    /// Notes that a change through one hard link changed the file under all of them.
+    pub(super) fn take_back_shared(
+        &mut self,
+        moves: &CheckpointMoves<'_>,
+        change: &RecordedChange,
+    ) {
         let before = match moves.of(change) {
-            Move::From(origin) => &origin.before,
-            Move::To(_) | Move::None => &change.before,
+            MoveRole::From(origin) => &origin.before,
+            MoveRole::To(_) | MoveRole::None => &change.before,
         };
         let Some(file) = self.identities.shared_file_of(before) else { return };
         if self.identities.file_of(&change.after) == Some(file) {
-            let left = || Shared { left: change.after.clone(), then: FileState::Absent };
+            let left = || SharedFile { left: change.after.clone(), then: FileState::Absent };
             self.shared.entry(file).or_insert_with(left).then = before.clone();
         }
     }
 
-    /// Where a file with several names was changed and none of its names that are known stays, it is changed under another.
-    pub(super) fn settle_shared(&mut self) {
+    /// Applies the changes of shared files to all their simulated paths. If a shared file changes and none of its simulated hard
+    /// links stays, finds another hard link and changes the file there.
+    pub(super) fn apply_shared(&mut self) {
         for simulated in self.paths.all_mut() {
-            let shared = Shared::of(&self.shared, &self.identities, simulated);
+            let shared = SharedFile::of(&self.shared, &self.identities, simulated);
             if let Some(then) = shared {
                 simulated.then = then.clone();
-                simulated.is_fresh = false;
+                simulated.is_untouched = false;
             }
         }
         if self.shared.is_empty() {
             return;
         }
         let paths = self.paths.all().iter();
-        let staying: HashSet<Object> =
-            paths.filter_map(|simulated| simulated.staying(&self.identities)).collect();
-        for (file, Shared { left, then }) in &self.shared {
-            if same(left, then) || staying.contains(file) {
+        let remaining_file: HashSet<FileIdentity> =
+            paths.filter_map(|simulated| simulated.remaining_file(&self.identities)).collect();
+        for (file, SharedFile { left, then }) in &self.shared {
+            if is_same_with_times(left, then) || remaining_file.contains(file) {
                 continue;
             }
-            let found = self.machine.find_name(&self.identities, &self.paths, *file, left);
-            let Some(Name { path, seen }) = found else { continue };
+            let found = self.finder.find_link(&self.identities, &self.paths, *file, left);
+            let Some(OtherLink { path, seen }) = found else { continue };
             if let Some(now) = seen {
                 self.paths.add(path, now, then.clone());
             } else if let Some(known) = self.paths.at_mut(&path) {
@@ -163,42 +174,42 @@ impl Walked<'_> {
     }
 }
 
-/// Files that had several names become one file again, and are written once.
-pub(super) fn find_names(
-    machine: Machine<'_>,
+/// Links the paths of one file together again, so that its content is written once.
+pub(super) fn link_paths(
+    finder: LinkFinder<'_>,
     ways: &mut Vec<Way>,
     paths: &SimulatedPaths<'_>,
-    identities: &Identities,
+    identities: &FileIdentities,
 ) {
-    let key = |way: &Way| hard_links::object_of(&way.then).map(|file| (file, way.then.hash()));
-    let is_shared = |way: &&Way| hard_links::links(&way.then) > 1;
+    let key = |way: &Way| hard_links::identity_of(&way.then).map(|file| (file, way.then.hash()));
+    let is_shared = |way: &&Way| hard_links::link_count(&way.then) > 1;
     let shared: HashSet<_> = ways.iter().filter(is_shared).filter_map(key).collect();
     if shared.is_empty() {
         return;
     }
-    let mut groups: BTreeMap<(Object, Option<ContentHash>), Vec<&Way>> = BTreeMap::new();
+    let mut groups: BTreeMap<(FileIdentity, Option<ContentHash>), Vec<&Way>> = BTreeMap::new();
     for way in &*ways {
         if let Some(key) = key(way).filter(|key| shared.contains(key)) {
             groups.entry(key).or_default().push(way);
         }
     }
-    let mut staying: HashMap<Object, &Path> = HashMap::new();
+    let mut remaining_file: HashMap<FileIdentity, &Path> = HashMap::new();
     for simulated in paths.all() {
-        if let Some(file) = simulated.staying(identities) {
-            staying.entry(file).or_insert(&simulated.path);
+        if let Some(file) = simulated.remaining_file(identities) {
+            remaining_file.entry(file).or_insert(&simulated.path);
         }
     }
     let mut needless: HashSet<PathBuf> = HashSet::new();
     let mut names: HashMap<PathBuf, PathBuf> = HashMap::new();
     for ((file, _), members) in groups {
-        let staying = staying.get(&file).copied();
-        let group = Group { file, members: &members, staying, paths, identities };
-        let Some(carrier) = group.carrier(machine) else { continue };
+        let remaining_file = remaining_file.get(&file).copied();
+        let group = LinkGroup { file, members: &members, remaining_file, paths, identities };
+        let Some(carrier) = group.carrier(finder) else { continue };
         for way in &members {
             if way.path == carrier || way.moved_from.is_some() {
                 continue;
             }
-            if group.stays(&way.path) {
+            if group.keeps(&way.path) {
                 needless.insert(way.path.clone());
             } else {
                 names.insert(way.path.clone(), carrier.clone());
@@ -211,35 +222,36 @@ pub(super) fn find_names(
     }
 }
 
-/// The names of one file, as far as something happens to them.
-struct Group<'g> {
-    file: Object,
+/// The changed paths that are hard links of one file.
+struct LinkGroup<'g> {
+    file: FileIdentity,
     members: &'g [&'g Way],
-    /// The first of its names that stays one.
-    staying: Option<&'g Path>,
+    /// The first hard link that the undo leaves in place.
+    remaining_file: Option<&'g Path>,
     paths: &'g SimulatedPaths<'g>,
-    identities: &'g Identities,
+    identities: &'g FileIdentities,
 }
 
-impl Group<'_> {
-    fn stays(&self, path: &Path) -> bool {
+impl LinkGroup<'_> {
+    /// Returns whether a path remains a hard link of the file.
+    fn keeps(&self, path: &Path) -> bool {
         let simulated = self.paths.at(path);
         simulated.is_some_and(|simulated| simulated.stays(self.file, self.identities))
     }
 
-    /// The name that the others are added to.
-    fn carrier(&self, machine: Machine<'_>) -> Option<PathBuf> {
-        let links = self.members.iter().map(|way| hard_links::links(&way.then)).max()?;
+    /// Returns the path to which the other hard links are linked.
+    fn carrier(&self, finder: LinkFinder<'_>) -> Option<PathBuf> {
+        let links = self.members.iter().map(|way| hard_links::link_count(&way.then)).max()?;
         let moved = self.members.iter().find(|way| way.moved_from.is_some());
-        let staying = || self.members.iter().find(|way| self.stays(&way.path));
-        if let Some(way) = moved.or_else(staying) {
+        let remaining_file = || self.members.iter().find(|way| self.keeps(&way.path));
+        if let Some(way) = moved.or_else(remaining_file) {
             return Some(way.path.clone());
         }
-        if let Some(path) = self.staying {
+        if let Some(path) = self.remaining_file {
             return Some(path.to_owned());
         }
         let is_elsewhere = usize::try_from(links).is_ok_and(|links| links > self.members.len());
-        let elsewhere = is_elsewhere.then(|| self.other_name(machine)).flatten();
+        let elsewhere = is_elsewhere.then(|| self.other_link(finder)).flatten();
         elsewhere.or_else(|| {
             let is_there = |way: &&&Way| way.now != FileState::Absent;
             let way = self.members.iter().find(is_there).or_else(|| self.members.first())?;
@@ -247,10 +259,10 @@ impl Group<'_> {
         })
     }
 
-    /// A name that the file still has and that nothing happens to.
-    fn other_name(&self, machine: Machine<'_>) -> Option<PathBuf> {
+    /// Finds a hard link of the file that the undo does not change.
+    fn other_link(&self, finder: LinkFinder<'_>) -> Option<PathBuf> {
         let then = &self.members.first()?.then;
-        let found = machine.find_name(self.identities, self.paths, self.file, then);
+        let found = finder.find_link(self.identities, self.paths, self.file, then);
         found.map(|name| name.path)
     }
 }

@@ -1,66 +1,66 @@
-//! Simulated paths: the state that each has now, and the state after the changes that were undone so far.
+//! Simulated paths: the state that each path has now, and its state after the changes that were undone so far.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use crate::changes::hard_links::{self, Identities, Object};
-use crate::changes::state::{Seen, Stamps};
+use crate::changes::hard_links::{self, FileIdentities, FileIdentity};
+use crate::changes::state::{InspectedPath, LatestStamps};
 use crate::{FileError, FileState, Fingerprint};
 
 /// A path, its present state, and its state after the changes that were undone so far.
 pub(super) struct SimulatedPath {
     pub(super) path: PathBuf,
-    pub(super) now: Seen,
+    pub(super) now: InspectedPath,
     pub(super) then: FileState,
-    /// No change of it was simulated yet: `then` is its present state.
-    pub(super) is_fresh: bool,
-    /// A conflict was found.
-    pub(super) is_stuck: bool,
-    /// Whether each later change of what is there gives it another fingerprint.
-    is_settled: bool,
+    /// True if no change of the path was simulated yet: `then` is its present state.
+    pub(super) is_untouched: bool,
+    /// True if a conflict was found at the path.
+    pub(super) has_conflict: bool,
+    /// True if each later change of the file gives it another fingerprint.
+    is_conclusive: bool,
 }
 
 impl SimulatedPath {
-    /// Whether it is a name of this file, and remains one.
-    pub(super) fn stays(&self, file: Object, identities: &Identities) -> bool {
-        self.staying(identities) == Some(file)
+    /// Returns whether the path is a hard link of this file, and remains one.
+    pub(super) fn stays(&self, file: FileIdentity, identities: &FileIdentities) -> bool {
+        self.remaining_file(identities) == Some(file)
     }
 
-    /// The file that it is a name of, and remains one.
-    pub(super) fn staying(&self, identities: &Identities) -> Option<Object> {
+    /// Returns the file of which the path is a hard link, if it remains one.
+    pub(super) fn remaining_file(&self, identities: &FileIdentities) -> Option<FileIdentity> {
         let file = identities.file_of(&self.now.state)?;
         (identities.file_of(&self.then) == Some(file)).then_some(file)
     }
 
-    /// Whether it is a name of one file, would be one of another, and must not become that by a change of what is there: the file
-    /// that is there has other names, or differs in its attributes only and would stand for two files in the record.
-    pub(super) fn is_apart(&self, identities: &Identities) -> bool {
+    /// Returns whether the path must become another file without a change of the present one: the present file has other hard
+    /// links, or it differs in its attributes only and would stand for two files in the record.
+    pub(super) fn is_apart(&self, identities: &FileIdentities) -> bool {
         let (now, then) = (&self.now.state, &self.then);
         let files = identities.file_of(now).zip(identities.file_of(then));
-        let is_shared = hard_links::links(now) > 1;
+        let is_shared = hard_links::link_count(now) > 1;
         files.is_some_and(|(is, was)| is != was) && (is_shared || now.hash() == then.hash())
     }
 
-    /// The fingerprint of what is there, if nothing can be changed there without giving it another.
-    pub(super) fn settled(&self) -> Option<Fingerprint> {
-        self.now.fingerprint.filter(|_| self.is_settled)
+    /// Returns the present fingerprint, if no change can leave it unchanged.
+    pub(super) fn proof(&self) -> Option<Fingerprint> {
+        self.now.fingerprint.filter(|_| self.is_conclusive)
     }
 }
 
-/// All simulated paths, in the order in which they came up.
+/// All simulated paths, in the order in which the changes mention them.
 pub(super) struct SimulatedPaths<'c> {
     all: Vec<SimulatedPath>,
-    /// The place of each path among them.
-    places: HashMap<Cow<'c, Path>, usize>,
-    stamps: Stamps,
+    /// Index of each path in `all`.
+    indexes: HashMap<Cow<'c, Path>, usize>,
+    stamps: LatestStamps,
 }
 
 impl<'c> SimulatedPaths<'c> {
-    /// With room for so many: a list that grows is twice as long as it needs to be.
+    /// Allocates exactly `count` entries: a vector that grows can take twice the memory.
     pub(super) fn with_capacity(count: usize) -> Self {
-        let (all, places) = (Vec::with_capacity(count), HashMap::with_capacity(count));
-        Self { all, places, stamps: Stamps::default() }
+        let (all, indexes) = (Vec::with_capacity(count), HashMap::with_capacity(count));
+        Self { all, indexes, stamps: LatestStamps::default() }
     }
 
     pub(super) fn all(&self) -> &[SimulatedPath] {
@@ -71,36 +71,38 @@ impl<'c> SimulatedPaths<'c> {
         &mut self.all
     }
 
+    /// Returns the simulated path for a path, if a change mentions it.
     pub(super) fn at(&self, path: &Path) -> Option<&SimulatedPath> {
-        self.all.get(*self.places.get(path)?)
+        self.all.get(*self.indexes.get(path)?)
     }
 
+    /// Returns the simulated path for a path, for changes.
     pub(super) fn at_mut(&mut self, path: &Path) -> Option<&mut SimulatedPath> {
-        self.all.get_mut(*self.places.get(path)?)
+        self.all.get_mut(*self.indexes.get(path)?)
     }
 
-    /// The place of a path among all, which is looked at when it first comes up.
-    pub(super) fn place_of(
+    /// Returns the index of a path. Adds the path, with the state that `inspect` reads, if it is new.
+    pub(super) fn index_of(
         &mut self,
         path: &'c Path,
-        look: impl FnOnce() -> Result<Seen, FileError>,
+        inspect: impl FnOnce() -> Result<InspectedPath, FileError>,
     ) -> Result<usize, FileError> {
-        if let Some(at) = self.places.get(path) {
+        if let Some(at) = self.indexes.get(path) {
             return Ok(*at);
         }
-        let now = look()?;
+        let now = inspect()?;
         let then = now.state.clone();
-        let is_settled = now.fingerprint.is_some_and(|seen| self.stamps.note(seen));
-        self.places.insert(Cow::Borrowed(path), self.all.len());
-        let (path, is_fresh, is_stuck) = (path.to_owned(), true, false);
-        self.all.push(SimulatedPath { path, now, then, is_fresh, is_stuck, is_settled });
+        let is_conclusive = now.fingerprint.is_some_and(|seen| self.stamps.note(seen));
+        self.indexes.insert(Cow::Borrowed(path), self.all.len());
+        let (path, is_untouched, has_conflict) = (path.to_owned(), true, false);
+        self.all.push(SimulatedPath { path, now, then, is_untouched, has_conflict, is_conclusive });
         Ok(self.all.len() - 1)
     }
 
-    /// Adds a path that no change on record is about.
-    pub(super) fn add(&mut self, path: PathBuf, now: Seen, then: FileState) {
-        self.places.insert(Cow::Owned(path.clone()), self.all.len());
-        let (is_fresh, is_stuck, is_settled) = (false, false, false);
-        self.all.push(SimulatedPath { path, now, then, is_fresh, is_stuck, is_settled });
+    /// Adds a path that no recorded change mentions.
+    pub(super) fn add(&mut self, path: PathBuf, now: InspectedPath, then: FileState) {
+        self.indexes.insert(Cow::Owned(path.clone()), self.all.len());
+        let (is_untouched, has_conflict, is_conclusive) = (false, false, false);
+        self.all.push(SimulatedPath { path, now, then, is_untouched, has_conflict, is_conclusive });
     }
 }

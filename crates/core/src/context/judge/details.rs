@@ -1,25 +1,27 @@
-//! Describes what changes of a file besides the lines of its text: mode, extended attributes, and the size and hash of a long content.
+//! Describes changes of a file other than the lines of its text: mode, extended attributes, and the size and hash of a long
+//! content.
 
 use std::cell::Cell;
 use std::path::Path;
 
 use crate::{Attributes, ContentHash, Found, FoundBody, Source, quote};
 
-/// So many bytes are hashed for one difference at most: a person is waiting, and a sparse file can be of any length.
-pub(super) const HASHED_BYTES: u64 = 256 << 20;
-/// The digits of a hash that are shown.
+/// Maximum bytes that are hashed for one judgement: a person is waiting, and a sparse file can have any length.
+pub(super) const MAX_HASHED_BYTES: u64 = 256 << 20;
+/// Number of digits of a hash that are shown.
 const HASH_DIGITS: usize = 12;
-/// The most bytes of an attribute's value that are shown.
-const VALUE_BYTES: usize = 64;
+/// Maximum bytes of an attribute's value that are shown.
+const MAX_VALUE_BYTES: usize = 64;
 
-/// The mode of a file whose content changed, if that is another one, too.
-pub(super) fn other_mode(old: &Attributes, new: &Attributes) -> Option<String> {
+/// Describes the change of mode of a file with new content, if the mode changed.
+pub(super) fn mode_change(old: &Attributes, new: &Attributes) -> Option<String> {
     let (old, new) = (old.mode? & 0o7777, new.mode? & 0o7777);
     (old != new).then(|| format!("mode {old:o} → {new:o}"))
 }
 
-/// Sizes and hashes of the old and the new content, if one of them is too long to be shown. What is hashed is taken from `budget`.
-pub(super) fn long_content(
+/// Describes sizes and hashes of the old and the new content, if one of them is too long to be shown. Takes hashed bytes from
+/// `budget`.
+pub(super) fn describe_long_content(
     old: Option<&Found>,
     staged: &Path,
     shown_bytes: u64,
@@ -40,6 +42,7 @@ pub(super) fn long_content(
     })
 }
 
+/// Describes a content by its size, and by its hash if the budget suffices.
 fn size_and_hash(bytes: u64, source: Source<'_>, budget: &Cell<u64>) -> String {
     let hash = budget.get().checked_sub(bytes).and_then(|left| {
         budget.set(left);
@@ -51,8 +54,9 @@ fn size_and_hash(bytes: u64, source: Source<'_>, budget: &Cell<u64>) -> String {
     }
 }
 
-/// A sentence for each extended attribute that changes. Labels of the system and the overlay's own marks are none of the person's.
-pub(super) fn attributes(old: Option<&Attributes>, new: &Attributes) -> Vec<String> {
+/// Describes each extended attribute that changes. Leaves out security labels and the overlay's own marks, which are not the
+/// person's.
+pub(super) fn attribute_changes(old: Option<&Attributes>, new: &Attributes) -> Vec<String> {
     let Some(new) = &new.extended else { return Vec::new() };
     let none = Vec::new();
     let old = old.and_then(|old| old.extended.as_ref()).unwrap_or(&none);
@@ -69,9 +73,10 @@ pub(super) fn attributes(old: Option<&Attributes>, new: &Attributes) -> Vec<Stri
     set.chain(removed).collect()
 }
 
+/// Describes an attribute's value: the text if it is short, its size otherwise.
 fn shown(value: &[u8]) -> String {
     match std::str::from_utf8(value) {
-        Ok(text) if value.len() <= VALUE_BYTES => format!("\"{}\"", text.escape_debug()),
+        Ok(text) if value.len() <= MAX_VALUE_BYTES => format!("\"{}\"", text.escape_debug()),
         _ => format!("{} bytes", value.len()),
     }
 }
@@ -94,9 +99,12 @@ mod tests {
             "attribute user.d = \"\\u{1b}\"",
             "attribute user.b removed",
         ];
-        assert_eq!(attributes(Some(&old), &new), told);
-        assert_eq!(attributes(None, &having(&[("user.a", b"x")])), ["attribute user.a = \"x\""]);
-        assert!(attributes(Some(&old), &Attributes::default()).is_empty(), "they stay");
+        assert_eq!(attribute_changes(Some(&old), &new), told);
+        assert_eq!(
+            attribute_changes(None, &having(&[("user.a", b"x")])),
+            ["attribute user.a = \"x\""]
+        );
+        assert!(attribute_changes(Some(&old), &Attributes::default()).is_empty(), "they stay");
     }
 
     #[test]
@@ -106,11 +114,15 @@ mod tests {
         std::fs::write(&short, "abc").expect("a file");
         std::fs::write(&long, "abcdef").expect("a file");
         let budget = Cell::new(6);
-        assert_eq!(long_content(None, &short, 3, &budget), None);
+        assert_eq!(describe_long_content(None, &short, 3, &budget), None);
         let hash = ContentHash::of(b"abcdef").to_string();
         let told = format!("too long to be shown: 6 bytes {}", &hash[..HASH_DIGITS]);
-        assert_eq!(long_content(None, &long, 3, &budget), Some(told));
+        assert_eq!(describe_long_content(None, &long, 3, &budget), Some(told));
         let told = "too long to be shown: 6 bytes".to_owned();
-        assert_eq!(long_content(None, &long, 3, &budget), Some(told), "the budget is spent");
+        assert_eq!(
+            describe_long_content(None, &long, 3, &budget),
+            Some(told),
+            "the budget is spent"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Real git, and what attackers would do instead: each command runs in a workspace, and the difference is judged as that of a stage.
+//! Judges changes of real git, and what attackers would do instead: each command runs in a workspace, and the diff is judged like
+//! that of a stage.
 
 use std::fs;
 use std::process::Command;
@@ -10,7 +11,7 @@ use crate::{
     Visitor, WalkOptions, WalkReport,
 };
 
-/// The files of a directory, as far as they are judged.
+/// The files of a directory, as far as the judgement needs them.
 struct Disk(PathBuf);
 
 impl Disk {
@@ -87,8 +88,8 @@ fn entries(directory: &Path) -> Vec<std::ffi::OsString> {
     names
 }
 
-/// Runs a script in a workspace; a failure of any part of it fails.
-fn run(script: &str, directory: &Path, home: &Path) {
+/// Runs a script in a workspace. Panics if any part of it fails.
+fn run_script(script: &str, directory: &Path, home: &Path) {
     let ran = Command::new("sh")
         .args(["-euc", script])
         .current_dir(directory)
@@ -105,8 +106,8 @@ fn run(script: &str, directory: &Path, home: &Path) {
     assert!(ran.status.success(), "{script}: {errors}");
 }
 
-/// The difference between two trees, by the names that they have in the workspace.
-fn difference(before: &Path, after: &Path, name: &Path, changes: &mut Vec<ProcessChange>) {
+/// Collects the differences between two trees, with the paths that they have in the workspace.
+fn collect_changes(before: &Path, after: &Path, name: &Path, changes: &mut Vec<ProcessChange>) {
     let facts = |path: &Path| path.symlink_metadata().ok();
     let (old, new) = (facts(before), facts(after));
     let is_directory =
@@ -138,27 +139,27 @@ fn difference(before: &Path, after: &Path, name: &Path, changes: &mut Vec<Proces
     let (first, last) = if is_gone { (None, change) } else { (change, None) };
     changes.extend(first);
     for entry in names {
-        difference(&before.join(&entry), &after.join(&entry), &name.join(&entry), changes);
+        collect_changes(&before.join(&entry), &after.join(&entry), &name.join(&entry), changes);
     }
     changes.extend(last);
 }
 
-/// The paths that are asked about once a command has run.
-fn asked(setup: &str, command: &str) -> (Vec<String>, Vec<FileChange>) {
+/// Returns the paths that need an approval after a command has run, and the shown changes.
+fn judged(setup: &str, command: &str) -> (Vec<String>, Vec<FileChange>) {
     let folder = tempfile::tempdir().expect("a folder");
     let root = folder.path().canonicalize().expect("the real place");
     let (workspace, copy, stage) = (root.join("w"), root.join("copy"), root.join("stage"));
     fs::create_dir(&workspace).expect("a folder");
-    run(setup, &workspace, &root);
-    run("cp -a w copy", &root, &root);
-    run(command, &workspace, &root);
-    // Paths in files are those of the workspace, so it is the one in which the command ran.
+    run_script(setup, &workspace, &root);
+    run_script("cp -a w copy", &root, &root);
+    run_script(command, &workspace, &root);
+    // Paths in git's files refer to the workspace, so the directory in which the command ran becomes the stage.
     fs::rename(&workspace, &stage).expect("a folder");
     fs::rename(&copy, &workspace).expect("a folder");
     let mut changes = Vec::new();
-    difference(&workspace, &stage, &workspace, &mut changes);
+    collect_changes(&workspace, &stage, &workspace, &mut changes);
     assert!(!changes.is_empty(), "{command}: it shows nothing");
-    let judgement = judge(&changes, &Disk(workspace.clone()), Unseen::default(), false);
+    let judgement = judge(&changes, &Disk(workspace.clone()), JudgeInputs::default(), false);
     let name = |path: &PathBuf| {
         path.strip_prefix(&workspace).expect("it is inside").to_string_lossy().into_owned()
     };
@@ -169,12 +170,12 @@ const REPOSITORY: &str = "git init -q . && git commit -q --allow-empty -m a";
 
 fn check(cases: &[(&str, &str, &[&str])]) {
     for (setup, command, expected) in cases {
-        assert_eq!(asked(setup, command).0, *expected, "{setup}; {command}");
+        assert_eq!(judged(setup, command).0, *expected, "{setup}; {command}");
     }
 }
 
 #[test]
-fn what_git_itself_writes_is_inert() {
+fn changes_that_git_itself_makes_are_inert() {
     let library = "git init -q lib && git -C lib commit -q --allow-empty -m a";
     let both = format!("{REPOSITORY}; {library}");
     let remote = format!(
@@ -206,7 +207,7 @@ fn what_git_itself_writes_is_inert() {
 }
 
 #[test]
-fn what_others_would_run_is_asked_about() {
+fn changes_that_make_programs_run_code_need_an_approval() {
     let hook = format!("{REPOSITORY}; echo x > .git/hooks/pre-commit");
     let nested = "git init -q sub; echo x > sub/.git/hooks/update";
     check(&[
@@ -237,7 +238,7 @@ fn what_others_would_run_is_asked_about() {
 }
 
 #[test]
-fn a_directory_that_becomes_a_repository_brings_its_configuration_along() {
+fn a_new_git_directory_is_judged_with_its_existing_configuration() {
     let make = "echo 'ref: refs/heads/a' > d/HEAD; mkdir d/objects d/refs";
     let made: &[&str] = &["d/HEAD", "d/objects", "d/refs"];
     let config = "mkdir d; printf '[core]\\n\\tfsmonitor = x\\n' > d/config";
@@ -257,18 +258,18 @@ fn a_directory_that_becomes_a_repository_brings_its_configuration_along() {
 }
 
 #[test]
-fn the_difference_is_shown() {
-    let (_, shown) = asked(REPOSITORY, "echo x > .git/hooks/pre-commit; echo y > .envrc");
+fn the_diff_is_shown() {
+    let (_, shown) = judged(REPOSITORY, "echo x > .git/hooks/pre-commit; echo y > .envrc");
     let told: Vec<_> =
         shown.iter().map(|one| (one.verb, one.before.clone(), one.after.clone())).collect();
     let new = |text: &str| ("create", None, Some(text.as_bytes().to_vec()));
     assert_eq!(told, [new("y\n"), new("x\n")], "in the order of the changes");
     let host = EmptyHost::default();
-    assert!(judge(&[], &host, Unseen::default(), false).shown.is_empty());
+    assert!(judge(&[], &host, JudgeInputs::default(), false).shown.is_empty());
 }
 
 #[test]
-fn what_git_or_a_link_leads_to_is_obeyed() {
+fn targets_of_git_configuration_and_links_are_obeyed() {
     let with = |more: &str| format!("{REPOSITORY} && {more}");
     let hooks = with("git config core.hooksPath hk && mkdir hk && touch hk/pre-commit");
     let included = with("git config include.path ../.gitcfg && touch .gitcfg");
@@ -291,17 +292,17 @@ fn what_git_or_a_link_leads_to_is_obeyed() {
         ("mkdir v && echo {} >v/tasks.json", "ln -s v .vscode", ".vscode"),
         (&with("mkdir ../vh"), "ln -s ../vh lnk; git config core.worktree ../lnk", ".git/config"),
     ] {
-        // Links that stay are among the differences here.
-        let (asks, _) = asked(setup, command);
+        // Links that stay are among the changes here.
+        let (asks, _) = judged(setup, command);
         assert!(asks.contains(&expected.to_owned()), "{setup}; {command}: {asks:?}");
     }
-    // Nothing in a build directory was judged, so no pointer may lead there.
-    let (asks, _) = asked(&built, "rm -rf .git; echo gitdir: target >.git");
+    // Changes in a build directory are not judged, so no pointer may lead there.
+    let (asks, _) = judged(&built, "rm -rf .git; echo gitdir: target >.git");
     assert!(asks.contains(&".git".to_owned()), "{asks:?}");
 }
 
 #[test]
-fn a_masked_file_that_was_there_is_asked_about() {
+fn replacing_an_existing_masked_file_needs_an_approval() {
     let change = |path: &str, before| ProcessChange {
         path: path.into(),
         before,
@@ -314,7 +315,7 @@ fn a_masked_file_that_was_there_is_asked_about() {
         change("/w/open", Some(SEEN)),
     ];
     let masked = ["/w/.env".into(), "/w/private".into()];
-    let unseen = Unseen { masked: &masked, ..Unseen::default() };
+    let unseen = JudgeInputs { masked: &masked, ..JudgeInputs::default() };
     let folder = tempfile::tempdir().expect("a folder");
     let judgement = judge(&changes, &Disk(folder.path().to_owned()), unseen, false);
     let asks: Vec<_> = judgement.asks.keys().map(|path| path.to_string_lossy()).collect();

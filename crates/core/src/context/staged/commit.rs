@@ -1,4 +1,4 @@
-//! Commits the staged changes of a program, with a checkpoint, as one change of files.
+//! Commits the staged changes of a program, with a checkpoint.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -6,14 +6,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::changes::commit;
-use crate::changes::state::{self, Seen};
+use crate::changes::state::{self, InspectedPath};
 use crate::{
     ChangedTo, ContentHash, Context, Expect, FileError, FileState, Files, Fingerprint, KeptContent,
     Opened, ProcessChange, ProcessChanges, Resolved, Source, Step, To, ToolError, WithoutHistory,
 };
 
 impl Context {
-    /// Makes the changes in the workspace. Blocking.
+    /// Commits the changes to the workspace. Blocking.
     pub(super) fn commit_changes(
         &self,
         changes: &ProcessChanges,
@@ -21,7 +21,7 @@ impl Context {
     ) -> Result<(), ToolError> {
         let inner = &self.0;
         let files = inner.files();
-        let others = others_of(&*files, &changes.changes)?;
+        let others = link_targets(&*files, &changes.changes)?;
         let states = changes.states.get().map_or(&[][..], Vec::as_slice);
         let expected = expected(&*files, &changes.changes, states);
         let steps: Vec<Step<'_>> = changes
@@ -37,10 +37,10 @@ impl Context {
             .collect();
         let mut steps = commit::join_moves(&*files, &steps);
         let is_held = changes.stage.as_ref().is_some_and(|stage| stage.is_held());
-        let copies = if is_held { copies(&steps)? } else { Vec::new() };
+        let copies = if is_held { staged_copies(&steps)? } else { Vec::new() };
         if is_held {
             for (step, copy) in steps.to_mut().iter_mut().zip(&copies) {
-                put_copy(step, copy.as_ref());
+                use_copy(step, copy.as_ref());
             }
         }
         let is_stopped = || inner.session.is_cancelled();
@@ -55,7 +55,7 @@ impl Context {
         );
         made.map_err(|refused| {
             if let Some(stage) = &changes.stage {
-                if refused.is_open { stage.leave() } else { stage.untie() }
+                if refused.is_unfinished { stage.leave() } else { stage.untie() }
             }
             refused.into_error(files.workspace())
         })?;
@@ -66,15 +66,15 @@ impl Context {
     }
 }
 
-/// A file on a stage that stays there when a step puts its content into the workspace: the step may be taken back, and be tried again.
+/// A file that stays on the stage when a step puts its content into the workspace: the step may be taken back and tried again.
 #[derive(Debug)]
-struct Copied<'s> {
+struct StagedCopy<'s> {
     place: &'s Path,
     hash: ContentHash,
     length: u64,
 }
 
-impl KeptContent for Copied<'_> {
+impl KeptContent for StagedCopy<'_> {
     fn hash(&self) -> ContentHash {
         self.hash
     }
@@ -88,14 +88,14 @@ impl KeptContent for Copied<'_> {
     }
 }
 
-/// The files on the stage that the steps put in place, in the order of the steps.
-fn copies<'s>(steps: &[Step<'s>]) -> Result<Vec<Option<Copied<'s>>>, ToolError> {
+/// Returns the files on the stage that the steps put in place, in the order of the steps.
+fn staged_copies<'s>(steps: &[Step<'s>]) -> Result<Vec<Option<StagedCopy<'s>>>, ToolError> {
     let copy = |step: &Step<'s>| {
         let To::File { content: Source::At(place), .. } = step.rewrite.unwrap_or(step.to) else {
             return Ok(None);
         };
         let (hash, length) = ContentHash::measure(Source::At(place))?;
-        Ok(Some(Copied { place, hash, length }))
+        Ok(Some(StagedCopy { place, hash, length }))
     };
     let copies: io::Result<_> = steps.iter().map(copy).collect();
     copies.map_err(|error| {
@@ -103,8 +103,8 @@ fn copies<'s>(steps: &[Step<'s>]) -> Result<Vec<Option<Copied<'s>>>, ToolError> 
     })
 }
 
-/// Makes a step copy the file on the stage, where it would be moved away from there.
-fn put_copy<'s>(step: &mut Step<'s>, copy: Option<&'s Copied<'s>>) {
+/// Makes a step copy the file from the stage instead of moving it away.
+fn use_copy<'s>(step: &mut Step<'s>, copy: Option<&'s StagedCopy<'s>>) {
     let Some(copy) = copy else { return };
     for to in [Some(&mut step.to), step.rewrite.as_mut()].into_iter().flatten() {
         if let To::File { content: content @ Source::At(_), .. } = to {
@@ -113,28 +113,28 @@ fn put_copy<'s>(step: &mut Step<'s>, copy: Option<&'s Copied<'s>>) {
     }
 }
 
-/// The states before changes; `None` where nothing was, or something else is there by now. Blocking.
+/// Returns the states before changes; `None` if the path did not exist, or has another object by now. Blocking.
 pub(super) fn states_before(
     files: &dyn Files,
     changes: &[ProcessChange],
 ) -> Vec<Option<FileState>> {
     let state = |change: &ProcessChange| {
-        let seen = state::see_on_record(files, &change.path).ok()?;
-        // Once more: the bytes were read after the first look.
+        let seen = state::inspect_recorded(files, &change.path).ok()?;
+        // Checks again: the bytes were read after the first check.
         let now = fingerprint(files, &change.path);
         (seen.fingerprint == change.before && now == change.before).then_some(seen.state)
     };
     changes.iter().map(|change| change.before.and_then(|_| state(change))).collect()
 }
 
-/// The places where something else is than the program found, or than had the state that was noted then. Blocking.
+/// Returns the paths that have neither the object that the program found nor the noted state. Blocking.
 pub(super) fn changed_since(
     files: &dyn Files,
     changes: &[ProcessChange],
     states: &[Option<FileState>],
 ) -> Vec<PathBuf> {
     let expected = expected(files, changes, states);
-    let is_as_found = |change: &ProcessChange, expected: &Expected<'_>| {
+    let is_as_found = |change: &ProcessChange, expected: &ExpectedObject<'_>| {
         expected.known.is_some() || fingerprint(files, &change.path) == change.before
     };
     let changed =
@@ -142,46 +142,47 @@ pub(super) fn changed_since(
     changed.map(|(change, _)| change.path.clone()).collect()
 }
 
-/// The fingerprint of the object that is at a place now.
+/// Returns the present fingerprint of a path.
 fn fingerprint(files: &dyn Files, path: &Path) -> Option<Fingerprint> {
     let found = files.look(&commit::beside(files, path)).ok()??;
     Some(found.stat.fingerprint)
 }
 
-/// The object that must be at the place of a change.
-struct Expected<'s> {
+/// The object that must be at the path of a change.
+struct ExpectedObject<'s> {
     expect: Expect,
     /// Its state, if the fingerprint proves it.
     known: Option<Cow<'s, FileState>>,
 }
 
-/// The object that must be at the place of each change: the one that the program found, or one that differs from that in its times and its number alone.
+/// Returns the object that must be at the path of each change: the one that the program found, or one that differs from it only in
+/// times and inode.
 fn expected<'s>(
     files: &dyn Files,
     changes: &[ProcessChange],
     states: &'s [Option<FileState>],
-) -> Vec<Expected<'s>> {
+) -> Vec<ExpectedObject<'s>> {
     let is_gone = |change: &&ProcessChange| matches!(change.to, ChangedTo::Nothing);
     let gone: HashSet<&Path> =
         changes.iter().filter(is_gone).map(|change| change.path.as_path()).collect();
-    // A directory that goes must not have come to hold anything else.
-    let holds_others = |change: &ProcessChange, now: &Seen| {
+    // A directory that is removed must not contain any new object.
+    let holds_others = |change: &ProcessChange, now: &InspectedPath| {
         !matches!(change.to, ChangedTo::Attributes(_) | ChangedTo::Directory(_))
             && now.entries.iter().any(|name| !gone.contains(&*change.path.join(name)))
     };
     let expected = |(at, change): (usize, &ProcessChange)| {
         let Some(before) = change.before else {
-            return Expected { expect: Expect::Absent, known: None };
+            return ExpectedObject { expect: Expect::Absent, known: None };
         };
-        let as_found = |known| Expected { expect: Expect::Same(before), known };
+        let as_found = |known| ExpectedObject { expect: Expect::Same(before), known };
         let Some(state) = states.get(at).and_then(Option::as_ref) else { return as_found(None) };
         if fingerprint(files, &change.path) == Some(before) {
             return as_found(Some(Cow::Borrowed(state)));
         }
-        // A commit that is taken back, an editor or `touch` leaves the same bytes with another time or number.
-        match state::see_on_record(files, &change.path) {
+        // A commit that was taken back, an editor or `touch` leaves the same bytes with another time or inode.
+        match state::inspect_recorded(files, &change.path) {
             Ok(now) if state::is_unchanged(state, &now.state) && !holds_others(change, &now) => {
-                Expected { expect: now.expect(), known: Some(Cow::Owned(now.state)) }
+                ExpectedObject { expect: now.expect(), known: Some(Cow::Owned(now.state)) }
             }
             _ => as_found(None),
         }
@@ -189,8 +190,8 @@ fn expected<'s>(
     changes.iter().enumerate().map(expected).collect()
 }
 
-/// The files of which changes become more names, by the place of the change among all.
-fn others_of(
+/// For the changes that add a hard link, returns the file to which it is linked, by index of the change.
+fn link_targets(
     files: &dyn Files,
     changes: &[ProcessChange],
 ) -> Result<HashMap<usize, (Resolved, Fingerprint)>, FileError> {
@@ -206,12 +207,14 @@ fn others_of(
     let other = |(at, with): (usize, &PathBuf)| {
         let place = commit::beside(files, with);
         let is_made = made.contains(with.as_path());
-        let seen = if is_made { commit::NOT_YET } else { files.stat(&place)?.fingerprint };
+        let seen =
+            if is_made { commit::PENDING_FINGERPRINT } else { files.stat(&place)?.fingerprint };
         Ok((at, (place, seen)))
     };
     names.map(other).collect()
 }
 
+/// Makes the commit step of a change.
 fn step_of<'s>(
     path: Resolved,
     change: &'s ProcessChange,

@@ -1,16 +1,16 @@
-//! Changes that count as none, such as those of tool caches. No question is asked because of them, and they are not kept.
+//! Trivial changes, such as those of tool caches. They need no approval, and they are not kept.
 
 use std::collections::HashSet;
 use std::path::{Component, Path, PathBuf};
 
 use crate::{Attributes, ChangedTo, ProcessChange, ProcessChanges};
 
-/// Directories in which tools remember results that they can compute again.
+/// Directories in which tools cache results that they can compute again.
 const TOOL_CACHES: [&str; 6] =
     ["__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", ".eslintcache"];
 
-/// Takes trivial changes out of what is kept: a person is not shown them, so that none may stay. Those below a directory that goes are
-/// left, since the directory could not go without them.
+/// Removes trivial changes, so that they are not kept: a person is not shown them. Those below a directory that is removed stay,
+/// since the directory could not be removed without them.
 pub(super) fn leave_out_trivial(changes: &mut ProcessChanges) {
     let gone: HashSet<PathBuf> = changes
         .changes
@@ -37,6 +37,7 @@ fn is_trivial(change: &ProcessChange) -> bool {
     is_time || is_in_cache(&change.path)
 }
 
+/// Returns whether a path is in a cache of a tool.
 pub(super) fn is_in_cache(path: &Path) -> bool {
     let is_cache = |part: Component<'_>| matches!(part, Component::Normal(name) if TOOL_CACHES.iter().any(|cache| name == *cache));
     path.components().any(is_cache)
@@ -52,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn trivial_changes_stay_out_unless_their_directory_goes() {
+    fn trivial_changes_are_left_out_unless_their_directory_is_removed() {
         let file = || ChangedTo::File("/stage/x".into(), Attributes::default());
         let time =
             || ChangedTo::Attributes(Attributes { modified: Some(1), ..Attributes::default() });

@@ -1,8 +1,8 @@
-//! Hosts in their one spelling.
+//! Host names in their canonical spelling.
 //!
-//! What is read here is the text that rules are held against and names are looked up by. So it admits little: letters, digits,
-//! hyphens and underscores in labels, or an address in its plain form. A name that ends in a number is neither: some resolvers
-//! read `127.1` or `0x7f000001` as an address.
+//! Rules are compared with this text, and names are resolved by it. So it admits little: letters, digits, hyphens and underscores
+//! in labels, or an address in its plain form. A name that ends in a number is refused, since some resolvers read `127.1` or
+//! `0x7f000001` as an address.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -18,14 +18,14 @@ use std::net::IpAddr;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HostName {
-    /// In lower case, without a dot at its end.
+    /// A name in lower case, without a dot at its end.
     Name(String),
-    /// An address.
+    /// An IP address.
     Address(IpAddr),
 }
 
 impl HostName {
-    /// Reads a name, or an address without brackets.
+    /// Parses a name, or an address without brackets.
     pub fn parse(text: &str) -> Option<Self> {
         match text.parse() {
             Ok(address) => Some(Self::Address(address)),
@@ -33,7 +33,7 @@ impl HostName {
         }
     }
 
-    /// Reads a name, and returns its one form.
+    /// Parses a name, and returns its canonical form.
     ///
     /// ```
     /// use windlass_core::HostName;
@@ -47,7 +47,7 @@ impl HostName {
         valid.then(|| text.to_ascii_lowercase())
     }
 
-    /// Returns whether a person who reads it knows that it is this machine or a given address.
+    /// Returns whether a reader can tell from the text that the host is this machine or a given address.
     pub(crate) fn is_plain(&self) -> bool {
         match self {
             Self::Address(_) => true,
@@ -65,11 +65,13 @@ impl fmt::Display for HostName {
     }
 }
 
+/// Returns whether a text is a valid label of a host name.
 fn is_label(label: &str) -> bool {
     let known = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     (1..=63).contains(&label.len()) && label.bytes().all(known)
 }
 
+/// Returns whether a label is a decimal or hexadecimal number.
 fn is_number(label: &str) -> bool {
     let hexadecimal = label.strip_prefix("0x").or(label.strip_prefix("0X"));
     label.bytes().all(|byte| byte.is_ascii_digit())

@@ -1,4 +1,4 @@
-//! Addresses on the web, read strictly: one text has one meaning, for rules, for people and for the connection.
+//! URLs, parsed strictly: a text has the same meaning for rules, for people and for the connection.
 
 use std::fmt::{self, Write as _};
 use std::net::{IpAddr, Ipv6Addr};
@@ -7,10 +7,10 @@ use std::str::FromStr;
 use super::HostName;
 use crate::{Effect, ToolError, quote};
 
-/// The longest address that is read, in bytes.
-const MAX_BYTES: usize = 8 << 10;
+/// Maximum bytes of a URL.
+const MAX_URL_BYTES: usize = 8 << 10;
 
-/// An absolute address of the schemes `http` and `https`, without user, password and fragment.
+/// An absolute URL with the scheme `http` or `https`, without user, password and fragment.
 ///
 /// ```
 /// use windlass_core::HttpUrl;
@@ -27,7 +27,7 @@ pub struct HttpUrl {
     is_secure: bool,
     host: HostName,
     port: u16,
-    /// Begins with a slash; everything that is not plain ASCII is escaped.
+    /// Path and query; begins with a slash, and everything that is not plain ASCII is escaped.
     target: String,
 }
 
@@ -37,27 +37,27 @@ impl HttpUrl {
         self.is_secure
     }
 
-    /// The host.
+    /// Returns the host.
     pub fn host(&self) -> &HostName {
         &self.host
     }
 
-    /// The port, also where it is the usual one of the scheme.
+    /// Returns the port, also if it is the default one of the scheme.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The path and the query, as they stand in a request.
+    /// Returns path and query, as they appear in a request.
     pub fn target(&self) -> &str {
         &self.target
     }
 
-    /// Scheme, host and port, as an [`Effect::Net`] names them.
+    /// Returns scheme, host and port, as an [`Effect::Net`] names them.
     pub fn origin(&self) -> String {
         format!("{}://{}:{}", self.scheme(), self.bracketed(), self.port)
     }
 
-    /// The host as a request names it: with the port if that is not the usual one.
+    /// Returns the host as a request names it: with the port if that is not the default one.
     pub fn authority(&self) -> String {
         if self.port == usual_port(self.is_secure) {
             self.bracketed()
@@ -66,7 +66,7 @@ impl HttpUrl {
         }
     }
 
-    /// The effect of a request to this address.
+    /// Returns the effect of a request to this URL.
     ///
     /// ```
     /// let url: windlass_core::HttpUrl = "http://127.0.0.1:8080/a".parse()?;
@@ -77,18 +77,18 @@ impl HttpUrl {
         Effect::Net { origin: self.origin(), method: method.to_ascii_uppercase() }
     }
 
-    /// The address that a reference leads to which stands in the answer of this one: a `Location`, a link.
+    /// Resolves a reference that appears in the response of this URL: a `Location` header, a link.
     pub fn join(&self, reference: &str) -> Result<Self, ToolError> {
         let reference = reference.trim_matches(' ');
         let plain = reference.split('#').next().unwrap_or_default();
         if let Some((scheme, rest)) = plain.split_once(':')
             && is_scheme(scheme)
         {
-            // `https:docs.rs` means different things to different readers.
+            // Programs disagree about the meaning of `https:docs.rs`.
             return if rest.starts_with("//") {
                 plain.parse()
             } else {
-                Err(refused(reference, SLASHES))
+                Err(refused(reference, MISSING_SLASHES))
             };
         }
         if plain.starts_with("//") {
@@ -105,7 +105,7 @@ impl HttpUrl {
             let directory = path.rfind('/').and_then(|slash| path.get(..=slash)).unwrap_or("/");
             format!("{directory}{plain}")
         };
-        let target = clean_target(&target).ok_or_else(|| refused(reference, CHARACTERS))?;
+        let target = clean_target(&target).ok_or_else(|| refused(reference, BAD_CHARACTERS))?;
         Ok(Self { target, ..self.clone() })
     }
 
@@ -113,6 +113,7 @@ impl HttpUrl {
         if self.is_secure { "https" } else { "http" }
     }
 
+    /// Returns the host, with brackets around an IPv6 address.
     fn bracketed(&self) -> String {
         match self.host {
             HostName::Address(IpAddr::V6(address)) => format!("[{address}]"),
@@ -121,15 +122,15 @@ impl HttpUrl {
     }
 }
 
-const SLASHES: &str = "two slashes have to follow the scheme";
-const CHARACTERS: &str = "it has characters that no address has";
+const MISSING_SLASHES: &str = "two slashes have to follow the scheme";
+const BAD_CHARACTERS: &str = "it has characters that no address has";
 
 impl FromStr for HttpUrl {
     type Err = ToolError;
 
     fn from_str(text: &str) -> Result<Self, ToolError> {
         let refused = |why| refused(text, why);
-        if text.len() > MAX_BYTES {
+        if text.len() > MAX_URL_BYTES {
             return Err(refused("it is too long"));
         }
         let (scheme, rest) =
@@ -149,7 +150,7 @@ impl FromStr for HttpUrl {
         })?;
         let target = target.split('#').next().unwrap_or_default();
         let target = if target.starts_with('/') { target.to_owned() } else { format!("/{target}") };
-        let target = clean_target(&target).ok_or_else(|| refused(CHARACTERS))?;
+        let target = clean_target(&target).ok_or_else(|| refused(BAD_CHARACTERS))?;
         Ok(Self { is_secure, host, port, target })
     }
 }
@@ -160,6 +161,7 @@ impl fmt::Display for HttpUrl {
     }
 }
 
+/// Makes the error for an invalid URL.
 fn refused(text: &str, why: &str) -> ToolError {
     let shown: String = text.chars().take(200).collect();
     ToolError::failed(format!("`{}` cannot be asked for: {why}", quote::visible(&shown)))
@@ -175,6 +177,7 @@ fn is_scheme(text: &str) -> bool {
         && bytes.all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
 }
 
+/// Parses host and port.
 fn read_authority(text: &str, usual_port: u16) -> Option<(HostName, u16)> {
     let (host, rest) = if let Some(inner) = text.strip_prefix('[') {
         let (address, rest) = inner.split_once(']')?;
@@ -201,9 +204,10 @@ fn split_query(target: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// Escapes what is not plain and takes the steps `.` and `..`. A control character or a backslash is refused: readers differ about it.
+/// Escapes special characters and resolves the steps `.` and `..`. Control characters and backslashes are refused, since programs
+/// disagree about their meaning.
 fn clean_target(target: &str) -> Option<String> {
-    if target.len() > MAX_BYTES || target.chars().any(|c| c.is_control() || c == '\\') {
+    if target.len() > MAX_URL_BYTES || target.chars().any(|c| c.is_control() || c == '\\') {
         return None;
     }
     let (path, query) = split_query(target);
@@ -227,7 +231,7 @@ fn clean_target(target: &str) -> Option<String> {
         if byte.is_ascii_graphic() && !b"\"<>`{}|^".contains(&byte) {
             text.push(char::from(byte));
         } else {
-            // Writing to a string does not fail.
+            // Writing to a string cannot fail.
             let _ = write!(text, "%{byte:02X}");
         }
         text
@@ -279,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn references_lead_from_where_they_stand() {
+    fn references_are_resolved_relative_to_their_url() {
         let base: HttpUrl = "https://a.example:8443/b/c?d".parse().expect("an address");
         for (reference, expected) in [
             ("", Some("https://a.example:8443/b/c?d")),
@@ -306,7 +310,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn what_is_read_is_written_the_same(text in "https?://[a-zA-Z0-9.:@\\[\\]-]{1,12}.{0,30}") {
+        fn a_parsed_url_is_written_the_same(text in "https?://[a-zA-Z0-9.:@\\[\\]-]{1,12}.{0,30}") {
             if let Ok(url) = text.parse::<HttpUrl>() {
                 let again: HttpUrl = url.to_string().parse().expect("it was written by us");
                 proptest::prop_assert_eq!(&again, &url);

@@ -1,7 +1,7 @@
-//! A walk over files as they would be: what is there, and what is only proposed.
+//! A walk over files with proposals applied: existing objects, and new ones that are only proposed.
 //!
-//! A walk by one thread finds things in the order of their names, a directory before what is in it. What is not there yet is shown
-//! where it belongs in that order. Where several threads walk there is none, and it comes last.
+//! A walk by one thread visits objects in the order of their paths, a directory before its contents, and new objects are visited in
+//! that order as well. A walk by several threads has no order, and new objects come last.
 
 use std::path::Path;
 
@@ -14,23 +14,24 @@ use crate::{
     Walk, WalkOptions,
 };
 
-/// What is proposed and not there yet, below the root of a walk.
-pub(super) struct New<'o> {
+/// Proposed objects below the root of a walk that do not exist yet.
+pub(super) struct NewObjects<'o> {
     overlay: &'o Overlay<'o>,
     root: &'o Resolved,
     options: &'o WalkOptions<'o>,
-    /// What was not shown yet, the last first.
+    /// Proposals that were not visited yet, last one first.
     left: Lock<Vec<Proposal>>,
 }
 
-impl<'o> New<'o> {
+impl<'o> NewObjects<'o> {
+    /// Collects the proposed new objects below the root of a walk.
     pub(super) fn below(
         overlay: &'o Overlay<'o>,
         root: &'o Resolved,
         options: &'o WalkOptions<'o>,
     ) -> Self {
         let held = &overlay.proposals.held.lock().by_path;
-        // A directory is shown as what is in it.
+        // The walk does not visit a root that is a directory, only its contents.
         let is_itself = |one: &Proposal| one.path == root.path && is_directory(&one.then);
         let is_new = |one: &&Proposal| {
             one.base == FileState::Absent && one.path.starts_with(&root.path) && !is_itself(one)
@@ -39,21 +40,22 @@ impl<'o> New<'o> {
         Self { overlay, root, options, left: Lock::new(left) }
     }
 
-    /// Shows all that was not shown yet.
+    /// Visits all proposals that were not visited yet.
     pub(super) fn show_rest(&self, visitor: &mut dyn Visitor) {
         self.show_while(visitor, &|_| true);
     }
 
-    /// Shows what comes before a path.
+    /// Visits the proposals whose paths come before a path.
     fn show_before(&self, path: &Path, visitor: &mut dyn Visitor) -> Walk {
         self.show_while(visitor, &|next| next < path)
     }
 
+    /// Visits proposals in order for as long as `is_next` accepts their path.
     fn show_while(&self, visitor: &mut dyn Visitor, is_next: &dyn Fn(&Path) -> bool) -> Walk {
         let next = || self.left.lock().pop_if(|next| is_next(&next.path));
         while let Some(next) = next() {
             let walk = self.show(&next, visitor);
-            self.heed(walk, &next.path);
+            self.skip_below(walk, &next.path);
             if walk == Walk::Stop {
                 return Walk::Stop;
             }
@@ -61,8 +63,8 @@ impl<'o> New<'o> {
         Walk::Continue
     }
 
-    /// Leaves out what the visitor of a path does not want to see.
-    fn heed(&self, walk: Walk, path: &Path) {
+    /// Drops the proposals that the visitor of a path wants to skip.
+    fn skip_below(&self, walk: Walk, path: &Path) {
         match walk {
             Walk::Continue => {}
             Walk::Skip => self.left.lock().retain(|one| !one.path.starts_with(path)),
@@ -70,6 +72,7 @@ impl<'o> New<'o> {
         }
     }
 
+    /// Passes one proposed object to the visitor.
     fn show(&self, proposal: &Proposal, visitor: &mut dyn Visitor) -> Walk {
         let Ok(path) = proposal.path.strip_prefix(&self.root.path) else { return Walk::Continue };
         let depth = path.components().count();
@@ -82,18 +85,18 @@ impl<'o> New<'o> {
         if depth > self.options.max_depth || (self.options.hidden)(&proposal.path) {
             return Walk::Continue;
         }
-        let opener = HeldOpener::of(self.overlay, &proposal.path);
+        let opener = ProposalOpener::of(self.overlay, &proposal.path);
         visitor.visit(&Entry { path, kind, depth, opener: &opener })
     }
 }
 
-/// Shows a visitor what is proposed instead of what is there.
-pub(super) struct Over<'o, 'v> {
-    pub(super) new: &'o New<'o>,
+/// Visitor that shows proposed states instead of the real ones to an inner visitor.
+pub(super) struct OverlayVisitor<'o, 'v> {
+    pub(super) new: &'o NewObjects<'o>,
     pub(super) inner: Box<dyn Visitor + 'v>,
 }
 
-impl Visitor for Over<'_, '_> {
+impl Visitor for OverlayVisitor<'_, '_> {
     fn visit(&mut self, entry: &Entry<'_>) -> Walk {
         let Self { new, inner } = self;
         let root = &new.root.path;
@@ -105,38 +108,45 @@ impl Visitor for Over<'_, '_> {
         }
         let walk = Self::visit_one(new, &mut **inner, entry, &path);
         if is_in_order {
-            new.heed(walk, &path);
+            new.skip_below(walk, &path);
         }
         walk
     }
 }
 
-impl Over<'_, '_> {
-    fn visit_one(new: &New<'_>, inner: &mut dyn Visitor, entry: &Entry<'_>, path: &Path) -> Walk {
-        let kind = match new.overlay.held(path) {
+impl OverlayVisitor<'_, '_> {
+    /// Passes one existing object to the inner visitor, with its proposed state if there is one.
+    fn visit_one(
+        new: &NewObjects<'_>,
+        inner: &mut dyn Visitor,
+        entry: &Entry<'_>,
+        path: &Path,
+    ) -> Walk {
+        let kind = match new.overlay.proposed_state(path) {
             None => return inner.visit(entry),
             Some(FileState::Absent | FileState::Other) => return Walk::Skip,
             Some(FileState::File { .. }) => FileKind::File,
             Some(FileState::Symlink { .. }) => FileKind::Symlink,
             Some(FileState::Directory { .. }) => FileKind::Directory,
         };
-        let opener = HeldOpener::of(new.overlay, path);
+        let opener = ProposalOpener::of(new.overlay, path);
         inner.visit(&Entry { kind, opener: &opener, ..*entry })
     }
 }
 
-struct HeldOpener<'o> {
+/// Opens a proposed file during a walk.
+struct ProposalOpener<'o> {
     overlay: &'o Overlay<'o>,
     path: Resolved,
 }
 
-impl<'o> HeldOpener<'o> {
+impl<'o> ProposalOpener<'o> {
     fn of(overlay: &'o Overlay<'o>, path: &Path) -> Self {
         Self { overlay, path: beside(overlay.inner, path) }
     }
 }
 
-impl Opener for HeldOpener<'_> {
+impl Opener for ProposalOpener<'_> {
     fn open(&self) -> Result<OpenFile, FileError> {
         self.overlay.open(&self.path)
     }
