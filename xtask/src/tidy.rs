@@ -32,7 +32,15 @@ struct File {
 
 impl File {
     fn is_rust(&self) -> bool {
-        Path::new(&self.path).extension().is_some_and(|extension| extension == "rs")
+        self.has_extension("rs")
+    }
+
+    fn is_page(&self) -> bool {
+        self.has_extension("md")
+    }
+
+    fn has_extension(&self, wanted: &str) -> bool {
+        Path::new(&self.path).extension().is_some_and(|extension| extension == wanted)
     }
 }
 

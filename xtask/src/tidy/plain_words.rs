@@ -33,9 +33,13 @@ pub(super) fn report(files: &[File]) -> String {
 }
 
 fn list(title: &str, findings: &[String]) -> String {
-    let lines: String =
-        findings.iter().take(MAX_LISTED).map(|finding| format!("        {finding}\n")).collect();
-    format!("{:>6} {title}\n{lines}", findings.len())
+    let mut report = format!("{:>6} {title}\n", findings.len());
+    for finding in findings.iter().take(MAX_LISTED) {
+        report += "        ";
+        report += finding;
+        report.push('\n');
+    }
+    report
 }
 
 /// The first line of a doc comment.
@@ -78,7 +82,7 @@ fn doc_comments(file: &File) -> Vec<DocComment<'_>> {
 
 /// Lines of code, comments and pages with a word for an actor that is not named.
 fn unnamed_actors(file: &File) -> Vec<String> {
-    if !file.is_rust() && !file.path.ends_with(".md") {
+    if !file.is_rust() && !file.is_page() {
         return Vec::new();
     }
     let mut findings = Vec::new();
@@ -95,7 +99,7 @@ fn unnamed_actors(file: &File) -> Vec<String> {
 /// Type names that the roots of two crates export, unless one crate exports the type of the other.
 fn shared_exports(files: &[File]) -> Vec<String> {
     let mut crates_by_name: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for root in files.iter() {
+    for root in files {
         let Some(name) = root.path.strip_prefix("crates/").and_then(crate_of_root) else {
             continue;
         };

@@ -59,7 +59,7 @@ impl HookFileReader<'_> {
         let why = format!("hooks of the type {kind} are not run; only commands are");
         match kind.as_str() {
             Some(word) if !is_misspelt(word, "command") => {
-                self.report_unknown_word(place, word, &why, "")
+                self.report_unknown_word(place, word, &why, "");
             }
             word => self.report_error(place, word, &why, ""),
         }

@@ -10,7 +10,7 @@ use super::survey::{
 };
 use crate::survey::{SurveyEffort, survey, survey_at};
 
-/// Creates a tree of seven_directories directories that are walked.
+/// Creates a tree of `a`, `b` and five more directories that are walked.
 fn seven_directories() -> TestWorkspace {
     TestWorkspace::with(&[
         (".gitignore", "target\n"),

@@ -91,7 +91,7 @@ impl TreeModel {
                 after.nodes.insert(path.into(), ModelNode::File(after.files.len() - 1));
             }
             (TreeAction::Attributes(mode), Some(ModelNode::File(number))) => {
-                after.files[number].1 = *mode
+                after.files[number].1 = *mode;
             }
             (TreeAction::Attributes(mode), Some(ModelNode::Directory(_))) => {
                 after.nodes.insert(path.into(), ModelNode::Directory(*mode));
