@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use super::Context;
+use crate::Plain;
 use crate::Secrets;
 use crate::jobs::Job;
-use crate::plain::Plain;
 use crate::secrets::Stream;
 
 /// Maximum bytes of a piece.
@@ -218,7 +218,7 @@ impl CutFinder<'_> {
         let mut text = String::new();
         self.plain.push(bytes, &mut text);
         self.stream.push(self.secrets, &text);
-        self.plain.is_settled() && self.stream.is_settled()
+        self.plain.is_at_boundary() && self.stream.is_at_boundary()
     }
 }
 

@@ -281,7 +281,7 @@ impl Pieces {
     }
 
     /// Whether nothing that came has to do with what comes.
-    pub(super) fn is_settled(&self) -> bool {
+    pub(super) fn is_at_boundary(&self) -> bool {
         // Functions cannot be compared, but this one wants nothing.
         self.judged == self.text.len() && !(0..=u8::MAX).any(self.goes_on)
     }

@@ -29,8 +29,8 @@ impl Stream {
     }
 
     /// Whether nothing that came has to do with what comes: a text can be cut here.
-    pub(crate) fn is_settled(&self) -> bool {
-        self.values.is_settled() && self.formats.is_settled()
+    pub(crate) fn is_at_boundary(&self) -> bool {
+        self.values.is_at_boundary() && self.formats.is_at_boundary()
     }
 
     fn pass(&mut self, secrets: &Secrets, piece: &str, is_end: bool) -> String {
