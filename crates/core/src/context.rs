@@ -29,7 +29,7 @@ use crate::engine::{Lineage, Shared};
 use crate::jobs::{Job, WhenStopped};
 use crate::people::Broker;
 use crate::recorder::{EventSource, Recorder};
-use crate::secrets::Stream;
+use crate::secrets::RedactionStream;
 use crate::session_tmp::SessionFiles;
 use crate::sync::Lock;
 use crate::{
@@ -116,7 +116,7 @@ pub(crate) struct Inner {
 #[derive(Debug, Default)]
 pub(crate) struct PartialOutput {
     partial: String,
-    stream: Stream,
+    stream: RedactionStream,
 }
 
 /// Maximum bytes of output that are kept for a call that is stopped.

@@ -109,7 +109,7 @@ fn finished_body<'a>(engine: &Shared, call: &'a Call, result: &'a CallResult) ->
     };
     if let Some(news) = &mut body.seen {
         // A file with a secret in its name is not recalled: a session that goes on has to read it again.
-        news.retain(|path| engine.secrets.is_clean(path));
+        news.retain(|path| engine.secrets.is_secret_free(path));
     }
     if !call.started {
         body.input = Some(clean_input(engine, call));
@@ -185,5 +185,5 @@ fn clean_made(engine: &Shared, call: &Call) -> ModelCall {
 
 /// The arguments as they may be shown and stored.
 pub(super) fn clean_input<'c>(engine: &Shared, call: &'c Call) -> Cow<'c, Value> {
-    engine.secrets.cleaned_json(&call.input)
+    engine.secrets.redacted_json(&call.input)
 }
