@@ -34,7 +34,7 @@ use crate::{
 /// # async fn main() -> Result<(), windlass_core::ToolboxError> {
 /// let greet = MockTool::named("greet").answering(|cx, _| async move {
 ///     cx.output("hello\n");
-///     Ok(Output::body_json("hello\n"))
+///     Ok(Output::text("hello\n"))
 /// });
 /// # let mut tools = Toolbox::new();
 /// # tools.add(greet)?;

@@ -179,7 +179,7 @@ pub trait Journal: Send + Sync {
 /// ```
 /// use windlass_core::{CallId, JournalError, Outputs, SessionId};
 ///
-/// Keeps no outputs.
+/// /// Keeps no outputs.
 /// struct Nothing;
 ///
 /// impl Outputs for Nothing {

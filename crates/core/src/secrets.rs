@@ -61,7 +61,7 @@ struct NamedValues {
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), windlass_core::ToolboxError> {
-/// let tool = MockTool::named_values("login")
+/// let tool = MockTool::named("login")
 ///     .with_effects(Kinds::SECRET, |_| Effect::Secret("PASSWORD".into()).into())
 ///     .answering(|cx, _| async move {
 ///         let password = cx.secret("PASSWORD")?;

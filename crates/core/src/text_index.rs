@@ -69,7 +69,7 @@ pub struct Indexed {
 /// ```
 /// use windlass_core::{Document, Indexed, Passage, TextIndex, ToolError};
 ///
-/// An index that holds no documents.
+/// /// An index that holds no documents.
 /// struct Nothing;
 ///
 /// impl TextIndex for Nothing {
