@@ -123,10 +123,10 @@ impl HiddenPathSearch<'_> {
             max_depth: depth,
             ignore_files: false,
             version_control: true,
-            threads: 0,
             hidden: &|path| self.withheld.hides_entry(path) || self.withheld.hides_all_below(path),
             left_out: &left_out,
             cancelled: self.cancelled,
+            ..WalkOptions::default()
         };
         let visitors = || -> Box<dyn Visitor + '_> {
             Box::new(EntryCounter { root: &root.path, visited: &self.visited, links: &links })

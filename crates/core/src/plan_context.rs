@@ -103,11 +103,9 @@ impl Scene<'_> {
         let options = WalkOptions {
             max_depth: 1,
             ignore_files: false,
-            version_control: false,
             threads: 1,
             hidden: &hidden,
-            left_out: &|_, _| {},
-            cancelled: &|| false,
+            ..WalkOptions::default()
         };
         // A directory that cannot be listed gives no names. A tool that works in it later gets the error.
         drop(files.walk(&root, &options, &|| Box::new(Names(&names))));
