@@ -41,13 +41,13 @@ use crate::{
 /// # let engine = Engine::builder(Arc::new(EmptyHost::default())).toolbox(tools).build();
 /// let mut events = engine.subscribe();
 /// engine.call(&engine.new_session(), ToolCall::new("greet", json!({}))).await;
-/// let told = std::iter::from_fn(|| events.try_next()).map(|event| match event.kind {
+/// let texts = std::iter::from_fn(|| events.try_next()).map(|event| match event.kind {
 ///     EventKind::Started(started) => format!("{} begins", started.tool),
 ///     EventKind::Output { delta } => delta.trim_end().to_owned(),
 ///     EventKind::Finished(result) => format!("{} ends: {}", result.tool, result.outcome.as_str()),
 ///     other => format!("{other:?}"),
 /// });
-/// assert_eq!(told.collect::<Vec<_>>(), ["greet begins", "hello", "greet ends: ok"]);
+/// assert_eq!(texts.collect::<Vec<_>>(), ["greet begins", "hello", "greet ends: ok"]);
 /// # Ok(())
 /// # }
 /// ```
@@ -209,8 +209,8 @@ pub struct Started {
 /// let engine = Engine::builder(Arc::new(EmptyHost::default())).build();
 /// let mut events = engine.subscribe();
 /// engine.replace_tools("skills", vec![MockTool::named("review").into()]);
-/// let queue = serde_json::to_value(events.try_next().expect("it is told at once"))?;
-/// assert_eq!((&queue["event"], &queue["added"][0]), (&"tools".into(), &"review".into()));
+/// let line = serde_json::to_value(events.try_next().expect("it is told at once"))?;
+/// assert_eq!((&line["event"], &line["added"][0]), (&"tools".into(), &"review".into()));
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 impl Serialize for Event {

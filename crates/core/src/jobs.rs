@@ -48,17 +48,26 @@ use crate::{
 /// ```
 pub struct Job {
     pub(crate) id: JobId,
+    /// The call that started the program.
     pub(crate) call: CallId,
+    /// The command as text, for people.
     pub(crate) command: String,
     pub(crate) terminal: Option<TerminalSize>,
+    /// The time limit.
     pub(crate) limit: Option<Duration>,
+    /// It was started as a job, so that no call waits for it.
     pub(crate) is_background: bool,
+    /// It works on a stage.
     pub(crate) is_staged: bool,
+    /// The fate of its changes if its call is stopped.
     pub(crate) when_stopped: WhenStopped,
     pub(crate) network: NetworkAccess,
+    /// The time of the start, for people.
     pub(crate) started: SystemTime,
+    /// The time of the start on the monotonic clock, to measure durations.
     pub(crate) began: Instant,
     pub(crate) process: Box<dyn Process>,
+    /// The output so far.
     pub(crate) transcript: Lock<Transcript>,
     /// The standard error, if it is kept apart from the output.
     pub(crate) errors: Option<Lock<Transcript>>,
@@ -67,7 +76,9 @@ pub struct Job {
     /// Notified after each new piece of output.
     pub(crate) printed: Notify,
     pub(crate) interruption: Interruption,
+    /// The last signal by which a caller stopped it.
     pub(crate) stopped_by: Lock<Option<Signal>>,
+    /// The end, once it has ended and its changes are kept.
     pub(crate) end: watch::Sender<Option<Arc<JobEnd>>>,
 }
 
@@ -198,14 +209,18 @@ impl ChangeKind {
 
 /// The end of a program whose output was read to the end.
 pub(crate) struct ProgramEnd {
+    /// The exit code or signal.
     pub(crate) how: ProcessEnd,
+    /// The reason why it was ended, if it did not end by itself.
     pub(crate) cut_off: Option<CutOff>,
+    /// It was only waiting for input when it was ended.
     pub(crate) waited_for_input: bool,
 }
 
 /// The reason why a program was ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CutOff {
+    /// The program exceeded its time limit.
     TimeLimit,
     /// A person interrupted the program.
     Interrupt,
@@ -216,7 +231,9 @@ pub(crate) enum CutOff {
 pub(crate) enum WhenStopped {
     /// The program made no changes.
     Nothing,
+    /// The changes are discarded.
     Dropped,
+    /// The changes that were made until then stay.
     Kept,
 }
 

@@ -153,6 +153,7 @@ impl HiddenPathSearch<'_> {
         self.withheld.hides(&target.path) || !matches!(self.files.excluded_by(target), Ok(None))
     }
 
+    /// Returns whether a path is a directory.
     fn is_directory(&self, target: &Resolved) -> bool {
         self.files.stat(target).is_ok_and(|stat| stat.kind == FileKind::Directory)
     }

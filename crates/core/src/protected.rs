@@ -47,6 +47,7 @@ pub enum ProtectedScope {
     Home,
 }
 
+// The reasons of the rows, as people read them.
 const HOOKS: &str = "settings and hooks of agents";
 const EDITOR: &str = "tasks and settings of an editor";
 const OURS: &str = "our configuration";

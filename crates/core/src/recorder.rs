@@ -110,7 +110,7 @@ impl Recorder {
     }
 
     /// Returns whether events of this source are recorded or have a listener.
-    pub(crate) fn concerns(&self, source: &EventSource) -> bool {
+    pub(crate) fn is_observed(&self, source: &EventSource) -> bool {
         self.journal.is_some() || self.bus.has_listener(&source.subject())
     }
 

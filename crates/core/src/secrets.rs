@@ -41,6 +41,7 @@ pub struct Secrets {
     source: Option<Source>,
 }
 
+/// Returns pairs of name and value.
 type Source = Box<dyn Fn() -> Vec<(String, String)> + Send + Sync>;
 
 /// Values by name, prepared for the search.

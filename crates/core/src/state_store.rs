@@ -77,6 +77,7 @@ pub trait StateStore: Send + Sync {
 #[derive(Debug, Default)]
 pub struct MemoryState(Lock<Memory>);
 
+/// The entries, and the last version that was given out.
 #[derive(Debug, Default)]
 struct Memory {
     last: u64,

@@ -27,7 +27,7 @@ pub(super) async fn started(
 ) -> Result<(), ToolError> {
     call.started = true;
     let source = call.source();
-    if !engine.recorder.concerns(&source) {
+    if !engine.recorder.is_observed(&source) {
         return Ok(());
     }
     let clean = Clean {

@@ -98,6 +98,7 @@ pub(crate) struct EventSubject<'a> {
 }
 
 impl<'a> EventSubject<'a> {
+    /// Returns the subject of an event of a session with these sessions above it.
     fn of(event: &'a Event, above: &'a [SessionId]) -> Self {
         Self { session: event.session.as_ref(), above, call: event.call.as_ref() }
     }
@@ -139,6 +140,7 @@ impl Bus {
         self.is_wanted(subject, false)
     }
 
+    /// Returns whether a listener wants such an event.
     fn is_wanted(&self, subject: &EventSubject<'_>, is_live: bool) -> bool {
         self.has_listeners() && self.any_interested(subject, is_live, |_| true)
     }
@@ -233,6 +235,7 @@ struct Inbox {
 }
 
 impl Inbox {
+    /// Makes an empty queue.
     fn new(filter: Filter, number: u64) -> Self {
         Self {
             number,

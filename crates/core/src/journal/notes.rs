@@ -498,7 +498,7 @@ impl SessionNote {
             }
             Self::State(note) => secrets.redact_json(&mut note.value),
             Self::Task(note) => {
-                note.text = note.text.as_ref().map(|text| redacted_text(text, secrets))
+                note.text = note.text.as_ref().map(|text| redacted_text(text, secrets));
             }
         }
         self

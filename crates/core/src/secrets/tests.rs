@@ -45,6 +45,7 @@ fn check(secrets: &Secrets, text: &str, expected: &str) {
     }
 }
 
+/// A value with characters that most encodings escape.
 const VALUE: &str = "p@ss/w0rd+&'q\"z\\9~";
 
 fn secrets() -> Secrets {

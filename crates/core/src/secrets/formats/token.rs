@@ -53,7 +53,7 @@ pub(super) fn sk(cursor: &mut Cursor<'_>, anchor: &str) -> Option<FormatMatch> {
         .then(|| FormatMatch::up_to_cursor(from, cursor).with_tail(base64_url))
 }
 
-/// Matches a SendGrid key: `SG.` and two parts in base64.
+/// Matches a `SendGrid` key: `SG.` and two parts in base64.
 pub(super) fn send_grid(cursor: &mut Cursor<'_>, anchor: &str) -> Option<FormatMatch> {
     let from = cursor.at();
     take_after_anchor(cursor, anchor, 22, base64_url)?;
