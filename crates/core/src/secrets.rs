@@ -247,7 +247,7 @@ impl Secrets {
         }
     }
 
-    /// Finds the placeholders in a text that this value could have inserted.
+    /// Finds the placeholders in a text that a redaction with these secrets can have inserted.
     ///
     /// ```
     /// use windlass_core::Secrets;
