@@ -142,32 +142,32 @@ impl Effects {
         Self::default()
     }
 
-    /// Reads one file.
+    /// Makes the effect of reading one file.
     pub fn read(path: impl Into<PathBuf>) -> Self {
         Effect::Read(PathPattern::file(path)).into()
     }
 
-    /// Reads a directory and everything below it.
+    /// Makes the effect of reading a directory and everything below it.
     pub fn read_tree(path: impl Into<PathBuf>) -> Self {
         Effect::Read(PathPattern::tree(path)).into()
     }
 
-    /// Creates or changes one file.
+    /// Makes the effect of creating or changing one file.
     pub fn write(path: impl Into<PathBuf>) -> Self {
         Effect::Write(PathPattern::file(path)).into()
     }
 
-    /// Removes one file.
+    /// Makes the effect of removing one file.
     pub fn delete(path: impl Into<PathBuf>) -> Self {
         Effect::Delete(PathPattern::file(path)).into()
     }
 
-    /// Uses a part of the session's state.
+    /// Makes the effect of using a part of the session's state.
     pub fn state(key: impl Into<String>) -> Self {
         Effect::State(key.into()).into()
     }
 
-    /// Adds one more effect.
+    /// Adds an effect.
     #[must_use]
     pub fn and(mut self, effect: Effect) -> Self {
         self.0.push(effect);

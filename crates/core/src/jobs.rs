@@ -73,7 +73,7 @@ pub struct Job {
     pub(crate) errors: Option<Lock<Transcript>>,
     /// The number of bytes of output that the session has read.
     pub(crate) seen: Lock<u64>,
-    /// Notified after each new piece of output.
+    /// Notified after each new piece of output, and after the end.
     pub(crate) printed: Notify,
     pub(crate) interruption: Interruption,
     /// The last signal by which a caller stopped it.
@@ -120,7 +120,7 @@ pub struct JobEnd {
     pub timed_out: bool,
     /// It was ended because a person interrupted the session ([`Engine::interrupt`](crate::Engine::interrupt)).
     pub is_interrupted: bool,
-    /// It was only waiting for input when its time limit passed.
+    /// It was only waiting for input when its time limit or an interruption ended it.
     pub waited_for_input: bool,
     /// The last signal that a caller sent to stop it, if one did.
     pub stopped_by: Option<Signal>,

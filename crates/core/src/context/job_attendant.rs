@@ -26,19 +26,19 @@ pub(super) async fn follow_job(job: Arc<Job>, cx: Context, is_waited_for: bool, 
             job.type_lines(&typed).await;
             std::future::pending().await
         };
-        let drained = async {
+        let reading = async {
             tokio::select! {
                 ended = job.read_until_end(told) => ended,
                 never = typing => never,
                 never = cx.watch_for_planted(&job, &removed), if !is_waited_for => never,
             }
         };
-        let mut drained = std::pin::pin!(drained);
+        let mut reading = std::pin::pin!(reading);
         tokio::select! {
-            ended = &mut drained => ended,
+            ended = &mut reading => ended,
             () = stopped.cancelled() => {
                 job.process.kill();
-                drained.await
+                reading.await
             }
         }
     };
