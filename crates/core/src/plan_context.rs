@@ -75,20 +75,20 @@ impl Scene<'_> {
         files.stat(&resolved).ok().map(|stat| stat.kind)
     }
 
-    /// Reads at most `most` bytes from the beginning of a file of the workspace that tools may see. Needs no grant, for plans that
+    /// Reads at most `max_bytes` from the beginning of a file of the workspace that tools may see. Needs no grant, for plans that
     /// depend on content. Returns `None` for other files.
-    pub fn peek(&self, path: &Path, most: u64) -> Option<Vec<u8>> {
+    pub fn peek(&self, path: &Path, max_bytes: u64) -> Option<Vec<u8>> {
         let files = self.files;
         let resolved = context::resolve(files, self.overrides, path).ok()?;
         if resolved.inside.is_none() || self.is_hidden(&resolved.path) {
             return None;
         }
         let mut bytes = Vec::new();
-        files.open(&resolved).ok()?.file.take(most).read_to_end(&mut bytes).ok()?;
+        files.open(&resolved).ok()?.file.take(max_bytes).read_to_end(&mut bytes).ok()?;
         Some(bytes)
     }
 
-    /// Lists a directory of the workspace by name, without entries that tools may not see. Returns an empty list on any failure.
+    /// Lists a directory of the workspace by name, without entries that tools may not see. A directory that cannot be listed gives an empty list.
     pub fn names(&self, directory: &Path) -> Vec<(OsString, FileKind)> {
         let files = self.files;
         let Ok(root) = context::resolve(files, self.overrides, directory) else {
@@ -108,7 +108,7 @@ impl Scene<'_> {
             ..WalkOptions::default()
         };
         // A directory that cannot be listed gives no names. A tool that works in it later gets the error.
-        drop(files.walk(&root, &options, &|| Box::new(Names(&names))));
+        drop(files.walk(&root, &options, &|| Box::new(EntryCollector(&names))));
         let mut names = std::mem::take(&mut *names.lock());
         names.sort_by(|(a, _), (b, _)| a.cmp(b));
         names
@@ -161,9 +161,9 @@ fn effects(steps: &[Step<'_>]) -> Effects {
 }
 
 /// Collects the names and kinds of the entries of one directory.
-struct Names<'a>(&'a Lock<Vec<(OsString, FileKind)>>);
+struct EntryCollector<'a>(&'a Lock<Vec<(OsString, FileKind)>>);
 
-impl Visitor for Names<'_> {
+impl Visitor for EntryCollector<'_> {
     fn visit(&mut self, entry: &Entry<'_>) -> Walk {
         self.0.lock().push((entry.path.as_os_str().to_owned(), entry.kind));
         Walk::Skip

@@ -14,7 +14,7 @@ use aho_corasick::{AhoCorasick, Input, MatchKind};
 use super::anchor_filter::AnchorFilter;
 
 /// Maximum bytes before the cursor that matchers may read.
-const MAX_LOOK_BACK: usize = 32;
+const MAX_LOOK_BACK_BYTES: usize = 32;
 
 /// A set of bytes, as a function.
 pub(super) type Class = fn(u8) -> bool;
@@ -131,7 +131,7 @@ impl<'t> Cursor<'t> {
 
     /// Returns the byte `by` positions before; 1 is the one directly before the cursor.
     pub(super) fn byte_before(&self, by: usize) -> Option<u8> {
-        debug_assert!(by <= MAX_LOOK_BACK, "text further back is dropped");
+        debug_assert!(by <= MAX_LOOK_BACK_BYTES, "text further back is dropped");
         self.at.checked_sub(by).and_then(|at| self.text.get(at)).copied()
     }
 
@@ -288,7 +288,7 @@ impl PieceScan {
 
     /// Drops decided text that no matcher may read any more.
     fn drop_decided_text(&mut self) {
-        let from = self.text.floor_char_boundary(self.decided.saturating_sub(MAX_LOOK_BACK));
+        let from = self.text.floor_char_boundary(self.decided.saturating_sub(MAX_LOOK_BACK_BYTES));
         self.text.drain(..from);
         self.decided -= from;
     }
