@@ -1,9 +1,9 @@
-//! Which addresses belong to the public network.
+//! Tells public network addresses from private and special ones.
 //!
-//! A name says nothing about where it leads, so whoever lets others choose names asks here about the very address that it is going
-//! to connect to. An address is public if nobody gave it a special purpose: every row of IANA's two registries is refused, also the
-//! few that are reachable from everywhere. Those are anycast addresses, which lead to the nearest box that speaks some protocol,
-//! and that box may well be one's own router.
+//! A host name can lead to any address, so a caller that connects to names that others choose checks the address that it is going to
+//! connect to. An address is public if it has no special purpose: every row of IANA's two registries is refused, also the few that are
+//! reachable from everywhere. Those are anycast addresses, which lead to the nearest machine that speaks a protocol, and that machine
+//! may well be one's own router.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -20,7 +20,7 @@ pub fn is_public_address(address: IpAddr) -> bool {
     special_purpose(address).is_none()
 }
 
-/// The purpose of an address that is not public.
+/// Returns the purpose of an address that is not public, or `None` for a public address.
 ///
 /// ```
 /// use windlass_core::special_purpose;
@@ -33,7 +33,7 @@ pub fn special_purpose(address: IpAddr) -> Option<&'static str> {
     }
 }
 
-/// Returns whether a host is an address that is not public, or a name of this machine. Where other names lead is not looked up.
+/// Returns whether a host is an address that is not public, or a name of this machine. Does not look up other names.
 pub(crate) fn is_private_host(host: &HostName) -> bool {
     match host {
         HostName::Address(address) => !is_public_address(*address),
@@ -41,23 +41,25 @@ pub(crate) fn is_private_host(host: &HostName) -> bool {
     }
 }
 
+/// Looks up the special purpose of an IPv4 address.
 fn purpose_of_v4(address: Ipv4Addr) -> Option<&'static str> {
     let bits = address.to_bits();
-    V4.iter().find(|row| same_prefix(bits, row.0.to_bits(), row.1)).map(|row| row.2)
+    SPECIAL_V4_BLOCKS.iter().find(|row| same_prefix(bits, row.0.to_bits(), row.1)).map(|row| row.2)
 }
 
+/// Looks up the special purpose of an IPv6 address. An address that contains an IPv4 address has the purpose of that address.
 fn purpose_of_v6(address: Ipv6Addr) -> Option<&'static str> {
-    if let Some(inner) = translated(address) {
+    if let Some(inner) = contained_ipv4(address) {
         return purpose_of_v4(inner);
     }
     let bits = address.to_bits();
-    let row = V6.iter().find(|row| same_prefix_v6(bits, row.0.to_bits(), row.1));
+    let row = SPECIAL_V6_BLOCKS.iter().find(|row| same_prefix_v6(bits, row.0.to_bits(), row.1));
     let unicast = same_prefix_v6(bits, GLOBAL_UNICAST.0.to_bits(), GLOBAL_UNICAST.1);
     row.map(|row| row.2).or((!unicast).then_some("unassigned"))
 }
 
-/// The address of the old kind to which a network translates one of the new kind: NAT64 by its well-known prefix, and 6to4.
-fn translated(address: Ipv6Addr) -> Option<Ipv4Addr> {
+/// Returns the IPv4 address that is contained in an IPv6 address: NAT64 with its well-known prefix, and 6to4.
+fn contained_ipv4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let [first, second, third, fourth, fifth, sixth, high, low] = address.segments();
     let join = |high: u16, low: u16| Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low));
     match (first, second) {
@@ -67,21 +69,23 @@ fn translated(address: Ipv6Addr) -> Option<Ipv4Addr> {
     }
 }
 
+/// Returns whether two IPv4 addresses have the same first `length` bits.
 fn same_prefix(one: u32, other: u32, length: u32) -> bool {
     (one ^ other).checked_shr(u32::BITS - length).unwrap_or(0) == 0
 }
 
+/// Returns whether two IPv6 addresses have the same first `length` bits.
 fn same_prefix_v6(one: u128, other: u128, length: u32) -> bool {
     (one ^ other).checked_shr(u128::BITS - length).unwrap_or(0) == 0
 }
 
-/// Prefix, length, purpose; the first that fits counts.
-const V4: &[(Ipv4Addr, u32, &str)] = &[
+/// The special-purpose blocks of IPv4: prefix, prefix length, purpose. The first row that matches counts.
+const SPECIAL_V4_BLOCKS: &[(Ipv4Addr, u32, &str)] = &[
     (Ipv4Addr::UNSPECIFIED, 8, "this network"),
     (Ipv4Addr::new(10, 0, 0, 0), 8, "private use"),
     (Ipv4Addr::new(100, 64, 0, 0), 10, "shared by a provider's customers"),
     (Ipv4Addr::new(127, 0, 0, 0), 8, "loopback"),
-    // Whoever is there is the machine that runs this one; it answers with the certificates of a virtual machine.
+    // The machine that runs this virtual machine. It answers with the certificates of the virtual machine.
     (Ipv4Addr::new(168, 63, 129, 16), 32, "service of a virtual machine's host"),
     (Ipv4Addr::new(169, 254, 0, 0), 16, "link-local"),
     (Ipv4Addr::new(172, 16, 0, 0), 12, "private use"),
@@ -100,13 +104,14 @@ const V4: &[(Ipv4Addr, u32, &str)] = &[
     (Ipv4Addr::new(240, 0, 0, 0), 4, "reserved"),
 ];
 
-/// The same. What is outside of [`GLOBAL_UNICAST`] is refused anyway and stands here for its name.
-const V6: &[(Ipv6Addr, u32, &str)] = &[
+/// The special-purpose blocks of IPv6: prefix, prefix length, purpose. The first row that matches counts. Blocks outside of
+/// [`GLOBAL_UNICAST`] are refused anyway and stand here for their names.
+const SPECIAL_V6_BLOCKS: &[(Ipv6Addr, u32, &str)] = &[
     (Ipv6Addr::UNSPECIFIED, 128, "unspecified"),
     (Ipv6Addr::LOCALHOST, 128, "loopback"),
     (Ipv6Addr::UNSPECIFIED, 96, "IPv4-compatible"),
     (Ipv6Addr::new(0, 0, 0, 0, 0, 0xffff, 0, 0), 96, "IPv4-mapped"),
-    // Where in it the other address stands is known to its network alone.
+    // Only the network itself knows at which bits of such an address the IPv4 address stands.
     (Ipv6Addr::new(0x64, 0xff9b, 1, 0, 0, 0, 0, 0), 48, "local translation"),
     (Ipv6Addr::new(0x100, 0, 0, 0, 0, 0, 0, 0), 64, "discard"),
     (Ipv6Addr::new(0x100, 0, 0, 1, 0, 0, 0, 0), 64, "dummy"),
@@ -123,7 +128,7 @@ const V6: &[(Ipv6Addr, u32, &str)] = &[
     (Ipv6Addr::new(0xff00, 0, 0, 0, 0, 0, 0, 0), 8, "multicast"),
 ];
 
-/// All that is given to networks so far.
+/// The only block from which addresses are given to networks so far.
 const GLOBAL_UNICAST: (Ipv6Addr, u32) = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3);
 
 #[cfg(test)]
@@ -132,11 +137,11 @@ mod tests {
 
     use super::*;
 
-    /// The first and the last address of a block, and its neighbours on both sides if they are public.
+    /// Asserts that the first and the last address of a block are not public, and that its neighbours are, if any are given.
     fn check(block: &str, before: Option<&str>, after: Option<&str>) {
         let (first, length) = block.split_once('/').unwrap();
         let first: IpAddr = first.parse().unwrap();
-        let last = last_of(first, length.parse().unwrap());
+        let last = last_address(first, length.parse().unwrap());
         for address in [first, last] {
             assert!(!is_public_address(address), "{address} in {block}");
         }
@@ -145,7 +150,8 @@ mod tests {
         }
     }
 
-    fn last_of(first: IpAddr, length: u32) -> IpAddr {
+    /// Returns the last address of the block that begins at `first`.
+    fn last_address(first: IpAddr, length: u32) -> IpAddr {
         match first {
             IpAddr::V4(first) => {
                 let rest = u32::MAX.checked_shr(length).unwrap_or(0);
@@ -159,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_of_the_registry_for_ipv4() {
+    fn each_ipv4_registry_row_is_special_to_its_ends() {
         for (block, before, after) in [
             ("0.0.0.0/8", None, Some("1.0.0.0")),
             ("0.0.0.0/32", None, None),
@@ -195,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_of_the_registry_for_ipv6() {
+    fn each_ipv6_registry_row_is_special_to_its_ends() {
         for (block, before, after) in [
             ("::/128", None, None),
             ("::1/128", None, None),
@@ -223,7 +229,7 @@ mod tests {
             ("fe80::/10", None, None),
             ("fec0::/10", None, None),
             ("ff00::/8", None, None),
-            // Not in the registry, and given to nobody.
+            // Not in the registry, and not assigned.
             ("4000::/3", None, None),
             ("200::/7", None, None),
         ] {
@@ -232,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn some_that_everybody_may_reach() {
+    fn public_addresses_are_public() {
         for address in [
             "1.1.1.1",
             "8.8.8.8",
@@ -247,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn the_purpose_is_told() {
+    fn special_addresses_have_a_purpose() {
         for (address, purpose) in [
             ("127.0.0.1", "loopback"),
             ("255.255.255.255", "broadcast"),
@@ -266,7 +272,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_translated_address_is_as_public_as_what_it_is_translated_to(bits: u32, rest: u128) {
+        fn an_address_with_an_ipv4_address_in_it_has_its_purpose(bits: u32, rest: u128) {
             let inner = Ipv4Addr::from_bits(bits);
             let wide = u128::from(bits);
             let nat64 = Ipv6Addr::from_bits(0x0064_ff9b_u128 << 96 | wide);
@@ -278,7 +284,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_that_std_calls_local_is_public_address(bits: u32, wide: u128) {
+        fn no_address_that_std_calls_local_is_public(bits: u32, wide: u128) {
             let (old, new) = (Ipv4Addr::from_bits(bits), Ipv6Addr::from_bits(wide));
             if old.is_loopback() || old.is_private() || old.is_link_local() || old.is_multicast()
                 || old.is_documentation() || old.is_broadcast() || old.is_unspecified()

@@ -29,7 +29,7 @@ use crate::engine::{Lineage, Shared};
 use crate::jobs::{Job, WhenStopped};
 use crate::people::Broker;
 use crate::recorder::{EventSource, Recorder};
-use crate::secrets::Stream;
+use crate::secrets::RedactionStream;
 use crate::session_tmp::SessionFiles;
 use crate::sync::Lock;
 use crate::{
@@ -116,7 +116,7 @@ pub(crate) struct Inner {
 #[derive(Debug, Default)]
 pub(crate) struct PartialOutput {
     partial: String,
-    stream: Stream,
+    stream: RedactionStream,
 }
 
 /// Maximum bytes of output that are kept for a call that is stopped.
@@ -326,13 +326,13 @@ impl Context {
         }
         drop(said);
         if self.is_heard() {
-            self.0.recorder.tell_live(&self.source(), EventKind::Output { delta: clean.into() });
+            self.0.recorder.publish_live(&self.source(), EventKind::Output { delta: clean.into() });
         }
     }
 
     /// Returns whether output and progress of the call have a subscriber.
     pub(crate) fn is_heard(&self) -> bool {
-        self.0.recorder.hears_live(&self.0.session, &self.0.call)
+        self.0.recorder.has_live_listener(&self.0.session, &self.0.call)
     }
 
     /// Returns the call as a source of events.
@@ -344,7 +344,9 @@ impl Context {
     pub fn progress(&self, done: u64, total: Option<u64>, message: &str) {
         if self.is_heard() && self.0.lineage.check_open().is_ok() {
             let message = self.0.secrets.redact(message).into();
-            self.0.recorder.tell_live(&self.source(), EventKind::Progress { done, total, message });
+            self.0
+                .recorder
+                .publish_live(&self.source(), EventKind::Progress { done, total, message });
         }
     }
 

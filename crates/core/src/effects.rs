@@ -1,7 +1,7 @@
-//! What one call wants to do to the world, as data.
+//! The effects of one call, as data.
 //!
-//! Effects are not a promise but a ration: permission, scheduling, caching, undo, the sandbox profile and the audit record are
-//! all derived from them, and the doors of the [`Context`](crate::Context) open for nothing else.
+//! Effects are not a promise but a ration: permission, scheduling, caching, undo, the sandbox profile and the audit record are all
+//! derived from them, and the doors of the [`Context`](crate::Context) open for nothing else.
 
 mod command;
 
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::quote::visible;
 
-/// One thing that a call wants to do.
+/// One thing that a call needs, such as to read a path or to run a command.
 ///
 /// ```
 /// use windlass_core::{Effect, Effects};
@@ -24,7 +24,7 @@ use crate::quote::visible;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
-    /// Look at files.
+    /// Read files.
     Read(PathPattern),
     /// Create or change files.
     Write(PathPattern),
@@ -32,16 +32,16 @@ pub enum Effect {
     Delete(PathPattern),
     /// Run a program.
     Exec(CommandLine),
-    /// Talk to a machine on the network.
+    /// Send requests to a host on the network.
     Net {
         /// Scheme, host and port, such as `https://docs.rs:443`.
         origin: String,
         /// The HTTP method, or `CONNECT`.
         method: String,
     },
-    /// Use a credential by name; its value never passes through the model.
+    /// Use a secret by its name. Its value never passes through the model.
     Secret(String),
-    /// Needs a person.
+    /// Ask a person.
     Ask,
     /// Start a sub-agent.
     Agent(String),
@@ -54,11 +54,11 @@ pub enum Effect {
     },
     /// Run a plugin.
     Plugin(String),
-    /// Touch the session's own state: todo list, memory, kept outputs.
+    /// Use the session's own state: todo list, memory, kept outputs.
     State(String),
 }
 
-/// The files that an effect is about.
+/// The files that an effect applies to.
 ///
 /// ```
 /// use windlass_core::PathPattern;
@@ -68,14 +68,14 @@ pub enum Effect {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathPattern {
-    /// As the model wrote it; absolute and resolved after the effects stage.
+    /// The path as the model wrote it; absolute and resolved after the effects stage.
     #[serde(with = "crate::quote::serde_path")]
     pub path: PathBuf,
-    /// Whether everything below belongs to it.
+    /// The extent: the path alone, or everything below it too.
     pub reach: Reach,
 }
 
-/// How far below its path a [`PathPattern`] reaches.
+/// The extent of a [`PathPattern`].
 ///
 /// ```
 /// use windlass_core::{PathPattern, Reach};
@@ -84,31 +84,31 @@ pub struct PathPattern {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reach {
-    /// This very file or directory; a link stands for what it points to.
+    /// This very file or directory. A link stands for its target.
     Exact,
-    /// What has this name in its directory; a link stands for itself.
+    /// The directory entry of this name. A link stands for itself.
     Entry,
     /// A directory and everything below it.
     Tree,
 }
 
 impl PathPattern {
-    /// One file.
+    /// Makes the pattern of one file. A link stands for its target.
     pub fn file(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), reach: Reach::Exact }
     }
 
-    /// What has this name, be it a link.
+    /// Makes the pattern of one directory entry. A link stands for itself.
     pub fn entry(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), reach: Reach::Entry }
     }
 
-    /// A directory and everything below it.
+    /// Makes the pattern of a directory and everything below it.
     pub fn tree(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), reach: Reach::Tree }
     }
 
-    /// Whether `path` is one of the files meant. Both sides must be absolute and normal.
+    /// Returns whether the pattern matches `path`. Both paths must be absolute and normal.
     pub fn covers(&self, path: &Path) -> bool {
         match self.reach {
             Reach::Exact | Reach::Entry => self.path == path,
@@ -116,14 +116,14 @@ impl PathPattern {
         }
     }
 
-    /// Whether what happens to one could matter to the other. A file and something below a directory of its name overlap too:
-    /// only one of the two can exist.
+    /// Returns whether one path is equal to the other or below it, so that an effect on one could matter to the other. A file and a
+    /// path below a directory of the same name overlap too, since only one of the two can exist.
     pub fn overlaps(&self, other: &Self) -> bool {
         self.path.starts_with(&other.path) || other.path.starts_with(&self.path)
     }
 }
 
-/// All that one call wants to do.
+/// All effects of one call.
 ///
 /// ```
 /// use windlass_core::Effects;
@@ -137,54 +137,54 @@ impl PathPattern {
 pub struct Effects(Vec<Effect>);
 
 impl Effects {
-    /// A call that only computes.
+    /// Makes the effects of a call that only computes: none.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// Reads one file.
+    /// Makes the effect of reading one file.
     pub fn read(path: impl Into<PathBuf>) -> Self {
         Effect::Read(PathPattern::file(path)).into()
     }
 
-    /// Reads a directory and everything below it.
+    /// Makes the effect of reading a directory and everything below it.
     pub fn read_tree(path: impl Into<PathBuf>) -> Self {
         Effect::Read(PathPattern::tree(path)).into()
     }
 
-    /// Creates or changes one file.
+    /// Makes the effect of creating or changing one file.
     pub fn write(path: impl Into<PathBuf>) -> Self {
         Effect::Write(PathPattern::file(path)).into()
     }
 
-    /// Removes one file.
+    /// Makes the effect of removing one file.
     pub fn delete(path: impl Into<PathBuf>) -> Self {
         Effect::Delete(PathPattern::file(path)).into()
     }
 
-    /// Uses a part of the session's state.
+    /// Makes the effect of using a part of the session's state.
     pub fn state(key: impl Into<String>) -> Self {
         Effect::State(key.into()).into()
     }
 
-    /// Adds one more effect.
+    /// Adds an effect.
     #[must_use]
     pub fn and(mut self, effect: Effect) -> Self {
         self.0.push(effect);
         self
     }
 
-    /// Each effect, in the order of declaration.
+    /// Iterates over the effects in the order of declaration.
     pub fn iter(&self) -> std::slice::Iter<'_, Effect> {
         self.0.iter()
     }
 
-    /// Whether there are none.
+    /// Returns whether the call has no effects.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The shell of its command, where that is another than bash.
+    /// Returns the shell of the first command that runs in another shell than bash.
     pub fn shell(&self) -> Option<&str> {
         self.iter().find_map(|effect| match effect {
             Effect::Exec(command) => command.shell.as_deref(),
@@ -192,22 +192,22 @@ impl Effects {
         })
     }
 
-    /// The kinds that occur.
+    /// Returns the set of kinds that occur.
     pub fn kinds(&self) -> Kinds {
         self.0.iter().fold(Kinds::NONE, |kinds, effect| kinds | effect.kind())
     }
 
-    /// Whether nothing but files is looked at, so that the same files give the same answer.
+    /// Returns whether all effects are reads of files, so that the same files give the same result.
     pub fn only_reads(&self) -> bool {
         Kinds::READ.contains(self.kinds())
     }
 
-    /// Whether the order of the two calls could matter, so that they must not run at the same time.
+    /// Returns whether the order of the two calls could matter. Such calls must not run at the same time.
     pub fn conflicts(&self, other: &Self) -> bool {
         self.0.iter().any(|a| other.0.iter().any(|b| a.conflicts(b)))
     }
 
-    /// Replaces every path by what `resolve` makes of it.
+    /// Replaces every path by the result of `resolve`. Stops at the first error.
     pub(crate) fn try_map_paths<E>(
         mut self,
         mut resolve: impl FnMut(PathPattern, Kinds) -> Result<PathPattern, E>,
@@ -269,7 +269,7 @@ impl fmt::Display for Effects {
 }
 
 impl Effect {
-    /// Which kind of effect this is.
+    /// Returns the kind of this effect.
     pub fn kind(&self) -> Kinds {
         match self {
             Self::Read(_) => Kinds::READ,
@@ -286,7 +286,7 @@ impl Effect {
         }
     }
 
-    /// The files it is about, if it is about files by name.
+    /// Returns the path of a read, write or deletion.
     pub fn path(&self) -> Option<&PathPattern> {
         match self {
             Self::Read(at) | Self::Write(at) | Self::Delete(at) => Some(at),
@@ -301,12 +301,12 @@ impl Effect {
         }
     }
 
-    /// The files it creates, changes or removes, if it is about files by name.
+    /// Returns the path of a write or deletion.
     pub fn changed_path(&self) -> Option<&PathPattern> {
         self.path().filter(|_| !matches!(self, Self::Read(_)))
     }
 
-    /// The part of the machine that it uses, as far as the order of calls depends on it.
+    /// Returns the resource that this effect uses, as far as the order of calls depends on it.
     pub(crate) fn footprint(&self) -> Footprint<'_> {
         match self {
             Self::Read(at) => Footprint::Files { at, changes: false },
@@ -320,12 +320,11 @@ impl Effect {
         }
     }
 
-    /// Whether the order of the two could matter.
+    /// Returns whether the order of the two effects could matter.
     ///
-    /// A process, a plugin or a remote tool may touch any file of the workspace, so it conflicts with every file effect and
-    /// with its own kind; commands that only read do so among themselves as all that reads. Network requests do not conflict:
-    /// the other side orders them. What takes back changes depends on which change is the last, so it conflicts with all that
-    /// changes files.
+    /// A process, a plugin or a remote tool may touch any file of the workspace, so it conflicts with every file effect and with its
+    /// own kind. A command that only reads conflicts with nothing that only reads. Network requests do not conflict: the other side
+    /// orders them. An undo depends on which change is the last, so it conflicts with all that changes files.
     pub fn conflicts(&self, other: &Self) -> bool {
         use Footprint::{Files, None, Person, State, Workspace};
         match (self.footprint(), other.footprint()) {
@@ -337,9 +336,9 @@ impl Effect {
             | (Files { changes, .. }, Workspace { only_reads }) => changes || !only_reads,
             (State(a), State(b)) => a == b,
             (State(key), Files { changes, .. }) | (Files { changes, .. }, State(key)) => {
-                changes && key == LOOKING_BACK
+                changes && key == UNDO_STATE
             }
-            (State(key), Workspace { .. }) | (Workspace { .. }, State(key)) => key == LOOKING_BACK,
+            (State(key), Workspace { .. }) | (Workspace { .. }, State(key)) => key == UNDO_STATE,
             (Person, Person) => true,
             (None, _)
             | (_, None)
@@ -349,14 +348,14 @@ impl Effect {
     }
 }
 
-/// What two calls may both use.
+/// The resource that an effect uses and that calls share.
 #[derive(Clone, Copy)]
 pub(crate) enum Footprint<'a> {
-    /// Files by name.
+    /// The files that a pattern matches.
     Files { at: &'a PathPattern, changes: bool },
     /// Any file of the workspace.
     Workspace { only_reads: bool },
-    /// A part of the session's state.
+    /// The entry of the session's state with this key.
     State(&'a str),
     /// The person.
     Person,
@@ -396,7 +395,7 @@ impl fmt::Display for Effect {
     }
 }
 
-/// A set of kinds of effects: the most that any call of a tool can do.
+/// A set of kinds of effects. A tool declares the kinds that its calls can have at most.
 ///
 /// ```
 /// use windlass_core::Kinds;
@@ -433,7 +432,7 @@ impl Kinds {
     pub const PLUGIN: Self = Self(1 << 9);
     /// [`Effect::State`].
     pub const STATE: Self = Self(1 << 10);
-    /// Every kind there is.
+    /// All kinds.
     pub const ALL: Self = Self((1 << 11) - 1);
 
     const NAMES: [&'static str; 11] = [
@@ -441,23 +440,23 @@ impl Kinds {
         "state",
     ];
 
-    /// Both sets together, where `|` cannot be used.
+    /// Returns the union of both sets. For constants, where `|` cannot be used.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Whether all of `other` is in this set.
+    /// Returns whether all of `other` is in this set.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Whether any of `other` is in this set.
+    /// Returns whether any of `other` is in this set.
     pub const fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 
-    /// Their names, as rules spell them.
+    /// Returns the names of the kinds, as rules spell them.
     pub fn names(self) -> Vec<&'static str> {
         (0..Self::NAMES.len())
             .filter(|at| self.0 & (1 << at) != 0)
@@ -465,7 +464,7 @@ impl Kinds {
             .collect()
     }
 
-    /// The kind of this name.
+    /// Returns the kind with this name.
     ///
     /// ```
     /// use windlass_core::Kinds;
@@ -475,12 +474,13 @@ impl Kinds {
         Self::NAMES.iter().position(|known| *known == name).map(|at| Self(1 << at))
     }
 
-    /// The name of a set of one.
+    /// Returns the name of the lowest kind in the set, or `none` for an empty set.
     pub(crate) fn name(self) -> &'static str {
         Self::NAMES.get(self.0.trailing_zeros() as usize).copied().unwrap_or("none")
     }
 
-    /// Whether a call of these kinds leaves a trace outside the answer: what the journal must hold before it begins.
+    /// Returns whether calls of these kinds can have effects outside of their result. The journal must hold the start of such a call
+    /// before it begins.
     pub const fn has_side_effects(self) -> bool {
         !Self(Self::READ.0 | Self::STATE.0 | Self::ASK.0).contains(self)
     }
@@ -493,10 +493,10 @@ impl std::ops::BitOr for Kinds {
     }
 }
 
-/// The state of a call that takes back changes; see [`Effect::State`].
-pub(crate) const LOOKING_BACK: &str = "undo";
+/// The key of [`Effect::State`] for calls that undo changes.
+pub(crate) const UNDO_STATE: &str = "undo";
 
-/// Removes `.` and `..` by the letters alone. A first step only: what a path means is decided by the host's resolver.
+/// Removes `.` and `..` from a path by its text alone. A first step only: the host's resolver decides where a path leads.
 ///
 /// ```
 /// use windlass_core::normalize;
@@ -516,7 +516,8 @@ pub fn normalize(path: &Path) -> PathBuf {
     normal
 }
 
-/// Returns whether a resolved path is a directory or below it. Most are by their letters, without taking the paths apart.
+/// Returns whether a resolved path is a directory or below it. Compares the bytes first, since that decides most cases without
+/// splitting the paths.
 pub(crate) fn is_within(path: &Path, directory: &Path) -> bool {
     let rest = path.as_os_str().as_bytes().strip_prefix(directory.as_os_str().as_bytes());
     matches!(rest, Some([] | [b'/', ..])) || path.starts_with(directory)
@@ -527,7 +528,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_within_a_directory() {
+    fn a_path_is_within_its_directories_only() {
         for (path, directory, within) in [
             ("/w", "/w", true),
             ("/w/a/b", "/w", true),
@@ -542,11 +543,11 @@ mod tests {
     }
 
     #[test]
-    fn what_may_run_together() {
+    fn effects_on_the_same_thing_conflict() {
         let read = |path: &str| Effects::read(path);
         let write = |path: &str| Effects::write(path);
         let exec = || Effects::from(Effect::Exec(CommandLine::words(["ls"])));
-        let looks = || {
+        let only_reads = || {
             let ls = SimpleCommand::new(["ls"]).reading(OnlyReads::Always);
             Effects::from(Effect::Exec(CommandLine::understood("ls", [ls])))
         };
@@ -561,10 +562,10 @@ mod tests {
             (Effects::read_tree("/w"), write("/w2"), false),
             (exec(), read("/a"), true),
             (exec(), exec(), true),
-            (looks(), read("/a"), false),
-            (looks(), looks(), false),
-            (looks(), exec(), true),
-            (looks(), write("/a"), true),
+            (only_reads(), read("/a"), false),
+            (only_reads(), only_reads(), false),
+            (only_reads(), exec(), true),
+            (only_reads(), write("/a"), true),
             (net(), net(), false),
             (net(), write("/a"), false),
             (Effects::state("todo"), Effects::state("todo"), true),

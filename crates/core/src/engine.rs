@@ -141,7 +141,7 @@ impl Shared {
             told(&message);
         }
         self.recorder
-            .tell(&EventSource::engine(), || EventKind::Warning { message: message.into() });
+            .publish(&EventSource::engine(), || EventKind::Warning { message: message.into() });
     }
 }
 

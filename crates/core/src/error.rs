@@ -1,4 +1,4 @@
-//! What can go wrong with a call, and whose move it is.
+//! The ways in which a call can fail, and whose move it is then.
 //!
 //! Two failures are never mixed. A *normal* failure (no such file, exit code 1) is an answer that the model reads: an
 //! [`Output`](crate::Output) with `is_error`, or [`ToolError::Failed`], its form for the `?` operator. Everything else here is a
@@ -9,7 +9,7 @@ use std::fmt;
 
 use crate::{ApprovalId, QuestionId};
 
-/// Why a call did not produce an output.
+/// The reason why a call did not produce an output.
 ///
 /// ```
 /// use windlass_core::ToolError;
@@ -32,13 +32,13 @@ pub enum ToolError {
     /// The tool opened a door that its effects did not declare: a bug in the tool.
     #[error("{0}")]
     UndeclaredEffect(Message),
-    /// A rule or a person said no.
+    /// A rule or a person denied the call.
     #[error("{0}")]
     Denied(Message),
-    /// Somebody stopped the call.
+    /// A person or the caller cancelled the call.
     #[error("{0}")]
     Cancelled(Message),
-    /// The time limit passed.
+    /// The call exceeded its time limit.
     #[error("{0}")]
     TimedOut(Message),
     /// The machine refused something that the call needs.
@@ -47,7 +47,7 @@ pub enum ToolError {
     /// The journal could not take the record, so nothing was done.
     #[error("{0}")]
     JournalFailed(Message),
-    /// A limit of the engine: too many calls, too much input.
+    /// A limit of the engine is reached: too many calls, too much input.
     #[error("{0}")]
     Busy(Message),
     /// The tool panicked; its siblings go on.
@@ -58,7 +58,7 @@ pub enum ToolError {
     Internal(Message),
 }
 
-/// What was tried and why it failed, and what to do next.
+/// A text that says what was tried and why it failed, with a hint and a cause.
 ///
 /// ```
 /// use windlass_core::{Message, ToolError};
@@ -69,15 +69,15 @@ pub enum ToolError {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// What was tried, on what, and why it failed.
+    /// The text: what was tried, on what, and why it failed.
     pub text: Cow<'static, str>,
-    /// What to do next.
+    /// The hint: what to do next.
     pub hint: Option<Cow<'static, str>>,
-    /// The cause, where code acts on it.
+    /// The cause, if code acts on it.
     pub reason: Option<Box<FailureReason>>,
 }
 
-/// A cause of failure that code acts on: texts are for people and models.
+/// A cause of failure that code acts on. Texts are for people and models.
 ///
 /// ```
 /// use windlass_core::{FailureReason, ToolError};
@@ -143,14 +143,14 @@ macro_rules! constructors {
                 }
             }
 
-            /// What was said, and what to do next.
+            /// Returns the text, hint and cause of this error.
             pub fn message(&self) -> &Message {
                 match self {
                     $(Self::$variant(message) => message,)*
                 }
             }
 
-            /// Another error of the same kind.
+            /// Makes an error of the same kind with another message.
             #[must_use]
             pub fn same_kind(&self, message: impl Into<Message>) -> Self {
                 match self {
@@ -158,6 +158,7 @@ macro_rules! constructors {
                 }
             }
 
+            /// Returns the message, to change it.
             fn message_mut(&mut self) -> &mut Message {
                 match self {
                     $(Self::$variant(message) => message,)*
@@ -168,34 +169,34 @@ macro_rules! constructors {
 }
 
 constructors! {
-    /// A normal failure that the model should read.
+    /// Makes a normal failure that the model should read.
     failed Failed "failed";
-    /// The arguments do not fit.
+    /// Makes the fault for arguments that do not fit the tool.
     invalid_args InvalidArgs "invalid_args";
-    /// No such tool.
+    /// Makes the fault for a tool that is not offered.
     unknown_tool UnknownTool "unknown_tool";
-    /// A door was opened without being declared.
+    /// Makes the fault for a door that was opened without a declared effect.
     undeclared_effect UndeclaredEffect "undeclared_effect";
-    /// Not allowed.
+    /// Makes the fault for a call that a rule or a person denied.
     denied Denied "denied";
-    /// Stopped.
+    /// Makes the fault for a cancelled call.
     cancelled Cancelled "cancelled";
-    /// Too slow.
+    /// Makes the fault for a call that exceeded its time limit.
     timed_out TimedOut "timed_out";
-    /// The machine refused.
+    /// Makes the fault for something that the machine refused.
     host_failed HostFailed "host_failed";
-    /// The record could not be written.
+    /// Makes the fault for a record that could not be written.
     journal_failed JournalFailed "journal_failed";
-    /// Too much at once.
+    /// Makes the fault for a limit of the engine.
     busy Busy "busy";
-    /// The tool panicked.
+    /// Makes the fault for a tool that panicked.
     panicked Panicked "panicked";
-    /// Our own fault.
+    /// Makes the fault for a bug in Windlass itself.
     internal Internal "internal";
 }
 
 impl ToolError {
-    /// Adds what to do next.
+    /// Adds a hint: what to do next.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<Cow<'static, str>>) -> Self {
         self.message_mut().hint = Some(hint.into());
@@ -209,26 +210,26 @@ impl ToolError {
         self
     }
 
-    /// The cause, where code acts on it.
+    /// Returns the cause, if code acts on it.
     pub fn reason(&self) -> Option<&FailureReason> {
         self.message().reason.as_deref()
     }
 
-    /// The same error in other words.
+    /// Replaces the text and keeps the hint and the cause.
     #[must_use]
     pub fn with_text(mut self, text: impl Into<Cow<'static, str>>) -> Self {
         self.message_mut().text = text.into();
         self
     }
 
-    /// The same error, with what it meant for the whole before it.
+    /// Puts `context` and a colon before the text.
     #[must_use]
     pub fn with_context(self, context: &str) -> Self {
         let text = format!("{context}: {}", self.message().text);
         self.with_text(text)
     }
 
-    /// Whether this is a fault rather than an answer for the model.
+    /// Returns whether this is a fault and not a normal failure that the model reads.
     pub fn is_fault(&self) -> bool {
         !matches!(self, Self::Failed(_))
     }

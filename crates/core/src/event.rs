@@ -1,8 +1,8 @@
-//! Events: what happens, told as it happens. They are typed, can be written as JSON, and know no protocol.
+//! Events: typed messages about what happens, published as it happens. They can be written as JSON and know no protocol.
 //!
-//! An event about something that goes on record carries the number of its record, and is published once that record is safe.
-//! Output and progress of a call are not on record. A slow listener never holds up a call: the events that it must not miss wait
-//! for it, and of output and progress it may lose some, and is told how much.
+//! An event about a record carries the number of the record, and is published once the record is safe. Output and progress of a call
+//! are not recorded. A slow listener never delays a call: the events that it must not miss wait for it, and of output and progress it
+//! may lose some, and can ask how many.
 
 mod bus;
 mod outbox;
@@ -12,9 +12,9 @@ use std::time::SystemTime;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-pub(crate) use bus::{Bus, Place};
+pub(crate) use bus::{Bus, EventSubject};
 pub use bus::{Filter, Subscription};
-pub(crate) use outbox::Written;
+pub(crate) use outbox::PendingReceipt;
 
 use crate::{
     ApprovalAnswered, ApprovalRequest, CallId, CallResult, Decided, Effects, MessageNote,
@@ -22,7 +22,7 @@ use crate::{
     ToolsChanged, TurnId, utc,
 };
 
-/// Something that happened.
+/// A message about something that happened.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -41,30 +41,30 @@ use crate::{
 /// # let engine = Engine::builder(Arc::new(EmptyHost::default())).toolbox(tools).build();
 /// let mut events = engine.subscribe();
 /// engine.call(&engine.new_session(), ToolCall::new("greet", json!({}))).await;
-/// let told = std::iter::from_fn(|| events.try_next()).map(|event| match event.kind {
+/// let texts = std::iter::from_fn(|| events.try_next()).map(|event| match event.kind {
 ///     EventKind::Started(started) => format!("{} begins", started.tool),
 ///     EventKind::Output { delta } => delta.trim_end().to_owned(),
 ///     EventKind::Finished(result) => format!("{} ends: {}", result.tool, result.outcome.as_str()),
 ///     other => format!("{other:?}"),
 /// });
-/// assert_eq!(told.collect::<Vec<_>>(), ["greet begins", "hello", "greet ends: ok"]);
+/// assert_eq!(texts.collect::<Vec<_>>(), ["greet begins", "hello", "greet ends: ok"]);
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Event {
-    /// The number of its record in the journal. `None` if it is not on record, or the journal does not number its records.
+    /// The number of its record in the journal. `None` if it is not recorded, or the journal does not number its records.
     pub seq: Option<u64>,
     /// The time when it happened.
     pub at: SystemTime,
-    /// The session; `None` for what concerns all sessions.
+    /// The session; `None` for an event that concerns all sessions.
     pub session: Option<SessionId>,
-    /// The call.
+    /// The call, if it is about one.
     pub call: Option<CallId>,
-    /// The call that made this call, if another call did.
+    /// The call that made this call, if it is a nested call.
     pub parent: Option<CallId>,
-    /// The thing that happened.
+    /// The kind of the event, with its data.
     pub kind: EventKind,
 }
 
@@ -80,49 +80,49 @@ pub struct Event {
 pub enum EventKind {
     /// A call passed the policy and begins.
     Started(Arc<Started>),
-    /// A piece of output: what is new, never the whole again.
+    /// A piece of output: only the new text.
     Output {
         /// The new text.
         delta: Arc<str>,
     },
     /// The progress of a call.
     Progress {
-        /// The part that is done.
+        /// The amount that is done.
         done: u64,
-        /// The whole, if known.
+        /// The total amount, if known.
         total: Option<u64>,
         /// The progress in words.
         message: Arc<str>,
     },
-    /// A person is asked whether a call may run.
+    /// A person is asked for an approval of a call.
     Approval(Arc<ApprovalRequest>),
-    /// A person answered whether a call may run.
+    /// A person answered an approval.
     ApprovalAnswered(Arc<ApprovalAnswered>),
-    /// A person is asked what a tool wants to know.
+    /// A tool asks a person questions.
     Question(Arc<QuestionRequest>),
-    /// A person answered what a tool wanted to know.
+    /// A person answered the questions of a tool.
     QuestionAnswered(Arc<QuestionAnswered>),
-    /// A person, a model or an agent said something.
+    /// A person, a model or an agent wrote a message.
     Message(Arc<MessageNote>),
-    /// A model was sent a request.
+    /// A request was sent to a model.
     Request(Arc<RequestNote>),
-    /// State of a session changed.
+    /// A value in the state of a session changed.
     State(Arc<StateNote>),
-    /// A task came to another state.
+    /// The state of a task changed.
     Task(Arc<TaskNote>),
-    /// Something that is not the fault of a call, for a person to know: a toolset that did not load.
+    /// A warning for a person that is not about a call, such as a toolset that did not load.
     Warning {
         /// The warning in words.
         message: Arc<str>,
     },
-    /// The tools on offer changed: a front door that listed them lists them again.
+    /// The offered tools changed. A front door that has listed them lists them again.
     Tools(Arc<ToolsChanged>),
-    /// The end of a call: exactly one for each.
+    /// A call ended. Each call has exactly one such event.
     Finished(Arc<CallResult>),
 }
 
 impl EventKind {
-    /// The name in JSON. An approval and its answer have one name, as have questions and their answers.
+    /// Returns the name in JSON. An approval and its answer have one name, as have questions and their answers.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Started(_) => "started",
@@ -148,7 +148,7 @@ impl EventKind {
         )
     }
 
-    /// Returns whether a slow listener may lose it.
+    /// Returns whether a slow listener may lose events of this kind.
     fn may_be_lost(&self) -> bool {
         matches!(self, Self::Output { .. } | Self::Progress { .. })
     }
@@ -165,7 +165,7 @@ impl From<SessionNote> for EventKind {
     }
 }
 
-/// A call that begins.
+/// The start of a call.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -189,19 +189,19 @@ impl From<SessionNote> for EventKind {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Started {
-    /// Its turn.
+    /// The turn of the call.
     pub turn: TurnId,
     /// The tool.
     pub tool: String,
-    /// The arguments as they will be used.
+    /// The arguments that the tool gets.
     pub input: serde_json::Value,
-    /// The effects, paths resolved.
+    /// The effects, with resolved paths.
     pub effects: Arc<Effects>,
-    /// The decision that lets it run.
+    /// The decision that allows it.
     pub decided: Decided,
 }
 
-/// One JSON object: `event`, `seq`, `time`, `session`, `call`, `parent`, as far as there are such, and the fields of the kind.
+/// Writes one JSON object: `event`, `seq`, `time`, `session`, `call` and `parent`, if present, and the fields of the kind.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -217,18 +217,18 @@ impl Serialize for Event {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("event", self.kind.name())?;
-        put(&mut map, "seq", self.seq.as_ref())?;
+        put_entry(&mut map, "seq", self.seq.as_ref())?;
         map.serialize_entry("time", &utc(self.at))?;
-        put(&mut map, "session", self.session.as_ref())?;
-        put(&mut map, "call", self.call.as_ref())?;
-        put(&mut map, "parent", self.parent.as_ref())?;
+        put_entry(&mut map, "session", self.session.as_ref())?;
+        put_entry(&mut map, "call", self.call.as_ref())?;
+        put_entry(&mut map, "parent", self.parent.as_ref())?;
         write_kind(&self.kind, &mut map)?;
         map.end()
     }
 }
 
 /// Adds an entry if there is a value.
-fn put<M: SerializeMap>(
+fn put_entry<M: SerializeMap>(
     map: &mut M,
     name: &'static str,
     value: Option<&(impl Serialize + ?Sized)>,
@@ -236,6 +236,7 @@ fn put<M: SerializeMap>(
     value.map_or(Ok(()), |value| map.serialize_entry(name, value))
 }
 
+/// Writes the fields of a kind of event.
 fn write_kind<M: SerializeMap>(kind: &EventKind, map: &mut M) -> Result<(), M::Error> {
     match kind {
         EventKind::Started(started) => write_started(started, map),
@@ -262,14 +263,14 @@ fn write_kind<M: SerializeMap>(kind: &EventKind, map: &mut M) -> Result<(), M::E
         }
         EventKind::Message(note) => {
             map.serialize_entry("role", &note.role)?;
-            put(map, "name", note.name.as_ref())?;
-            put(map, "turn", note.turn.as_ref())?;
+            put_entry(map, "name", note.name.as_ref())?;
+            put_entry(map, "turn", note.turn.as_ref())?;
             map.serialize_entry("text", &note.text)
         }
         EventKind::Request(note) => {
-            // The messages are in the record. They would repeat the conversation in each event.
+            // The messages are in the record. Here they would repeat the conversation in each event.
             map.serialize_entry("model", &note.model)?;
-            put(map, "turn", note.turn.as_ref())?;
+            put_entry(map, "turn", note.turn.as_ref())?;
             map.serialize_entry("messages", &note.messages.len())?;
             map.serialize_entry("tools", &note.tools)
         }
@@ -280,7 +281,7 @@ fn write_kind<M: SerializeMap>(kind: &EventKind, map: &mut M) -> Result<(), M::E
         EventKind::Task(note) => {
             map.serialize_entry("task", &note.task)?;
             map.serialize_entry("state", &note.state)?;
-            put(map, "text", note.text.as_ref())
+            put_entry(map, "text", note.text.as_ref())
         }
         EventKind::Warning { message } => map.serialize_entry("message", &**message),
         EventKind::Tools(change) => {
@@ -294,25 +295,28 @@ fn write_kind<M: SerializeMap>(kind: &EventKind, map: &mut M) -> Result<(), M::E
     }
 }
 
+/// Writes the fields of the start of a call.
 fn write_started<M: SerializeMap>(started: &Started, map: &mut M) -> Result<(), M::Error> {
     map.serialize_entry("turn", &started.turn)?;
     map.serialize_entry("tool", &started.tool)?;
     map.serialize_entry("input", &started.input)?;
-    map.serialize_entry("effects", &in_words(&started.effects))?;
+    map.serialize_entry("effects", &effect_texts(&started.effects))?;
     map.serialize_entry("decided_by", &started.decided.to_string())
 }
 
+/// Writes the fields of an approval.
 fn write_approval<M: SerializeMap>(request: &ApprovalRequest, map: &mut M) -> Result<(), M::Error> {
     map.serialize_entry("state", "asked")?;
     map.serialize_entry("id", &request.id)?;
     map.serialize_entry("tool", &request.tool)?;
     map.serialize_entry("input", &request.input)?;
-    map.serialize_entry("effects", &in_words(&request.effects))?;
+    map.serialize_entry("effects", &effect_texts(&request.effects))?;
     map.serialize_entry("rule", &request.by.to_string())?;
     map.serialize_entry("risk", &request.risk)?;
-    put(map, "agent", request.asker.agent.as_ref())
+    put_entry(map, "agent", request.asker.agent.as_ref())
 }
 
+/// Writes the fields of an answer to an approval.
 fn write_approval_answered<M: SerializeMap>(
     answered: &ApprovalAnswered,
     map: &mut M,
@@ -323,16 +327,17 @@ fn write_approval_answered<M: SerializeMap>(
     map.serialize_entry("allowed", &answered.allowed)?;
     map.serialize_entry("scope", &answered.scope)?;
     map.serialize_entry("who", &answered.who)?;
-    put(map, "reason", answered.reason.as_ref())?;
-    put(map, "input", answered.input.as_ref())
+    put_entry(map, "reason", answered.reason.as_ref())?;
+    put_entry(map, "input", answered.input.as_ref())
 }
 
+/// Writes the fields of the end of a call.
 fn write_finished<M: SerializeMap>(result: &CallResult, map: &mut M) -> Result<(), M::Error> {
     map.serialize_entry("turn", &result.turn)?;
-    put(map, "tool_use_id", result.tool_use_id.as_ref())?;
+    put_entry(map, "tool_use_id", result.tool_use_id.as_ref())?;
     map.serialize_entry("tool", &result.tool)?;
     map.serialize_entry("outcome", &result.outcome)?;
-    put(map, "code", result.code.as_ref())?;
+    put_entry(map, "code", result.code.as_ref())?;
     let millis = u64::try_from(result.duration.as_millis()).unwrap_or(u64::MAX);
     map.serialize_entry("duration_ms", &millis)?;
     map.serialize_entry("is_error", &result.output.is_error)?;
@@ -340,6 +345,7 @@ fn write_finished<M: SerializeMap>(result: &CallResult, map: &mut M) -> Result<(
     map.serialize_entry("metadata", &result.output.metadata)
 }
 
-fn in_words(effects: &Effects) -> Vec<String> {
+/// Formats each effect as text.
+fn effect_texts(effects: &Effects) -> Vec<String> {
     effects.iter().map(ToString::to_string).collect()
 }

@@ -1,17 +1,18 @@
-//! Git's configuration files: a parser, and the table of keys that make git run nothing and obey nobody else.
+//! Parses git's configuration files, and decides if a change to one is inert: makes git run no program and trust no other person or
+//! file.
 //!
-//! The parser follows git's `config.c`, so that it sees the keys that git would see; a file that it does not understand is an error,
-//! and no such file is inert. A key that is not in the table is not inert either.
+//! The parser follows git's `config.c`, so that it sees the keys that git sees. A file that it cannot parse is an error and never
+//! inert. A key that is not in the table is not inert either.
 
 mod inert;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// A key with its values in order. Section and key are in lower case, the subsection is as written.
+/// The name of a key. Section and key are in lower case, the subsection is as written.
 type Key = (String, Option<String>, String);
 
-/// One `key = value`. A key without `=` has no value.
+/// One entry `key = value`. A key without `=` has no value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ConfigEntry {
     pub(crate) section: String,
@@ -20,34 +21,34 @@ pub(crate) struct ConfigEntry {
     pub(crate) value: Option<String>,
 }
 
-/// A text that git would refuse.
+/// The error for a text that git would refuse.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line} is not git's configuration syntax")]
 pub(crate) struct ConfigError {
     pub(crate) line: usize,
 }
 
-/// The places that a value is held against.
+/// The paths against which values are checked.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct ConfigPlaces<'a> {
+pub(crate) struct ConfigPaths<'a> {
     /// The git directory that the file belongs to.
     pub(crate) directory: &'a Path,
     pub(crate) workspace: &'a Path,
 }
 
-/// Tells whether all that a new configuration has over an old one is inert. Keys may be removed, but for those of the
-/// repository's format; a key whose list of values is
-/// another must be inert with all of its new values, since the last one counts.
+/// Returns whether all entries that a new configuration adds to or changes in an old one are inert. Keys may be removed, except those
+/// of the repository's format. A key with other values than before must be inert with each of its new values, since the last one
+/// counts.
 pub(crate) fn is_inert_change(
     old: Option<&[u8]>,
     new: &[u8],
-    places: ConfigPlaces<'_>,
+    paths: ConfigPaths<'_>,
 ) -> Result<bool, ConfigError> {
-    // An old file that git refuses sets nothing.
-    let old = by_key(old.and_then(|old| parse(old).ok()).unwrap_or_default());
-    let new = by_key(parse(new)?);
+    // An old file that git refuses sets no values.
+    let old = group_by_key(old.and_then(|old| parse(old).ok()).unwrap_or_default());
+    let new = group_by_key(parse(new)?);
     let is_same = |key: &Key, values: &Vec<Option<String>>| old.get(key) == Some(values);
-    // Without these the repository would be another one.
+    // Without these keys git would read the repository in another format or place.
     let is_kept = |key: &Key| {
         let is_format = match (key.0.as_str(), key.2.as_str()) {
             ("core", name) => matches!(name, "repositoryformatversion" | "bare" | "worktree"),
@@ -61,15 +62,15 @@ pub(crate) fn is_inert_change(
     Ok(new.iter().filter(|(key, values)| !is_same(key, values)).all(|(name, values)| {
         let (section, subsection, key) = name;
         let is_inert = |value: &Option<String>| {
-            inert::is_inert(section, subsection.as_deref(), key, value.as_deref(), places)
+            inert::is_inert(section, subsection.as_deref(), key, value.as_deref(), paths)
         };
-        values.iter().all(is_inert) && !redirects(&old, name)
+        values.iter().all(is_inert) && !redirects_remote(&old, name)
     }))
 }
 
-/// Tells whether a changed key sends what the person pushes or fetches next to another place than before. A remote that was not there
-/// and the upstream of a branch that had none do not.
-fn redirects(old: &BTreeMap<Key, Vec<Option<String>>>, name: &Key) -> bool {
+/// Returns whether a changed key makes the person's next push or fetch go to another place than before. A new remote does not, nor
+/// does the upstream of a branch that had none.
+fn redirects_remote(old: &BTreeMap<Key, Vec<Option<String>>>, name: &Key) -> bool {
     let (section, subsection, key) = name;
     match (section.as_str(), key.as_str()) {
         ("remote", "url" | "pushurl" | "push") => {
@@ -81,7 +82,8 @@ fn redirects(old: &BTreeMap<Key, Vec<Option<String>>>, name: &Key) -> bool {
     }
 }
 
-fn by_key(entries: Vec<ConfigEntry>) -> BTreeMap<Key, Vec<Option<String>>> {
+/// Groups the values of entries by key.
+fn group_by_key(entries: Vec<ConfigEntry>) -> BTreeMap<Key, Vec<Option<String>>> {
     let mut keys: BTreeMap<Key, Vec<Option<String>>> = BTreeMap::new();
     for ConfigEntry { section, subsection, key, value } in entries {
         keys.entry((section, subsection, key)).or_default().push(value);
@@ -89,23 +91,24 @@ fn by_key(entries: Vec<ConfigEntry>) -> BTreeMap<Key, Vec<Option<String>>> {
     keys
 }
 
-/// Reads a configuration file.
+/// Parses a configuration file.
 pub(crate) fn parse(text: &[u8]) -> Result<Vec<ConfigEntry>, ConfigError> {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     // Git would end a value at a zero byte.
     let text = std::str::from_utf8(text).ok().filter(|text| !text.contains('\0'));
     let text = text.ok_or(ConfigError { line: 0 })?;
-    let mut reader = Reader { rest: text, line: 1 };
+    let mut reader = ConfigReader { rest: text, line: 1 };
     reader.entries().map_err(|()| ConfigError { line: reader.line })
 }
 
-/// The text that is still to be read.
-struct Reader<'t> {
+/// The unread rest of the text, and its line number.
+struct ConfigReader<'t> {
     rest: &'t str,
     line: usize,
 }
 
-impl Reader<'_> {
+impl ConfigReader<'_> {
+    /// Reads all entries.
     fn entries(&mut self) -> Result<Vec<ConfigEntry>, ()> {
         let mut entries = Vec::new();
         let mut heading = None;
@@ -125,7 +128,8 @@ impl Reader<'_> {
         Ok(entries)
     }
 
-    /// `[section]`, `[section "subsection"]`, or the old form `[section.subsection]`, which git reads in lower case.
+    /// Reads a heading after its `[`: `[section]`, `[section "subsection"]`, or the old form `[section.subsection]`, which git reads
+    /// in lower case.
     fn heading(&mut self) -> Result<(String, Option<String>), ()> {
         let mut name = String::new();
         loop {
@@ -144,7 +148,7 @@ impl Reader<'_> {
                 _ => return Err(()),
             }
         }
-        // A section with a dot and a quoted part would be two subsections; git joins them.
+        // A heading with a dot and a quoted part would have two subsections; git joins them.
         let (section, first) = match name.split_once('.') {
             Some((section, first)) => (section.to_owned(), format!("{first}.")),
             None => (name, String::new()),
@@ -152,6 +156,7 @@ impl Reader<'_> {
         Ok((section, Some(first + &self.subsection()?)))
     }
 
+    /// Reads a quoted subsection and the `]` after it.
     fn subsection(&mut self) -> Result<String, ()> {
         let mut next = self.next().ok_or(())?;
         while is_space(next) {
@@ -178,6 +183,7 @@ impl Reader<'_> {
         if self.next() == Some(']') { Ok(name) } else { Err(()) }
     }
 
+    /// Reads a key, whose first character was read, and its value.
     fn assignment(&mut self, first: char) -> Result<(String, Option<String>), ()> {
         let mut key = String::from(first.to_ascii_lowercase());
         while let Some(c) = self.peek().filter(|c| c.is_ascii_alphanumeric() || *c == '-') {
@@ -194,9 +200,10 @@ impl Reader<'_> {
         }
     }
 
+    /// Reads a value up to the end of its line, with quotation marks and escapes resolved.
     fn value(&mut self) -> Result<String, ()> {
         let (mut value, mut is_quoted) = (String::new(), false);
-        // Spaces at the end do not count, unless they are quoted.
+        // Spaces at the end are dropped, unless they are quoted.
         let mut kept = 0;
         loop {
             match self.next() {
@@ -229,16 +236,18 @@ impl Reader<'_> {
         Ok(value)
     }
 
+    /// Reads up to the end of the line.
     fn skip_line(&mut self) {
         while self.next().is_some_and(|c| c != '\n') {}
     }
 
+    /// Returns the next character without reading it.
     fn peek(&self) -> Option<char> {
-        let mut rest = Reader { rest: self.rest, line: 0 };
+        let mut rest = ConfigReader { rest: self.rest, line: 0 };
         rest.next()
     }
 
-    /// The next character; a line may end as on Windows.
+    /// Reads the next character. Returns `\n` for a Windows line end.
     fn next(&mut self) -> Option<char> {
         if let Some(rest) = self.rest.strip_prefix("\r\n") {
             self.rest = rest;

@@ -1,6 +1,6 @@
-//! Names for calls, turns and sessions: short, sortable by time, never confused with each other.
+//! Ids of calls, turns and sessions: short, sortable by time, each kind a type of its own.
 //!
-//! Randomness and the clock are given to the engine, never found, so the ids of a test are the same in every run.
+//! Randomness and the clock are given to the engine, so the ids of a test are the same in every run.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ macro_rules! id {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// Takes a name that was made elsewhere: read back from the journal, or given by a caller.
+            /// Takes an id that was made elsewhere: read back from the journal, or given by a caller.
             pub fn new(name: impl Into<Arc<str>>) -> Self {
                 Self(name.into())
             }
 
-            /// The name as text.
+            /// Returns the id as text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -43,7 +43,7 @@ macro_rules! id {
 }
 
 id! {
-    /// One call of one tool. Unique in a store, whatever id the model gave it.
+    /// The id of one call of one tool. Unique in a store. It is not the id that the model gave to the call.
     ///
     /// ```
     /// let call = windlass_core::CallId::new("c0001");
@@ -52,7 +52,7 @@ id! {
     CallId
 }
 id! {
-    /// The calls that a model made in one message.
+    /// The id of the calls that a model made in one message.
     ///
     /// ```
     /// assert_eq!(windlass_core::TurnId::new("t1").to_string(), "t1");
@@ -60,7 +60,7 @@ id! {
     TurnId
 }
 id! {
-    /// One conversation: the unit of the journal, of approvals "for this session" and of jobs.
+    /// The id of one session: the unit of the journal, of approvals "for this session" and of jobs.
     ///
     /// ```
     /// assert!(windlass_core::SessionId::new("a") < windlass_core::SessionId::new("b"));
@@ -69,7 +69,7 @@ id! {
 }
 
 id! {
-    /// A program of a session. Named after the call that started it.
+    /// The id of a program that a session runs. Derived from the id of the call that started it.
     ///
     /// ```
     /// use windlass_core::{CallId, JobId};
@@ -79,7 +79,7 @@ id! {
 }
 
 id! {
-    /// One approval: what a person is asked about a call, and the answer.
+    /// The id of one approval: the request to a person to allow a call, and the answer.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -97,7 +97,7 @@ id! {
 }
 
 id! {
-    /// One set of questions that a tool asks a person, and the answer.
+    /// The id of one set of questions that a tool asks a person, and the answer.
     ///
     /// ```
     /// assert_eq!(windlass_core::QuestionId::new("q7").to_string(), "q7");
@@ -106,13 +106,13 @@ id! {
 }
 
 impl JobId {
-    /// The job that a call started.
+    /// Returns the id of the job that a call started.
     pub fn of_call(call: &CallId) -> Self {
         Self::new(format!("j{}", call.as_str().strip_prefix('c').unwrap_or(call.as_str())))
     }
 }
 
-/// Where ids get their uniqueness from.
+/// The source of unique numbers for ids.
 ///
 /// ```
 /// use windlass_core::{IdSource, SequentialIds};
@@ -120,11 +120,11 @@ impl JobId {
 /// assert_ne!(ids.next(), ids.next());
 /// ```
 pub trait IdSource: Send + Sync {
-    /// A number that no other process and no other moment will give.
+    /// Returns a number that no other process returns and that is never returned again.
     fn next(&self) -> u128;
 }
 
-/// Counts 1, 2, 3 …: for tests and for records that are thrown away with the process.
+/// Counts 1, 2, 3 …: for tests and for records that are discarded with the process.
 ///
 /// ```
 /// use windlass_core::{IdSource, SequentialIds};
@@ -140,7 +140,8 @@ impl IdSource for SequentialIds {
     }
 }
 
-/// Time in the upper half, randomness in the lower: ids of one store sort by age.
+/// Makes a new id: the prefix and the next number in base 32. [`id_number`] puts the time into the upper bits, so ids of one store
+/// sort by age.
 pub(crate) fn mint(prefix: char, ids: &dyn IdSource) -> Arc<str> {
     let mut text = String::with_capacity(18);
     text.push(prefix);
@@ -160,9 +161,10 @@ pub fn id_number(now: SystemTime, random: u64) -> u128 {
     (millis << 40) | u128::from(random & ((1 << 40) - 1))
 }
 
-/// Crockford's alphabet: no letters that look like digits, safe in file names and URLs.
+/// Crockford's base 32 alphabet: no letters that look like digits, safe in file names and URLs.
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
+/// Appends a number in base 32, with at least 4 digits.
 fn push_base32(text: &mut String, number: u128) {
     let digits = (128 - number.leading_zeros()).div_ceil(5).max(4);
     for at in (0..digits).rev() {

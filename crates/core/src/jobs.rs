@@ -1,7 +1,7 @@
-//! Programs of a session: those that a call waits for, and those that go on behind it.
+//! The programs of a session, in the foreground and in the background.
 //!
-//! Both are the same thing. A call that waits watches a job to its end; it may also leave it to the session, at any time, and
-//! whoever comes later finds all that it printed.
+//! Both are jobs. A call that waits for its program waits for the end of a job. It may stop waiting at any time and leave the job to
+//! the session; later calls can still read all that the job printed.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -40,7 +40,7 @@ use crate::{
 /// # let mut tools = Toolbox::new();
 /// # tools.add(tool)?;
 /// # let engine = Engine::builder(Arc::new(EchoHost::default())).toolbox(tools).policy(Policy::new(Mode::Yolo)).build();
-/// // On this machine every program prints its own words.
+/// // On this machine every program has_output its own words.
 /// let result = engine.call(&engine.new_session(), ToolCall::new("make", json!({}))).await;
 /// assert_eq!(result.output.to_text(), "make all");
 /// # Ok(())
@@ -48,29 +48,41 @@ use crate::{
 /// ```
 pub struct Job {
     pub(crate) id: JobId,
+    /// The call that started the program.
     pub(crate) call: CallId,
+    /// The command as text, for people.
     pub(crate) command: String,
     pub(crate) terminal: Option<TerminalSize>,
+    /// The time limit.
     pub(crate) limit: Option<Duration>,
-    pub(crate) runs_behind: bool,
+    /// It was started as a job, so that no call waits for it.
+    pub(crate) is_background: bool,
+    /// It works on a stage.
     pub(crate) is_staged: bool,
+    /// The fate of its changes if its call is stopped.
     pub(crate) when_stopped: WhenStopped,
     pub(crate) network: NetworkAccess,
+    /// The time of the start, for people.
     pub(crate) started: SystemTime,
+    /// The time of the start on the monotonic clock, to measure durations.
     pub(crate) began: Instant,
     pub(crate) process: Box<dyn Process>,
+    /// The output so far.
     pub(crate) transcript: Lock<Transcript>,
-    /// The standard error, where it is kept apart.
+    /// The standard error, if it is kept apart from the output.
     pub(crate) errors: Option<Lock<Transcript>>,
-    /// How far the session has looked.
+    /// The number of bytes of output that the session has read.
     pub(crate) seen: Lock<u64>,
+    /// Notified after each new piece of output, and after the end.
     pub(crate) printed: Notify,
     pub(crate) interruption: Interruption,
+    /// The last signal by which a caller stopped it.
     pub(crate) stopped_by: Lock<Option<Signal>>,
+    /// The end, once it has ended and its changes are kept.
     pub(crate) end: watch::Sender<Option<Arc<JobEnd>>>,
 }
 
-/// How a job ended.
+/// The end of a job: its exit, and the changes that it made.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -94,7 +106,7 @@ pub struct Job {
 /// # let mut tools = Toolbox::new();
 /// # tools.add(tool)?;
 /// # let engine = Engine::builder(Arc::new(EchoHost::default())).toolbox(tools).policy(Policy::new(Mode::Yolo)).build();
-/// // On this machine every program prints its own words.
+/// // On this machine every program has_output its own words.
 /// let result = engine.call(&engine.new_session(), ToolCall::new("make", json!({}))).await;
 /// assert_eq!(result.output.to_text(), "make all");
 /// # Ok(())
@@ -102,24 +114,24 @@ pub struct Job {
 /// ```
 #[derive(Debug)]
 pub struct JobEnd {
-    /// How the program ended.
+    /// The exit code or signal of the program.
     pub how: ProcessEnd,
-    /// Whether it was ended because its time was over.
+    /// It was ended at its time limit.
     pub timed_out: bool,
-    /// Whether it was ended because a person interrupted the session ([`Engine::interrupt`](crate::Engine::interrupt)).
+    /// It was ended because a person interrupted the session ([`Engine::interrupt`](crate::Engine::interrupt)).
     pub is_interrupted: bool,
-    /// Whether it did nothing but wait for somebody to type when its time was over.
+    /// It was only waiting for input when its time limit or an interruption ended it.
     pub waited_for_input: bool,
-    /// Whether somebody ended it, and by which signal.
+    /// The last signal that a caller sent to stop it, if one did.
     pub stopped_by: Option<Signal>,
-    /// How long it ran.
+    /// The time that it ran.
     pub duration: Duration,
-    /// What it changed; an error if that could not be kept.
+    /// The changes that it made; an error if they could not be kept.
     pub changed: Result<Changed, ToolError>,
 }
 
 impl JobEnd {
-    /// The outcome of the call that waited for it, where it did not end by itself.
+    /// Returns the outcome of the call that waited for it, if its time limit or an interruption ended it.
     ///
     /// ```
     /// # use windlass_core::JobEnd;
@@ -133,7 +145,7 @@ impl JobEnd {
     }
 }
 
-/// What a program changed.
+/// The changes that a program made.
 ///
 /// ```
 /// use windlass_core::{ChangeKind, Changed};
@@ -143,19 +155,19 @@ impl JobEnd {
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Changed {
-    /// How that is known; `None` if there was nothing to know.
+    /// The way in which the changes were observed; `None` if there was nothing to observe.
     pub tracking: Option<Tracking>,
-    /// Each object, and what became of it.
+    /// Each changed file or directory, and the kind of its change.
     pub paths: Vec<(PathBuf, ChangeKind)>,
-    /// Build directories that it changed, which cannot be undone.
+    /// Build directories that it changed. These changes cannot be undone.
     pub built: Vec<PathBuf>,
-    /// What else is worth knowing: hosts that were not reached, sockets that were left out.
+    /// Further facts in words: hosts that were not reached, sockets that were left out.
     pub notes: Vec<String>,
-    /// None of it is kept: the command ran on a view that was thrown away.
+    /// None of the changes is kept: the command ran on a view that was discarded.
     pub is_dropped: bool,
 }
 
-/// What became of an object.
+/// The kind of a change to a file or directory.
 ///
 /// ```
 /// use windlass_core::ChangeKind;
@@ -163,18 +175,18 @@ pub struct Changed {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChangeKind {
-    /// There was nothing.
+    /// It did not exist before.
     Created,
-    /// Its content is another.
+    /// Its content changed.
     Changed,
-    /// Its mode or times are others.
+    /// Its mode or times changed.
     Attributes,
-    /// It is gone.
+    /// It no longer exists.
     Removed,
 }
 
 impl ChangeKind {
-    /// As a person says it.
+    /// Returns the word for people, a verb in the past tense.
     pub fn word(self) -> &'static str {
         match self {
             Self::Created => "created",
@@ -184,7 +196,7 @@ impl ChangeKind {
         }
     }
 
-    /// As version control writes it.
+    /// Returns the letter that version control uses.
     pub fn letter(self) -> char {
         match self {
             Self::Created => 'A',
@@ -195,32 +207,39 @@ impl ChangeKind {
     }
 }
 
-/// What became of a program whose output was taken to the end.
-pub(crate) struct Drained {
+/// The end of a program whose output was read to the end.
+pub(crate) struct ProgramEnd {
+    /// The exit code or signal.
     pub(crate) how: ProcessEnd,
+    /// The reason why it was ended, if it did not end by itself.
     pub(crate) cut_off: Option<CutOff>,
+    /// It was only waiting for input when it was ended.
     pub(crate) waited_for_input: bool,
 }
 
 /// The reason why a program was ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CutOff {
+    /// The program exceeded its time limit.
     TimeLimit,
+    /// A person interrupted the program.
     Interrupt,
 }
 
-/// What becomes of the changes of a program whose call is stopped.
+/// The fate of the changes of a program whose call is stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WhenStopped {
-    /// There are none.
+    /// The program made no changes.
     Nothing,
+    /// The changes are discarded.
     Dropped,
+    /// The changes that were made until then stay.
     Kept,
 }
 
 impl WhenStopped {
-    /// Said after the reason why the call was stopped.
-    pub(crate) fn told(self) -> &'static str {
+    /// Returns the words to append to the reason why the call was stopped.
+    pub(crate) fn message(self) -> &'static str {
         match self {
             Self::Nothing => "",
             Self::Dropped => "; what the command changed is not kept",
@@ -229,93 +248,93 @@ impl WhenStopped {
     }
 }
 
-/// The interruption of a program by a person. It is ended as at its time limit, and what it changed is decided on as usual.
+/// An interruption of a program by a person. The program is ended as at its time limit, and its changes are decided on as usual.
 #[derive(Debug, Default)]
 pub(crate) struct Interruption {
-    asked: CancellationToken,
+    requested: CancellationToken,
     /// Cancelled once the program has ended and its output is kept.
-    is_over: CancellationToken,
+    ended: CancellationToken,
 }
 
 impl Interruption {
-    /// Asks for it. Returns false where the program has ended already.
-    pub(crate) fn ask(&self) -> bool {
-        if self.is_over.is_cancelled() {
+    /// Requests the interruption. Returns false if the program has ended already.
+    pub(crate) fn request(&self) -> bool {
+        if self.ended.is_cancelled() {
             return false;
         }
-        self.asked.cancel();
+        self.requested.cancel();
         true
     }
 
-    /// The program has ended.
-    fn end(&self) {
-        self.is_over.cancel();
+    /// Marks the program as ended and its output as kept.
+    fn mark_ended(&self) {
+        self.ended.cancel();
     }
 }
 
-/// How often it is looked whether a program waits for what is to be typed.
-const TYPING_PAUSE: Duration = Duration::from_millis(10);
-/// How many times, before it is typed anyway.
-const TYPING_CHECKS: u32 = 10;
-/// How long a program has between being asked to end and being ended.
-const GRACE: Duration = Duration::from_millis(800);
-/// Longer than any program runs.
-const FOREVER: Duration = Duration::from_secs(1 << 30);
-/// How long it may take until what a dead tree printed last has come.
-const LAST_WORDS: Duration = Duration::from_millis(200);
+/// Interval of the checks whether a program waits for input.
+const INPUT_CHECK_INTERVAL: Duration = Duration::from_millis(10);
+/// Maximum checks for each line before the line is typed anyway.
+const MAX_INPUT_CHECKS: u32 = 10;
+/// Time between SIGTERM and SIGKILL.
+const SIGTERM_GRACE: Duration = Duration::from_millis(800);
+/// Time limit of a program without one, longer than any program runs.
+const UNLIMITED_TIME: Duration = Duration::from_secs(1 << 30);
+/// Maximum wait for the last output of a process tree that was killed.
+const FINAL_OUTPUT_TIMEOUT: Duration = Duration::from_millis(200);
 
 impl Job {
-    /// Its name.
+    /// Returns its id.
     pub fn id(&self) -> &JobId {
         &self.id
     }
 
-    /// The call that started it.
+    /// Returns the call that started it.
     pub fn call(&self) -> &CallId {
         &self.call
     }
 
-    /// What runs.
+    /// Returns the command as text.
     pub fn command(&self) -> &str {
         &self.command
     }
 
-    /// The terminal that it has, if it has one.
+    /// Returns the size of its terminal, if it has one.
     pub fn terminal(&self) -> Option<TerminalSize> {
         self.terminal
     }
 
-    /// How long it may run, if that is limited.
+    /// Returns its time limit, if it has one.
     pub fn limit(&self) -> Option<Duration> {
         self.limit
     }
 
-    /// Tells whether it was started as a job, so that no call waited for it.
+    /// Returns whether it was started as a job, so that no call waited for it.
     pub fn is_job(&self) -> bool {
-        self.runs_behind
+        self.is_background
     }
 
-    /// Tells whether it works on a stage: it does not see what others change, and its own changes are decided on at its end.
+    /// Returns whether it works on a stage: it does not see changes by others, and its own changes are decided on at its end.
     pub fn is_staged(&self) -> bool {
         self.is_staged
     }
 
-    /// Since when.
+    /// Returns the time of its start.
     pub fn started(&self) -> SystemTime {
         self.started
     }
 
-    /// For how long, so far.
+    /// Returns the time that it has been running, or ran.
     pub fn running_for(&self) -> Duration {
         self.end().map_or_else(|| self.began.elapsed(), |end| end.duration)
     }
 
-    /// How it ended, if it has.
+    /// Returns its end, if it has ended.
     pub fn end(&self) -> Option<Arc<JobEnd>> {
         self.end.borrow().clone()
     }
 
-    /// Waits until it has ended and what it changed is kept.
+    /// Waits until it has ended and its changes are kept.
     pub async fn wait(&self) -> Arc<JobEnd> {
         let mut end = self.end.subscribe();
         loop {
@@ -323,49 +342,49 @@ impl Job {
                 return end;
             }
             if end.changed().await.is_err() {
-                // Its sender is a part of the job itself.
+                // The sender is a field of this job, so it cannot be dropped while `self` exists.
                 std::future::pending::<()>().await;
             }
         }
     }
 
-    /// How many bytes it has printed.
+    /// Returns the number of bytes printed so far.
     pub fn printed(&self) -> u64 {
         self.transcript.lock().total()
     }
 
-    /// How many line ends were among them.
+    /// Returns the number of line ends printed so far.
     pub fn lines(&self) -> u64 {
         self.transcript.lock().lines()
     }
 
-    /// How many of them, between the beginning and the end, are not kept.
+    /// Returns the number of printed bytes, between the beginning and the end, that are not kept.
     pub fn dropped(&self) -> u64 {
         self.transcript.lock().dropped()
     }
 
-    /// What it printed from a place on, at most so many bytes.
+    /// Returns at most `limit` bytes of the output from offset `at` on.
     pub fn since(&self, at: u64, limit: usize) -> Piece {
         self.transcript.lock().since(at, limit)
     }
 
-    /// Returns what it wrote to its standard error from a place on, at most so many bytes. `None` if that is part of its output, as it
+    /// Returns at most `limit` bytes of the standard error from offset `at` on. `None` if standard error is part of the output, as it
     /// is unless the program was started with [`Errors::Apart`](crate::Errors::Apart).
     pub fn errors_since(&self, at: u64, limit: usize) -> Option<Piece> {
         self.errors.as_ref().map(|errors| errors.lock().since(at, limit))
     }
 
-    /// How far the session has looked.
+    /// Returns the number of bytes of output that the session has read.
     pub fn seen(&self) -> u64 {
         *self.seen.lock()
     }
 
-    /// Notes how far the session has looked.
+    /// Sets the number of bytes of output that the session has read.
     pub fn saw(&self, up_to: u64) {
         *self.seen.lock() = up_to;
     }
 
-    /// Waits until there is something behind a place, or the job has ended.
+    /// Waits until more than `behind` bytes are printed, or the job has ended.
     pub async fn wait_for_output(&self, behind: u64) {
         loop {
             let printed = self.printed.notified();
@@ -379,35 +398,35 @@ impl Job {
         }
     }
 
-    /// Whether it does nothing but wait for somebody to type.
+    /// Returns whether it runs and only waits for input.
     pub fn waits_for_input(&self) -> bool {
         self.end().is_none() && self.process.waits_for_input()
     }
 
-    /// The reason why it did not have a path or could not change it, if its confinement is the reason. Blocking; nothing while it
-    /// runs.
+    /// Returns the reason why a path was missing or could not be changed for the program, if its confinement is the reason. Returns
+    /// `None` while it runs. Blocking.
     pub fn explain(&self, path: &Path, used: PathUse) -> Option<Absence> {
         self.end().and_then(|_| self.process.explain(path, used))
     }
 
-    /// What it may reach over the network.
+    /// Returns the network access that it has.
     pub fn network(&self) -> &NetworkAccess {
         &self.network
     }
 
-    /// The hosts that it wanted to reach and must not, as far as they are known.
+    /// Returns the hosts that it tried to reach but was not allowed to, as far as they are known.
     pub fn refused_hosts(&self) -> Vec<String> {
         self.process.refused_hosts()
     }
 
-    /// Types something.
+    /// Writes bytes to its standard input.
     pub async fn write(&self, bytes: &[u8]) -> Result<(), ToolError> {
         self.process.write(bytes).await.map_err(|error| {
             ToolError::failed(format!("cannot write to the standard input of {}: {error}", self.id))
         })
     }
 
-    /// Tells everything that belongs to it, and ends all of it if that is not done within a moment.
+    /// Sends a signal to all its processes, and kills them if they have not ended after a moment. Waits for the end.
     pub async fn stop(&self, signal: Signal) -> Arc<JobEnd> {
         if self.end().is_none() {
             *self.stopped_by.lock() = Some(signal);
@@ -415,30 +434,31 @@ impl Job {
                 self.process.kill();
             }
         }
-        if let Ok(end) = tokio::time::timeout(GRACE, self.wait()).await {
+        if let Ok(end) = tokio::time::timeout(SIGTERM_GRACE, self.wait()).await {
             return end;
         }
         self.process.kill();
         self.wait().await
     }
 
-    /// Tells everything that belongs to it, and no more.
+    /// Sends a signal to all its processes and returns at once.
     pub fn signal(&self, signal: Signal) -> Result<(), ToolError> {
         self.process.signal(signal).map_err(|error| {
             ToolError::failed(format!("cannot send {} to {}: {error}", signal.number(), self.id))
         })
     }
 
-    /// Types line by line, each when the program waits for it; one that does not seem to wait gets it after a moment.
-    pub(crate) async fn type_in(&self, text: &[u8]) {
+    /// Types a text line by line, each when the program waits for input. If it does not seem to wait, the line is typed after a
+    /// moment.
+    pub(crate) async fn type_lines(&self, text: &[u8]) {
         for line in text.split_inclusive(|byte| *byte == b'\n') {
-            for _ in 0..TYPING_CHECKS {
-                tokio::time::sleep(TYPING_PAUSE).await;
+            for _ in 0..MAX_INPUT_CHECKS {
+                tokio::time::sleep(INPUT_CHECK_INTERVAL).await;
                 if self.waits_for_input() {
                     break;
                 }
             }
-            // Who types ends a line with the Enter key, which is a carriage return.
+            // A person ends a line with the Enter key, which is a carriage return.
             let keys: Vec<u8> =
                 line.iter().map(|byte| if *byte == b'\n' { b'\r' } else { *byte }).collect();
             if self.process.write(&keys).await.is_err() {
@@ -447,86 +467,88 @@ impl Job {
         }
     }
 
-    /// Ends the program for a call that is stopped, and waits a moment until what it had printed is kept.
+    /// Kills the program of a call that is stopped, and waits a moment until its last output is kept.
     pub(crate) async fn end_with_call(&self) {
         self.process.kill();
-        drop(tokio::time::timeout(LAST_WORDS, self.interruption.is_over.cancelled()).await);
+        drop(tokio::time::timeout(FINAL_OUTPUT_TIMEOUT, self.interruption.ended.cancelled()).await);
     }
 
-    /// Takes what the program prints until it has ended. It is ended when its time is over, or when it is interrupted.
-    pub(crate) async fn drain(&self, told: impl FnMut(&[u8])) -> Drained {
-        let drained = self.drain_until_cut_off(told).await;
-        self.interruption.end();
-        drained
+    /// Reads the output until the program has ended, and passes each piece to `on_output`. Ends the program at its time limit, or when it
+    /// is interrupted.
+    pub(crate) async fn read_until_end(&self, on_output: impl FnMut(&[u8])) -> ProgramEnd {
+        let end = self.read_until_end_or_cut_off(on_output).await;
+        self.interruption.mark_ended();
+        end
     }
 
-    async fn drain_until_cut_off(&self, mut told: impl FnMut(&[u8])) -> Drained {
-        let limit = self.limit.unwrap_or(FOREVER).min(FOREVER);
+    /// Does the work of [`Self::read_until_end`], without marking the program as ended.
+    async fn read_until_end_or_cut_off(&self, mut on_output: impl FnMut(&[u8])) -> ProgramEnd {
+        let limit = self.limit.unwrap_or(UNLIMITED_TIME).min(UNLIMITED_TIME);
         let whole = async {
-            self.take_output(&mut told).await;
+            self.read_output(&mut on_output).await;
             self.process.ended().await
         };
         let cut_off = tokio::select! {
             biased;
-            how = whole => return Drained { how, cut_off: None, waited_for_input: false },
+            how = whole => return ProgramEnd { how, cut_off: None, waited_for_input: false },
             () = tokio::time::sleep(limit) => CutOff::TimeLimit,
-            () = self.interruption.asked.cancelled() => CutOff::Interrupt,
+            () = self.interruption.requested.cancelled() => CutOff::Interrupt,
         };
         let cut_off = Some(cut_off);
         let waited_for_input = self.process.waits_for_input();
         // SIGTERM, a short wait, SIGKILL.
         drop(self.process.signal(Signal::TERM));
-        let last_words = async {
-            self.take_output(&mut told).await;
+        let final_output = async {
+            self.read_output(&mut on_output).await;
             self.process.ended().await
         };
-        if let Ok(how) = tokio::time::timeout(GRACE, last_words).await {
-            return Drained { how, cut_off, waited_for_input };
+        if let Ok(how) = tokio::time::timeout(SIGTERM_GRACE, final_output).await {
+            return ProgramEnd { how, cut_off, waited_for_input };
         }
         self.process.kill();
-        drop(tokio::time::timeout(LAST_WORDS, self.take_output(&mut told)).await);
-        Drained { how: self.process.ended().await, cut_off, waited_for_input }
+        drop(tokio::time::timeout(FINAL_OUTPUT_TIMEOUT, self.read_output(&mut on_output)).await);
+        ProgramEnd { how: self.process.ended().await, cut_off, waited_for_input }
     }
 
-    /// Takes what is printed until no process is left that could print more.
-    async fn take_output(&self, told: &mut impl FnMut(&[u8])) {
+    /// Reads the output, and a separate standard error, until both streams end.
+    async fn read_output(&self, on_output: &mut impl FnMut(&[u8])) {
         let Some(errors) = &self.errors else {
             let mut buffer = Vec::new();
             loop {
                 let read = self.process.read(&mut buffer).await;
-                if !self.keep(&read, &mut buffer, &self.transcript, told) {
+                if !self.keep_output(&read, &mut buffer, &self.transcript, on_output) {
                     return;
                 }
             }
         };
-        let (mut printed, mut complained) = (Vec::new(), Vec::new());
-        let (mut prints, mut complains) = (true, true);
-        while prints || complains {
+        let (mut printed, mut errors_read) = (Vec::new(), Vec::new());
+        let (mut has_output, mut has_errors) = (true, true);
+        while has_output || has_errors {
             tokio::select! {
-                read = self.process.read(&mut printed), if prints => {
-                    prints = self.keep(&read, &mut printed, &self.transcript, told);
+                read = self.process.read(&mut printed), if has_output => {
+                    has_output = self.keep_output(&read, &mut printed, &self.transcript, on_output);
                 }
-                read = self.process.read_errors(&mut complained), if complains => {
-                    complains = self.keep(&read, &mut complained, errors, told);
+                read = self.process.read_errors(&mut errors_read), if has_errors => {
+                    has_errors = self.keep_output(&read, &mut errors_read, errors, on_output);
                 }
             }
         }
     }
 
-    /// Keeps bytes that were read, and empties the buffer. Returns false at the end of the stream.
-    fn keep(
+    /// Keeps the bytes read, passes them to `on_output` and empties the buffer. Returns false at the end of the stream.
+    fn keep_output(
         &self,
         read: &std::io::Result<usize>,
         buffer: &mut Vec<u8>,
         into: &Lock<Transcript>,
-        told: &mut impl FnMut(&[u8]),
+        on_output: &mut impl FnMut(&[u8]),
     ) -> bool {
         if !matches!(read, Ok(1..)) {
             return false;
         }
         into.lock().push(buffer);
         self.printed.notify_waiters();
-        told(buffer);
+        on_output(buffer);
         buffer.clear();
         true
     }
@@ -553,35 +575,39 @@ impl std::fmt::Debug for Job {
 pub(crate) struct Jobs(Lock<Vec<Arc<Job>>>);
 
 impl Jobs {
-    /// How many may run at the same time.
-    const RUNNING: usize = 32;
-    /// How many that have ended are remembered.
-    const ENDED: usize = 64;
+    /// Maximum jobs that run at the same time.
+    const MAX_RUNNING: usize = 32;
+    /// Maximum ended jobs that are remembered.
+    const MAX_ENDED: usize = 64;
 
-    pub(crate) fn has_room(&self) -> Result<(), ToolError> {
+    /// Fails if the maximum number of jobs is running.
+    pub(crate) fn require_room(&self) -> Result<(), ToolError> {
         let running = self.0.lock().iter().filter(|job| job.end().is_none()).count();
-        if running < Self::RUNNING {
+        if running < Self::MAX_RUNNING {
             return Ok(());
         }
         Err(ToolError::failed(format!("{running} jobs of this session are running already"))
             .hint("end one with `kill` first"))
     }
 
+    /// Adds a job. Forgets the oldest ended one if there are too many.
     pub(crate) fn add(&self, job: Arc<Job>) {
         let mut jobs = self.0.lock();
         jobs.push(job);
         let ended = jobs.iter().filter(|job| job.end().is_some()).count();
-        if ended > Self::ENDED
+        if ended > Self::MAX_ENDED
             && let Some(oldest) = jobs.iter().position(|job| job.end().is_some())
         {
             jobs.remove(oldest);
         }
     }
 
+    /// Returns all jobs, running and remembered.
     pub(crate) fn all(&self) -> Vec<Arc<Job>> {
         self.0.lock().clone()
     }
 
+    /// Kills the processes of all jobs.
     pub(crate) fn kill_all(&self) {
         for job in self.0.lock().iter() {
             job.process.kill();

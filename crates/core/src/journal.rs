@@ -1,4 +1,4 @@
-//! The record of a session: what the engine writes down before anything else is told about it.
+//! The records of a session. The engine appends a record before it publishes the event.
 
 mod body;
 mod notes;
@@ -20,7 +20,7 @@ pub use receipt::Receipt;
 use crate::sync::Lock;
 use crate::{BoxFuture, CallId, Outcome, SessionId, TurnId};
 
-/// One line of the record.
+/// One entry of the journal.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -44,24 +44,24 @@ use crate::{BoxFuture, CallId, Outcome, SessionId, TurnId};
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// When.
+    /// The time.
     pub at: SystemTime,
-    /// In which session.
+    /// The session.
     pub session: SessionId,
-    /// In which turn.
+    /// The turn.
     pub turn: TurnId,
-    /// The call that begins or ends. It is empty in records of other kinds: these belong to the session, and name a call in their
-    /// body if they are about one.
+    /// The call that begins or ends. Empty in records of other kinds: these belong to the session, and name a call in their body if
+    /// they are about one.
     pub call: CallId,
-    /// Of which tool, as it was called.
+    /// The tool, under the name that the call used.
     pub tool: String,
-    /// What happened.
+    /// The kind of the record.
     pub kind: RecordKind,
-    /// The text of the body that belongs to the kind, such as a [`CallStarted`]; secrets are already taken out.
+    /// The body as JSON text. Its type depends on the kind, such as [`CallStarted`]. Secrets are redacted.
     pub body: String,
 }
 
-/// What a record tells.
+/// The kind of a record.
 ///
 /// ```
 /// use windlass_core::{Outcome, RecordKind};
@@ -72,34 +72,34 @@ pub struct Record {
 pub enum RecordKind {
     /// A call passed the policy and is about to begin.
     Started,
-    /// A call ended, whether it had begun or not.
+    /// A call ended, even if it had never begun.
     Finished(Outcome),
     /// A job that a call had started ended, and had changed files.
     JobEnded,
-    /// A running call asked for more than its plan declared, and that was decided on.
+    /// A running call asked for effects beyond its plan, and these were decided on.
     Extended,
-    /// Changes that a killed process had left half-done were put right.
+    /// Changes that a killed process had left unfinished were repaired.
     Recovered,
-    /// A person is asked whether a call may run.
+    /// A person is asked for an approval of a call.
     Approval,
-    /// A person answered whether a call may run.
+    /// A person answered an approval.
     ApprovalAnswered,
-    /// A person is asked what a tool wants to know.
+    /// A tool asks a person questions.
     Question,
-    /// A person answered what a tool wanted to know.
+    /// A person answered the questions of a tool.
     QuestionAnswered,
-    /// A person, a model or an agent said something.
+    /// A person, a model or an agent wrote a message.
     Message,
-    /// A model was sent a request.
+    /// A request was sent to a model.
     Request,
-    /// State of the session changed.
+    /// A value in the state of the session changed.
     State,
-    /// A task came to another state.
+    /// The state of a task changed.
     Task,
 }
 
 impl RecordKind {
-    /// The name in the journal.
+    /// Returns the name in the journal.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Started => "started",
@@ -119,7 +119,7 @@ impl RecordKind {
     }
 }
 
-/// Why a record could not be written.
+/// The reason why a record could not be written, in words.
 ///
 /// ```
 /// use windlass_core::JournalError;
@@ -130,7 +130,7 @@ impl RecordKind {
 #[error("{0}")]
 pub struct JournalError(pub String);
 
-/// Where records go. They are taken in the order of the calls of [`Journal::append`].
+/// Stores records, in the order of the calls of [`Journal::append`].
 ///
 /// ```
 /// use std::sync::Mutex;
@@ -168,7 +168,7 @@ pub struct JournalError(pub String);
 /// # }
 /// ```
 pub trait Journal: Send + Sync {
-    /// Takes a record at once; the future ends when it is safe. Dropping the future does not take the record back.
+    /// Takes a record at once. The future ends when the record is safe; dropping the future does not take the record back.
     ///
     /// The receipt gives the number of the record. The numbers of the records that one process appends grow in the order of the calls.
     fn append(&self, record: Record) -> BoxFuture<'static, Result<Receipt, JournalError>>;
@@ -179,7 +179,7 @@ pub trait Journal: Send + Sync {
 /// ```
 /// use windlass_core::{CallId, JournalError, Outputs, SessionId};
 ///
-/// /// For those who never look back.
+/// /// Keeps no outputs.
 /// struct Nothing;
 ///
 /// impl Outputs for Nothing {
@@ -199,7 +199,7 @@ pub trait Journal: Send + Sync {
 pub trait Outputs: Send + Sync {
     /// Keeps the text of a call.
     fn keep(&self, session: &SessionId, call: &CallId, text: &str) -> Result<(), JournalError>;
-    /// Keeps the text of a call that comes in pieces.
+    /// Keeps the text of a call, which `next` returns in pieces until it returns `None`.
     fn keep_pieces(
         &self,
         session: &SessionId,
@@ -212,11 +212,11 @@ pub trait Outputs: Send + Sync {
         }
         self.keep(session, call, &text)
     }
-    /// The text of a call, if it is still there.
+    /// Returns the text of a call, if it is still kept.
     fn get(&self, call: &CallId) -> Result<Option<String>, JournalError>;
 }
 
-/// Keeps outputs as long as the process lives: what an embedder without a store gets.
+/// Keeps outputs in memory as long as the process lives. Embedders without a store get this one.
 ///
 /// ```
 /// use windlass_core::{CallId, MemoryOutputs, Outputs, SessionId};
@@ -229,7 +229,7 @@ pub trait Outputs: Send + Sync {
 pub struct MemoryOutputs(Lock<std::collections::VecDeque<(CallId, String)>>);
 
 impl MemoryOutputs {
-    /// The oldest are dropped above this.
+    /// Maximum bytes of all kept texts. The oldest texts are dropped above this.
     const MAX_BYTES: usize = 64 << 20;
 }
 

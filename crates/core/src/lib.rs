@@ -1,8 +1,8 @@
 //! The contract and the engine of Windlass.
 //!
-//! A tool author declares the arguments and the effects of a call; everything else is derived from those two here: schema,
-//! validation, permission, scheduling, caching, bounds, the record. This crate prints nothing, reads no environment and knows no
-//! HTTP, no SQL, no MCP and no model. What a machine offers is behind the [`Host`] doors.
+//! A tool author declares the arguments and the effects of a call. Schema, validation, permission, scheduling, caching, bounds and the
+//! record are derived from those two here. This crate prints nothing, reads no environment and knows no HTTP, no SQL, no MCP and no
+//! model. It reaches the machine only through the [`Host`] doors.
 //!
 //! Start with [`Tool`], then [`Engine`].
 
@@ -11,7 +11,6 @@ mod author;
 mod budget;
 mod changes;
 mod context;
-mod cover;
 mod effects;
 mod engine;
 mod error;
@@ -23,11 +22,12 @@ mod host;
 mod id;
 mod jobs;
 mod journal;
+mod mask;
 mod nearest;
 mod output;
 mod people;
-mod plain;
 mod plan;
+mod plan_context;
 mod policy;
 mod predicate;
 mod principal;
@@ -36,13 +36,13 @@ pub mod quote;
 mod recorder;
 mod registry;
 mod rights;
-mod scene;
 mod schema;
 mod secrets;
 mod session;
 mod session_tmp;
 mod state_store;
 mod sync;
+mod terminal_text;
 pub mod testing;
 mod text_index;
 mod tool;
@@ -104,8 +104,8 @@ pub use people::{
     BuiltChange, FileChange, Held, HeldDifference, Inquiry, InquiryState, Listening, MemoryBook,
     Question, QuestionAnswer, QuestionOption, QuestionRequest, Reply, Scope, Selection, Settled,
 };
-pub use plain::{Plain, plain};
 pub use plan::{Planned, PlannedCall, PlannedTool};
+pub use plan_context::Scene;
 pub use policy::{
     Decided, DecidedBy, Decision, DirectWrites, FileRights, Grant, HardDenies, Keep, Layer, Mode,
     OutsidePaths, PASS_THROUGH, PathGlob, Policy, Resource, RiskLevel, Rule, RuleError, Ruling,
@@ -120,11 +120,11 @@ pub use protected::{
 };
 pub use registry::ToolsChanged;
 pub use rights::{Limits, Rights};
-pub use scene::Scene;
 pub use secrets::{SecretValue, Secrets};
 pub use session::{SeenRecord, Session, Unseen};
 pub use session_tmp::{SESSION_TMP, below_session_tmp, usual_tmp_path};
 pub use state_store::{MemoryState, StateEntry, StatePlace, StateStore};
+pub use terminal_text::{Plain, plain};
 pub use text_index::{Document, Indexed, Passage, TextIndex};
 pub use tool::{About, AnyTool, CallResult, Example, Handle, Overrides, Spec, Tool, ToolCall};
 pub use toolbox::{Toolbox, ToolboxError};

@@ -1,6 +1,6 @@
-//! "Did you mean …?": the known name that a wrong one is closest to.
+//! Finds the known name that a wrong name is closest to, for "did you mean …?".
 
-/// The candidate that `wanted` was probably meant to be, if one is close enough.
+/// Returns the candidate that is most like `wanted`, if one is like it enough.
 ///
 /// ```
 /// use windlass_core::nearest;
@@ -17,14 +17,15 @@ pub fn nearest<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>) 
         .map(|(_, candidate)| candidate)
 }
 
-/// The message about a name that is none of a few: all of them, and the nearest.
-pub(crate) fn unknown(kind: &str, text: &str, names: &[&str]) -> String {
+/// Makes the message about an unknown name: all known names, and the nearest of them.
+pub(crate) fn unknown_name_message(kind: &str, text: &str, names: &[&str]) -> String {
     let near = nearest(text, names.iter().copied());
     let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
     format!("unknown {kind} `{text}`: it is one of {}{near}", names.join(", "))
 }
 
-/// From 0 (nothing in common) to 1 (the same), whatever the case.
+/// Returns the likeness of two texts from 0 (nothing in common) to 1 (the same), ignoring case. Texts longer than 256 bytes are not
+/// compared and give 0.
 ///
 /// ```
 /// use windlass_core::likeness;

@@ -1,4 +1,4 @@
-//! What a call answers: content for the model, and the same facts as data.
+//! The output of a call: content for the model, and the same facts as data.
 
 use std::borrow::Cow;
 
@@ -16,10 +16,10 @@ use serde_json::{Map, Value};
 /// ```
 pub type Metadata = Map<String, Value>;
 
-/// The room for the facts that most tools tell, with those that the engine adds.
-const USUAL_FACTS: usize = 8;
+/// Initial capacity for the facts that most tools give and that the engine adds.
+const USUAL_METADATA_ENTRIES: usize = 8;
 
-/// The answer of a tool.
+/// The output of a tool.
 ///
 /// ```
 /// use windlass_core::Output;
@@ -30,20 +30,20 @@ const USUAL_FACTS: usize = 8;
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Output {
-    /// What the model sees, in order.
+    /// The content for the model, in order.
     pub content: Vec<Content>,
-    /// A normal failure that the model should read and act on.
+    /// It is a normal failure that the model should read and act on.
     #[serde(default)]
     pub is_error: bool,
     /// The same facts as data.
     #[serde(default)]
     pub metadata: Metadata,
-    /// How the call ended, where `is_error` does not say it: by its own time limit.
+    /// The outcome, if `is_error` does not determine it: the call's own time limit passed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
 }
 
-/// One piece of an answer.
+/// One piece of an output.
 ///
 /// ```
 /// use windlass_core::Content;
@@ -61,16 +61,16 @@ pub enum Content {
     },
     /// A picture.
     Image {
-        /// Its type, such as `image/png`.
+        /// The media type, such as `image/png`.
         media_type: String,
-        /// Its bytes, base64-encoded: that is how every protocol wants them.
+        /// The bytes, base64-encoded as every protocol expects them.
         data: String,
     },
     /// A sound.
     Audio {
-        /// Its type, such as `audio/wav`.
+        /// The media type, such as `audio/wav`.
         media_type: String,
-        /// Its bytes, base64-encoded.
+        /// The bytes, base64-encoded.
         data: String,
     },
     /// Structured data.
@@ -82,17 +82,17 @@ pub enum Content {
     Resource(EmbeddedResource),
     /// A resource without its content, to be fetched when it is needed.
     ResourceLink {
-        /// Where it is, for example `output:CALL`.
+        /// The address, for example `output:CALL`.
         uri: String,
-        /// What to call it.
+        /// The name to show.
         name: String,
-        /// Its type, if known.
+        /// The media type, if known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         media_type: Option<String>,
     },
 }
 
-/// A file, page or other object with an address of its own, embedded in an answer.
+/// A file, page or other object with an address of its own, embedded in an output.
 ///
 /// ```
 /// use windlass_core::{EmbeddedResource, ResourceBody};
@@ -102,17 +102,17 @@ pub enum Content {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EmbeddedResource {
-    /// Its address.
+    /// The address.
     pub uri: String,
-    /// Its type, if known.
+    /// The media type, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub media_type: Option<String>,
-    /// Its content.
+    /// The content.
     #[serde(flatten)]
     pub body: ResourceBody,
 }
 
-/// The content of a [`EmbeddedResource`].
+/// The content of an [`EmbeddedResource`].
 ///
 /// ```
 /// use windlass_core::ResourceBody;
@@ -129,12 +129,12 @@ pub enum ResourceBody {
 }
 
 impl Content {
-    /// Text content.
+    /// Makes text content.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text { text: text.into() }
     }
 
-    /// An embedded resource that is text.
+    /// Makes an embedded resource of text.
     pub fn resource_text(uri: impl Into<String>, text: impl Into<String>) -> Self {
         let body = ResourceBody::Text(text.into());
         Self::Resource(EmbeddedResource { uri: uri.into(), media_type: None, body })
@@ -152,21 +152,21 @@ impl Content {
             Self::Text { text } => Cow::Borrowed(text),
             Self::Json { value } => Cow::Owned(value.to_string()),
             Self::Image { media_type, data } | Self::Audio { media_type, data } => {
-                Cow::Owned(format!("[{}]", measured(media_type, data)))
+                Cow::Owned(format!("[{}]", describe_bytes(media_type, data)))
             }
             Self::Resource(EmbeddedResource { uri, media_type, body }) => match body {
                 ResourceBody::Text(text) => Cow::Borrowed(text),
                 ResourceBody::Blob(data) => {
                     let kind = media_type.as_deref().unwrap_or("application/octet-stream");
-                    Cow::Owned(format!("[{uri}: {}]", measured(kind, data)))
+                    Cow::Owned(format!("[{uri}: {}]", describe_bytes(kind, data)))
                 }
             },
             Self::ResourceLink { uri, name, .. } => Cow::Owned(format!("[{name}: {uri}]")),
         }
     }
 
-    /// The text that a model has to read: text, data and the text of resources. `None` for media and links, which are left as they
-    /// are when an answer is cut.
+    /// Returns the text that a model has to read: text, data and the text of resources. `None` for media and links, which are never
+    /// truncated.
     pub(crate) fn readable(&self) -> Option<Cow<'_, str>> {
         match self {
             Self::Text { .. } | Self::Json { .. } => Some(self.shown()),
@@ -180,7 +180,7 @@ impl Content {
         }
     }
 
-    /// The text, if this is text.
+    /// Returns the text of text content.
     pub fn as_text(&self) -> Option<&str> {
         match self {
             Self::Text { text } => Some(text),
@@ -189,23 +189,23 @@ impl Content {
     }
 }
 
-/// The type and size of bytes that cannot be shown.
-fn measured(media_type: &str, base64: &str) -> String {
+/// Formats the media type and the size of bytes that cannot be shown.
+fn describe_bytes(media_type: &str, base64: &str) -> String {
     format!("{media_type}, {} bytes", base64.len() / 4 * 3)
 }
 
 impl Output {
-    /// An answer of one text.
+    /// Makes an output of one text.
     pub fn text(text: impl Into<String>) -> Self {
         Self { content: vec![Content::text(text)], ..Self::default() }
     }
 
-    /// A normal failure, for the model to read.
+    /// Makes a normal failure, for the model to read.
     pub fn error(text: impl Into<String>) -> Self {
         Self { is_error: true, ..Self::text(text) }
     }
 
-    /// An answer of structured data.
+    /// Makes an output of structured data.
     pub fn json(value: Value) -> Self {
         Self { content: vec![Content::Json { value }], ..Self::default() }
     }
@@ -214,13 +214,13 @@ impl Output {
     #[must_use]
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
         if self.metadata.is_empty() {
-            self.metadata = Metadata::with_capacity(USUAL_FACTS);
+            self.metadata = Metadata::with_capacity(USUAL_METADATA_ENTRIES);
         }
         self.metadata.insert(key.to_owned(), value.into());
         self
     }
 
-    /// Everything as the text that a terminal or a text-only model would be shown.
+    /// Renders all content for a terminal or a text-only model.
     pub fn to_text(&self) -> String {
         let mut text = String::new();
         for content in &self.content {
@@ -233,7 +233,7 @@ impl Output {
     }
 }
 
-/// How a call ended.
+/// The way a call ended.
 ///
 /// ```
 /// use windlass_core::Outcome;
@@ -244,31 +244,31 @@ impl Output {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// As it should.
+    /// The call succeeded.
     Ok,
     /// A normal failure for the model to handle.
     Error,
     /// The call could not be carried out.
     Fault,
-    /// A rule or a person said no.
+    /// A rule or a person denied the call.
     Denied,
-    /// The time limit passed.
+    /// The call exceeded its time limit.
     TimedOut,
-    /// Somebody stopped it.
+    /// A person or the caller cancelled the call.
     Cancelled,
 }
 
 impl Outcome {
-    /// All of them.
+    /// All outcomes.
     pub const ALL: [Self; 6] =
         [Self::Ok, Self::Error, Self::Fault, Self::Denied, Self::TimedOut, Self::Cancelled];
 
-    /// Everything but [`Outcome::Ok`].
+    /// Returns whether this is not [`Outcome::Ok`].
     pub fn is_error(self) -> bool {
         self != Self::Ok
     }
 
-    /// The exit code of `windlass call`.
+    /// Returns the exit code of `windlass call`.
     pub fn exit_code(self) -> u8 {
         match self {
             Self::Ok => 0,
@@ -280,7 +280,7 @@ impl Outcome {
         }
     }
 
-    /// The name in JSON and in the journal.
+    /// Returns the name in JSON and in the journal.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::nearest::unknown;
+use crate::nearest::unknown_name_message;
 use crate::{Kinds, Level, Limits, Session};
 
 /// A condition in code: name and kinds of a tool, and the session that asks.
@@ -234,6 +234,6 @@ impl FromStr for Role {
             .iter()
             .find(|(name, _)| *name == text)
             .map(|(_, role)| *role)
-            .ok_or_else(|| unknown("role", text, &Self::NAMES.map(|(name, _)| name)))
+            .ok_or_else(|| unknown_name_message("role", text, &Self::NAMES.map(|(name, _)| name)))
     }
 }

@@ -1,8 +1,8 @@
-//! The table of protected places: files that other programs execute or obey later.
+//! The table of protected paths: files that other programs execute or obey later.
 //!
-//! A change to one always asks, whatever the mode and the rules say; where a program works on the real directory, the sandbox keeps
-//! them read-only; and what of a workspace has to be trusted lies in these places. Names compare without case. The table knows git
-//! directories by the name `.git`; [`git_place`] finds the others by a look at the tree.
+//! A change to a protected path asks in every mode and with all rules. The sandbox keeps these paths read-only for a program that
+//! works on the real directory, and the parts of a workspace that need trust are in them. Names are compared without case. The table
+//! knows git directories by the name `.git`; [`git_place`] finds others by examining the tree.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -11,7 +11,7 @@ use std::path::{Component, Path, PathBuf};
 use crate::changes::commit;
 use crate::{Effects, Files};
 
-/// A place that is protected.
+/// A row of the table of protected paths.
 ///
 /// ```
 /// use windlass_core::{PROTECTED_PLACES, ProtectedScope};
@@ -22,17 +22,17 @@ use crate::{Effects, Files};
 pub struct ProtectedPlace {
     /// The path, relative to any directory or to a home directory.
     pub pattern: &'static str,
-    /// The directories that it is relative to.
+    /// The directories to which it is relative.
     pub scope: ProtectedScope,
-    /// A directory is protected with everything below it.
+    /// It is a directory and protects everything below it.
     pub is_directory: bool,
-    /// The sandbox keeps it from being created too: it acts without being trusted first.
+    /// The sandbox also prevents its creation, since it takes effect without being trusted first.
     pub when_absent: bool,
-    /// The reason that people are shown.
+    /// The reason to show to people.
     pub reason: &'static str,
 }
 
-/// The directories that the pattern of a place is relative to.
+/// The directories to which the pattern of a row is relative.
 ///
 /// ```
 /// use windlass_core::{ProtectedScope, PROTECTED_PLACES};
@@ -47,6 +47,7 @@ pub enum ProtectedScope {
     Home,
 }
 
+// The reasons of the rows, as people read them.
 const HOOKS: &str = "settings and hooks of agents";
 const EDITOR: &str = "tasks and settings of an editor";
 const OURS: &str = "our configuration";
@@ -55,7 +56,7 @@ const STARTED: &str = "programs that start with the session";
 /// The reason of everything that git obeys.
 pub(crate) const GIT_REASON: &str = "git's hooks and configuration";
 
-/// All protected places but git directories.
+/// All protected paths except git directories.
 pub const PROTECTED_PLACES: &[ProtectedPlace] = &[
     tree(".windlass", OURS).even_absent(),
     file(".mcp.json", OURS).even_absent(),
@@ -120,26 +121,30 @@ pub const PROTECTED_PLACES: &[ProtectedPlace] = &[
     tree(".config/windlass", OURS).at_home(),
 ];
 
+/// Makes the row of a file in any directory.
 const fn file(pattern: &'static str, reason: &'static str) -> ProtectedPlace {
     let scope = ProtectedScope::Anywhere;
     ProtectedPlace { pattern, scope, is_directory: false, when_absent: false, reason }
 }
 
+/// Makes the row of a directory with everything below it, in any directory.
 const fn tree(pattern: &'static str, reason: &'static str) -> ProtectedPlace {
     ProtectedPlace { is_directory: true, ..file(pattern, reason) }
 }
 
 impl ProtectedPlace {
+    /// Protects the path from being created too.
     const fn even_absent(self) -> Self {
         Self { when_absent: true, ..self }
     }
 
+    /// Restricts the row to home directories, and protects the path from being created too.
     const fn at_home(self) -> Self {
         Self { scope: ProtectedScope::Home, when_absent: true, ..self }
     }
 
-    /// Tells whether the pattern matches the beginning of these names.
-    fn begins(&self, names: &[&OsStr]) -> bool {
+    /// Returns whether the pattern matches the first names, and all of them if the pattern is a file.
+    fn matches_start(&self, names: &[&OsStr]) -> bool {
         let mut names = names.iter();
         let is_there = self
             .pattern
@@ -149,7 +154,7 @@ impl ProtectedPlace {
     }
 }
 
-/// The reason why a change to this path always asks, by its name alone.
+/// Returns the reason why a change to this path always asks, or `None`. Looks at the name alone.
 ///
 /// ```
 /// use std::path::PathBuf;
@@ -161,19 +166,21 @@ impl ProtectedPlace {
 /// ```
 pub fn protected_reason(path: &Path, homes: &[PathBuf]) -> Option<&'static str> {
     table_reason(path, homes).or_else(|| {
-        let (_, part) = named_git_place(&names(path))?;
+        let (_, part) = named_git_place(&normal_components(path))?;
         (part != GitPart::Other).then_some(GIT_REASON)
     })
 }
 
-/// The same without git directories.
+/// Returns the reason for the rows of the table, without git directories.
 pub(crate) fn table_reason(path: &Path, homes: &[PathBuf]) -> Option<&'static str> {
-    let all = names(path);
+    let all = normal_components(path);
     let anywhere =
-        || (0..all.len()).find_map(|start| row(all.get(start..)?, ProtectedScope::Anywhere));
+        || (0..all.len()).find_map(|start| find_row(all.get(start..)?, ProtectedScope::Anywhere));
     let at_home = || {
         let inside = homes.iter().filter_map(|home| path.strip_prefix(home).ok());
-        inside.into_iter().find_map(|inside| row(&names(inside), ProtectedScope::Home))
+        inside
+            .into_iter()
+            .find_map(|inside| find_row(&normal_components(inside), ProtectedScope::Home))
     };
     anywhere().or_else(at_home).map(|place| place.reason)
 }
@@ -189,13 +196,13 @@ pub(crate) fn table_reason(path: &Path, homes: &[PathBuf]) -> Option<&'static st
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GitPlace {
-    /// The git directory; of a `.git` itself, that path.
+    /// The git directory. For a `.git` itself, its path.
     pub directory: PathBuf,
-    /// The kind of file.
+    /// The kind of the file.
     pub part: GitPart,
 }
 
-/// The kinds of files that a git directory has.
+/// The kinds of files in a git directory.
 ///
 /// ```
 /// use windlass_core::{GitPart, git_place};
@@ -208,16 +215,16 @@ pub struct GitPlace {
 pub enum GitPart {
     /// `config` or `config.worktree`.
     Config,
-    /// The directory `hooks`, or something in it.
+    /// The directory `hooks`, or a file in it.
     Hook,
-    /// A file that says where a git directory is: `commondir`, `gitdir`, or a `.git` that is no directory.
+    /// A file that says where a git directory is: `commondir`, `gitdir`, or a `.git` that is a file.
     Pointer,
-    /// Anything else.
+    /// Any other file.
     Other,
 }
 
-/// Finds the git directory that a path belongs to: by the name `.git`, and for names that git would obey by asking
-/// `is_git_directory` about the directories above.
+/// Finds the git directory that a path belongs to: by the name `.git` and, for file names that git obeys, by calling
+/// `is_git_directory` for the directories above.
 ///
 /// ```
 /// use windlass_core::{GitPart, git_place};
@@ -225,15 +232,15 @@ pub enum GitPart {
 /// assert_eq!(place.part, GitPart::Config);
 /// ```
 pub fn git_place(path: &Path, is_git_directory: &dyn Fn(&Path) -> bool) -> Option<GitPlace> {
-    let all = names(path);
+    let all = normal_components(path);
     let named = named_git_place(&all);
     let above = |depth: usize| path.ancestors().nth(depth).map(Path::to_owned);
     if let Some((depth, part)) = named.filter(|(_, part)| *part != GitPart::Other) {
         return Some(GitPlace { directory: above(depth)?, part });
     }
-    // Asked for every change: the directories above are gone through once.
+    // This runs for every change, so it walks the directories above once.
     for (depth, directory) in (1..=all.len()).zip(path.ancestors().skip(1)) {
-        let part = part_of(all.get(all.len() - depth..)?);
+        let part = git_part(all.get(all.len() - depth..)?);
         if part != GitPart::Other && is_git_directory(directory) {
             return Some(GitPlace { directory: directory.to_owned(), part });
         }
@@ -242,13 +249,13 @@ pub fn git_place(path: &Path, is_git_directory: &dyn Fn(&Path) -> bool) -> Optio
     Some(GitPlace { directory: above(depth)?, part })
 }
 
-/// Tells whether a directory is one of git's: it has a `HEAD`, and objects and refs or the way to them.
+/// Returns whether a directory is a git directory: it has a `HEAD`, and objects and refs or a `commondir`.
 pub(crate) fn is_git_directory(directory: &Path, is_there: &dyn Fn(&Path) -> bool) -> bool {
     let has = |name: &str| is_there(&directory.join(name));
     has("HEAD") && ((has("objects") && has("refs")) || has("commondir"))
 }
 
-/// The paths that these effects change and that git would obey, although no `.git` is in their names. Blocking.
+/// Finds the paths that these effects change and that git obeys although no `.git` is in their names. Blocking.
 pub(crate) fn unnamed_git_places(effects: &Effects, files: &dyn Files) -> Vec<PathBuf> {
     let changed = effects.iter().filter_map(|effect| Some(&effect.changed_path()?.path));
     let is_there = |path: &Path| files.stat(&commit::beside(files, path)).is_ok();
@@ -259,8 +266,8 @@ pub(crate) fn unnamed_git_places(effects: &Effects, files: &dyn Files) -> Vec<Pa
     changed.filter(is_obeyed).cloned().collect()
 }
 
-/// The paths that a sandbox keeps read-only in a workspace with these git directories, all relative to it, and whether they are
-/// directories.
+/// Lists the paths that a sandbox keeps read-only in a workspace with these git directories, relative to the workspace. The flag of
+/// each says if it is a directory.
 ///
 /// ```
 /// use windlass_core::protected_entries;
@@ -286,7 +293,7 @@ pub fn protected_entries(git_directories: &[PathBuf], is_home: bool) -> Vec<(Pat
     of_git.chain(rows).collect()
 }
 
-/// Tells whether an entry of a directory is a protected place, or has one in it, by its name alone.
+/// Returns whether an entry of a directory is a protected path or has one in it, by its name alone.
 ///
 /// ```
 /// use windlass_core::begins_protected_place;
@@ -294,10 +301,10 @@ pub fn protected_entries(git_directories: &[PathBuf], is_home: bool) -> Vec<(Pat
 /// assert!(!begins_protected_place(".bashrc".as_ref()), "outside a home directory it is a file like others");
 /// ```
 pub fn begins_protected_place(name: &OsStr) -> bool {
-    name.as_bytes().starts_with(b".") && rows_of(name).next().is_some()
+    name.as_bytes().starts_with(b".") && rows_starting_with(name).next().is_some()
 }
 
-/// The protected places that begin with an entry of a directory, as paths below that directory's path.
+/// Lists the protected paths that are at or below an entry of a directory.
 ///
 /// ```
 /// use windlass_core::protected_beginning_with;
@@ -312,18 +319,19 @@ pub fn protected_beginning_with(entry: &Path) -> Vec<PathBuf> {
         Some((_, rest)) => directory.join(name).join(rest),
         None => entry.to_owned(),
     };
-    rows_of(name).map(path).collect()
+    rows_starting_with(name).map(path).collect()
 }
 
-fn rows_of(name: &OsStr) -> impl Iterator<Item = &'static ProtectedPlace> {
-    let begins = |place: &&ProtectedPlace| {
+/// Iterates over the rows for any directory whose first name is this one.
+fn rows_starting_with(name: &OsStr) -> impl Iterator<Item = &'static ProtectedPlace> {
+    let matches_start = |place: &&ProtectedPlace| {
         let first = place.pattern.split('/').next().unwrap_or_default();
         place.scope == ProtectedScope::Anywhere && name.eq_ignore_ascii_case(first)
     };
-    PROTECTED_PLACES.iter().filter(begins)
+    PROTECTED_PLACES.iter().filter(matches_start)
 }
 
-/// Tells whether an entry of [`protected_entries`] must not be created either. An empty `commondir` would break a repository.
+/// Returns whether an entry of [`protected_entries`] must not be created either. An empty `commondir` would break a repository.
 ///
 /// ```
 /// use windlass_core::is_protected_when_absent;
@@ -332,17 +340,18 @@ fn rows_of(name: &OsStr) -> impl Iterator<Item = &'static ProtectedPlace> {
 /// ```
 pub fn is_protected_when_absent(entry: &Path) -> bool {
     let is_row = |place: &ProtectedPlace| place.when_absent && Path::new(place.pattern) == entry;
-    let part = entry.file_name().map_or(GitPart::Other, |name| part_of(&[name]));
+    let part = entry.file_name().map_or(GitPart::Other, |name| git_part(&[name]));
     matches!(part, GitPart::Config | GitPart::Hook) || PROTECTED_PLACES.iter().any(is_row)
 }
 
-fn row(names: &[&OsStr], scope: ProtectedScope) -> Option<&'static ProtectedPlace> {
+/// Finds the row of a scope that matches the first names.
+fn find_row(names: &[&OsStr], scope: ProtectedScope) -> Option<&'static ProtectedPlace> {
     // All patterns begin with a dot, most names do not.
     names.first().filter(|name| name.as_bytes().starts_with(b"."))?;
-    PROTECTED_PLACES.iter().find(|place| place.scope == scope && place.begins(names))
+    PROTECTED_PLACES.iter().find(|place| place.scope == scope && place.matches_start(names))
 }
 
-/// A file of git's own bookkeeping, which nobody reads one by one.
+/// A kind of files that git writes for itself and that people do not review one by one.
 ///
 /// ```
 /// use windlass_core::{GitRecord, git_record};
@@ -359,7 +368,8 @@ pub enum GitRecord {
     Reference,
 }
 
-/// Returns the kind of record that a path is in a `.git` directory. What git obeys, such as its configuration, is none.
+/// Returns the kind of git's own files that a path is in a `.git` directory. Returns `None` for files that git obeys, such as its
+/// configuration.
 ///
 /// ```
 /// use windlass_core::{GitRecord, git_record};
@@ -381,14 +391,15 @@ pub fn git_record(path: &Path) -> Option<GitRecord> {
     let mut inside = path.iter().skip_while(|part| *part != ".git").skip(1);
     let first = inside.next()?;
     if first == "objects" {
-        // Others, such as `info/alternates`, say where git looks for objects.
+        // Other files, such as `info/alternates`, say where git looks for objects.
         let is_object = inside.next().is_some_and(|part| part.len() == 2 || part == "pack");
         return is_object.then_some(GitRecord::Object);
     }
     REFERENCES.iter().any(|name| first == *name).then_some(GitRecord::Reference)
 }
 
-fn names(path: &Path) -> Vec<&OsStr> {
+/// Splits a path into its normal components.
+fn normal_components(path: &Path) -> Vec<&OsStr> {
     let name = |part| match part {
         Component::Normal(name) => Some(name),
         _ => None,
@@ -396,7 +407,7 @@ fn names(path: &Path) -> Vec<&OsStr> {
     path.components().filter_map(name).collect()
 }
 
-/// The part of a path below an innermost `.git`, and how many names above the end the git directory is.
+/// Classifies a path below its innermost `.git`. Returns the number of names below the git directory, and the kind of the file.
 fn named_git_place(names: &[&OsStr]) -> Option<(usize, GitPart)> {
     let at = names.iter().rposition(|name| name.eq_ignore_ascii_case(".git"))?;
     let inside = names.get(at + 1..)?;
@@ -405,12 +416,13 @@ fn named_git_place(names: &[&OsStr]) -> Option<(usize, GitPart)> {
     }
     let [first, below @ ..] = inside else { return None };
     let has_nested = ["modules", "worktrees"].iter().any(|name| first.eq_ignore_ascii_case(name));
-    let nested = below.len().checked_sub(1).filter(|_| has_nested).and_then(|_| nested(below));
-    Some(nested.unwrap_or((inside.len(), part_of(inside))))
+    let nested =
+        below.len().checked_sub(1).filter(|_| has_nested).and_then(|_| nested_git_place(below));
+    Some(nested.unwrap_or((inside.len(), git_part(inside))))
 }
 
-/// The same below `modules` or `worktrees`. Names of modules may have slashes in them, and so may branches: `hooks/a`.
-fn nested(names: &[&OsStr]) -> Option<(usize, GitPart)> {
+/// Does the same below `modules` or `worktrees`. Names of modules may contain slashes, and so may names of branches: `hooks/a`.
+fn nested_git_place(names: &[&OsStr]) -> Option<(usize, GitPart)> {
     for start in 1..names.len() {
         let is_refs =
             |name: &&OsStr| ["refs", "logs"].iter().any(|refs| name.eq_ignore_ascii_case(refs));
@@ -418,7 +430,7 @@ fn nested(names: &[&OsStr]) -> Option<(usize, GitPart)> {
             return None;
         }
         let tail = names.get(start..)?;
-        let part = part_of(tail);
+        let part = git_part(tail);
         if part != GitPart::Other {
             return Some((tail.len(), part));
         }
@@ -426,8 +438,8 @@ fn nested(names: &[&OsStr]) -> Option<(usize, GitPart)> {
     None
 }
 
-/// The part that a path directly below a git directory is.
-fn part_of(tail: &[&OsStr]) -> GitPart {
+/// Classifies a path relative to a git directory.
+fn git_part(tail: &[&OsStr]) -> GitPart {
     let is =
         |name: &OsStr, known: &[&str]| known.iter().any(|known| name.eq_ignore_ascii_case(known));
     match tail {

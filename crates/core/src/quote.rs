@@ -1,7 +1,7 @@
-//! Names and texts made safe to show: every byte visible, and reversible where it must be.
+//! Makes names and texts safe to show: every byte is visible, and reversible if necessary.
 //!
-//! A file name may hold anything but NUL and `/`. What is not plain text is written as bash would quote it, `$'caf\xe9.txt'`, and
-//! accepted in that form again, so that no file is out of a model's reach.
+//! A file name may hold any byte except NUL and `/`. A name that is not plain text is written as bash would quote it,
+//! `$'caf\xe9.txt'`, and accepted in that form, so that a model can reach every file.
 
 mod disguise;
 
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 pub use disguise::undisguised;
 
-/// The name as text: unchanged if every character is visible, in bash's `$'…'` form otherwise.
+/// Returns a path as text: unchanged if every character is visible, otherwise in bash's `$'…'` form.
 ///
 /// ```
 /// use std::{ffi::OsStr, os::unix::ffi::OsStrExt, path::Path};
@@ -31,14 +31,14 @@ pub fn path(path: &Path) -> Cow<'_, str> {
     }
 }
 
-/// Returns whether every character can be seen.
+/// Returns whether all characters are visible.
 fn is_visible(text: &str) -> bool {
-    // Most names are plain ASCII. Looking at all bytes, without an end in the middle, takes a few instructions of the machine.
+    // Most names are plain ASCII. A loop over all bytes without an early exit takes a few machine instructions.
     let is_plain = text.bytes().fold(true, |plain, byte| plain & matches!(byte, b' '..=b'~'));
     is_plain || !text.chars().any(is_invisible)
 }
 
-/// The path that a text names: the reverse of [`path`].
+/// Returns the path that a text names: the reverse of [`path`].
 ///
 /// ```
 /// use windlass_core::quote::unpath;
@@ -52,7 +52,7 @@ pub fn unpath(text: &str) -> PathBuf {
     }
 }
 
-/// A text with control, bidirectional and zero-width characters spelled out, so that a person sees what is there.
+/// Escapes control, bidirectional and zero-width characters, except line ends and tabs, so that a person sees them.
 ///
 /// ```
 /// assert_eq!(windlass_core::quote::visible("a\u{202e}b\x1b[1m"), "a\\u{202e}b\\x1b[1m");
@@ -72,8 +72,8 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Characters that change what a person believes to see: C0 and C1 controls, bidirectional marks, zero-width characters, fillers, and
-/// the plane of tags and variation selectors, in which whole texts have been hidden.
+/// Returns whether a character misleads a person about what is there: C0 and C1 controls, bidirectional marks, zero-width characters,
+/// fillers, and the plane of tags and variation selectors, in which whole texts have been hidden.
 ///
 /// ```
 /// use windlass_core::quote::is_invisible;
@@ -89,6 +89,7 @@ pub fn is_invisible(c: char) -> bool {
         | '\u{1d173}'..='\u{1d17a}' | '\u{e0000}'..='\u{e0fff}')
 }
 
+/// Appends the escape of a character: `\x1b` or `\u{202e}`.
 fn push_escaped(text: &mut String, c: char) {
     let code = u32::from(c);
     let written =
@@ -96,6 +97,7 @@ fn push_escaped(text: &mut String, c: char) {
     debug_assert!(written.is_ok(), "writing to a string does not fail");
 }
 
+/// Writes bytes in bash's `$'…'` form.
 fn escape(bytes: &[u8]) -> String {
     let mut text = String::from("$'");
     for chunk in bytes.utf8_chunks() {
@@ -118,6 +120,7 @@ fn escape(bytes: &[u8]) -> String {
     text
 }
 
+/// Appends each byte as `\x…`.
 fn push_bytes(text: &mut String, bytes: &[u8]) {
     for byte in bytes {
         let written = write!(text, "\\x{byte:02x}");
@@ -125,6 +128,7 @@ fn push_bytes(text: &mut String, bytes: &[u8]) {
     }
 }
 
+/// Decodes the inside of bash's `$'…'` form. Returns `None` for an unknown escape.
 fn unescape(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -144,7 +148,7 @@ fn unescape(text: &str) -> Option<Vec<u8>> {
             b'x' => {
                 let digits =
                     rest.iter().take(2).take_while(|byte| byte.is_ascii_hexdigit()).count();
-                bytes.push(number(&rest[..digits], 16)?);
+                bytes.push(parse_byte(&rest[..digits], 16)?);
                 rest = &rest[digits..];
             }
             b'0'..=b'7' => {
@@ -152,7 +156,7 @@ fn unescape(text: &str) -> Option<Vec<u8>> {
                     rest.iter().take(2).take_while(|byte| (b'0'..=b'7').contains(byte)).count();
                 let octal: Vec<u8> =
                     std::iter::once(*kind).chain(rest[..more].iter().copied()).collect();
-                bytes.push(number(&octal, 8)?);
+                bytes.push(parse_byte(&octal, 8)?);
                 rest = &rest[more..];
             }
             _ => return None,
@@ -161,11 +165,12 @@ fn unescape(text: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-fn number(digits: &[u8], radix: u32) -> Option<u8> {
+/// Parses digits as the value of a byte.
+fn parse_byte(digits: &[u8], radix: u32) -> Option<u8> {
     u8::from_str_radix(std::str::from_utf8(digits).ok()?, radix).ok()
 }
 
-/// Bytes of a name as a path, for hosts that read directories.
+/// Returns the path with these bytes, for hosts that read directories.
 ///
 /// ```
 /// use windlass_core::quote::{path, path_of_bytes};
@@ -175,7 +180,7 @@ pub fn path_of_bytes(bytes: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(bytes))
 }
 
-/// Paths as they are stored: in the form of [`path()`], so that no byte of a name is lost.
+/// Serializes paths in the form of [`path()`], so that no byte of a name is lost.
 pub(crate) mod serde_path {
     use std::path::{Path, PathBuf};
 
@@ -190,7 +195,7 @@ pub(crate) mod serde_path {
     }
 }
 
-/// The same for a list of paths.
+/// Serializes a list of paths in the form of [`path()`].
 pub(crate) mod serde_paths {
     use std::path::PathBuf;
 
@@ -208,7 +213,7 @@ pub(crate) mod serde_paths {
     }
 }
 
-/// The same for a path that may be missing.
+/// Serializes a path that may be missing in the form of [`path()`].
 pub(crate) mod serde_optional_path {
     use std::path::PathBuf;
 

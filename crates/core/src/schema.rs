@@ -1,8 +1,7 @@
-//! JSON Schemas of arguments: made small, and used as the gate that arguments pass.
+//! JSON Schemas of tool arguments: generates small schemas, and checks and repairs arguments.
 //!
-//! Models send numbers as strings, forget a parameter, or invent one. The gate repairs what is unambiguous and explains the
-//! rest in the words of the tool. It knows the part of JSON Schema that tools use; a keyword that it does not know is left to
-//! whoever made the schema.
+//! Models send numbers as strings, forget a parameter, or invent one. The check repairs unambiguous mistakes and explains the others
+//! in the words of the tool. It knows the part of JSON Schema that tools use, and ignores unknown keywords.
 
 mod parameter_names;
 
@@ -10,16 +9,16 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 
-use self::parameter_names::Names;
+use self::parameter_names::ParameterNames;
 use crate::ToolError;
 
-/// How deep a value may be nested: more is an attack or a mistake.
+/// Maximum depth of arguments. Deeper ones are an attack or a mistake.
 const MAX_DEPTH: usize = 128;
-/// How many bytes of text arguments may hold.
-const MAX_BYTES: usize = 32 << 20;
+/// Maximum bytes of text in arguments.
+const MAX_TEXT_BYTES: usize = 32 << 20;
 
-/// Description and schema of a type, without what models do not need.
-pub(crate) fn of<T: JsonSchema>() -> (String, Value) {
+/// Generates the description and the schema of a type, without parts that models do not need.
+pub(crate) fn description_and_schema<T: JsonSchema>() -> (String, Value) {
     let generator = SchemaSettings::draft2020_12()
         .with(|settings| {
             settings.inline_subschemas = true;
@@ -30,9 +29,9 @@ pub(crate) fn of<T: JsonSchema>() -> (String, Value) {
     let description = schema
         .get_mut("description")
         .map(Value::take)
-        .and_then(|text| text.as_str().map(unfold))
+        .and_then(|text| text.as_str().map(join_lines))
         .unwrap_or_default();
-    shrink(&mut schema);
+    remove_noise(&mut schema);
     if let Value::Object(map) = &mut schema {
         map.remove("description");
         map.entry("type").or_insert("object".into());
@@ -41,16 +40,16 @@ pub(crate) fn of<T: JsonSchema>() -> (String, Value) {
     (description, schema)
 }
 
-/// A doc comment as one paragraph per blank line: the line breaks of the source are not the reader's.
-fn unfold(text: &str) -> String {
+/// Joins the lines of each paragraph of a doc comment, and puts each paragraph on one line.
+fn join_lines(text: &str) -> String {
     text.split("\n\n")
         .map(|paragraph| paragraph.split_whitespace().collect::<Vec<_>>().join(" "))
         .collect::<Vec<_>>()
         .join("\n")
 }
 
-/// Removes what says nothing to a model: titles, number formats, the `null` of optional parameters.
-fn shrink(schema: &mut Value) {
+/// Removes parts that tell a model nothing: titles, number formats, the `null` of optional parameters.
+fn remove_noise(schema: &mut Value) {
     match schema {
         Value::Object(map) => {
             for noise in ["$schema", "title", "format"] {
@@ -62,17 +61,18 @@ fn shrink(schema: &mut Value) {
                 map.remove("default");
             }
             if let Some(Value::String(text)) = map.get_mut("description") {
-                *text = unfold(text);
+                *text = join_lines(text);
             }
-            drop_null(map);
-            map.values_mut().for_each(shrink);
+            remove_null(map);
+            map.values_mut().for_each(remove_noise);
         }
-        Value::Array(values) => values.iter_mut().for_each(shrink),
+        Value::Array(values) => values.iter_mut().for_each(remove_noise),
         _ => {}
     }
 }
 
-fn drop_null(map: &mut Map<String, Value>) {
+/// Removes `null` from the allowed types and values of a schema.
+fn remove_null(map: &mut Map<String, Value>) {
     if let Some(Value::Array(types)) = map.get_mut("type") {
         types.retain(|name| name != "null");
         if let [only] = types.as_mut_slice() {
@@ -95,13 +95,13 @@ fn drop_null(map: &mut Map<String, Value>) {
     }
 }
 
-/// Repairs and checks arguments against the schema of their tool. Their size was checked before.
+/// Checks arguments against the schema of their tool and repairs unambiguous mistakes. The caller has checked their size.
 pub(crate) fn check(schema: &Value, input: &mut Value) -> Result<(), ToolError> {
     require_object(input)?;
-    Checker { root: schema }.check(schema, input, &Place::Root)
+    Checker { root: schema }.check(schema, input, &ArgumentPath::Root)
 }
 
-/// Arguments are an object, whatever the schema forgot to say. Nothing counts as an empty one, and the text of one is one.
+/// Requires an object, even if the schema does not. Turns null into an empty object, and JSON text of an object into that object.
 fn require_object(input: &mut Value) -> Result<(), ToolError> {
     let wrong = |found: String| {
         ToolError::invalid_args(format!("the arguments are {found}"))
@@ -121,11 +121,11 @@ fn require_object(input: &mut Value) -> Result<(), ToolError> {
             Ok(_) => Err(wrong("a text".into())),
             Err(error) => Err(wrong(format!("a text that is not JSON: {error}"))),
         },
-        other => Err(wrong(short(other))),
+        other => Err(wrong(describe_value(other))),
     }
 }
 
-/// Refuses what is too deep or too large, without recursion.
+/// Refuses arguments that are too deep or too large. Does not recurse.
 pub(crate) fn check_size(input: &Value) -> Result<(), ToolError> {
     let mut bytes = 0usize;
     let mut open = vec![(input, 1)];
@@ -144,17 +144,17 @@ pub(crate) fn check_size(input: &Value) -> Result<(), ToolError> {
             }
             _ => {}
         }
-        if bytes > MAX_BYTES {
+        if bytes > MAX_TEXT_BYTES {
             return Err(ToolError::invalid_args(format!(
                 "the arguments hold more than {} MiB of text",
-                MAX_BYTES >> 20
+                MAX_TEXT_BYTES >> 20
             )));
         }
     }
     Ok(())
 }
 
-/// Drops a value of any depth, without recursion.
+/// Drops a value of any depth without recursion.
 pub(crate) fn discard(value: Value) {
     let mut open = vec![value];
     while let Some(value) = open.pop() {
@@ -166,14 +166,14 @@ pub(crate) fn discard(value: Value) {
     }
 }
 
-/// Where in the arguments we are, for messages; a linked list on the stack, so that it costs nothing unless it is printed.
-enum Place<'a> {
+/// A position in the arguments, for messages. A linked list on the stack, so that it costs nothing unless it is printed.
+enum ArgumentPath<'a> {
     Root,
-    Field(&'a Place<'a>, &'a str),
-    Item(&'a Place<'a>, usize),
+    Field(&'a ArgumentPath<'a>, &'a str),
+    Item(&'a ArgumentPath<'a>, usize),
 }
 
-impl std::fmt::Display for Place<'_> {
+impl std::fmt::Display for ArgumentPath<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Root => f.write_str("the arguments"),
@@ -184,62 +184,65 @@ impl std::fmt::Display for Place<'_> {
     }
 }
 
-/// The value of a keyword. A schema has so few that to compare them all costs less than to hash one name.
+/// Returns the value of a keyword. A schema has so few keywords that comparing them all is cheaper than hashing one name.
 fn keyword<'s>(schema: &'s Map<String, Value>, name: &str) -> Option<&'s Value> {
     schema.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
 }
 
+/// Checks values against parts of one schema document.
 struct Checker<'s> {
     root: &'s Value,
 }
 
 impl<'s> Checker<'s> {
+    /// Checks and repairs a value.
     fn check(
         &self,
         schema: &'s Value,
         value: &mut Value,
-        place: &Place<'_>,
+        position: &ArgumentPath<'_>,
     ) -> Result<(), ToolError> {
-        let Some(schema) = self.follow(schema, 0) else { return Ok(()) };
+        let Some(schema) = self.resolve_reference(schema, 0) else { return Ok(()) };
         for name in ["anyOf", "oneOf"] {
             if let Some(Value::Array(options)) = keyword(schema, name) {
-                self.check_any(options, value, place)?;
+                self.check_any(options, value, position)?;
             }
         }
         if let Some(expected) = keyword(schema, "type") {
-            coerce(expected, value, place)?;
+            coerce(expected, value, position)?;
         }
-        check_enum(schema, value, place)?;
+        check_enum(schema, value, position)?;
         match value {
-            Value::Object(map) => self.check_object(schema, map, place),
-            Value::Array(values) => self.check_array(schema, values, place),
-            Value::Number(_) => check_range(schema, value, place),
+            Value::Object(map) => self.check_object(schema, map, position),
+            Value::Array(values) => self.check_array(schema, values, position),
+            Value::Number(_) => check_range(schema, value, position),
             Value::String(text) => {
                 let names = ["minLength", "maxLength"];
-                check_length(schema, text.chars().count(), names, "characters", place)
+                check_length(schema, text.chars().count(), names, "characters", position)
             }
             _ => Ok(()),
         }
     }
 
-    /// The schema behind `$ref`s of this document; `None` if there is nothing to check.
-    fn follow(&self, schema: &'s Value, depth: usize) -> Option<&'s Map<String, Value>> {
+    /// Follows `$ref`s within this document. Returns `None` if there is nothing to check.
+    fn resolve_reference(&self, schema: &'s Value, depth: usize) -> Option<&'s Map<String, Value>> {
         let map = schema.as_object()?;
         let Some(Value::String(reference)) = keyword(map, "$ref") else { return Some(map) };
         let target = self.root.pointer(reference.strip_prefix('#')?)?;
-        if depth < 16 { self.follow(target, depth + 1) } else { None }
+        if depth < 16 { self.resolve_reference(target, depth + 1) } else { None }
     }
 
+    /// Repairs a value to fit the first option that accepts it. Fails with the error of the first option if none does.
     fn check_any(
         &self,
         options: &'s [Value],
         value: &mut Value,
-        place: &Place<'_>,
+        position: &ArgumentPath<'_>,
     ) -> Result<(), ToolError> {
         let mut first_error = None;
         for option in options {
             let mut attempt = value.clone();
-            match self.check(option, &mut attempt, place) {
+            match self.check(option, &mut attempt, position) {
                 Ok(()) => {
                     *value = attempt;
                     return Ok(());
@@ -250,11 +253,12 @@ impl<'s> Checker<'s> {
         first_error.map_or(Ok(()), Err)
     }
 
+    /// Checks and repairs the members of an object. Removes optional members that are null.
     fn check_object(
         &self,
         schema: &'s Map<String, Value>,
         map: &mut Map<String, Value>,
-        place: &Place<'_>,
+        position: &ArgumentPath<'_>,
     ) -> Result<(), ToolError> {
         let none = Map::new();
         let known = keyword(schema, "properties").and_then(Value::as_object);
@@ -264,41 +268,43 @@ impl<'s> Checker<'s> {
             .flatten()
             .filter_map(Value::as_str)
             .collect();
-        // An optional parameter given as null is one that was not given.
+        // An optional parameter that is null counts as missing.
         map.retain(|name, value| {
             !value.is_null()
                 || required.contains(&name.as_str())
                 || known.and_then(|known| known.get(name)).is_none_or(allows_null)
         });
         let is_closed = keyword(schema, "additionalProperties") == Some(&Value::Bool(false));
-        Names { known: known.unwrap_or(&none), required: &required, given: map, place }
+        ParameterNames { known: known.unwrap_or(&none), required: &required, given: map, position }
             .check(is_closed)?;
         for (name, value) in map.iter_mut() {
             let property = known
                 .and_then(|known| known.get(name))
                 .or_else(|| keyword(schema, "additionalProperties"));
             if let Some(property) = property {
-                self.check(property, value, &Place::Field(place, name))?;
+                self.check(property, value, &ArgumentPath::Field(position, name))?;
             }
         }
         Ok(())
     }
 
+    /// Checks and repairs the items of an array.
     fn check_array(
         &self,
         schema: &'s Map<String, Value>,
         values: &mut [Value],
-        place: &Place<'_>,
+        position: &ArgumentPath<'_>,
     ) -> Result<(), ToolError> {
-        check_length(schema, values.len(), ["minItems", "maxItems"], "items", place)?;
+        check_length(schema, values.len(), ["minItems", "maxItems"], "items", position)?;
         let Some(items) = keyword(schema, "items") else { return Ok(()) };
         for (at, value) in values.iter_mut().enumerate() {
-            self.check(items, value, &Place::Item(place, at))?;
+            self.check(items, value, &ArgumentPath::Item(position, at))?;
         }
         Ok(())
     }
 }
 
+/// Returns whether a schema allows null.
 fn allows_null(schema: &Value) -> bool {
     match schema.get("type") {
         Some(Value::String(name)) => name == "null",
@@ -311,10 +317,11 @@ fn allows_null(schema: &Value) -> bool {
     }
 }
 
+/// Checks that a value is one of the values of `enum` or `const`.
 fn check_enum(
     schema: &Map<String, Value>,
     value: &Value,
-    place: &Place<'_>,
+    position: &ArgumentPath<'_>,
 ) -> Result<(), ToolError> {
     let options = match (keyword(schema, "enum"), keyword(schema, "const")) {
         (Some(Value::Array(options)), _) => options.as_slice(),
@@ -329,16 +336,17 @@ fn check_enum(
         .map(|option| option.as_str().map_or_else(|| option.to_string(), str::to_owned))
         .collect();
     Err(ToolError::invalid_args(format!(
-        "{place} is {}; it must be one of: {}",
-        short(value),
+        "{position} is {}; it must be one of: {}",
+        describe_value(value),
         names.join(", ")
     )))
 }
 
+/// Checks that a number is within the bounds.
 fn check_range(
     schema: &Map<String, Value>,
     value: &Value,
-    place: &Place<'_>,
+    position: &ArgumentPath<'_>,
 ) -> Result<(), ToolError> {
     let Some(number) = value.as_f64() else { return Ok(()) };
     let bound = |name| keyword(schema, name).and_then(Value::as_f64);
@@ -349,10 +357,10 @@ fn check_range(
     if fits {
         return Ok(());
     }
-    Err(ToolError::invalid_args(format!("{place} is {value}; it must be {}", range(schema))))
+    Err(ToolError::invalid_args(format!("{position} is {value}; it must be {}", range(schema))))
 }
 
-/// The range of a number in words, with both of its bounds.
+/// Describes the allowed range of a number.
 fn range(schema: &Map<String, Value>) -> String {
     let shown = |keyword: &str| schema.get(keyword).map(ToString::to_string);
     if let (Some(low), Some(high)) = (shown("minimum"), shown("maximum")) {
@@ -369,12 +377,13 @@ fn range(schema: &Map<String, Value>) -> String {
     }
 }
 
+/// Checks the length of a text or array. `names` are the keywords of the minimum and the maximum.
 fn check_length(
     schema: &Map<String, Value>,
     len: usize,
     names: [&str; 2],
     unit: &str,
-    place: &Place<'_>,
+    position: &ArgumentPath<'_>,
 ) -> Result<(), ToolError> {
     let [low, high] = names.map(|name| keyword(schema, name).and_then(Value::as_u64));
     if low.is_none_or(|low| len as u64 >= low) && high.is_none_or(|high| len as u64 <= high) {
@@ -385,11 +394,15 @@ fn check_length(
         (Some(low), None) => format!("at least {low}"),
         (_, high) => format!("at most {}", high.unwrap_or_default()),
     };
-    Err(ToolError::invalid_args(format!("{place} has {len} {unit}; it must have {range}")))
+    Err(ToolError::invalid_args(format!("{position} has {len} {unit}; it must have {range}")))
 }
 
-/// Makes the value one of the expected types where that is unambiguous.
-fn coerce(expected: &Value, value: &mut Value, place: &Place<'_>) -> Result<(), ToolError> {
+/// Converts a value to one of the expected types, if there is only one way to read it. Fails if there is none.
+fn coerce(
+    expected: &Value,
+    value: &mut Value,
+    position: &ArgumentPath<'_>,
+) -> Result<(), ToolError> {
     let names: Vec<&str> = match expected {
         Value::String(name) => vec![name],
         Value::Array(names) => names.iter().filter_map(Value::as_str).collect(),
@@ -398,12 +411,12 @@ fn coerce(expected: &Value, value: &mut Value, place: &Place<'_>) -> Result<(), 
     if names.iter().any(|name| has_type(name, value)) {
         return Ok(());
     }
-    match names.iter().find_map(|name| converted(name, value)) {
+    match names.iter().find_map(|name| convert(name, value)) {
         Some(better) => *value = better,
         None => {
             return Err(ToolError::invalid_args(format!(
-                "{place} is {}; it must be {}",
-                short(value),
+                "{position} is {}; it must be {}",
+                describe_value(value),
                 names.iter().map(|name| with_article(name)).collect::<Vec<_>>().join(" or ")
             )));
         }
@@ -411,6 +424,7 @@ fn coerce(expected: &Value, value: &mut Value, place: &Place<'_>) -> Result<(), 
     Ok(())
 }
 
+/// Returns whether a value has the JSON Schema type with this name.
 fn has_type(name: &str, value: &Value) -> bool {
     match name {
         "object" => value.is_object(),
@@ -424,17 +438,17 @@ fn has_type(name: &str, value: &Value) -> bool {
     }
 }
 
-/// The same thing as another type, if there is only one way to read it.
-fn converted(name: &str, value: &Value) -> Option<Value> {
+/// Converts a value to a type, if there is only one way to read it.
+fn convert(name: &str, value: &Value) -> Option<Value> {
     match (name, value) {
-        ("integer", Value::Number(number)) => whole(number.as_f64()?),
+        ("integer", Value::Number(number)) => whole_number(number.as_f64()?),
         ("integer", Value::String(text)) => {
             let text = text.trim();
             text.parse::<i64>()
                 .map(Value::from)
                 .or_else(|_| text.parse::<u64>().map(Value::from))
                 .ok()
-                .or_else(|| whole(text.parse().ok()?))
+                .or_else(|| whole_number(text.parse().ok()?))
         }
         ("number", Value::String(text)) => {
             serde_json::Number::from_f64(text.trim().parse().ok()?).map(Value::Number)
@@ -446,7 +460,7 @@ fn converted(name: &str, value: &Value) -> Option<Value> {
         },
         ("string", Value::Number(number)) => Some(number.to_string().into()),
         ("string", Value::Bool(truth)) => Some(truth.to_string().into()),
-        // Some models send a list or an object as the text of its JSON.
+        // Some models send a list or an object as JSON text.
         ("array" | "object", Value::String(text)) => {
             serde_json::from_str::<Value>(text).ok().filter(|parsed| has_type(name, parsed))
         }
@@ -454,19 +468,21 @@ fn converted(name: &str, value: &Value) -> Option<Value> {
     }
 }
 
+/// Returns a number without a fraction as an integer.
 #[expect(clippy::cast_possible_truncation, reason = "the range was checked")]
-fn whole(number: f64) -> Option<Value> {
+fn whole_number(number: f64) -> Option<Value> {
     (number.fract() == 0.0 && number.abs() < 9_007_199_254_740_992.0)
         .then(|| Value::from(number as i64))
 }
 
+/// Puts `a` or `an` before the name of a type.
 fn with_article(name: &str) -> String {
     let article = if name.starts_with(['a', 'i', 'o']) { "an" } else { "a" };
     format!("{article} {name}")
 }
 
-/// A value in a message: enough to recognise it, never a flood.
-fn short(value: &Value) -> String {
+/// Describes a value in a message, at most 60 characters of it.
+fn describe_value(value: &Value) -> String {
     match value {
         Value::Object(_) => "an object".into(),
         Value::Array(values) => format!("a list of {}", values.len()),
@@ -486,6 +502,7 @@ mod tests {
 
     use super::*;
 
+    /// Returns the schema of the tests.
     fn schema() -> Value {
         json!({
             "type": "object",
@@ -507,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn repairs_what_is_unambiguous() {
+    fn unambiguous_mistakes_are_repaired() {
         for (given, wanted) in [
             (json!({"path": "a", "limit": "5"}), json!({"path": "a", "limit": 5})),
             (json!({"path": "a", "limit": 5.0}), json!({"path": "a", "limit": 5})),
@@ -527,7 +544,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_in_words_that_help() {
+    fn refusals_say_the_problem_and_the_correction() {
         for (given, message) in [
             (json!(null), "`path` is missing\npath: File to read."),
             (json!({"path": null}), "path is null; it must be a string"),
@@ -595,7 +612,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_that_takes_more_names_what_a_wrong_name_stands_for() {
+    fn open_schema_suggests_the_missing_parameter() {
         let open = json!({
             "type": "object",
             "properties": {"path": {"type": "string", "description": "The file."}, "text": {}},
@@ -620,7 +637,7 @@ mod tests {
             deep = json!([deep]);
         }
         assert!(check_size(&deep).is_err());
-        assert!(check_size(&json!("x".repeat(MAX_BYTES + 1))).is_err());
-        assert!(check_size(&json!("x".repeat(MAX_BYTES))).is_ok());
+        assert!(check_size(&json!("x".repeat(MAX_TEXT_BYTES + 1))).is_err());
+        assert!(check_size(&json!("x".repeat(MAX_TEXT_BYTES))).is_ok());
     }
 }

@@ -1,11 +1,11 @@
-//! Secrets: taken out of everything that is stored, shown or sent to a model.
+//! Redaction: replaces secrets by placeholders in everything that is stored, shown or sent to a model.
 //!
-//! A secret is known by its value, in whatever form a program passes it on ([`known`]), or by its format ([`formats`]). Values come
-//! first, so that what has a name is called by it. Both are looked for in one way ([`scan`]), which is the same for a whole text and
-//! for one that comes in pieces. What takes the place of a secret is never taken for one.
+//! A secret is found by its value, in any form in which a program passes it on ([`known`]), or by its format ([`formats`]). Values are
+//! searched first, so that a value with a name gets a placeholder with that name. Both use one scanner ([`scan`]), which gives the
+//! same result for a whole text and for one in pieces. A placeholder is never taken for a secret.
 
+mod anchor_filter;
 mod formats;
-mod glance;
 mod known;
 mod scan;
 mod stream;
@@ -17,13 +17,13 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value};
 
-use self::glance::Glance;
-use self::known::Known;
-use self::scan::Rules as _;
-pub(crate) use self::stream::Stream;
+use self::anchor_filter::AnchorFilter;
+use self::known::KnownValues;
+use self::scan::SecretRules as _;
+pub(crate) use self::stream::RedactionStream;
 use crate::{Decided, DecidedBy, Effects, PathPattern, quote};
 
-/// Values that must not be seen, by name; besides them, whatever has the format of a credential is not seen.
+/// The named values to redact. Text with the format of a credential is redacted too.
 ///
 /// ```
 /// use windlass_core::Secrets;
@@ -35,22 +35,24 @@ use crate::{Decided, DecidedBy, Effects, PathPattern, quote};
 /// ```
 #[derive(Default)]
 pub struct Secrets {
-    found: OnceLock<Named>,
-    /// Where the values come from, if they were not needed yet.
+    /// The values, once they were needed.
+    loaded: OnceLock<NamedValues>,
+    /// Returns the values when they are needed.
     source: Option<Source>,
 }
 
+/// Returns pairs of name and value.
 type Source = Box<dyn Fn() -> Vec<(String, String)> + Send + Sync>;
 
-/// Values by name, ready to be looked for.
-struct Named {
+/// Values by name, prepared for the search.
+struct NamedValues {
     values: Vec<(String, String)>,
-    known: Known,
-    /// The table that rules out most short texts, of all values and formats.
-    glance: Glance,
+    known: KnownValues,
+    /// The filter that rules out most short texts, for all values and formats.
+    anchor_filter: AnchorFilter,
 }
 
-/// A secret that a tool was given: to be passed on, not to be shown.
+/// The value of a secret that a tool was given, to pass on and not to show.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -83,7 +85,7 @@ pub struct SecretValue {
 }
 
 impl SecretValue {
-    /// The value itself.
+    /// Returns the value itself.
     pub fn expose(&self) -> &str {
         &self.value
     }
@@ -95,24 +97,24 @@ impl std::fmt::Debug for SecretValue {
     }
 }
 
-/// What takes the place of a value.
+/// Returns the placeholder of the value with this name.
 fn placeholder(name: &str) -> String {
     format!("[secret {name}]")
 }
 
 impl Secrets {
-    /// Shorter values are words, not secrets: taking them out would destroy texts.
+    /// Minimum bytes of a value. Shorter values are ignored, since to redact words would destroy texts.
     pub const SHORTEST: usize = 8;
 
-    /// Secrets by name and value.
+    /// Makes secrets from names and values.
     pub fn new<N: Into<String>, V: Into<String>>(
         secrets: impl IntoIterator<Item = (N, V)>,
     ) -> Self {
         let secrets = secrets.into_iter().map(|(name, value)| (name.into(), value.into()));
-        Self { found: OnceLock::from(Named::new(secrets.collect())), source: None }
+        Self { loaded: OnceLock::from(NamedValues::new(secrets.collect())), source: None }
     }
 
-    /// Secrets that are asked for when the first text is to be cleaned, and only then.
+    /// Makes secrets whose values `source` returns when the first text has to be redacted.
     ///
     /// ```
     /// use windlass_core::Secrets;
@@ -120,120 +122,123 @@ impl Secrets {
     /// assert_eq!(secrets.redact("it is 0451-0451"), "it is [secret PIN]");
     /// ```
     pub fn when_needed(source: impl Fn() -> Vec<(String, String)> + Send + Sync + 'static) -> Self {
-        Self { found: OnceLock::new(), source: Some(Box::new(source)) }
+        Self { loaded: OnceLock::new(), source: Some(Box::new(source)) }
     }
 
-    fn named(&self) -> &Named {
+    /// Returns the values. Calls the source the first time.
+    fn named_values(&self) -> &NamedValues {
         let find = || self.source.as_ref().map(|source| source()).unwrap_or_default();
-        self.found.get_or_init(|| Named::new(find()))
+        self.loaded.get_or_init(|| NamedValues::new(find()))
     }
 
-    /// The names of all values.
+    /// Returns the names of all values.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.named().values.iter().map(|(name, _)| name.as_str())
+        self.named_values().values.iter().map(|(name, _)| name.as_str())
     }
 
-    /// The value of that name. Not for tools: they go by the grant of their call, with [`Context::secret`](crate::Context::secret).
+    /// Returns the value with this name. Tools use [`Context::secret`](crate::Context::secret) instead, which checks the grant of
+    /// their call.
     pub(crate) fn get(&self, name: &str) -> Option<SecretValue> {
-        let (name, value) = self.named().values.iter().find(|(known, _)| known == name)?;
+        let (name, value) = self.named_values().values.iter().find(|(known, _)| known == name)?;
         Some(SecretValue { name: name.clone(), value: value.clone() })
     }
 
-    /// The text without them.
+    /// Replaces all secrets in a text by placeholders.
     pub fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        let (rules, named) = (&*formats::ALL, self.named());
-        if named.glance.rules_out(text.as_bytes()) {
+        let (rules, named_values) = (&*formats::ALL, self.named_values());
+        if named_values.anchor_filter.rules_out(text.as_bytes()) {
             return Cow::Borrowed(text);
         }
-        match scan::clean(&named.known, text) {
-            Cow::Borrowed(text) => scan::clean(rules, text),
-            Cow::Owned(text) => Cow::Owned(match scan::clean(rules, &text) {
+        match scan::redact(&named_values.known, text) {
+            Cow::Borrowed(text) => scan::redact(rules, text),
+            Cow::Owned(text) => Cow::Owned(match scan::redact(rules, &text) {
                 Cow::Borrowed(_) => text,
-                Cow::Owned(clean) => clean,
+                Cow::Owned(redacted) => redacted,
             }),
         }
     }
 
     /// Returns whether a text has no secret in it.
-    pub(crate) fn is_clean(&self, text: &str) -> bool {
+    pub(crate) fn is_secret_free(&self, text: &str) -> bool {
         matches!(self.redact(text), Cow::Borrowed(_))
     }
 
-    /// A value without them, at every depth. Most have none, and are not copied.
-    pub(crate) fn cleaned_json<'v>(&self, value: &'v Value) -> Cow<'v, Value> {
-        if self.is_clean_json(value) {
+    /// Replaces all secrets in a JSON value, at every depth. Does not copy a value without secrets.
+    pub(crate) fn redacted_json<'v>(&self, value: &'v Value) -> Cow<'v, Value> {
+        if self.has_no_secret(value) {
             return Cow::Borrowed(value);
         }
         let mut value = value.clone();
-        self.clean_json(&mut value);
+        self.redact_value(&mut value);
         Cow::Owned(value)
     }
 
-    /// Returns whether there is nothing to take out of a value.
-    fn is_clean_json(&self, value: &Value) -> bool {
+    /// Returns whether a JSON value has no secret in it.
+    fn has_no_secret(&self, value: &Value) -> bool {
         match value {
-            Value::String(text) => self.is_clean(text),
-            Value::Array(values) => values.iter().all(|value| self.is_clean_json(value)),
+            Value::String(text) => self.is_secret_free(text),
+            Value::Array(values) => values.iter().all(|value| self.has_no_secret(value)),
             Value::Object(members) => members.iter().all(|(name, value)| {
-                self.is_clean(name)
-                    && self.is_clean_json(value)
-                    && told_by_name(name, value).is_none()
+                self.is_secret_free(name)
+                    && self.has_no_secret(value)
+                    && placeholder_by_member_name(name, value).is_none()
             }),
             _ => true,
         }
     }
 
-    /// Takes them out of a value, at every depth, the names of its members included.
+    /// Replaces all secrets in a JSON value, at every depth and also in the names of members.
     pub fn redact_json(&self, value: &mut Value) {
-        self.clean_json(value);
+        self.redact_value(value);
     }
 
-    /// The same; whether there was something to take out.
-    fn clean_json(&self, value: &mut Value) -> bool {
+    /// Does the work of [`Self::redact_json`]. Returns whether it found a secret.
+    fn redact_value(&self, value: &mut Value) -> bool {
         match value {
             Value::String(text) => self.redact_string(text),
             Value::Array(values) => {
-                values.iter_mut().fold(false, |found, value| self.clean_json(value) | found)
+                values.iter_mut().fold(false, |found, value| self.redact_value(value) | found)
             }
-            Value::Object(members) => self.clean_members(members),
+            Value::Object(members) => self.redact_members(members),
             _ => false,
         }
     }
 
-    pub(crate) fn clean_members(&self, members: &mut Map<String, Value>) -> bool {
+    /// Replaces all secrets in the names and values of an object. Returns whether it found a secret.
+    pub(crate) fn redact_members(&self, members: &mut Map<String, Value>) -> bool {
         let mut found = false;
         for value in members.values_mut() {
-            found |= self.clean_json(value);
+            found |= self.redact_value(value);
         }
-        if !members.keys().all(|name| self.is_clean(name)) {
+        if !members.keys().all(|name| self.is_secret_free(name)) {
             let all = std::mem::take(members).into_iter();
             members.extend(all.map(|(name, value)| (self.redact(&name).into_owned(), value)));
             found = true;
         }
-        found | clean_named(members)
+        found | redact_named_members(members)
     }
 
-    /// Effects as they may be shown and stored.
+    /// Replaces secrets in effects, so that they may be shown and stored.
     pub(crate) fn redact_effects(&self, effects: &Arc<Effects>) -> Arc<Effects> {
-        // Most are about files alone, and then all that could be a secret is the path.
-        let is_clean = |at: &PathPattern| self.is_clean(&quote::path(&at.path));
-        if effects.iter().all(|effect| effect.path().is_some_and(is_clean)) {
+        // Most effects are about files only, and then only the path could hold a secret.
+        let is_secret_free = |at: &PathPattern| self.is_secret_free(&quote::path(&at.path));
+        if effects.iter().all(|effect| effect.path().is_some_and(is_secret_free)) {
             return effects.clone();
         }
         let Ok(mut value) = serde_json::to_value(&**effects) else { return Arc::default() };
-        if !self.clean_json(&mut value) {
+        if !self.redact_value(&mut value) {
             return effects.clone();
         }
-        // What cannot be told without its secrets is not told.
+        // Effects that do not parse without their secrets are left out.
         serde_json::from_value(value).map(Arc::new).unwrap_or_default()
     }
 
-    /// The cause of a decision as it may be shown and stored: a rule or a reason may name a path with a secret in it.
+    /// Replaces secrets in the cause of a decision. A rule or a reason may name a path with a secret in it.
     pub(crate) fn redact_cause(&self, by: &DecidedBy) -> DecidedBy {
         by.clone().map_texts(|text| self.redact(text).into_owned())
     }
 
-    /// A decision as it may be shown and stored.
+    /// Replaces secrets in a decision, so that it may be shown and stored.
     pub(crate) fn redact_decided(&self, decided: &Decided) -> Decided {
         Decided {
             decision: decided.decision,
@@ -242,7 +247,7 @@ impl Secrets {
         }
     }
 
-    /// What stands in a text for something that was taken out.
+    /// Finds the placeholders in a text that a redaction with these secrets can have inserted.
     ///
     /// ```
     /// use windlass_core::Secrets;
@@ -264,32 +269,33 @@ impl Secrets {
             .collect()
     }
 
+    /// Replaces all secrets in a string. Returns whether it found one.
     pub(crate) fn redact_string(&self, text: &mut String) -> bool {
         match self.redact(text) {
             Cow::Borrowed(_) => false,
-            Cow::Owned(clean) => {
-                *text = clean;
+            Cow::Owned(redacted) => {
+                *text = redacted;
                 true
             }
         }
     }
 }
 
-/// A value may be told by the name of its member alone: `{"password": "…"}` is the same in JSON as in a text.
-fn clean_named(members: &mut Map<String, Value>) -> bool {
+/// Replaces values that the names of their members show to be secrets: `{"password": "…"}`. Returns whether it found one.
+fn redact_named_members(members: &mut Map<String, Value>) -> bool {
     let mut found = false;
     for (name, value) in members {
-        if let Some(says) = told_by_name(name, value) {
-            *value = says.into();
+        if let Some(placeholder) = placeholder_by_member_name(name, value) {
+            *value = placeholder.into();
             found = true;
         }
     }
     found
 }
 
-/// What takes the place of a text that the name of its member tells to be a secret.
-fn told_by_name(name: &str, value: &Value) -> Option<&'static str> {
-    formats::by_name(name, value.as_str()?)
+/// Returns the placeholder of a text value whose member name shows that it is a secret.
+fn placeholder_by_member_name(name: &str, value: &Value) -> Option<&'static str> {
+    formats::placeholder_by_name(name, value.as_str()?)
 }
 
 impl std::fmt::Debug for Secrets {
@@ -298,24 +304,28 @@ impl std::fmt::Debug for Secrets {
     }
 }
 
-impl Named {
+impl NamedValues {
+    /// Prepares the values for the search. Ignores values that are too short, and replaces special characters in names.
     fn new(mut values: Vec<(String, String)>) -> Self {
         values.retain(|(_, value)| {
-            // What looks like one of our own words cannot be told from it.
+            // A value with a placeholder in it could not be told from a placeholder.
             value.len() >= Secrets::SHORTEST && !value.contains("[secret")
         });
         for (name, _) in &mut values {
-            *name = name.chars().map(|c| if is_of_name(c) { c } else { '_' }).take(64).collect();
+            *name =
+                name.chars().map(|c| if is_name_character(c) { c } else { '_' }).take(64).collect();
         }
-        let known = Known::new(
+        let known = KnownValues::new(
             values.iter().map(|(name, value)| (placeholder(name), value.as_str())),
             formats::placeholders(),
         );
-        let glance = known.anchors().glance().or(formats::ALL.anchors().glance());
-        Self { values, known, glance }
+        let anchor_filter =
+            known.anchors().anchor_filter().union(formats::ALL.anchors().anchor_filter());
+        Self { values, known, anchor_filter }
     }
 }
 
-fn is_of_name(character: char) -> bool {
+/// Returns whether a character may stand in the name of a placeholder.
+fn is_name_character(character: char) -> bool {
     character.is_ascii_alphanumeric() || matches!(character, '_' | '-' | '.')
 }

@@ -1,4 +1,4 @@
-//! Small values that last from call to call: todo lists, memory, titles.
+//! Small JSON values that outlive a call: todo lists, memory, titles.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -17,15 +17,15 @@ use crate::{SessionId, ToolError};
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum StatePlace {
-    /// One conversation.
+    /// One session.
     Session(SessionId),
-    /// All conversations about one workspace.
+    /// All sessions of one workspace.
     Workspace(PathBuf),
-    /// Everything that a person does on this machine.
+    /// The person, in all sessions on this machine.
     Person,
 }
 
-/// A value, and the version that it has been since it was last written.
+/// A stored value and its version.
 ///
 /// ```
 /// use serde_json::json;
@@ -36,12 +36,12 @@ pub enum StatePlace {
 pub struct StateEntry {
     /// The value.
     pub value: Value,
-    /// Larger than that of every value before it, also of one under another key. Never 0.
+    /// The version, larger than that of every value written before, also under other keys. Never 0.
     pub version: u64,
 }
 
-/// Keeps one JSON value for each place and key. Values are replaced by comparison, so that of two writers, in whichever process, none
-/// loses what the other wrote.
+/// Stores one JSON value for each owner and key. A writer names the version that it replaces, so two writers, also in different
+/// processes, never overwrite each other's values.
 ///
 /// ```
 /// use serde_json::json;
@@ -54,10 +54,10 @@ pub struct StateEntry {
 /// # Ok::<(), windlass_core::ToolError>(())
 /// ```
 pub trait StateStore: Send + Sync {
-    /// The value, if there is one.
+    /// Returns the value, if there is one.
     fn get(&self, place: &StatePlace, key: &str) -> Result<Option<StateEntry>, ToolError>;
 
-    /// Replaces the value of this version, 0 standing for none, or removes it. Returns whether the value had that version.
+    /// Replaces or removes the value if it still has this version; version 0 stands for no value. Returns whether it had that version.
     fn replace(
         &self,
         place: &StatePlace,
@@ -67,7 +67,7 @@ pub trait StateStore: Send + Sync {
     ) -> Result<bool, ToolError>;
 }
 
-/// Keeps values as long as the process lives: what an embedder without a store gets.
+/// Keeps values in memory as long as the process lives. Embedders without a store get this one.
 ///
 /// ```
 /// use windlass_core::{MemoryState, StatePlace, StateStore};
@@ -77,6 +77,7 @@ pub trait StateStore: Send + Sync {
 #[derive(Debug, Default)]
 pub struct MemoryState(Lock<Memory>);
 
+/// The entries, and the last version that was given out.
 #[derive(Debug, Default)]
 struct Memory {
     last: u64,

@@ -1,5 +1,5 @@
-//! For the tests of embedders and of this repository: a tool that does as it is told, a clock that stands still, a look at what a tool
-//! plans.
+//! Helpers for the tests of embedders and of this repository: a tool with a given output, a clock that stands still, the effects that
+//! a tool plans.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::{
     Stat, ToolError, Tracking, Visitor, WalkOptions, WalkReport, sync::Lock,
 };
 
-/// A clock that stands still until it is told to go on.
+/// A clock that stands still until a test advances it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -30,12 +30,12 @@ use crate::{
 pub struct FixedClock(AtomicU64);
 
 impl FixedClock {
-    /// At so many seconds after 1970.
+    /// Makes a clock at this many seconds after 1970.
     pub fn at(seconds: u64) -> Self {
         Self(AtomicU64::new(seconds * 1_000))
     }
 
-    /// Lets time pass, to the millisecond.
+    /// Moves the clock ahead, with a precision of milliseconds.
     pub fn advance(&self, by: Duration) {
         self.0.fetch_add(u64::try_from(by.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
@@ -47,7 +47,7 @@ impl Clock for FixedClock {
     }
 }
 
-/// A machine with a clock and no files at all: for tools that only compute.
+/// A host with a clock and without files or programs, for tools that only compute.
 ///
 /// ```
 /// use windlass_core::{Host, testing::EmptyHost};
@@ -75,7 +75,7 @@ impl Host for EmptyHost {
     }
 }
 
-/// The same with programs: each prints its own words and ends.
+/// An [`EmptyHost`] with programs: each prints its own command line and ends.
 ///
 /// ```
 /// use windlass_core::{Host, testing::EchoHost};
@@ -115,7 +115,7 @@ impl Processes for EchoHost {
     }
 }
 
-/// A program that prints this.
+/// A program that prints this text.
 struct Echo(Lock<Vec<u8>>);
 
 impl Process for Echo {
@@ -149,7 +149,8 @@ impl Process for Echo {
 }
 
 impl EmptyHost {
-    fn nothing<T>(doing: &'static str, path: &Resolved) -> Result<T, FileError> {
+    /// Returns the error that there is no such file.
+    fn not_found<T>(doing: &'static str, path: &Resolved) -> Result<T, FileError> {
         Err(FileError::new(doing, &path.path, FileErrorKind::NotFound))
     }
 }
@@ -166,11 +167,11 @@ impl Files for EmptyHost {
     }
 
     fn stat(&self, path: &Resolved) -> Result<Stat, FileError> {
-        Self::nothing("look at", path)
+        Self::not_found("look at", path)
     }
 
     fn open(&self, path: &Resolved) -> Result<OpenFile, FileError> {
-        Self::nothing("read", path)
+        Self::not_found("read", path)
     }
 
     fn walk<'a>(
@@ -179,7 +180,7 @@ impl Files for EmptyHost {
         _: &WalkOptions<'a>,
         _: &(dyn Fn() -> Box<dyn Visitor + 'a> + Sync + 'a),
     ) -> Result<WalkReport, FileError> {
-        Self::nothing("list", root)
+        Self::not_found("list", root)
     }
 
     fn look(&self, _: &Resolved) -> Result<Option<Found>, FileError> {
@@ -187,7 +188,7 @@ impl Files for EmptyHost {
     }
 
     fn alter(&self, path: &Resolved, _: &Alteration<'_>) -> Result<Altered, FileError> {
-        Self::nothing("write", path)
+        Self::not_found("write", path)
     }
 
     fn excluded_by(&self, _: &Resolved) -> Result<Option<PathBuf>, FileError> {
@@ -199,7 +200,8 @@ impl Files for EmptyHost {
     }
 }
 
-/// Looks at a machine as a tool does that plans a call: in a new session, with the usual policy and nothing done before.
+/// Calls a function with the view of a machine that a tool has when it plans a call, in a new session with the default policy and an
+/// empty history.
 ///
 /// ```
 /// use windlass_core::testing::{EmptyHost, with_scene};
@@ -217,7 +219,7 @@ pub fn with_scene<T>(host: &dyn Host, look: impl FnOnce(&Scene<'_>) -> T) -> T {
     })
 }
 
-/// Returns the effects that a tool plans for a call on this machine. The call is not run.
+/// Returns the effects that a tool plans for a call on this machine. Does not run the call.
 ///
 /// ```
 /// use windlass_core::{Effects, Handle, Kinds, testing::{EmptyHost, MockTool, plan_effects}};
@@ -235,10 +237,11 @@ pub fn plan_effects(
     with_scene(host, |scene| Ok(tool.plan(input, scene)?.effects))
 }
 
-type Answering =
+/// The function that produces the output of a mock tool.
+type OutputFunction =
     Arc<dyn Fn(Context, Value) -> BoxFuture<'static, Result<Output, ToolError>> + Send + Sync>;
 
-/// A tool that answers as it is told, for tests of engines, agents and front doors.
+/// A tool with a given output, for tests of engines, agents and front doors.
 ///
 /// ```
 /// use windlass_core::{AnyTool, Effects, Handle, Kinds, Output, testing::MockTool};
@@ -254,11 +257,11 @@ pub struct MockTool {
     schema: Value,
     kinds: Kinds,
     effects: Arc<dyn Fn(&Value) -> Effects + Send + Sync>,
-    answer: Answering,
+    answer: OutputFunction,
 }
 
 impl MockTool {
-    /// A tool of that name that takes anything, does nothing and says `ok`.
+    /// Makes a tool that accepts any arguments, has no effects and returns `ok`.
     pub fn named(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -269,14 +272,14 @@ impl MockTool {
         }
     }
 
-    /// With this schema.
+    /// Sets the schema.
     #[must_use]
     pub fn with_schema(mut self, schema: Value) -> Self {
         self.schema = schema;
         self
     }
 
-    /// With these effects.
+    /// Sets the kinds and the effects of calls.
     #[must_use]
     pub fn with_effects(
         mut self,
@@ -288,7 +291,7 @@ impl MockTool {
         self
     }
 
-    /// With this answer.
+    /// Sets the function that produces the output.
     #[must_use]
     pub fn answering<Fut>(
         mut self,
@@ -320,7 +323,7 @@ impl From<MockTool> for Handle {
     }
 }
 
-/// A journal in memory, to look at in a test.
+/// A journal in memory that a test can read.
 ///
 /// ```
 /// use windlass_core::testing::MemoryJournal;
@@ -330,7 +333,7 @@ impl From<MockTool> for Handle {
 pub struct MemoryJournal(Lock<Vec<Record>>);
 
 impl MemoryJournal {
-    /// What was written so far.
+    /// Returns all records so far.
     pub fn records(&self) -> Vec<Record> {
         self.0.lock().clone()
     }

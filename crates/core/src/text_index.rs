@@ -1,10 +1,10 @@
-//! Full-text search over documents that somebody gathered: what an index must offer.
+//! Full-text search over documents that a caller gathered: the trait of an index, and its data.
 
 use std::collections::BTreeMap;
 
 use crate::ToolError;
 
-/// A document to be found.
+/// A document for the index.
 ///
 /// ```
 /// let guide = windlass_core::Document {
@@ -17,17 +17,17 @@ use crate::ToolError;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document {
-    /// Its name in its store: a path, an address.
+    /// The name of the document in its store: a path, an address.
     pub id: String,
-    /// Changes when the document does: a hash, or time and size.
+    /// A text that changes when the document does: a hash, or time and size.
     pub fingerprint: String,
-    /// Its title. Words in it count more than words in the text.
+    /// The title. Words in it count more than words in the text.
     pub title: String,
-    /// Its text.
+    /// The text.
     pub text: String,
 }
 
-/// A part of a document that fits a query.
+/// A part of a document that matches a query.
 ///
 /// ```
 /// let hit = windlass_core::Passage {
@@ -45,31 +45,31 @@ pub struct Passage {
     pub line: u64,
     /// The text of the passage.
     pub text: String,
-    /// The rank by BM25: the higher, the better.
+    /// The rank by BM25. A higher score is better.
     pub score: f64,
 }
 
-/// The documents that a store has.
+/// The documents that a store has, as [`TextIndex::indexed`] lists them.
 ///
 /// ```
 /// assert!(windlass_core::Indexed::default().fingerprints.is_empty());
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Indexed {
-    /// The fingerprints, by id: a document whose fingerprint is another now has to be put again.
+    /// The fingerprints, by document id. A document whose fingerprint differs now has to be put again.
     pub fingerprints: BTreeMap<String, String>,
-    /// What a person should know: that the index was damaged and is empty now.
+    /// A message for a person: the index was damaged and is empty now.
     pub notice: Option<String>,
 }
 
-/// Finds passages of documents by their words. Documents are in named stores, which know nothing of each other.
+/// Finds passages of documents by their words. Documents are in named stores, which are independent of each other.
 ///
-/// An index holds nothing that cannot be gathered again: one that is damaged begins anew, and [`TextIndex::indexed`] says so.
+/// An index holds nothing that cannot be gathered again. A damaged index starts empty, and [`TextIndex::indexed`] says so.
 ///
 /// ```
 /// use windlass_core::{Document, Indexed, Passage, TextIndex, ToolError};
 ///
-/// /// For those who have nothing to find.
+/// /// An index that holds no documents.
 /// struct Nothing;
 ///
 /// impl TextIndex for Nothing {
@@ -90,16 +90,16 @@ pub struct Indexed {
 /// # Ok::<(), ToolError>(())
 /// ```
 pub trait TextIndex: Send + Sync {
-    /// The documents of a store.
+    /// Lists the documents of a store.
     fn indexed(&self, store: &str) -> Result<Indexed, ToolError>;
 
-    /// Adds documents, or replaces those of the same ids: all of them or none.
+    /// Adds documents, or replaces those with the same ids. Stores all of them or none.
     fn put(&self, store: &str, documents: &[Document]) -> Result<(), ToolError>;
 
-    /// Removes documents. Ids that are not there are passed over.
+    /// Removes documents. Ignores ids that are not in the store.
     fn remove(&self, store: &str, ids: &[String]) -> Result<(), ToolError>;
 
-    /// The best passages for a query, the best first. All words must occur, or some of them where no passage has all. `"two words"`
-    /// is a phrase and `wor*` the beginning of a word; nothing else has a meaning of its own, and no text is an error.
+    /// Returns at most `limit` passages for a query, the best first. A passage has all words of the query, or some of them if no
+    /// passage has all. `"two words"` is a phrase and `wor*` a prefix; no other character has a meaning, and no query is an error.
     fn search(&self, store: &str, query: &str, limit: usize) -> Result<Vec<Passage>, ToolError>;
 }

@@ -188,7 +188,7 @@ impl About {
     /// ```
     #[must_use]
     pub fn with_output<T: JsonSchema>(mut self) -> Self {
-        self.output_schema = Some(schema::of::<T>().1);
+        self.output_schema = Some(schema::description_and_schema::<T>().1);
         self
     }
 }
@@ -253,7 +253,7 @@ impl Spec {
         about: About,
         kinds: Kinds,
     ) -> Self {
-        let (description, input_schema) = schema::of::<Args>();
+        let (description, input_schema) = schema::description_and_schema::<Args>();
         Self { name, description, input_schema, kinds, about }
     }
 }

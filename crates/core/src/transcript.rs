@@ -1,18 +1,18 @@
-//! What a program printed, however much: the beginning and the end are there, what lies between is counted.
+//! The output of a program, of any length: the beginning and the end are kept, the bytes between are counted.
 
 use std::fmt;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 
-/// How much of the beginning is kept in a file.
-const HEAD_IN_FILE: u64 = 60 << 20;
-/// The same in memory, where there is no file.
-const HEAD_IN_MEMORY: u64 = 1 << 20;
-/// How much of the end is kept, in memory.
-const TAIL: usize = 4 << 20;
+/// Maximum bytes of the beginning that are kept in a file.
+const MAX_HEAD_IN_FILE: u64 = 60 << 20;
+/// Maximum bytes of the beginning that are kept in memory if there is no file.
+const MAX_HEAD_IN_MEMORY: u64 = 1 << 20;
+/// Minimum bytes of the end that are kept, in memory.
+const MIN_TAIL: usize = 4 << 20;
 
-/// What a program printed.
+/// The output of a program.
 ///
 /// ```
 /// use windlass_core::Transcript;
@@ -22,19 +22,21 @@ const TAIL: usize = 4 << 20;
 /// ```
 #[derive(Debug)]
 pub struct Transcript {
-    /// What has gone from the end, from the first byte on.
+    /// The first bytes that have left the tail.
     head: Head,
+    /// Number of bytes in the head.
     head_len: u64,
-    /// The last bytes, and up to as many before them.
+    /// The last bytes: at least `min_tail` of them once so many are printed, at most twice as many.
     tail: Vec<u8>,
-    /// How many of them are kept in any case.
-    room: usize,
+    /// The number of last bytes that are kept in any case.
+    min_tail: usize,
+    /// Number of bytes printed.
     total: u64,
-    /// How many lines were ended.
+    /// Number of line ends printed.
     lines: u64,
 }
 
-/// Most print too little to need one.
+/// Storage of the beginning. The file is made when it is needed, since most programs print too little.
 enum Head {
     Wanted(Box<dyn FnOnce() -> io::Result<File> + Send + Sync>),
     File(File),
@@ -48,16 +50,16 @@ impl Default for Head {
 }
 
 impl Head {
-    /// The file is made, or there is none.
-    fn settle(&mut self) {
+    /// Makes the file if it is still wanted. Falls back to memory if that fails.
+    fn make_wanted_file(&mut self) {
         *self = match std::mem::take(self) {
             Self::Wanted(make) => make().map_or_else(|_| Self::default(), Self::File),
-            settled => settled,
+            other => other,
         };
     }
 }
-/// How many line ends there are, counted in bytes as far as a byte can count: many at once, for the processor.
-fn line_ends(bytes: &[u8]) -> u64 {
+/// Counts line ends. Sums them in a byte, for up to 255 bytes at a time, so that the compiler can vectorize the loop.
+fn count_line_ends(bytes: &[u8]) -> u64 {
     let in_one = |part: &[u8]| part.iter().map(|byte| u8::from(*byte == b'\n')).sum::<u8>();
     bytes.chunks(usize::from(u8::MAX)).map(|part| u64::from(in_one(part))).sum()
 }
@@ -72,18 +74,18 @@ fn line_ends(bytes: &[u8]) -> u64 {
 /// ```
 #[derive(Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Bytes that should come first and are not kept any more.
+    /// Number of bytes that should come first and are not kept any more.
     pub missed: u64,
-    /// What there is.
+    /// The bytes.
     pub bytes: Vec<u8>,
-    /// Where it goes on.
+    /// The offset of the byte after these.
     pub next: u64,
 }
 
 impl Default for Transcript {
     fn default() -> Self {
         let (head, tail) = (Head::default(), Vec::new());
-        Self { head, head_len: 0, tail, room: TAIL, total: 0, lines: 0 }
+        Self { head, head_len: 0, tail, min_tail: MIN_TAIL, total: 0, lines: 0 }
     }
 }
 
@@ -98,7 +100,7 @@ impl fmt::Debug for Head {
 }
 
 impl Transcript {
-    /// An empty one that asks for a file when it gets long.
+    /// Makes an empty transcript that calls `make` for a file when it gets long.
     ///
     /// ```
     /// use windlass_core::Transcript;
@@ -110,36 +112,36 @@ impl Transcript {
         Self { head: Head::Wanted(Box::new(make)), ..Self::default() }
     }
 
-    /// Takes what was printed next.
+    /// Appends output.
     pub fn push(&mut self, bytes: &[u8]) {
-        let (over, new) = bytes.split_at(bytes.len().saturating_sub(2 * self.room));
-        // Moved to the front only when as much again has come: each byte is moved once at most.
-        if self.tail.len() + bytes.len() > 2 * self.room {
-            let keep = self.room.saturating_sub(bytes.len()).min(self.tail.len());
+        let (over, new) = bytes.split_at(bytes.len().saturating_sub(2 * self.min_tail));
+        // The kept bytes are moved to the front only after as many new ones have come, so that each byte is moved once at most.
+        if self.tail.len() + bytes.len() > 2 * self.min_tail {
+            let keep = self.min_tail.saturating_sub(bytes.len()).min(self.tail.len());
             let mut tail = std::mem::take(&mut self.tail);
-            let gone = tail.drain(..tail.len() - keep);
-            self.extend_head(gone.as_slice(), self.total - (gone.len() + keep) as u64);
-            drop(gone);
+            let leaving = tail.drain(..tail.len() - keep);
+            self.extend_head(leaving.as_slice(), self.total - (leaving.len() + keep) as u64);
+            drop(leaving);
             self.tail = tail;
             self.extend_head(over, self.total);
         }
         self.total += bytes.len() as u64;
-        self.lines += line_ends(bytes);
+        self.lines += count_line_ends(bytes);
         self.tail.extend_from_slice(new);
     }
 
-    /// Keeps what goes from the end, if all before it is kept.
+    /// Appends bytes that left the tail, if all bytes before offset `at` are in the head and there is room.
     fn extend_head(&mut self, bytes: &[u8], at: u64) {
         if at != self.head_len || bytes.is_empty() {
             return;
         }
-        self.head.settle();
+        self.head.make_wanted_file();
         let limit = match self.head {
-            Head::File(_) => HEAD_IN_FILE,
-            Head::Memory(_) | Head::Wanted(_) => HEAD_IN_MEMORY,
+            Head::File(_) => MAX_HEAD_IN_FILE,
+            Head::Memory(_) | Head::Wanted(_) => MAX_HEAD_IN_MEMORY,
         };
-        let room = usize::try_from(limit.saturating_sub(self.head_len)).unwrap_or(0);
-        let bytes = bytes.get(..room.min(bytes.len())).unwrap_or_default();
+        let min_tail = usize::try_from(limit.saturating_sub(self.head_len)).unwrap_or(0);
+        let bytes = bytes.get(..min_tail.min(bytes.len())).unwrap_or_default();
         let is_kept = match &mut self.head {
             Head::File(file) => file.write_all_at(bytes, self.head_len).is_ok(),
             Head::Memory(head) => {
@@ -148,28 +150,29 @@ impl Transcript {
             }
             Head::Wanted(_) => false,
         };
-        // A disk that is full costs the middle of a long output, nothing else.
+        // A full disk loses only the middle of a long output.
         if is_kept {
             self.head_len += bytes.len() as u64;
         }
     }
 
-    /// How many bytes were printed.
+    /// Returns the number of bytes printed.
     pub fn total(&self) -> u64 {
         self.total
     }
 
-    /// How many line ends were among them.
+    /// Returns the number of line ends printed.
     pub fn lines(&self) -> u64 {
         self.lines
     }
 
-    /// How many of them, between the beginning and the end, are not kept.
+    /// Returns the number of bytes, between the beginning and the end, that are not kept.
     pub fn dropped(&self) -> u64 {
         self.tail_start().saturating_sub(self.head_len)
     }
 
-    /// What was printed from a place on, at most so many bytes.
+    /// Returns at most `limit` bytes from offset `at` on. If these are not kept, returns the first bytes of the tail and counts the
+    /// missed ones.
     pub fn since(&self, at: u64, limit: usize) -> Piece {
         let at = at.min(self.total);
         let bytes = self.read(at, limit);
@@ -181,11 +184,12 @@ impl Transcript {
         Piece { missed: 0, next: at + bytes.len() as u64, bytes }
     }
 
+    /// Returns the offset of the first byte of the tail.
     fn tail_start(&self) -> u64 {
         self.total - self.tail.len() as u64
     }
 
-    /// What is kept from a place on; nothing if that place is not kept.
+    /// Returns at most `limit` kept bytes from offset `at` on, or none if the byte at that offset is not kept.
     fn read(&self, at: u64, limit: usize) -> Vec<u8> {
         let start = self.tail_start();
         if at >= start {
@@ -201,6 +205,7 @@ impl Transcript {
         bytes
     }
 
+    /// Reads bytes of the head. Returns none if they cannot be read.
     fn read_head(&self, at: u64, len: usize) -> Vec<u8> {
         match &self.head {
             Head::Memory(head) => {
@@ -226,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_too_long_loses_its_middle_and_counts_it() {
+    fn long_output_loses_its_middle_and_counts_it() {
         let mut transcript = Transcript::default();
         let piece: Vec<u8> = (0..=255).cycle().take(1 << 20).collect();
         for _ in 0..20 {
@@ -238,26 +243,26 @@ mod tests {
         assert!(dropped > 0 && dropped < total);
         let head = transcript.since(0, 10);
         assert_eq!((head.missed, head.next, head.bytes), (0, 10, (0..10).collect::<Vec<u8>>()));
-        let after = transcript.since(HEAD_IN_MEMORY, 10);
+        let after = transcript.since(MAX_HEAD_IN_MEMORY, 10);
         assert_eq!(after.missed, dropped);
         let last = transcript.since(total - 4, 10);
         assert_eq!((last.bytes, last.next), (vec![252, 253, 254, 255], total));
     }
 
     proptest! {
-        /// Whoever reads piece by piece gets everything that was printed, in order.
+        /// A reader that reads piece by piece gets everything that was printed, in order.
         #[test]
-        fn pieces_make_up_the_whole(
+        fn pieces_add_up_to_the_whole_output(
             pushes in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..50), 0..20),
             limit in 1usize..40,
-            room in 1usize..60,
+            min_tail in 1usize..60,
             in_file: bool,
         ) {
             let mut transcript = Transcript::default();
             if in_file {
                 transcript = Transcript::with_scratch(tempfile::tempfile);
             }
-            transcript.room = room;
+            transcript.min_tail = min_tail;
             let (mut read, mut at) = (Vec::new(), 0);
             for push in &pushes {
                 transcript.push(push);

@@ -1,4 +1,4 @@
-//! Times as people read them: UTC, as in RFC 3339.
+//! Formats times in UTC, as in RFC 3339.
 
 use std::fmt::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -32,10 +32,10 @@ pub fn utc(at: SystemTime) -> String {
     text
 }
 
-/// Year, month and day of a day counted from 1970-01-01, in the Gregorian calendar.
+/// Returns year, month and day of a day counted from 1970-01-01, in the Gregorian calendar.
 ///
-/// Years are taken to begin in March, so that the leap day is the last of its year and every month's first day is a linear
-/// function of the month.
+/// Years are taken to begin in March, so that the leap day is the last of its year and every month's first day is a linear function of
+/// the month.
 fn date(day: i64) -> (i64, i64, i64) {
     const DAYS_PER_ERA: i64 = 146_097; // 400 years
     const MARCH_0000_TO_1970: i64 = 719_468;
@@ -56,6 +56,7 @@ mod tests {
 
     use super::*;
 
+    /// Returns the time this many nanoseconds after the Unix epoch, or before it if negative.
     fn at(nanos: i64) -> SystemTime {
         let distance = Duration::from_nanos(nanos.unsigned_abs());
         if nanos < 0 { UNIX_EPOCH - distance } else { UNIX_EPOCH + distance }

@@ -1,7 +1,6 @@
-//! What the engine promises, tested from outside: every test goes through [`windlass_core::Engine`] as an embedder would.
+//! Tests of the engine from outside: every test uses [`windlass_core::Engine`] as an embedder does.
 //!
-//! Time is paused where a test waits, and what runs at the same time is found out with barriers and counters, never with a
-//! stopwatch.
+//! Time is paused in tests that wait. Concurrency is tested with barriers and counters, never by measuring time.
 
 #![allow(
     clippy::unwrap_used,

@@ -259,17 +259,8 @@ impl Drop for Isolated {
 /// What a walk shows, and the repository.
 fn visible(resolver: &Resolver) -> Result<Selection, FileError> {
     let root = resolver.resolved(resolver.workspace().to_owned(), true);
-    let options = WalkOptions {
-        max_depth: usize::MAX,
-        ignore_files: true,
-        version_control: false,
-        threads: 0,
-        hidden: &|_| false,
-        left_out: &|_, _| {},
-        cancelled: &|| false,
-    };
     let paths = Mutex::new(HashSet::new());
-    let report = walk(resolver, &root, &options, &|| Box::new(Collector(&paths)))?;
+    let report = walk(resolver, &root, &WalkOptions::default(), &|| Box::new(Collector(&paths)))?;
     // A directory whose rules cannot be read is not shown at all; a copy without it would be no copy.
     if let Some(note) = report.notes.first() {
         let why = format!("{}: {}", quote::path(&note.path), note.why);

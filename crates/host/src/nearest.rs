@@ -82,15 +82,7 @@ fn search(
     score: &(dyn Fn(&Entry<'_>) -> Option<f64> + Sync),
 ) -> Option<PathBuf> {
     let best = Mutex::new(BestMatch { remaining_entries: MAX_ENTRIES, found: None });
-    let options = WalkOptions {
-        max_depth,
-        ignore_files: true,
-        version_control: false,
-        threads: 1,
-        hidden: &|_| false,
-        left_out: &|_, _| {},
-        cancelled: &|| false,
-    };
+    let options = WalkOptions { max_depth, threads: 1, ..WalkOptions::default() };
     walk(resolver, root, &options, &|| Box::new(CandidateVisitor { score, best: &best })).ok()?;
     let best = best.into_inner().unwrap_or_else(PoisonError::into_inner);
     Some(root.inside.as_ref()?.join(best.found?.path))

@@ -131,15 +131,7 @@ pub(crate) fn find_link(
     is_passed_over: &(dyn Fn(&Path) -> bool + Sync),
 ) -> Result<Option<(Resolved, InspectedPath)>, FileError> {
     let found = Lock::new(None);
-    let options = WalkOptions {
-        max_depth: usize::MAX,
-        ignore_files: false,
-        version_control: false,
-        threads: 0,
-        hidden: &|_| false,
-        left_out: &|_, _| {},
-        cancelled: &|| false,
-    };
+    let options = WalkOptions { ignore_files: false, ..WalkOptions::default() };
     let workspace = files.workspace();
     let visitors = || -> Box<dyn Visitor + '_> {
         Box::new(LinkSearch { object, workspace, is_passed_over, found: &found })

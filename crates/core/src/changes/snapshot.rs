@@ -72,16 +72,7 @@ fn inspect_tree(
         return Ok(found);
     }
     let names = Lock::new(Vec::new());
-    let options = WalkOptions {
-        max_depth: usize::MAX,
-        ignore_files: true,
-        version_control: false,
-        threads: 0,
-        hidden: &|_| false,
-        left_out: &|_, _| {},
-        cancelled: &|| false,
-    };
-    files.walk(&place, &options, &|| Box::new(NameCollector(&names)))?;
+    files.walk(&place, &WalkOptions::default(), &|| Box::new(NameCollector(&names)))?;
     for name in names.lock().drain(..) {
         let path = root.join(name);
         let seen = state::inspect(files, &beside(files, &path), None)?;

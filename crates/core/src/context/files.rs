@@ -112,11 +112,11 @@ impl FilesDoor<'_> {
         let options = WalkOptions {
             max_depth: walk.max_depth,
             ignore_files: walk.ignore_files,
-            version_control: false,
             threads: walk.threads,
             hidden: &hidden,
             left_out: &left_out,
             cancelled: &cancelled,
+            ..WalkOptions::default()
         };
         let observed = Lock::new(ObservedFiles::default());
         let watching = || -> Box<dyn Visitor + '_> {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::Context;
 use super::planted::RemovalNotes;
 use super::staged::dropped;
-use crate::jobs::{CutOff, Drained, Job, JobEnd};
-use crate::plain::Plain;
+use crate::Plain;
+use crate::jobs::{CutOff, Job, JobEnd, ProgramEnd};
 use crate::{ToolError, Tracking};
 
 /// Follows a program to its end, then takes over its changes.
@@ -21,24 +21,24 @@ pub(super) async fn follow_job(job: Arc<Job>, cx: Context, is_waited_for: bool, 
     };
     let stopped = cx.0.session.cancel_token().clone();
     let removed = RemovalNotes::default();
-    let Drained { how, cut_off, waited_for_input } = {
+    let ProgramEnd { how, cut_off, waited_for_input } = {
         let typing = async {
-            job.type_in(&typed).await;
+            job.type_lines(&typed).await;
             std::future::pending().await
         };
-        let drained = async {
+        let reading = async {
             tokio::select! {
-                ended = job.drain(told) => ended,
+                ended = job.read_until_end(told) => ended,
                 never = typing => never,
                 never = cx.watch_for_planted(&job, &removed), if !is_waited_for => never,
             }
         };
-        let mut drained = std::pin::pin!(drained);
+        let mut reading = std::pin::pin!(reading);
         tokio::select! {
-            ended = &mut drained => ended,
+            ended = &mut reading => ended,
             () = stopped.cancelled() => {
                 job.process.kill();
-                drained.await
+                reading.await
             }
         }
     };

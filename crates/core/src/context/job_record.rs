@@ -79,7 +79,7 @@ impl Context {
     pub(super) async fn note_untracked(&self, job: &Job, mut changed: Changed) -> Changed {
         let is_untracked = match changed.tracking {
             Some(Tracking::Unknown) => true,
-            Some(Tracking::Scanned) => !job.runs_behind && !changed.paths.is_empty(),
+            Some(Tracking::Scanned) => !job.is_background && !changed.paths.is_empty(),
             _ => false,
         };
         if !is_untracked || job.when_stopped == WhenStopped::Nothing {

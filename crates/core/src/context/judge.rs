@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 pub(super) use self::obeyed::paths as obeyed_paths;
 use self::obeyed::{OBEYED_REASON, leads_to_protected};
 use crate::changes::commit;
-use crate::git_config::{self, ConfigPlaces, is_inert_change};
+use crate::git_config::{self, ConfigPaths, is_inert_change};
 use crate::protected::{GIT_REASON, is_git_directory, table_reason};
 use crate::{
     Attributes, ChangedTo, FileChange, FileKind, Files, FoundBody, GitPart, GitPlace, PASS_THROUGH,
@@ -202,7 +202,7 @@ impl ChangeJudge<'_> {
 
     /// Returns whether a change of git's configuration is inert.
     fn is_inert_config(&self, old: Option<&[u8]>, new: &[u8], directory: &Path) -> bool {
-        let places = ConfigPlaces { directory, workspace: self.files.workspace() };
+        let places = ConfigPaths { directory, workspace: self.files.workspace() };
         is_inert_change(old, new, places).unwrap_or(false) && self.keeps_worktree(new, directory)
     }
 

@@ -3,10 +3,10 @@
 use std::ops::Range;
 
 use super::Context;
+use crate::Plain;
 use crate::Secrets;
 use crate::jobs::Job;
-use crate::plain::Plain;
-use crate::secrets::Stream;
+use crate::secrets::RedactionStream;
 
 /// Maximum bytes of a piece.
 const PIECE_BYTES: u64 = 1 << 20;
@@ -54,7 +54,7 @@ pub struct Printed<'a> {
     plain: Plain,
     /// An unfinished line, which further output may overwrite.
     line: String,
-    stream: Stream,
+    stream: RedactionStream,
     is_done: bool,
 }
 
@@ -89,7 +89,7 @@ impl Context {
 
     /// Redacts a text that may be continued. Leaves out the possible beginning of a secret at its end.
     pub fn redact_open(&self, text: &str) -> String {
-        Stream::default().push(&self.0.secrets, text).into_owned()
+        RedactionStream::default().push(&self.0.secrets, text).into_owned()
     }
 
     /// Keeps the whole output of a program under `output:CALL`, as far as there is room. Returns whether that succeeded.
@@ -148,7 +148,8 @@ fn safe_end(secrets: &Secrets, job: &Job, range: Range<u64>) -> u64 {
     let start = range.end.saturating_sub(LOOKBACK_BYTES).max(range.start);
     let piece = job.since(start, usize::try_from(range.end - start).unwrap_or(0));
     let begin = piece.next - piece.bytes.len() as u64;
-    let mut finder = CutFinder { secrets, plain: Plain::default(), stream: Stream::default() };
+    let mut finder =
+        CutFinder { secrets, plain: Plain::default(), stream: RedactionStream::default() };
     let last = piece.bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
     let (lines, rest) = piece.bytes.split_at(last);
     let (rest, slowly) = rest.split_at(rest.len().saturating_sub(BYTEWISE_BYTES));
@@ -209,7 +210,7 @@ impl Iterator for Printed<'_> {
 struct CutFinder<'a> {
     secrets: &'a Secrets,
     plain: Plain,
-    stream: Stream,
+    stream: RedactionStream,
 }
 
 impl CutFinder<'_> {
@@ -218,7 +219,7 @@ impl CutFinder<'_> {
         let mut text = String::new();
         self.plain.push(bytes, &mut text);
         self.stream.push(self.secrets, &text);
-        self.plain.is_settled() && self.stream.is_settled()
+        self.plain.is_at_boundary() && self.stream.is_at_boundary()
     }
 }
 
@@ -231,7 +232,7 @@ impl<'a> Printed<'a> {
             range,
             plain: Plain::default(),
             line: String::new(),
-            stream: Stream::default(),
+            stream: RedactionStream::default(),
             is_done: false,
         };
         printed.read_lookback();

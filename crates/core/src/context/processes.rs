@@ -98,7 +98,7 @@ impl ProcessDoor<'_> {
         }
         let job = started?;
         if self.cx.0.session.is_interrupted() {
-            job.interruption.ask();
+            job.interruption.request();
         }
         let end = match patience {
             None => Some(job.wait().await),
@@ -118,7 +118,7 @@ impl ProcessDoor<'_> {
         mut request: ProcessRequest,
         limit: Option<Duration>,
     ) -> Result<Arc<Job>, ToolError> {
-        self.cx.0.session.jobs().has_room()?;
+        self.cx.0.session.jobs().require_room()?;
         if request.access == Access::Direct && self.stages_jobs() {
             request.access = Access::Staged;
         }
@@ -336,7 +336,7 @@ fn start_blocking(
         command: request.program.to_string(),
         terminal: request.terminal,
         limit,
-        runs_behind: request.is_job,
+        is_background: request.is_job,
         is_staged: request.is_job && request.access == Access::Staged,
         when_stopped: match request.access {
             Access::Read => WhenStopped::Nothing,

@@ -1,7 +1,7 @@
-//! A command, understood: what it runs as literal words, and what is known about that. Never a string to match a pattern against.
+//! A parsed command: its programs as literal words, and the facts known about them. A rule never matches a pattern against the text.
 //!
-//! Who understands a text is not decided here: a tool that runs one says what it found, and whatever it did not understand is said
-//! too, so that nothing can be allowed by a rule that does not cover all of it.
+//! The text is not parsed here. A tool that runs a text describes what it found, and also what it did not understand, so that no rule
+//! can allow a command that it does not cover in full.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::PathPattern;
 use crate::Shell;
 
-/// A command as it will be executed, and what is known of it.
+/// A command as it will be executed, and the facts known about it.
 ///
 /// ```
 /// use windlass_core::CommandLine;
@@ -24,30 +24,31 @@ use crate::Shell;
 pub struct CommandLine {
     /// The text as it will be executed.
     pub text: String,
-    /// What it runs, in the order of the text, also what is run by something else in it. Where not all is understood, those
-    /// that are certain.
+    /// The programs that it runs, in the order of the text, including those that another of them runs. If the text is not understood
+    /// in full, only the certain ones.
     pub commands: Vec<SimpleCommand>,
-    /// Why it is not understood in full; `None` if it is.
+    /// The reason why it is not understood in full; `None` if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unclear: Option<String>,
-    /// The files that the shell itself writes to: rules about programs do not speak of these.
+    /// The files that the shell itself writes to. Rules about programs do not apply to these.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub redirected: Vec<PathPattern>,
-    /// The files that the shell itself reads, and the directories that it goes to.
+    /// The files that the shell itself reads, and the directories that it changes to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub shell_reads: Vec<PathPattern>,
-    /// Where it finds out only while it runs what it reads: what no tool may see has to be kept from it there.
+    /// The directories in which it reads files that are known only while it runs. Files that no tool may see have to be kept from it
+    /// there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub searches: Vec<Search>,
-    /// The shell that runs it, where that is another than bash.
+    /// The shell that runs it, if that is not bash.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shell: Option<String>,
-    /// It goes on as a job when the call has ended, and works on the real workspace.
+    /// The command goes on as a job after the call has ended, and works on the real workspace.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_job: bool,
 }
 
-/// A place that a command looks through: a tree, or as far below it as the names reach that a pattern can mean.
+/// A directory in which a command may read any file, down to a depth.
 ///
 /// ```
 /// use windlass_core::Search;
@@ -58,20 +59,20 @@ pub struct CommandLine {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Search {
-    /// Where.
+    /// The directory.
     pub place: PathPattern,
-    /// How far below it; `None` for all of it.
+    /// Maximum depth below the directory; `None` for the whole tree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub depth: Option<usize>,
 }
 
 impl Search {
-    /// All that is below a place.
+    /// Makes the search of a whole tree.
     pub fn tree(path: impl Into<PathBuf>) -> Self {
         Self { place: PathPattern::tree(path), depth: None }
     }
 
-    /// What is at most so far below it.
+    /// Makes the search down to a depth.
     pub fn names(path: impl Into<PathBuf>, depth: usize) -> Self {
         Self { place: PathPattern::tree(path), depth: Some(depth) }
     }
@@ -87,34 +88,34 @@ impl Search {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SimpleCommand {
-    /// The program, by the [name](program_name) that rules use, and its arguments; without what runs it (`env`, `timeout` …).
+    /// The program, by the [name](program_name) that rules use, and its arguments. Without a program that only starts it (`env`,
+    /// `timeout` …).
     pub words: Vec<String>,
-    /// Whether it is known to do nothing but read.
+    /// Says if the program is known to only read.
     #[serde(default)]
     pub only_reads: OnlyReads,
-    /// The words with which it does more than its name says.
+    /// The words that make the program do more than its name says.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub risks: Vec<Risk>,
-    /// Its words without the options that stand before or between its subcommands, for rules that restrict: `git -C . push` is
-    /// `git push` too.
+    /// The words without options before or between subcommands, for rules that restrict: `git -C . push` is `git push` too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub bare: Vec<Vec<String>>,
-    /// The reason why it may run programs that are no commands of the line; `None` if it runs none, or what the repository
+    /// The reason why it may run programs that are not in `commands`; `None` if it runs none, or only those that the repository
     /// describes (`make`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unseen: Option<Cow<'static, str>>,
-    /// Programs whose work it does by these words, so that whoever denies them denies this too: `find -delete` is `rm`.
+    /// Programs whose work it does with these words, so that a rule that denies them denies this command too: `find -delete` is `rm`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub acts_as: Vec<Cow<'static, str>>,
-    /// The files that its words say it reads.
+    /// The files that it reads according to its words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reads: Vec<PathPattern>,
-    /// The files that its words say it changes: whoever allows the command allows that too, in the workspace.
+    /// The files that it changes according to its words. A rule that allows the command allows these changes too, in the workspace.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<PathPattern>,
 }
 
-/// A word with which a program does more than its name says: runs another, writes a file, loads code.
+/// A word that makes a program do more than its name says: run another program, write a file, load code.
 ///
 /// ```
 /// use windlass_core::Risk;
@@ -123,13 +124,13 @@ pub struct SimpleCommand {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Risk {
-    /// Which word, the program being 0.
+    /// The index of the word; the program is 0.
     pub word: usize,
-    /// What it does: `runs another program`.
+    /// The risk in words: `runs another program`.
     pub why: Cow<'static, str>,
 }
 
-/// Whether a command is known to do nothing but read.
+/// States if a command is known to only read.
 ///
 /// ```
 /// use windlass_core::OnlyReads;
@@ -138,24 +139,24 @@ pub struct Risk {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnlyReads {
-    /// It is not.
+    /// It may change something.
     #[default]
     No,
-    /// By its words, it is; what files configure (of a repository, say) could make it do more, so it needs a sandbox.
+    /// By its words it only reads. Configuration files (of a repository, say) could make it do more, so it needs a sandbox.
     InSandbox,
-    /// It is, whatever is in the files.
+    /// It only reads, with any configuration.
     Always,
 }
 
 impl CommandLine {
-    /// One program with literal arguments, run without a shell.
+    /// Makes the command of one program with literal arguments, run without a shell.
     pub fn words<S: Into<String>>(words: impl IntoIterator<Item = S>) -> Self {
         let command = SimpleCommand::new(words);
         let text = command.words.join(" ");
         Self::understood(text, [command])
     }
 
-    /// A text of which it is known what it runs.
+    /// Makes the command of a text that is understood in full.
     pub fn understood(
         text: impl Into<String>,
         commands: impl IntoIterator<Item = SimpleCommand>,
@@ -173,13 +174,13 @@ impl CommandLine {
         }
     }
 
-    /// The same command as a job.
+    /// Marks the command as a job, or as none.
     #[must_use]
     pub fn as_job(self, is_job: bool) -> Self {
         Self { is_job, ..self }
     }
 
-    /// The same command, run by this shell.
+    /// Sets the shell that runs the command.
     ///
     /// ```
     /// use windlass_core::{CommandLine, Effect, Shell};
@@ -192,24 +193,24 @@ impl CommandLine {
         Self { shell: named, ..self }
     }
 
-    /// A text that nobody has understood, and why: every rule that could bind it asks.
+    /// Makes the command of a text that is not understood, for the reason `why`. Every rule that could apply to it asks.
     pub fn opaque(text: impl Into<String>, why: impl Into<String>) -> Self {
         Self { unclear: Some(why.into()), ..Self::understood(text, []) }
     }
 
-    /// Whether all of it is known to do nothing but read, so that it can be run where nothing can be changed.
+    /// Returns whether all of it is known to only read, so that it can be run in a sandbox where nothing can be changed.
     pub fn only_reads(&self) -> bool {
         self.unclear.is_none()
             && self.redirected.is_empty()
             && self.commands.iter().all(|command| command.only_reads != OnlyReads::No)
     }
 
-    /// Returns whether its words say that it reads this.
+    /// Returns whether the shell or a program of it reads this pattern, according to its words.
     pub(crate) fn reads(&self, at: &PathPattern) -> bool {
         self.shell_reads.contains(at) || self.commands.iter().any(|part| part.reads.contains(at))
     }
 
-    /// Every path in it.
+    /// Iterates over all paths of the command, to change them.
     pub(super) fn patterns_mut(&mut self) -> impl Iterator<Item = &mut PathPattern> {
         let named = self
             .commands
@@ -227,7 +228,7 @@ impl fmt::Display for CommandLine {
 }
 
 impl SimpleCommand {
-    /// A program and its arguments, of which nothing else is known.
+    /// Makes the command of a program and its arguments, with no other facts known.
     pub fn new<S: Into<String>>(words: impl IntoIterator<Item = S>) -> Self {
         Self {
             words: words.into_iter().map(Into::into).collect(),
@@ -241,21 +242,21 @@ impl SimpleCommand {
         }
     }
 
-    /// Known to do nothing but read, or not.
+    /// Sets the [`only_reads`](Self::only_reads) field.
     #[must_use]
     pub fn reading(mut self, only_reads: OnlyReads) -> Self {
         self.only_reads = only_reads;
         self
     }
 
-    /// With a word that does more than the name of the program says.
+    /// Adds a word that makes the program do more than its name says.
     #[must_use]
     pub fn risk(mut self, word: usize, why: impl Into<Cow<'static, str>>) -> Self {
         self.risks.push(Risk { word, why: why.into() });
         self
     }
 
-    /// Whether every risk is among the first `words`.
+    /// Returns whether every risk is among the first `words` words.
     pub fn is_within(&self, words: usize) -> bool {
         self.risks.iter().all(|risk| risk.word < words)
     }
@@ -267,8 +268,8 @@ impl fmt::Display for SimpleCommand {
     }
 }
 
-/// Where programs of the system are: one of these is known by its name alone.
-const SYSTEM: &[&str] = &[
+/// The directories of the system's programs. A program in one of these is known by its name alone.
+const SYSTEM_PROGRAM_DIRECTORIES: &[&str] = &[
     "/bin/",
     "/usr/bin/",
     "/usr/local/bin/",
@@ -278,8 +279,8 @@ const SYSTEM: &[&str] = &[
     "/opt/homebrew/bin/",
 ];
 
-/// The name by which rules know a program: `/bin/rm` is `rm`. One in the workspace is its path, always in the same spelling, so that
-/// it is never taken for one of the system.
+/// Returns the name by which rules know a program: `/bin/rm` is `rm`. A program elsewhere is known by its path, always in the same
+/// spelling, so that it is never taken for one of the system.
 ///
 /// ```
 /// use windlass_core::program_name;
@@ -292,10 +293,10 @@ pub fn program_name(word: &str) -> Cow<'_, str> {
         return Cow::Borrowed(word);
     }
     let parts: Vec<&str> = word.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
-    // What is above a link is not above its target, so `..` behind a name stays as it is.
+    // The parent of a link is not the parent of its target, so `..` after a name stays as it is.
     let root = if word.starts_with('/') { "/" } else { "./" };
     let path = format!("{root}{}", parts.join("/"));
-    let of_system = SYSTEM.iter().find_map(|place| path.strip_prefix(place));
+    let of_system = SYSTEM_PROGRAM_DIRECTORIES.iter().find_map(|place| path.strip_prefix(place));
     let name = of_system.filter(|name| !name.contains('/') && !matches!(*name, "" | ".."));
     Cow::Owned(name.map(str::to_owned).unwrap_or(path))
 }
@@ -305,7 +306,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_programs() {
+    fn system_programs_have_plain_names_and_others_paths() {
         for (word, name) in [
             ("rm", "rm"),
             ("/bin/rm", "rm"),

@@ -21,7 +21,7 @@ pub(super) async fn finish(
     if let Err(error) = record::finished(engine, call, &result).await {
         // What is not on record is not told: the caller learns only that the record failed.
         result = self::result(call, Err(error));
-        engine.recorder.tell(&call.source(), || EventKind::Finished(Arc::new(result.clone())));
+        engine.recorder.publish(&call.source(), || EventKind::Finished(Arc::new(result.clone())));
     }
     result
 }

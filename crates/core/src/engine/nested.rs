@@ -108,7 +108,7 @@ impl Lineage {
     pub(super) fn interrupt_program(&self) -> bool {
         let waits_for = self.waits_for.lock();
         match &*waits_for {
-            Some(job) => job.interruption.ask(),
+            Some(job) => job.interruption.request(),
             None => self.starts_program.load(Ordering::Acquire),
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{Call, Shared};
-use crate::recorder::{Appended, text};
+use crate::recorder::{Appended, body_json};
 use crate::{
     BODY_VERSION, CallExtended, CallFinished, CallId, CallResult, CallStarted, Decided, Effects,
     EventKind, Grant, JobEnded, JournalError, ModelCall, Origin, Record, RecordKind, Started,
@@ -27,7 +27,7 @@ pub(super) async fn started(
 ) -> Result<(), ToolError> {
     call.started = true;
     let source = call.source();
-    if !engine.recorder.concerns(&source) {
+    if !engine.recorder.is_observed(&source) {
         return Ok(());
     }
     let clean = Clean {
@@ -36,7 +36,7 @@ pub(super) async fn started(
         decided: engine.secrets.redact_decided(grant.decided()),
     };
     let body = if engine.recorder.has_journal() {
-        text(&CallStarted {
+        body_json(&CallStarted {
             version: BODY_VERSION,
             input: Cow::Borrowed(&*clean.input),
             effects: Cow::Borrowed(&*clean.effects),
@@ -58,7 +58,7 @@ pub(super) async fn started(
     let appended = engine.recorder.append(record, None, &source, event);
     if effects.kinds().has_side_effects() {
         safe(appended).await?;
-        engine.recorder.move_on();
+        engine.recorder.publish_ready();
     } else {
         *call.begun.lock() = appended;
     }
@@ -68,7 +68,7 @@ pub(super) async fn started(
 /// Has a beginning that was not waited for told, once it is clear that the call takes longer than one step. The end of a quicker one
 /// makes both records safe at once; another thread at the first of them would only be in its way.
 pub(super) fn tell_beginning(engine: &Shared, call: &Call) {
-    engine.recorder.leave_to_pump(call.begun.lock().as_ref());
+    engine.recorder.start_pump(call.begun.lock().as_ref());
 }
 
 /// The facts of a call, without secrets.
@@ -85,7 +85,7 @@ pub(super) async fn finished(
     result: &CallResult,
 ) -> Result<(), ToolError> {
     let body = if engine.recorder.has_journal() {
-        text(&finished_body(engine, call, result))
+        body_json(&finished_body(engine, call, result))
     } else {
         String::new()
     };
@@ -94,7 +94,7 @@ pub(super) async fn finished(
     let event = || EventKind::Finished(Arc::new(result.clone()));
     let appended = engine.recorder.append(record, begun, &call.source(), event);
     let safe = safe(appended).await;
-    engine.recorder.move_on();
+    engine.recorder.publish_ready();
     safe
 }
 
@@ -109,7 +109,7 @@ fn finished_body<'a>(engine: &Shared, call: &'a Call, result: &'a CallResult) ->
     };
     if let Some(news) = &mut body.seen {
         // A file with a secret in its name is not recalled: a session that goes on has to read it again.
-        news.retain(|path| engine.secrets.is_clean(path));
+        news.retain(|path| engine.secrets.is_secret_free(path));
     }
     if !call.started {
         body.input = Some(clean_input(engine, call));
@@ -130,8 +130,8 @@ pub(crate) async fn job_ended(
     let Origin { session, turn, tool, .. } = origin;
     let call = CallId::new("");
     let (at, kind) = (engine.host.clock().now(), RecordKind::JobEnded);
-    let record = Record { at, session, turn, call, tool, kind, body: text(body) };
-    match engine.recorder.append_untold(record) {
+    let record = Record { at, session, turn, call, tool, kind, body: body_json(body) };
+    match engine.recorder.append_without_event(record) {
         Some(appended) => appended.safe().await,
         None => Ok(()),
     }
@@ -146,8 +146,8 @@ pub(crate) async fn extended(
     let Origin { session, turn, tool, .. } = origin;
     let call = CallId::new("");
     let (at, kind) = (engine.host.clock().now(), RecordKind::Extended);
-    let record = Record { at, session, turn, call, tool, kind, body: text(body) };
-    let Some(appended) = engine.recorder.append_untold(record) else { return Ok(()) };
+    let record = Record { at, session, turn, call, tool, kind, body: body_json(body) };
+    let Some(appended) = engine.recorder.append_without_event(record) else { return Ok(()) };
     appended.safe().await.map_err(|error| {
         ToolError::journal_failed(format!("the decision could not be put on record: {error}"))
     })
@@ -185,5 +185,5 @@ fn clean_made(engine: &Shared, call: &Call) -> ModelCall {
 
 /// The arguments as they may be shown and stored.
 pub(super) fn clean_input<'c>(engine: &Shared, call: &'c Call) -> Cow<'c, Value> {
-    engine.secrets.cleaned_json(&call.input)
+    engine.secrets.redacted_json(&call.input)
 }

@@ -22,5 +22,5 @@ pub(super) fn redact(engine: &Shared, output: &mut Output) {
             Content::Image { .. } | Content::Audio { .. } => {}
         }
     }
-    secrets.clean_members(&mut output.metadata);
+    secrets.redact_members(&mut output.metadata);
 }

@@ -138,14 +138,14 @@ fn held(mut output: Output) -> Output {
 /// Puts what had come so far before the reason why nothing more came.
 async fn with_partial(error: ToolError, cx: &Context) -> ToolError {
     let (mut text, changes) = cx.take_partial().await;
-    let is_silent = text.is_empty() && changes.told().is_empty();
+    let is_silent = text.is_empty() && changes.message().is_empty();
     if is_silent || !matches!(error, ToolError::Cancelled(_) | ToolError::TimedOut(_)) {
         return error;
     }
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
     }
-    let text = format!("{text}[{}{}]", error.message().text, changes.told());
+    let text = format!("{text}[{}{}]", error.message().text, changes.message());
     match error {
         ToolError::Cancelled(_) => ToolError::cancelled(text),
         _ => ToolError::timed_out(text),

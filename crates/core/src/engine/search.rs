@@ -3,14 +3,14 @@
 //! In a sandbox the view has nothing that may not be read, so there is nothing to ask about.
 
 use super::{Call, Shared};
-use crate::{Decision, Level, Verdict, cover, quote};
+use crate::{Decision, Level, Verdict, mask, quote};
 
 /// Makes a search ask, if there is no sandbox and something that it may come upon is hidden from tools.
 pub(super) async fn weigh(engine: &Shared, call: &Call, verdict: Verdict) -> Verdict {
-    let Some(effect) = cover::searching(verdict.effects()).cloned() else { return verdict };
+    let Some(effect) = mask::search_effect(verdict.effects()).cloned() else { return verdict };
     if has_view(engine)
         || verdict.decision() == Decision::Deny
-        || !cover::is_needed(call.files.get(), &verdict)
+        || !mask::any_searched_path_exists(call.files.get(), &verdict)
     {
         return verdict;
     }
@@ -50,7 +50,7 @@ async fn look(
     let files = call.files.clone();
     let looking = tokio::task::spawn_blocking(move || {
         let withheld = policy.withheld(&effects, files.get(), host.clock().now());
-        cover::find(files.get(), &effects, withheld, &|| cancel.is_cancelled())
+        mask::find_hidden_paths(files.get(), &effects, withheld, &|| cancel.is_cancelled())
     });
     looking.await.unwrap_or_else(|error| Err(format!("it could not be looked through: {error}")))
 }

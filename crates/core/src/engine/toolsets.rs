@@ -161,7 +161,7 @@ pub(super) fn replace(
     }
     if let Some(change) = replacement.change {
         let source = EventSource { session: change.session.clone(), ..EventSource::engine() };
-        engine.recorder.tell(&source, || EventKind::Tools(Arc::new(change)));
+        engine.recorder.publish(&source, || EventKind::Tools(Arc::new(change)));
     }
 }
 

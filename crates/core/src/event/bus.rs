@@ -1,4 +1,4 @@
-//! Hands events to those who listen.
+//! Delivers events to subscriptions.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,10 +11,10 @@ use super::outbox::Outbox;
 use crate::sync::Lock;
 use crate::{CallId, SessionId};
 
-/// The number of events that may be lost which wait for one listener.
-pub(super) const BACKLOG: usize = 1024;
+/// Maximum waiting events of one listener above which output and progress are lost.
+pub(super) const MAX_WAITING_EVENTS: usize = 1024;
 
-/// The events that a listener wants.
+/// Selects the events that a listener gets.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -38,12 +38,13 @@ pub(super) const BACKLOG: usize = 1024;
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    about: About,
+    target: FilterTarget,
     only_live: bool,
 }
 
+/// The session or call whose events are selected.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-enum About {
+enum FilterTarget {
     #[default]
     Everything,
     Session(SessionId),
@@ -51,118 +52,124 @@ enum About {
 }
 
 impl Filter {
-    /// All events.
+    /// Selects all events.
     pub fn all() -> Self {
         Self::default()
     }
 
-    /// The events of a session and of the sessions below it, and those that concern all sessions.
+    /// Selects the events of a session and of the sessions below it, and those that concern all sessions.
     pub fn session(id: &SessionId) -> Self {
-        Self { about: About::Session(id.clone()), only_live: false }
+        Self { target: FilterTarget::Session(id.clone()), only_live: false }
     }
 
-    /// The events of one call.
+    /// Selects the events of one call.
     pub fn call(id: &CallId) -> Self {
-        Self { about: About::Call(id.clone()), only_live: false }
+        Self { target: FilterTarget::Call(id.clone()), only_live: false }
     }
 
-    /// Leaves only output and progress. These are not on record, so that such a listener costs the journal nothing.
+    /// Restricts the filter to output and progress. These are not recorded, so such a listener does not cost the journal anything.
     #[must_use]
     pub fn only_live(self) -> Self {
         Self { only_live: true, ..self }
     }
 
-    fn wants(&self, event: &Place<'_>, is_live: bool) -> bool {
+    /// Returns whether the filter selects an event. `is_live` says that it is output or progress.
+    fn wants(&self, event: &EventSubject<'_>, is_live: bool) -> bool {
         if self.only_live && !is_live {
             return false;
         }
-        match &self.about {
-            About::Everything => true,
-            About::Session(id) => {
+        match &self.target {
+            FilterTarget::Everything => true,
+            FilterTarget::Session(id) => {
                 event.session.is_none_or(|session| session == id || event.above.contains(id))
             }
-            About::Call(id) => event.call == Some(id),
+            FilterTarget::Call(id) => event.call == Some(id),
         }
     }
 }
 
-/// The place of an event: what filters look at.
+/// The session and call of an event, by which filters select it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct EventSubject<'a> {
     pub(crate) session: Option<&'a SessionId>,
-    /// The sessions above it.
+    /// The sessions above this session.
     pub(crate) above: &'a [SessionId],
     pub(crate) call: Option<&'a CallId>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> EventSubject<'a> {
+    /// Returns the subject of an event of a session with these sessions above it.
     fn of(event: &'a Event, above: &'a [SessionId]) -> Self {
         Self { session: event.session.as_ref(), above, call: event.call.as_ref() }
     }
 }
 
-/// Tells every listener.
+/// Delivers events to all listeners.
 #[derive(Debug, Default)]
 pub(crate) struct Bus {
     listeners: Lock<Vec<Weak<Inbox>>>,
-    /// The number of listeners, so that the way without any, the usual one, takes no lock.
+    /// The number of listeners, so that the usual case without any takes no lock.
     count: AtomicU64,
-    /// The number of listeners that there ever were.
-    came: AtomicU64,
+    /// The number of listeners that have ever subscribed.
+    ever_subscribed: AtomicU64,
     pub(super) outbox: Outbox,
 }
 
 impl Bus {
+    /// Adds a listener. It gets events from now on.
     pub(crate) fn subscribe(self: &Arc<Self>, filter: Filter) -> Subscription {
-        let inbox = Arc::new(Inbox::new(filter, self.came.fetch_add(1, Ordering::AcqRel)));
+        let inbox =
+            Arc::new(Inbox::new(filter, self.ever_subscribed.fetch_add(1, Ordering::AcqRel)));
         self.listeners.lock().push(Arc::downgrade(&inbox));
         self.count.fetch_add(1, Ordering::Release);
         Subscription { inbox, bus: self.clone() }
     }
 
-    /// Returns whether anything is listened to.
-    fn is_heard(&self) -> bool {
+    /// Returns whether there is any listener.
+    fn has_listeners(&self) -> bool {
         self.count.load(Ordering::Acquire) > 0
     }
 
-    /// Returns whether output and progress from here are listened to.
-    pub(crate) fn hears_live(&self, place: &Place<'_>) -> bool {
-        self.is_wanted(place, true)
+    /// Returns whether a listener wants output and progress of this session and call.
+    pub(crate) fn has_live_listener(&self, subject: &EventSubject<'_>) -> bool {
+        self.is_wanted(subject, true)
     }
 
-    /// Returns whether what else happens here is listened to.
-    pub(crate) fn hears(&self, place: &Place<'_>) -> bool {
-        self.is_wanted(place, false)
+    /// Returns whether a listener wants the other events of this session and call.
+    pub(crate) fn has_listener(&self, subject: &EventSubject<'_>) -> bool {
+        self.is_wanted(subject, false)
     }
 
-    fn is_wanted(&self, place: &Place<'_>, is_live: bool) -> bool {
-        self.is_heard() && self.interested(place, is_live, |_| true)
+    /// Returns whether a listener wants such an event.
+    fn is_wanted(&self, subject: &EventSubject<'_>, is_live: bool) -> bool {
+        self.has_listeners() && self.any_interested(subject, is_live, |_| true)
     }
 
-    /// The number of the next listener. An event that waits to be published is for those who were there when it happened.
+    /// Returns the number of the next listener. An event that waits to be published goes only to listeners with smaller numbers, which
+    /// were there when it happened.
     pub(super) fn next_listener(&self) -> u64 {
-        self.came.load(Ordering::Acquire)
+        self.ever_subscribed.load(Ordering::Acquire)
     }
 
-    /// Hands the event to those of an audience who want it, and who listened before the listener of this number.
+    /// Delivers an event to the listeners of an audience that want it and whose number is smaller than `listeners_before`.
     pub(super) fn publish(
         &self,
         event: &Event,
         above: &[SessionId],
         audience: Audience,
-        before: u64,
+        listeners_before: u64,
     ) {
-        self.interested(&Place::of(event, above), event.kind.may_be_lost(), |inbox| {
-            if audience.has(inbox) && inbox.number < before {
-                inbox.put(event);
+        self.any_interested(&EventSubject::of(event, above), event.kind.may_be_lost(), |inbox| {
+            if audience.has(inbox) && inbox.number < listeners_before {
+                inbox.push(event);
             }
             false
         });
     }
 
-    /// Counts an event as lost for those of an audience who wanted it.
-    pub(super) fn lose(&self, event: &Event, above: &[SessionId], audience: Audience) {
-        self.interested(&Place::of(event, above), event.kind.may_be_lost(), |inbox| {
+    /// Counts an event as lost for the listeners of an audience that wanted it.
+    pub(super) fn count_lost(&self, event: &Event, above: &[SessionId], audience: Audience) {
+        self.any_interested(&EventSubject::of(event, above), event.kind.may_be_lost(), |inbox| {
             if audience.has(inbox) {
                 inbox.lost.fetch_add(1, Ordering::Relaxed);
             }
@@ -170,19 +177,20 @@ impl Bus {
         });
     }
 
-    /// Goes through the listeners who want an event, until `stop` is true for one. Returns whether it was.
-    fn interested(
+    /// Calls `stop` for each listener that wants an event, until it returns true. Returns whether it did. Forgets listeners that were
+    /// dropped.
+    fn any_interested(
         &self,
-        place: &Place<'_>,
+        subject: &EventSubject<'_>,
         is_live: bool,
         mut stop: impl FnMut(&Inbox) -> bool,
     ) -> bool {
         let mut found = false;
         self.listeners.lock().retain(|listener| {
             let Some(inbox) = listener.upgrade() else { return false };
-            // Held until the event is in the inbox, so that none of another call comes in after the listener narrowed its filter.
+            // Held until the event is in the inbox, so that no event of another call comes in after the listener narrowed its filter.
             let filter = inbox.filter.lock();
-            if !found && filter.wants(place, is_live) {
+            if !found && filter.wants(subject, is_live) {
                 found = stop(&inbox);
             }
             true
@@ -194,15 +202,16 @@ impl Bus {
 /// A part of the listeners.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Audience {
-    /// All of them.
+    /// All listeners.
     Everyone,
-    /// Those who listen to output and progress only, so that these need not wait for an event before them.
+    /// The listeners with a filter for only output and progress. For these, an event need not wait for those before it.
     OnlyLive,
-    /// All but those.
+    /// The listeners that are not [`Self::OnlyLive`].
     Others,
 }
 
 impl Audience {
+    /// Returns whether a listener belongs to this audience.
     fn has(self, inbox: &Inbox) -> bool {
         match self {
             Self::Everyone => true,
@@ -212,18 +221,21 @@ impl Audience {
     }
 }
 
+/// The queue of one listener.
 #[derive(Debug)]
 struct Inbox {
-    /// Its place in the order in which listeners came.
+    /// The number of listeners that subscribed before this one.
     number: u64,
     only_live: bool,
     filter: Lock<Filter>,
     waiting: Lock<VecDeque<Event>>,
+    /// The number of events that this listener lost because it was too slow.
     lost: AtomicU64,
     arrived: Notify,
 }
 
 impl Inbox {
+    /// Makes an empty queue.
     fn new(filter: Filter, number: u64) -> Self {
         Self {
             number,
@@ -235,9 +247,10 @@ impl Inbox {
         }
     }
 
-    fn put(&self, event: &Event) {
+    /// Adds an event. Counts output or progress as lost if too many events wait.
+    fn push(&self, event: &Event) {
         let mut waiting = self.waiting.lock();
-        if event.kind.may_be_lost() && waiting.len() >= BACKLOG {
+        if event.kind.may_be_lost() && waiting.len() >= MAX_WAITING_EVENTS {
             self.lost.fetch_add(1, Ordering::Relaxed);
             return;
         }
@@ -247,7 +260,7 @@ impl Inbox {
     }
 }
 
-/// One listener's view of the events; ends when it is dropped.
+/// A listener to events. It ends when it is dropped.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -276,7 +289,7 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// The next event, as soon as there is one.
+    /// Waits for the next event and returns it.
     pub async fn next(&mut self) -> Event {
         loop {
             if let Some(event) = self.try_next() {
@@ -286,12 +299,12 @@ impl Subscription {
         }
     }
 
-    /// The next event, if one is there already.
+    /// Returns the next event, if one is waiting.
     pub fn try_next(&mut self) -> Option<Event> {
         self.inbox.waiting.lock().pop_front()
     }
 
-    /// All events that have happened by now, also those whose records are not safe yet: these are waited for.
+    /// Returns all events that have happened by now. Waits for those whose records are not safe yet.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -312,20 +325,20 @@ impl Subscription {
     /// # }
     /// ```
     pub async fn drain(&mut self) -> Vec<Event> {
-        self.bus.caught_up().await;
+        self.bus.wait_until_published().await;
         self.inbox.waiting.lock().drain(..).collect()
     }
 
-    /// Listens to one call only from now on. Events of others that wait are dropped. A listener that subscribes to the session before
-    /// the call begins, and narrows once it has the id, misses nothing.
+    /// Narrows the filter to one call. Drops waiting events of other calls. A listener that subscribes to the session before the call
+    /// begins, and narrows once it has the id, misses nothing.
     pub fn narrow_to(&mut self, call: &CallId) {
         let mut filter = self.inbox.filter.lock();
-        filter.about = About::Call(call.clone());
+        filter.target = FilterTarget::Call(call.clone());
         drop(filter);
         self.inbox.waiting.lock().retain(|event| event.call.as_ref() == Some(call));
     }
 
-    /// The number of events that this listener was too slow for.
+    /// Returns the number of events that this listener lost because it was too slow.
     pub fn lost(&self) -> u64 {
         self.inbox.lost.load(Ordering::Relaxed)
     }
@@ -364,11 +377,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_slow_listener_loses_output_but_never_a_question() {
+    async fn slow_listener_loses_output_but_no_warning() {
         let bus = Arc::new(Bus::default());
-        assert!(!bus.is_heard());
+        assert!(!bus.has_listeners());
         let mut slow = bus.subscribe(Filter::all());
-        for _ in 0..BACKLOG + 10 {
+        for _ in 0..MAX_WAITING_EVENTS + 10 {
             bus.publish(&output("s", "c1"), &[], Audience::Everyone, u64::MAX);
         }
         bus.publish(&warning(None, None), &[], Audience::Everyone, u64::MAX);
@@ -379,7 +392,7 @@ mod tests {
         }
         assert_eq!(last.kind.name(), "warning");
         drop(slow);
-        assert!(!bus.is_heard());
+        assert!(!bus.has_listeners());
     }
 
     #[test]
@@ -413,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_can_narrow_to_a_call_and_keeps_what_came_of_it() {
+    fn narrowed_listener_keeps_waiting_events_of_its_call() {
         let bus = Arc::new(Bus::default());
         let mut one = bus.subscribe(Filter::session(&SessionId::new("s")));
         bus.publish(&output("s", "c"), &[], Audience::Everyone, u64::MAX);

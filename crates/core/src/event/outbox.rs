@@ -1,11 +1,11 @@
-//! Events on their way: each is published when its record is safe and numbered, in the order in which they happened.
+//! The queue of events. An event is published once its record is safe and numbered, in the order in which the events happened.
 //!
-//! Nothing waits for the outbox. The events of records stand in one line, so that their numbers grow. Output and progress are
-//! published at once, unless an event of the same call stands in the line: then they go behind it. Those who listen to output and
-//! progress alone get them at once in any case.
+//! No caller waits for the queue. The events of records stand in one queue, so that their numbers grow. Output and progress are
+//! published at once, unless an event of the same call is queued: then they are queued behind it. Listeners to only output and
+//! progress always get them at once.
 //!
-//! The line is moved on in two ways. Whoever has an event whose record is safe already tries at once; what is left then is done by a
-//! task, the pump, which ends when the line is empty.
+//! The queue advances in two ways. A caller that has added an event whose record is safe already publishes it at once. A task, the
+//! pump, publishes the rest and ends when the queue is empty.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,56 +18,60 @@ use futures_util::future::Shared;
 use tokio::sync::Notify;
 
 use super::Event;
-use super::bus::{Audience, BACKLOG, Bus};
+use super::bus::{Audience, Bus, MAX_WAITING_EVENTS};
 use crate::sync::Lock;
 use crate::{BoxFuture, CallId, JournalError, Receipt, SessionId};
 
-/// A record on its way to safety. Both the call and the outbox wait for it.
-pub(crate) type Written = Shared<BoxFuture<'static, Result<Receipt, JournalError>>>;
+/// The future of a record that is being written. Both the call and the queue wait for it.
+pub(crate) type PendingReceipt = Shared<BoxFuture<'static, Result<Receipt, JournalError>>>;
 
+/// The queue of events, and a notification for each event that leaves it.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
-    line: Lock<Line>,
-    /// Told whenever an event leaves the line.
-    left: Notify,
+    queue: Lock<EventQueue>,
+    /// Notified after each event that left the queue.
+    finished: Notify,
 }
 
+/// The state of the queue.
 #[derive(Debug, Default)]
-struct Line {
-    waiting: VecDeque<Waiting>,
-    /// The number of events that ever stood in the line.
+struct EventQueue {
+    waiting: VecDeque<QueuedEvent>,
+    /// The number of events that were ever queued.
     entered: u64,
-    /// The number of those that are out of it.
-    left: u64,
-    /// The first event is out of the line, because it is being polled.
-    is_moving: bool,
+    /// The number of events that have left the queue.
+    finished: u64,
+    /// A thread has taken the first event out to poll it.
+    is_polling: bool,
     /// The call of that event.
-    moving: Option<CallId>,
-    /// The pump runs.
+    polled_call: Option<CallId>,
+    /// The pump is running.
     has_pump: bool,
-    /// Wakes the pump, once it has waited.
+    /// Wakes the pump, if it waits.
     pump: Option<Waker>,
 }
 
+/// An event in the queue.
 #[derive(Debug)]
-struct Waiting {
+struct QueuedEvent {
     event: Event,
     above: Arc<[SessionId]>,
-    step: Step,
-    /// The number of the first listener that came after it happened.
-    before: u64,
+    step: PublishStep,
+    /// The number of the first listener that subscribed after the event happened.
+    listeners_before: u64,
 }
 
-enum Step {
+/// The progress of a queued event.
+enum PublishStep {
     /// Its record is being written.
-    Writing(Written),
-    /// The number of its record is being found out.
+    Writing(PendingReceipt),
+    /// The journal is finding the number of its record.
     Numbering(BoxFuture<'static, Option<u64>>),
     /// It can be published.
     Ready,
 }
 
-impl std::fmt::Debug for Step {
+impl std::fmt::Debug for PublishStep {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Writing(_) => "Writing",
@@ -77,22 +81,23 @@ impl std::fmt::Debug for Step {
     }
 }
 
-impl Waiting {
-    /// Goes on with the event. `Ready(false)`: it has no record, and so is not told.
+impl QueuedEvent {
+    /// Advances the event as far as possible. Returns `Ready(true)` if it can be published, and `Ready(false)` if its record failed,
+    /// so that it must not be published.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<bool> {
         loop {
             self.step = match &mut self.step {
-                Step::Ready => return Poll::Ready(true),
-                Step::Writing(written) => match written.poll_unpin(context) {
+                PublishStep::Ready => return Poll::Ready(true),
+                PublishStep::Writing(written) => match written.poll_unpin(context) {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(Err(_)) => return Poll::Ready(false),
-                    Poll::Ready(Ok(receipt)) => Step::Numbering(receipt.number()),
+                    Poll::Ready(Ok(receipt)) => PublishStep::Numbering(receipt.number()),
                 },
-                Step::Numbering(number) => match number.poll_unpin(context) {
+                PublishStep::Numbering(number) => match number.poll_unpin(context) {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(seq) => {
                         self.event.seq = seq;
-                        Step::Ready
+                        PublishStep::Ready
                     }
                 },
             }
@@ -101,131 +106,140 @@ impl Waiting {
 }
 
 impl Bus {
-    /// Puts an event in the line, to be published once its record is safe. It is not published if its record fails.
-    pub(crate) fn publish_recorded(&self, event: Event, above: Arc<[SessionId]>, written: Written) {
-        let (step, before) = (Step::Writing(written), self.next_listener());
-        self.outbox.line.lock().push(Waiting { event, above, step, before });
+    /// Queues an event, to be published once its record is safe. It is dropped if its record fails.
+    pub(crate) fn publish_recorded(
+        &self,
+        event: Event,
+        above: Arc<[SessionId]>,
+        written: PendingReceipt,
+    ) {
+        let (step, listeners_before) = (PublishStep::Writing(written), self.next_listener());
+        self.outbox.queue.lock().push(QueuedEvent { event, above, step, listeners_before });
     }
 
-    /// Publishes an event without a record.
+    /// Publishes an event without a record, behind queued events of the same call.
     pub(crate) fn publish_unrecorded(self: &Arc<Self>, event: &Event, above: &Arc<[SessionId]>) {
-        let mut line = self.outbox.line.lock();
-        if !line.has_before(event) {
-            drop(line);
+        let mut queue = self.outbox.queue.lock();
+        if !queue.has_event_of_same_call(event) {
+            drop(queue);
             return self.publish(event, above, Audience::Everyone, u64::MAX);
         }
-        let is_full = event.kind.may_be_lost() && line.waiting.len() >= BACKLOG;
+        let is_full = event.kind.may_be_lost() && queue.waiting.len() >= MAX_WAITING_EVENTS;
         if !is_full {
-            let (event, above, before) = (event.clone(), above.clone(), self.next_listener());
-            line.push(Waiting { event, above, step: Step::Ready, before });
+            let (event, above, listeners_before) =
+                (event.clone(), above.clone(), self.next_listener());
+            queue.push(QueuedEvent { event, above, step: PublishStep::Ready, listeners_before });
         }
-        drop(line);
+        drop(queue);
         if is_full {
-            self.lose(event, above, Audience::Others);
+            self.count_lost(event, above, Audience::Others);
         }
         self.publish(event, above, Audience::OnlyLive, u64::MAX);
-        self.move_on();
+        self.publish_ready();
     }
 
-    /// Publishes what can be published now, and leaves the rest to the pump.
-    pub(crate) fn move_on(self: &Arc<Self>) {
+    /// Publishes the events that are ready, and leaves the rest to the pump.
+    pub(crate) fn publish_ready(self: &Arc<Self>) {
         let mut context = Context::from_waker(Waker::noop());
-        if self.poll_line(&mut context).is_pending() {
-            self.leave_to_pump();
-        } else if let Some(pump) = self.outbox.line.lock().pump.take() {
-            // There is nothing left for it to do.
+        if self.poll_queue(&mut context).is_pending() {
+            self.start_pump();
+        } else if let Some(pump) = self.outbox.queue.lock().pump.take() {
+            // The pump finds the queue empty and ends.
             pump.wake();
         }
     }
 
-    /// Has the pump publish what is in the line.
-    pub(crate) fn leave_to_pump(self: &Arc<Self>) {
-        let mut line = self.outbox.line.lock();
-        if let Some(pump) = line.pump.take() {
+    /// Has the pump publish the queued events: wakes it, or starts it.
+    pub(crate) fn start_pump(self: &Arc<Self>) {
+        let mut queue = self.outbox.queue.lock();
+        if let Some(pump) = queue.pump.take() {
             pump.wake();
-        } else if !line.has_pump {
-            line.has_pump = true;
-            drop(line);
+        } else if !queue.has_pump {
+            queue.has_pump = true;
+            drop(queue);
             Pump { bus: self.clone(), is_done: false }.start();
         }
     }
 
-    /// Publishes events from the front of the line. Pending if the first that is left has to wait, or another thread is at it.
-    fn poll_line(&self, context: &mut Context<'_>) -> Poll<()> {
-        let mut line = self.outbox.line.lock();
-        if line.is_moving {
+    /// Publishes events from the front of the queue. Returns `Pending` if the first remaining event has to wait, or another thread is
+    /// publishing.
+    fn poll_queue(&self, context: &mut Context<'_>) -> Poll<()> {
+        let mut queue = self.outbox.queue.lock();
+        if queue.is_polling {
             return Poll::Pending;
         }
-        while let Some(mut first) = line.waiting.pop_front() {
-            line.is_moving = true;
-            line.moving.clone_from(&first.event.call);
-            drop(line);
-            // A journal that panics has no record of it, and must not stop the line.
+        while let Some(mut first) = queue.waiting.pop_front() {
+            queue.is_polling = true;
+            queue.polled_call.clone_from(&first.event.call);
+            drop(queue);
+            // A journal that panics has no record of the event, and must not stop the queue.
             let polled = catch_unwind(AssertUnwindSafe(|| first.poll(context)));
             let polled = polled.unwrap_or(Poll::Ready(false));
             if polled == Poll::Ready(true) {
-                self.publish(&first.event, &first.above, Audience::Others, first.before);
+                self.publish(&first.event, &first.above, Audience::Others, first.listeners_before);
             }
-            line = self.outbox.line.lock();
-            (line.is_moving, line.moving) = (false, None);
+            queue = self.outbox.queue.lock();
+            (queue.is_polling, queue.polled_call) = (false, None);
             if polled.is_pending() {
-                line.waiting.push_front(first);
+                queue.waiting.push_front(first);
                 return Poll::Pending;
             }
-            line.left += 1;
-            self.outbox.left.notify_waiters();
+            queue.finished += 1;
+            self.outbox.finished.notify_waiters();
         }
         Poll::Ready(())
     }
 
     /// Waits until every event that has happened by now is published, or dropped because its record failed.
-    pub(super) async fn caught_up(self: &Arc<Self>) {
-        let until = self.outbox.line.lock().entered;
+    pub(super) async fn wait_until_published(self: &Arc<Self>) {
+        let until = self.outbox.queue.lock().entered;
         loop {
-            let left = self.outbox.left.notified();
-            if self.outbox.line.lock().left >= until {
+            let finished = self.outbox.finished.notified();
+            if self.outbox.queue.lock().finished >= until {
                 return;
             }
-            self.leave_to_pump();
-            left.await;
+            self.start_pump();
+            finished.await;
         }
     }
 }
 
-impl Line {
-    fn push(&mut self, event: Waiting) {
+impl EventQueue {
+    /// Adds an event at the end.
+    fn push(&mut self, event: QueuedEvent) {
         self.entered += 1;
         self.waiting.push_back(event);
     }
 
-    /// Returns whether an event of the same call stands in the line.
-    fn has_before(&self, event: &Event) -> bool {
+    /// Returns whether an event of the same call is queued.
+    fn has_event_of_same_call(&self, event: &Event) -> bool {
         let is_same = |call: Option<&CallId>| call.is_some() && call == event.call.as_ref();
-        is_same(self.moving.as_ref())
+        is_same(self.polled_call.as_ref())
             || self.waiting.iter().any(|one| is_same(one.event.call.as_ref()))
     }
 }
 
-/// Publishes what is in the line until it is empty.
+/// Publishes queued events until the queue is empty.
 struct Pump {
     bus: Arc<Bus>,
     is_done: bool,
 }
 
 impl Pump {
+    /// Starts the pump on the current runtime, or on a thread of its own.
     fn start(self) {
         match tokio::runtime::Handle::try_current() {
-            // A thread for blocking work, since a runtime that ends waits for those: its last events are told, too.
+            // A thread for blocking work, since a runtime that shuts down waits for those, so that its last events are published too.
             Ok(runtime) => {
                 let own = runtime.clone();
                 drop(runtime.spawn_blocking(move || own.block_on(self)));
             }
-            // An answer can be given outside of a runtime.
+            // An approval can be answered outside of a runtime.
             Err(_) => self.start_alone(),
         }
     }
 
-    /// Runs on a thread and a runtime of its own.
+    /// Starts the pump on a thread and a runtime of its own.
     fn start_alone(self) {
         drop(std::thread::spawn(move || {
             let own = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -238,17 +252,17 @@ impl Future for Pump {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        // The waker first: a thread that moves the line now, or comes between, wakes the pump afterwards.
-        self.bus.outbox.line.lock().pump = Some(context.waker().clone());
-        if self.bus.poll_line(context).is_pending() {
+        // The waker is stored first, so that a thread that polls the queue now or adds to it wakes the pump afterwards.
+        self.bus.outbox.queue.lock().pump = Some(context.waker().clone());
+        if self.bus.poll_queue(context).is_pending() {
             return Poll::Pending;
         }
-        let mut line = self.bus.outbox.line.lock();
-        let is_done = line.waiting.is_empty() && !line.is_moving;
+        let mut queue = self.bus.outbox.queue.lock();
+        let is_done = queue.waiting.is_empty() && !queue.is_polling;
         if is_done {
-            (line.has_pump, line.pump) = (false, None);
+            (queue.has_pump, queue.pump) = (false, None);
         }
-        drop(line);
+        drop(queue);
         self.is_done = is_done;
         if is_done {
             return Poll::Ready(());
@@ -259,16 +273,16 @@ impl Future for Pump {
 }
 
 impl Drop for Pump {
-    /// A runtime that ends may take the pump with it. Then another one does the rest.
+    /// Starts another pump if a runtime that shuts down dropped this one before the queue was empty.
     fn drop(&mut self) {
         if self.is_done {
             return;
         }
-        let mut line = self.bus.outbox.line.lock();
-        line.pump = None;
-        line.has_pump = !line.waiting.is_empty();
-        if line.has_pump {
-            drop(line);
+        let mut queue = self.bus.outbox.queue.lock();
+        queue.pump = None;
+        queue.has_pump = !queue.waiting.is_empty();
+        if queue.has_pump {
+            drop(queue);
             Self { bus: self.bus.clone(), is_done: false }.start_alone();
         }
     }

@@ -1,29 +1,29 @@
-//! The table of inert keys: those that make git run no program, read no other file, trust nobody and talk to no helper.
+//! The table of inert keys: keys that make git run no program, read no other file, trust no other person and start no helper.
 //!
 //! Left out on purpose: `alias.*` (an alias may pass `-c core.pager=…`), `include.*`, `url.*.insteadof`, `core.hookspath`,
-//! `core.fsmonitor`, `core.attributesfile`, `filter.*`, `diff.*.textconv`, `credential.*`, `gpg.*`, `http.*`, `protocol.*`,
-//! `safe.*`, `submodule.*.update`, `remote.*.vcs`, `branch.*.mergeoptions` (a strategy is a program), `log.showsignature`,
-//! `core.protecthfs` and `core.protectntfs`, which lower a guard.
+//! `core.fsmonitor`, `core.attributesfile`, `filter.*`, `diff.*.textconv`, `credential.*`, `gpg.*`, `http.*`, `protocol.*`, `safe.*`,
+//! `submodule.*.update`, `remote.*.vcs`, `branch.*.mergeoptions` (a strategy is a program), `log.showsignature`, `core.protecthfs` and
+//! `core.protectntfs`, which disable a protection.
 
-use super::ConfigPlaces;
+use super::ConfigPaths;
 use crate::normalize;
 
-/// Values with which a key is inert.
+/// The values with which a key is inert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Values {
+enum AllowedValues {
     Any,
-    /// A remote's name or a URL that no helper is started for.
+    /// The name of a remote, or a URL for which git starts no helper.
     Url,
-    /// A path that stays in the workspace, relative to the git directory.
+    /// A path relative to the git directory that stays in the workspace.
     Inside,
-    /// One of these.
+    /// One of these values.
     OneOf(&'static [&'static str]),
 }
 
-use Values::{Any, Inside, OneOf, Url};
+use AllowedValues::{Any, Inside, OneOf, Url};
 
-/// Section, whether a subsection stands between, key (`*` for any), and values.
-const INERT: &[(&str, bool, &str, Values)] = &[
+/// The rows: section, presence of a subsection, key (`*` for any), and values.
+const INERT_KEYS: &[(&str, bool, &str, AllowedValues)] = &[
     ("core", false, "repositoryformatversion", Any),
     ("core", false, "filemode", Any),
     ("core", false, "bare", Any),
@@ -125,51 +125,51 @@ const INERT: &[(&str, bool, &str, Values)] = &[
     ("log", false, "showroot", Any),
 ];
 
-/// Schemes that git itself speaks; another starts the program `git-remote-SCHEME`.
-const SCHEMES: &[&str] =
+/// URL schemes that git itself implements. For another scheme it starts the program `git-remote-SCHEME`.
+const NATIVE_SCHEMES: &[&str] =
     &["https", "http", "ssh", "git", "file", "ftp", "ftps", "git+ssh", "ssh+git"];
 
-/// Tells whether a key is inert with this value. Section and key are in lower case.
+/// Returns whether a key is inert with this value. Section and key are in lower case.
 pub(super) fn is_inert(
     section: &str,
     subsection: Option<&str>,
     key: &str,
     value: Option<&str>,
-    places: ConfigPlaces<'_>,
+    paths: ConfigPaths<'_>,
 ) -> bool {
-    let is_meant = |(of, has_subsection, name, _): &&(&str, bool, &str, Values)| {
+    let matches_row = |(of, has_subsection, name, _): &&(&str, bool, &str, AllowedValues)| {
         section == *of && subsection.is_some() == *has_subsection && (key == *name || *name == "*")
     };
-    let Some((_, _, _, values)) = INERT.iter().find(is_meant) else { return false };
+    let Some((_, _, _, values)) = INERT_KEYS.iter().find(matches_row) else { return false };
     match (values, value) {
         (Any, _) => true,
         (Url, Some(value)) => is_plain_url(value),
         (Inside, Some(value)) => {
-            normalize(&places.directory.join(value)).starts_with(places.workspace)
+            normalize(&paths.directory.join(value)).starts_with(paths.workspace)
         }
         (OneOf(known), Some(value)) => known.iter().any(|known| value.eq_ignore_ascii_case(known)),
         (_, None) => false,
     }
 }
 
-/// Tells whether a URL or the name of a remote starts no helper and passes no option to one.
+/// Returns whether a URL or the name of a remote starts no helper and passes no option to a program.
 fn is_plain_url(url: &str) -> bool {
     if url.starts_with('-') || url.chars().any(char::is_control) {
         return false;
     }
-    // `ext::sh -c …`: a helper by the name before the colons.
+    // `ext::sh -c …`: the name before the colons selects a helper.
     let after = url.trim_start_matches(|c: char| c.is_ascii_alphanumeric() || "+.-".contains(c));
     if after.starts_with("::") {
         return false;
     }
     let Some((scheme, rest)) = url.split_once("://") else {
-        // `user@-oProxyCommand=…:path`, as scp writes it.
+        // `user@-oProxyCommand=…:path`, in the syntax of scp.
         let host = url.split([':', '/']).next().unwrap_or(url);
         return !host.contains("@-");
     };
     let authority = rest.split('/').next().unwrap_or(rest);
     let host = authority.rsplit('@').next().unwrap_or(authority);
-    SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known))
+    NATIVE_SCHEMES.iter().any(|known| scheme.eq_ignore_ascii_case(known))
         && !authority.starts_with('-')
         && !host.starts_with('-')
 }

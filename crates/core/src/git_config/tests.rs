@@ -1,12 +1,12 @@
-//! The parser against git itself, and keys that are inert or not.
+//! Compares the parser with git itself, and tests keys that are inert or not.
 
 use super::*;
 
-const PLACES: fn() -> ConfigPlaces<'static> =
-    || ConfigPlaces { directory: Path::new("/w/.git/modules/a"), workspace: Path::new("/w") };
+const PATHS: fn() -> ConfigPaths<'static> =
+    || ConfigPaths { directory: Path::new("/w/.git/modules/a"), workspace: Path::new("/w") };
 
-/// The entries as `git config --list` would print them, a key without a value without `=`.
-fn listed(text: &str) -> Option<Vec<String>> {
+/// Lists the entries as `git config --list` prints them; a key without a value has no `=`.
+fn list_entries(text: &str) -> Option<Vec<String>> {
     let line = |entry: ConfigEntry| {
         let ConfigEntry { section, subsection, key, value } = entry;
         let subsection = subsection.map_or_else(String::new, |name| format!(".{name}"));
@@ -16,8 +16,8 @@ fn listed(text: &str) -> Option<Vec<String>> {
     parse(text.as_bytes()).ok().map(|entries| entries.into_iter().map(line).collect())
 }
 
-/// The same by git itself.
-fn listed_by_git(text: &str) -> Option<Vec<String>> {
+/// Lists the entries by running git.
+fn list_entries_by_git(text: &str) -> Option<Vec<String>> {
     let file = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(file.path(), text).expect("a file");
     let git = std::process::Command::new("git")
@@ -31,7 +31,7 @@ fn listed_by_git(text: &str) -> Option<Vec<String>> {
 }
 
 #[test]
-fn the_syntax_is_gits() {
+fn parser_agrees_with_git() {
     for (text, expected) in [
         ("", Some(vec![])),
         ("[core]\n\tbare = false\n", Some(vec!["core.bare=false"])),
@@ -71,22 +71,22 @@ fn the_syntax_is_gits() {
         ("[a]\nb = \"c\nd\"", None),
     ] {
         let expected = expected.map(|lines| lines.into_iter().map(str::to_owned).collect());
-        assert_eq!(listed(text), expected, "{text:?}");
-        assert_eq!(listed_by_git(text), expected, "git: {text:?}");
+        assert_eq!(list_entries(text), expected, "{text:?}");
+        assert_eq!(list_entries_by_git(text), expected, "git: {text:?}");
     }
-    // Git takes a key without a section, and nothing looks for it.
-    assert_eq!(listed("b = 1"), None);
+    // Git accepts a key without a section, and nothing reads it.
+    assert_eq!(list_entries("b = 1"), None);
     assert_eq!(parse(b"[a]\n\nb c"), Err(ConfigError { line: 3 }));
     assert!(parse(b"[a]\nb = \xff").is_err());
     assert!(parse(b"[a]\nb = c\0d").is_err());
 }
 
 fn is_inert(text: &str) -> bool {
-    is_inert_change(None, text.as_bytes(), PLACES()).unwrap_or(false)
+    is_inert_change(None, text.as_bytes(), PATHS()).unwrap_or(false)
 }
 
 #[test]
-fn inert_configurations() {
+fn harmless_keys_are_inert() {
     for text in [
         "[core]\nrepositoryformatversion = 0\nfilemode = true\nbare = false\nlogallrefupdates = true",
         "[core]\nworktree = ../../../lib",
@@ -109,7 +109,7 @@ fn inert_configurations() {
 }
 
 #[test]
-fn configurations_that_are_not_inert() {
+fn keys_that_run_programs_or_trust_others_are_not_inert() {
     for text in [
         "[core]\nfsmonitor = /tmp/x",
         "[core]\nhooksPath = /tmp",
@@ -167,10 +167,10 @@ fn configurations_that_are_not_inert() {
 }
 
 #[test]
-fn only_what_changed_counts() {
+fn only_changed_keys_are_checked() {
     let old = "[core]\nfsmonitor = a\nbare = false\n[alias]\nx = !y\nx = !z\n";
     let check = |new: &str| {
-        is_inert_change(Some(old.as_bytes()), new.as_bytes(), PLACES()).expect("it parses")
+        is_inert_change(Some(old.as_bytes()), new.as_bytes(), PATHS()).expect("it parses")
     };
     for (new, expected) in [
         (old, true),
@@ -185,13 +185,13 @@ fn only_what_changed_counts() {
     ] {
         assert_eq!(check(new), expected, "{new}");
     }
-    // An old file that git refuses vouches for nothing.
-    let broken = is_inert_change(Some(b"[core\nfsmonitor = a"), b"[core]\nfsmonitor = a", PLACES());
+    // An old file that git refuses sets nothing.
+    let broken = is_inert_change(Some(b"[core\nfsmonitor = a"), b"[core]\nfsmonitor = a", PATHS());
     assert_eq!(broken, Ok(false));
 }
 
 #[test]
-fn a_remote_that_is_there_is_not_sent_elsewhere() {
+fn redirecting_an_existing_remote_is_not_inert() {
     let old = "[remote \"origin\"]\nurl = /srv/a\nfetch = x\n[branch \"main\"]\nremote = origin\nmerge = m\n";
     for (new, expected) in [
         ("[remote \"fork\"]\nurl = /srv/b\nfetch = x", true),
@@ -205,7 +205,7 @@ fn a_remote_that_is_there_is_not_sent_elsewhere() {
         ("[branch \"main\"]\npushRemote = evil", false),
     ] {
         let all = format!("{old}{new}\n");
-        let found = is_inert_change(Some(old.as_bytes()), all.as_bytes(), PLACES());
+        let found = is_inert_change(Some(old.as_bytes()), all.as_bytes(), PATHS());
         assert_eq!(found, Ok(expected), "{new}");
     }
 }

@@ -273,15 +273,7 @@ pub struct OpenFile {
 /// use std::path::Path;
 /// use windlass_core::WalkOptions;
 /// let hidden = |path: &Path| path.ends_with(".env");
-/// let options = WalkOptions {
-///     max_depth: 3,
-///     ignore_files: true,
-///     version_control: false,
-///     threads: 0,
-///     hidden: &hidden,
-///     left_out: &|_, _| {},
-///     cancelled: &|| false,
-/// };
+/// let options = WalkOptions { max_depth: 3, hidden: &hidden, ..WalkOptions::default() };
 /// assert!((options.hidden)("/w/.env".as_ref()) && !(options.cancelled)());
 /// ```
 #[derive(Clone, Copy)]
@@ -300,6 +292,21 @@ pub struct WalkOptions<'a> {
     pub left_out: &'a (dyn Fn(&Path, FileKind) + Sync),
     /// Called regularly; the walk stops when it returns true.
     pub cancelled: &'a (dyn Fn() -> bool + Sync),
+}
+
+/// Walks the whole tree without ignored files and directories of version control, with a suitable number of threads, until its end.
+impl Default for WalkOptions<'_> {
+    fn default() -> Self {
+        Self {
+            max_depth: usize::MAX,
+            ignore_files: true,
+            version_control: false,
+            threads: 0,
+            hidden: &|_| false,
+            left_out: &|_, _| {},
+            cancelled: &|| false,
+        }
+    }
 }
 
 impl fmt::Debug for WalkOptions<'_> {

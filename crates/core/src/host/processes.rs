@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     Absence, BoxFuture, HeldChanges, PathUse, ProcessChange, ProcessChanges, Resolved, Shell,
 };
-use crate::nearest::unknown;
+use crate::nearest::unknown_name_message;
 use crate::{ApprovalId, BuiltChange, CallId, CommitState, FileRights, SessionId, ToolError};
 
 /// Starts programs. No child process of ours starts in any other way.
@@ -171,9 +171,9 @@ impl FromStr for Backend {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::NAMES.iter().find(|(name, _)| *name == text);
-        found
-            .map(|(_, backend)| *backend)
-            .ok_or_else(|| unknown("sandbox back-end", text, &Self::NAMES.map(|(name, _)| name)))
+        found.map(|(_, backend)| *backend).ok_or_else(|| {
+            unknown_name_message("sandbox back-end", text, &Self::NAMES.map(|(name, _)| name))
+        })
     }
 }
 
@@ -228,9 +228,9 @@ impl FromStr for Level {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         let found = Self::NAMES.iter().find(|(name, _)| *name == text);
-        found
-            .map(|(_, level)| *level)
-            .ok_or_else(|| unknown("sandbox", text, &Self::NAMES.map(|(name, _)| name)))
+        found.map(|(_, level)| *level).ok_or_else(|| {
+            unknown_name_message("sandbox", text, &Self::NAMES.map(|(name, _)| name))
+        })
     }
 }
 

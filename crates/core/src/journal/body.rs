@@ -1,7 +1,7 @@
 //! The bodies of the journal's records, as types with a version.
 //!
-//! A body is stored as the text of a JSON object. Version 2 keeps decisions as types; version 1, which has no number, kept them as
-//! words. Readers take both. A field that a version does not know is passed over, so that an older program can read a newer journal.
+//! A body is stored as the text of a JSON object. Version 2 stores decisions as types; version 1, which has no version number, stored
+//! them as words. Readers accept both. Readers ignore unknown fields, so that an older program can read a newer journal.
 
 use std::borrow::Cow;
 
@@ -13,10 +13,10 @@ use crate::{
     SeenRecord, SessionId,
 };
 
-/// The version that this program writes.
+/// The version of the bodies that this program writes.
 pub const BODY_VERSION: u32 = 2;
 
-/// The body of a record that says that a call begins.
+/// The body of the record of the start of a call.
 ///
 /// ```
 /// use windlass_core::{CallStarted, Decision};
@@ -34,22 +34,22 @@ pub struct CallStarted<'a> {
     pub version: u32,
     /// The arguments.
     pub input: Cow<'a, Value>,
-    /// The effects, paths resolved.
+    /// The effects, with resolved paths.
     pub effects: Cow<'a, Effects>,
-    /// The decision that lets it run.
+    /// The decision that allows it.
     pub decided: Decided,
-    /// The identity behind the call.
+    /// The principal behind the call.
     #[serde(skip_serializing_if = "Principal::is_default")]
     pub principal: Principal,
-    /// The call that makes this one, if another call does.
+    /// The call that makes this one, if it is a nested call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent_call: Option<CallId>,
-    /// The place of the call in the conversation of a model.
+    /// The position of the call in the conversation of a model.
     #[serde(skip_serializing_if = "ModelCall::is_empty")]
     pub made: ModelCall,
 }
 
-/// The place of a call in the conversation of a model, as far as its caller told.
+/// The position of a call in the conversation of a model, as far as its caller said.
 ///
 /// ```
 /// use windlass_core::ModelCall;
@@ -72,13 +72,13 @@ pub struct ModelCall {
 }
 
 impl ModelCall {
-    /// Returns whether nothing is known.
+    /// Returns whether no field is known.
     pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// A body of any version.
+/// A [`CallStarted`] body of any version.
 #[derive(Deserialize)]
 struct AnyStarted {
     #[serde(rename = "v", default = "first_version")]
@@ -88,7 +88,7 @@ struct AnyStarted {
     #[serde(default)]
     effects: Effects,
     decided: Option<Decided>,
-    /// Of version 1.
+    /// The decision in words, in version 1.
     #[serde(default)]
     decided_by: String,
     #[serde(default)]
@@ -104,7 +104,7 @@ impl From<AnyStarted> for CallStarted<'_> {
             version: any.version,
             input: Cow::Owned(any.input),
             effects: Cow::Owned(any.effects),
-            decided: any.decided.unwrap_or_else(|| decided_in_words(any.decided_by)),
+            decided: any.decided.unwrap_or_else(|| parse_decision_words(any.decided_by)),
             principal: any.principal,
             parent_call: any.parent_call,
             made: any.made,
@@ -112,8 +112,8 @@ impl From<AnyStarted> for CallStarted<'_> {
     }
 }
 
-/// Reads the words of version 1: `allowed by RULE`, or `approval ID (SCOPE)` where a person was asked.
-fn decided_in_words(text: String) -> Decided {
+/// Parses the words of version 1: `allowed by RULE`, or `approval ID (SCOPE)` if a person was asked.
+fn parse_decision_words(text: String) -> Decided {
     let approved = text.strip_prefix("approval ").map(|rest| {
         let id = rest.split(' ').next().unwrap_or(rest);
         DecidedBy::Approval { id: ApprovalId::new(id), scope: None, who: None }
@@ -134,11 +134,12 @@ fn decided_in_words(text: String) -> Decided {
     }
 }
 
+/// The version of a body without a version number.
 fn first_version() -> u32 {
     1
 }
 
-/// The body of a record that says that a call ended.
+/// The body of the record of the end of a call.
 ///
 /// ```
 /// use windlass_core::CallFinished;
@@ -153,13 +154,13 @@ pub struct CallFinished<'a> {
     /// The version of the body.
     #[serde(rename = "v", default = "first_version")]
     pub version: u32,
-    /// The arguments, if the call never began: else its beginning has them.
+    /// The arguments, if the call never began. Otherwise the record of its start has them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<Cow<'a, Value>>,
     /// The decision, if the call was decided on and never began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decided: Option<Decided>,
-    /// The output that the model got.
+    /// The output for the model.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub content: Cow<'a, [Content]>,
     /// The same facts as data.
@@ -168,31 +169,31 @@ pub struct CallFinished<'a> {
     /// The time that the call took, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_us: Option<u64>,
-    /// What the session learnt of files; see [`Session::recall`](crate::Session::recall).
+    /// The files that the session learnt of through this call; see [`Session::recall`](crate::Session::recall).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seen: Option<SeenRecord>,
-    /// The identity behind the call, if the call never began.
+    /// The principal behind the call, if the call never began.
     #[serde(skip_serializing_if = "Principal::is_default")]
     pub principal: Principal,
     /// The call that made this one, if the call never began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent_call: Option<CallId>,
-    /// The place of the call in the conversation of a model, if the call never began.
+    /// The position of the call in the conversation of a model, if the call never began.
     #[serde(skip_serializing_if = "ModelCall::is_empty")]
     pub made: ModelCall,
-    /// The process that ended before the call did.
+    /// The id of the process that ended before the call did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub process: Option<u32>,
-    /// Whether the process ended before the call did.
+    /// The process ended before the call did.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub interrupted: bool,
-    /// What became of an interrupted call, in words.
+    /// A message about an interrupted call.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub text: String,
 }
 
 impl CallFinished<'_> {
-    /// The end of a call whose process ended before it.
+    /// Makes the body for a call whose process ended before it.
     pub fn interrupted(process: u32) -> Self {
         Self {
             version: BODY_VERSION,
@@ -205,22 +206,22 @@ impl CallFinished<'_> {
         }
     }
 
-    /// The sentence that says why the call was denied. It comes behind what a command printed that has run.
+    /// Returns the sentence that says why the call was denied. The output of a command that has run stands before it.
     pub fn refusal(&self) -> Option<&str> {
         const REFUSAL: &str = "not allowed: ";
         let mut texts = self.content.iter().rev().filter_map(|content| match content {
             Content::Text { text } => Some(text),
             _ => None,
         });
-        // Names of files that would have changed are indented, and what would allow them comes last.
-        let is_told = |line: &&str| {
+        // The names of files that would have changed are indented, and the hint on how to allow them comes last.
+        let is_refusal = |line: &&str| {
             line.contains(REFUSAL) && !line.starts_with(' ') && !line.starts_with("to allow")
         };
-        let line = texts.find_map(|text| text.lines().rfind(is_told))?;
+        let line = texts.find_map(|text| text.lines().rfind(is_refusal))?;
         line.get(line.find(REFUSAL)?..)
     }
 
-    /// The first line of the output.
+    /// Returns the first line of the output, if the output begins with text.
     pub fn first_line(&self) -> Option<&str> {
         match self.content.first()? {
             Content::Text { text } => text.lines().next(),
@@ -229,7 +230,7 @@ impl CallFinished<'_> {
     }
 }
 
-/// The part of a [`CallFinished`] that a session which goes on has to know. Reading only this is cheap, however long the output was.
+/// The part of a [`CallFinished`] that a resumed session has to know. Parsing this alone is cheap, however long the output was.
 ///
 /// ```
 /// use windlass_core::SessionNews;
@@ -241,13 +242,13 @@ impl CallFinished<'_> {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct SessionNews {
-    /// What the session learnt of files; see [`Session::recall`](crate::Session::recall).
+    /// The files that the session learnt of through the call; see [`Session::recall`](crate::Session::recall).
     pub seen: Option<SeenRecord>,
-    /// The facts of the call, as far as they concern the session.
+    /// The facts of the call that concern the session.
     pub metadata: ProvenanceFacts,
 }
 
-/// The source of text that others may have written, in the metadata of a call.
+/// The source of untrusted text, in the metadata of a call.
 ///
 /// ```
 /// assert_eq!(windlass_core::ProvenanceFacts::default().untrusted, None);
@@ -255,14 +256,14 @@ pub struct SessionNews {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct ProvenanceFacts {
-    /// The source, if the call brought in such text.
+    /// The source, if the call brought in untrusted text.
     pub untrusted: Option<String>,
 }
 
-/// The name in the metadata under which the source of untrusted text stands.
+/// The metadata key of the source of untrusted text.
 pub(crate) const UNTRUSTED: &str = "untrusted";
 
-/// The body of a record that says that a session begins, or goes on in another workspace.
+/// The body of the record of a session that begins, or continues in another workspace.
 ///
 /// ```
 /// use windlass_core::SessionBegun;
@@ -281,12 +282,12 @@ pub struct SessionBegun<'a> {
     /// The session that started it.
     #[serde(default)]
     pub parent: Option<SessionId>,
-    /// The identity behind the session.
+    /// The principal behind the session.
     #[serde(default, skip_serializing_if = "Principal::is_default")]
     pub principal: Principal,
 }
 
-/// The body of a record that says that a job ended and what it changed. A job works on the real directory and may end long after its
+/// The body of the record of a job that ended after it had changed files. A job works on the real directory and may end long after its
 /// call, so no checkpoint and no record of the call names its changes.
 ///
 /// ```
@@ -303,16 +304,16 @@ pub struct JobEnded {
     pub version: u32,
     /// The job.
     pub job: String,
-    /// The call that started it. The record itself is one of the session, since the call has ended.
+    /// The call that started it. The record itself belongs to the session, since the call has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<CallId>,
-    /// The changed files, as many as a record names.
+    /// The changed files, up to the maximum that a record names.
     #[serde(default)]
     pub changed: Vec<JobChange>,
-    /// The number of changed files, also of those that are not named.
+    /// The number of all changed files.
     #[serde(default)]
     pub changed_count: usize,
-    /// What a person or a model should know of its end.
+    /// Messages for a person or a model about its end.
     #[serde(default)]
     pub notes: Vec<String>,
 }
@@ -325,14 +326,14 @@ pub struct JobEnded {
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobChange {
-    /// The path, relative to the workspace if it is in there.
+    /// The path, relative to the workspace if it is inside.
     pub path: String,
     /// `A`, `M` or `D`.
     pub change: String,
 }
 
-/// The body of a record that says what a running call asked for beyond its plan, and what was decided about it. The record itself is
-/// one of the session; `call` names the call.
+/// The body of the record of a running call that asked for effects beyond its plan, and of the decision. The record itself belongs to
+/// the session; `call` names the call.
 ///
 /// ```
 /// use windlass_core::{CallExtended, CallId, Decided, DecidedBy, Decision, Effect, Mode};
@@ -350,20 +351,20 @@ pub struct CallExtended {
     pub version: u32,
     /// The call.
     pub call: CallId,
-    /// The effects that it asked for.
+    /// The effects that the call asked for.
     pub effects: Effects,
-    /// The decision: the call goes on with them only if it allows.
+    /// The decision. The call continues with these effects only if they are allowed.
     pub decided: Decided,
 }
 
 impl CallExtended {
-    /// The body with these effects and this decision.
+    /// Makes the body.
     pub fn new(call: CallId, effects: Effects, decided: Decided) -> Self {
         Self { version: BODY_VERSION, call, effects, decided }
     }
 }
 
-/// The body of a record that says how changes were put right that a killed process had left half-done.
+/// The body of the record of a recovery: the repair of changes that a killed process had left unfinished.
 ///
 /// ```
 /// use windlass_core::Recovery;
@@ -376,19 +377,19 @@ pub struct Recovery {
     /// The version of the body.
     #[serde(rename = "v", default = "first_version")]
     pub version: u32,
-    /// The outcome, in words.
+    /// The result of the recovery, in words.
     #[serde(default)]
     pub text: String,
 }
 
 impl Recovery {
-    /// The body with these words.
+    /// Makes the body with this text.
     pub fn new(text: impl Into<String>) -> Self {
         Self { version: BODY_VERSION, text: text.into() }
     }
 }
 
-/// The body of a record that says that records before it are missing.
+/// The body of the record that notes that records before it are missing.
 ///
 /// ```
 /// use windlass_core::RecordsMissing;
@@ -401,14 +402,14 @@ pub struct RecordsMissing {
     /// The version of the body.
     #[serde(rename = "v", default = "first_version")]
     pub version: u32,
-    /// The number of the spool that is too short, if a spool is.
+    /// The number of the spool that is too short, if the records are missing in a spool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spool: Option<u32>,
-    /// The number that the anchor says was reached; `None` if the anchor itself is missing.
+    /// The last record number according to the anchor; `None` if the anchor itself is missing.
     pub anchored: Option<u64>,
-    /// The number that was found.
+    /// The last record number that was found.
     pub found: u64,
-    /// Whether it was the anchor outside of the state directory that told.
+    /// The loss was noticed by the anchor outside of the state directory.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub outside: bool,
 }
@@ -420,8 +421,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_of_the_first_version_are_read() {
-        for (words, decision, told) in [
+    fn decisions_of_version_1_are_read() {
+        for (words, decision, text_of_decision) in [
             ("allowed by mode auto", Decision::Allow, "allowed by mode auto"),
             ("allowed by deny x (why)", Decision::Allow, "allowed by deny x (why)"),
             ("approval a1 (session)", Decision::Ask, "approval a1"),
@@ -431,12 +432,12 @@ mod tests {
             let body = json!({"input": {"a": 1}, "effects": [], "decided_by": words});
             let body: CallStarted<'_> = serde_json::from_value(body).expect("a body");
             assert_eq!((body.version, body.decided.decision), (1, decision), "{words}");
-            assert_eq!(body.decided.to_string(), told);
+            assert_eq!(body.decided.to_string(), text_of_decision);
         }
     }
 
     #[test]
-    fn the_end_of_a_call_of_any_version_is_read() {
+    fn call_finished_of_any_version_is_read() {
         let old = json!({
             "input": {}, "content": [{"type": "text", "text": "one\ntwo"}],
             "metadata": {"untrusted": "https://example.org"}, "duration_us": 12, "later": true,

@@ -1,8 +1,8 @@
-//! The bodies of records that are not about the beginning or the end of a call: what people were asked and answered, what was
-//! said, what a model was sent, and what became of state and tasks.
+//! The bodies of records of a session that are not about the beginning or end of a call: approvals, questions, messages, requests to a
+//! model, state and tasks.
 //!
-//! These records belong to a session. Their row in the journal names no call, since they may come before, between and after
-//! calls; a body names the call that it is about, if there is one.
+//! The row of such a record in the journal names no call, since the record may come before, between and after calls. The body names
+//! the call that it is about, if there is one.
 
 use std::fmt;
 
@@ -15,16 +15,17 @@ use crate::{
     QuestionAnswer, QuestionId, QuestionRequest, RiskLevel, Scope, Secrets, Settled, TurnId,
 };
 
-/// The version of a body that says none. These bodies came with version 2.
-fn this_version() -> u32 {
+/// The version of a body without a version number. These bodies exist since version 2.
+fn current_version() -> u32 {
     BODY_VERSION
 }
 
-fn clean(text: &str, secrets: &Secrets) -> String {
+/// Returns the text with secrets redacted.
+fn redacted_text(text: &str, secrets: &Secrets) -> String {
     secrets.redact(text).into_owned()
 }
 
-/// The body of a record that says that a person is asked whether a call may run.
+/// The body of the record of an approval that a person is asked for.
 ///
 /// ```
 /// use windlass_core::ApprovalAsked;
@@ -36,18 +37,18 @@ fn clean(text: &str, secrets: &Secrets) -> String {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ApprovalAsked {
     /// The version of the body.
-    #[serde(rename = "v", default = "this_version")]
+    #[serde(rename = "v", default = "current_version")]
     pub version: u32,
     /// The approval.
     pub id: ApprovalId,
-    /// The call that waits for it.
+    /// The call that waits for the approval.
     pub call: CallId,
     /// The tool.
     pub tool: String,
     /// The arguments, without secrets.
     #[serde(default)]
     pub input: Value,
-    /// The effects, paths resolved.
+    /// The effects, with resolved paths.
     #[serde(default)]
     pub effects: Effects,
     /// The rule, mode or hook that asks.
@@ -57,12 +58,13 @@ pub struct ApprovalAsked {
     /// The agent behind the call.
     #[serde(default)]
     pub asker: Asker,
-    /// The call has run, so that the answer is about what it changed.
+    /// The call has run already; the approval is about the changes that it made.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_run: bool,
 }
 
 impl ApprovalAsked {
+    /// Makes the body from a request.
     pub(crate) fn of(request: &ApprovalRequest) -> Self {
         Self {
             version: BODY_VERSION,
@@ -79,7 +81,7 @@ impl ApprovalAsked {
     }
 }
 
-/// The body of a record that says how a person answered an approval.
+/// The body of the record of an answer to an approval.
 ///
 /// ```
 /// use windlass_core::ApprovalAnswered;
@@ -91,31 +93,32 @@ impl ApprovalAsked {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ApprovalAnswered {
     /// The version of the body.
-    #[serde(rename = "v", default = "this_version")]
+    #[serde(rename = "v", default = "current_version")]
     pub version: u32,
     /// The approval.
     pub id: ApprovalId,
-    /// The call that asked; `None` if the approval was asked by an older version.
+    /// The call that asked; `None` if an older version asked for the approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<CallId>,
     /// The tool.
     pub tool: String,
     /// The answer is yes.
     pub allowed: bool,
-    /// The time for which the answer counts.
+    /// The scope in which the answer holds.
     pub scope: Scope,
-    /// The identity that answered.
+    /// The principal that answered.
     #[serde(default)]
     pub who: Principal,
     /// The reason, for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The arguments that the answer puts in place of those of the call.
+    /// The arguments with which the answer replaces those of the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Value>,
 }
 
 impl ApprovalAnswered {
+    /// Makes the body from an answered approval, with secrets redacted.
     pub(crate) fn of(approval: &Approval, secrets: &Secrets) -> Self {
         let denied = match &approval.settled {
             Settled::Denied(why) => Some(why),
@@ -133,13 +136,13 @@ impl ApprovalAnswered {
             allowed: approval.settled == Settled::Allowed,
             scope: approval.scope,
             who: approval.who.clone().unwrap_or_default(),
-            reason: approval.reason.as_ref().or(denied).map(|why| clean(why, secrets)),
+            reason: approval.reason.as_ref().or(denied).map(|why| redacted_text(why, secrets)),
             input,
         }
     }
 }
 
-/// The body of a record that says that a tool asks a person something.
+/// The body of the record of questions that a tool asks a person.
 ///
 /// ```
 /// use windlass_core::QuestionAsked;
@@ -150,7 +153,7 @@ impl ApprovalAnswered {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuestionAsked {
     /// The version of the body.
-    #[serde(rename = "v", default = "this_version")]
+    #[serde(rename = "v", default = "current_version")]
     pub version: u32,
     /// The set of questions.
     pub id: QuestionId,
@@ -164,6 +167,7 @@ pub struct QuestionAsked {
 }
 
 impl QuestionAsked {
+    /// Makes the body from a request.
     pub(crate) fn of(request: &QuestionRequest) -> Self {
         Self {
             version: BODY_VERSION,
@@ -175,7 +179,7 @@ impl QuestionAsked {
     }
 }
 
-/// The body of a record that says how a person answered a set of questions.
+/// The body of the record of an answer to questions.
 ///
 /// ```
 /// use windlass_core::QuestionAnswered;
@@ -187,7 +191,7 @@ impl QuestionAsked {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuestionAnswered {
     /// The version of the body.
-    #[serde(rename = "v", default = "this_version")]
+    #[serde(rename = "v", default = "current_version")]
     pub version: u32,
     /// The set of questions.
     pub id: QuestionId,
@@ -200,11 +204,11 @@ pub struct QuestionAnswered {
 }
 
 impl QuestionAnswered {
-    /// The body, if the questions are answered.
+    /// Makes the body with secrets redacted; `None` if the questions are not answered.
     pub(crate) fn of(request: &QuestionRequest, secrets: &Secrets) -> Option<Self> {
         let mut answer = request.answer.clone()?;
         for selection in &mut answer.selections {
-            selection.other = selection.other.as_ref().map(|text| clean(text, secrets));
+            selection.other = selection.other.as_ref().map(|text| redacted_text(text, secrets));
         }
         Some(Self {
             version: BODY_VERSION,
@@ -248,7 +252,7 @@ impl fmt::Display for Speaker {
     }
 }
 
-/// The body of a record of something that was said in a session.
+/// The body of the record of a message in a session.
 ///
 /// ```
 /// use windlass_core::{MessageNote, Speaker};
@@ -259,7 +263,7 @@ impl fmt::Display for Speaker {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageNote {
     /// The version of the body.
-    #[serde(rename = "v", default = "this_version")]
+    #[serde(rename = "v", default = "current_version")]
     pub version: u32,
     /// The author.
     pub role: Speaker,
@@ -274,13 +278,13 @@ pub struct MessageNote {
 }
 
 impl MessageNote {
-    /// A message of an author without a name.
+    /// Makes a message of an author without a name.
     pub fn new(role: Speaker, text: impl Into<String>) -> Self {
         Self { version: BODY_VERSION, role, name: None, text: text.into(), turn: None }
     }
 }
 
-/// The body of a record of what a model was sent: one request.
+/// The body of the record of one request to a model.
 ///
 /// ```
 /// use serde_json::json;
@@ -296,26 +300,26 @@ impl MessageNote {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RequestNote {
     /// The version of the body.
-    #[serde(rename = "v", default = "this_version")]
+    #[serde(rename = "v", default = "current_version")]
     pub version: u32,
     /// The model.
     pub model: String,
-    /// The instructions.
+    /// The system instructions.
     #[serde(default)]
     pub system: Value,
-    /// The messages in Anthropic's form, with the ids of calls as in the results.
+    /// The messages in Anthropic's format, with the ids of calls as in the results.
     #[serde(default)]
     pub messages: Vec<Value>,
     /// The names of the tools on offer.
     #[serde(default)]
     pub tools: Vec<String>,
-    /// The turn that it asks for.
+    /// The turn that the request asks for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<TurnId>,
 }
 
 impl RequestNote {
-    /// An empty request to a model.
+    /// Makes an empty request to a model.
     pub fn new(model: impl Into<String>) -> Self {
         Self {
             version: BODY_VERSION,
@@ -328,7 +332,7 @@ impl RequestNote {
     }
 }
 
-/// The body of a record that says that state of a session changed, such as its list of things to do.
+/// The body of the record of a changed value in the state of a session, such as its todo list.
 ///
 /// ```
 /// use serde_json::json;
@@ -339,9 +343,9 @@ impl RequestNote {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StateNote {
     /// The version of the body.
-    #[serde(rename = "v", default = "this_version")]
+    #[serde(rename = "v", default = "current_version")]
     pub version: u32,
-    /// The name of the state.
+    /// The key of the value.
     pub key: String,
     /// The new value; null if it was removed.
     #[serde(default)]
@@ -352,12 +356,12 @@ pub struct StateNote {
 }
 
 impl StateNote {
-    /// A change that no call made.
+    /// Makes a change that no call made.
     pub fn new(key: impl Into<String>, value: Value) -> Self {
         Self { version: BODY_VERSION, key: key.into(), value, call: None }
     }
 
-    /// The same change, made by a call.
+    /// Sets the call that made the change.
     #[must_use]
     pub fn of_call(mut self, call: CallId) -> Self {
         self.call = Some(call);
@@ -376,22 +380,22 @@ impl StateNote {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskState {
-    /// It waits to begin.
+    /// It has not begun.
     Submitted,
-    /// It is worked on.
+    /// It is being worked on.
     Working,
-    /// It waits for a person.
+    /// It waits for input from a person.
     InputRequired,
-    /// It was done.
+    /// It succeeded.
     Completed,
-    /// It could not be done.
+    /// It failed.
     Failed,
-    /// It was stopped.
+    /// It was cancelled.
     Cancelled,
 }
 
 impl TaskState {
-    /// The name in records and events.
+    /// Returns the name in records and events.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Submitted => "submitted",
@@ -409,7 +413,7 @@ impl TaskState {
     }
 }
 
-/// The body of a record that says how far a task is. A task is work that a session does for others: a sub-agent, or a client.
+/// The body of the record of the state of a task. A task is work that a session does for others: a sub-agent, or a client.
 ///
 /// ```
 /// use windlass_core::{TaskNote, TaskState};
@@ -420,13 +424,13 @@ impl TaskState {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskNote {
     /// The version of the body.
-    #[serde(rename = "v", default = "this_version")]
+    #[serde(rename = "v", default = "current_version")]
     pub version: u32,
-    /// The name of the task.
+    /// The id of the task.
     pub task: String,
-    /// Its state.
+    /// The state.
     pub state: TaskState,
-    /// The reason of the state or the result, in words.
+    /// The reason of the state, or the result, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
     /// The call that started it, if a call did.
@@ -435,13 +439,13 @@ pub struct TaskNote {
 }
 
 impl TaskNote {
-    /// A task that no call started.
+    /// Makes the body for a task that no call started.
     pub fn new(task: impl Into<String>, state: TaskState) -> Self {
         Self { version: BODY_VERSION, task: task.into(), state, text: None, call: None }
     }
 }
 
-/// Something that a front door or an agent puts on record with [`Engine::record`](crate::Engine::record).
+/// An entry that a front door or an agent records with [`Engine::record`](crate::Engine::record).
 ///
 /// ```
 /// use windlass_core::{MessageNote, RecordKind, SessionNote, Speaker};
@@ -451,18 +455,18 @@ impl TaskNote {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum SessionNote {
-    /// Something that was said.
+    /// A message.
     Message(MessageNote),
     /// A request to a model.
     Request(RequestNote),
-    /// State that changed.
+    /// A changed value of the state.
     State(StateNote),
     /// The state of a task.
     Task(TaskNote),
 }
 
 impl SessionNote {
-    /// The kind of its record.
+    /// Returns the kind of its record.
     pub fn kind(&self) -> RecordKind {
         match self {
             Self::Message(_) => RecordKind::Message,
@@ -472,7 +476,7 @@ impl SessionNote {
         }
     }
 
-    /// The call that it is about.
+    /// Returns the call that it is about.
     pub fn call(&self) -> Option<&CallId> {
         match self {
             Self::Message(_) | Self::Request(_) => None,
@@ -481,24 +485,26 @@ impl SessionNote {
         }
     }
 
-    /// The same without secrets.
+    /// Returns the note with secrets redacted.
     pub(crate) fn redacted(mut self, secrets: &Secrets) -> Self {
         match &mut self {
             Self::Message(note) => {
-                note.text = clean(&note.text, secrets);
-                note.name = note.name.as_ref().map(|name| clean(name, secrets));
+                note.text = redacted_text(&note.text, secrets);
+                note.name = note.name.as_ref().map(|name| redacted_text(name, secrets));
             }
             Self::Request(note) => {
                 secrets.redact_json(&mut note.system);
                 note.messages.iter_mut().for_each(|message| secrets.redact_json(message));
             }
             Self::State(note) => secrets.redact_json(&mut note.value),
-            Self::Task(note) => note.text = note.text.as_ref().map(|text| clean(text, secrets)),
+            Self::Task(note) => {
+                note.text = note.text.as_ref().map(|text| redacted_text(text, secrets));
+            }
         }
         self
     }
 
-    /// The turn that it belongs to.
+    /// Returns the turn that it belongs to.
     pub fn turn(&self) -> Option<&TurnId> {
         match self {
             Self::Message(note) => note.turn.as_ref(),

@@ -1,14 +1,14 @@
-//! The answer of a journal to a record: it is safe, and this is its number.
+//! The receipt of a journal for a record: the record is safe, and has this number.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::BoxFuture;
 
-/// Says that a record is safe. It also gives the number of the record, for those who ask.
+/// Confirms that a record is safe. Gives the number of the record to a caller that asks for it.
 ///
-/// A journal may number its records later than it makes them safe. Finding out a number may then cost something, so it is done
-/// only for those who ask.
+/// A journal may number its records later than it makes them safe. To find a number may then cost something, so it is done only on
+/// request.
 ///
 /// ```
 /// use windlass_core::Receipt;
@@ -23,6 +23,7 @@ use crate::BoxFuture;
 #[derive(Clone)]
 pub struct Receipt(Numbering);
 
+/// The number of a record, known or to be found.
 #[derive(Clone)]
 enum Numbering {
     Known(Option<u64>),
@@ -30,24 +31,24 @@ enum Numbering {
 }
 
 impl Receipt {
-    /// The receipt of a record with this number.
+    /// Makes the receipt of a record with this number.
     pub fn numbered(number: u64) -> Self {
         Self(Numbering::Known(Some(number)))
     }
 
-    /// The receipt of a journal that does not number its records.
+    /// Makes the receipt of a journal that does not number its records.
     pub fn unnumbered() -> Self {
         Self(Numbering::Known(None))
     }
 
-    /// The receipt of a record whose number has to be found out. `find` resolves to `None` if that fails.
+    /// Makes the receipt of a record whose number `find` finds when it is needed. `find` resolves to `None` if it cannot find it.
     pub fn later(
         find: impl Fn() -> BoxFuture<'static, Option<u64>> + Send + Sync + 'static,
     ) -> Self {
         Self(Numbering::Later(Arc::new(find)))
     }
 
-    /// Returns the number under which the journal shows the record.
+    /// Returns the number of the record in the journal, or `None` if it has none or it cannot be found.
     pub fn number(self) -> BoxFuture<'static, Option<u64>> {
         match self.0 {
             Numbering::Known(number) => Box::pin(std::future::ready(number)),

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::nearest::unknown;
+use crate::nearest::unknown_name_message;
 
 /// What happens where no rule decides.
 ///
@@ -48,7 +48,7 @@ impl FromStr for Mode {
             .iter()
             .find(|(name, _)| *name == text)
             .map(|(_, mode)| *mode)
-            .ok_or_else(|| unknown("mode", text, &Self::NAMES.map(|(name, _)| name)))
+            .ok_or_else(|| unknown_name_message("mode", text, &Self::NAMES.map(|(name, _)| name)))
     }
 }
 

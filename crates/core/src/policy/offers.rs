@@ -38,7 +38,7 @@ pub(crate) fn offers(
         }
     }
     rules.dedup();
-    rules.retain(|rule| secrets.is_clean(rule));
+    rules.retain(|rule| secrets.is_secret_free(rule));
     rules.truncate(MOST);
     rules
 }

@@ -1,9 +1,9 @@
-//! The table by examples, and git directories by name and by look.
+//! Tests of the table by examples, and of git directories by name and by examination.
 
 use super::*;
 
 #[test]
-fn protected_by_name() {
+fn paths_are_protected_by_name() {
     let homes = [PathBuf::from("/h")];
     for (path, is) in [
         ("/w/.aiexclude", true),
@@ -67,7 +67,7 @@ fn protected_by_name() {
 }
 
 #[test]
-fn git_directories_are_found_by_name_and_by_look() {
+fn git_directories_are_found_by_name_and_by_examination() {
     let is_git = |path: &Path| ["bare", "x", "objects"].iter().any(|name| path.ends_with(name));
     for (path, expected) in [
         ("/w/.git/config", Some(("/w/.git", GitPart::Config))),
@@ -75,7 +75,7 @@ fn git_directories_are_found_by_name_and_by_look() {
         ("/w/.git/objects/ab/cd", Some(("/w/.git", GitPart::Other))),
         ("/w/.git/modules/a/b/hooks/c/d", Some(("/w/.git/modules/a/b", GitPart::Hook))),
         ("/w/.git/worktrees/a/gitdir", Some(("/w/.git/worktrees/a", GitPart::Pointer))),
-        // A module of this name is told from refs by a look alone.
+        // Only an examination can tell a module with this name from refs.
         ("/w/.git/modules/a/refs/x/config", Some(("/w/.git/modules/a/refs/x", GitPart::Config))),
         ("/w/bare/config", Some(("/w/bare", GitPart::Config))),
         ("/w/bare/hooks/a/b", Some(("/w/bare", GitPart::Hook))),
@@ -92,7 +92,7 @@ fn git_directories_are_found_by_name_and_by_look() {
 }
 
 #[test]
-fn entries_of_a_workspace() {
+fn protected_entries_have_a_reason() {
     let git = [PathBuf::from(".git"), PathBuf::from("sub/.git")];
     let entries = protected_entries(&git, true);
     for (path, is_directory) in [

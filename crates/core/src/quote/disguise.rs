@@ -1,18 +1,18 @@
-//! Texts that a person decides on, without what would keep a part of them from being noticed: look-alike spaces, blanks and blank
-//! lines that push the rest out of sight, and marks piled up on one character.
+//! Reveals disguises in texts that a person decides on: look-alike spaces, blanks and blank lines that push the rest out of sight, and
+//! marks piled up on one character.
 
 use std::fmt::Write as _;
 
-/// So many blanks in a row are an indentation or a table.
-const MOST_BLANKS: usize = 60;
-/// So many blank lines in a row still leave the rest on the screen.
-const MOST_BLANK_LINES: usize = 8;
-/// So many marks on one character are writing.
-const MOST_MARKS: usize = 3;
+/// Maximum blanks in a row that are shown. So many are an indentation or a table.
+const MAX_BLANKS: usize = 60;
+/// Minimum equal blank lines after the first one that are written as a number. Fewer leave the rest on the screen.
+const MIN_COUNTED_BLANK_LINES: usize = 8;
+/// Maximum marks on one character that are shown. So many occur in writing.
+const MAX_MARKS: usize = 3;
 
-/// A text that is [visible](super::visible) already, with disguises spelled out: a space that is none as `\u{a0}`, many blanks or blank
-/// lines as their number (`\x20{500}`, `\n{40}`), and marks that pile up on one character by their codes. Each line stays a line; colours
-/// are left as they are.
+/// Escapes disguises in a text that is [visible](super::visible) already: a look-alike space as `\u{a0}`, many blanks or blank lines
+/// as their number (`\x20{500}`, `\n{40}`), and marks that pile up on one character as their codes. Each line stays a line. Colours
+/// stay.
 ///
 /// ```
 /// use windlass_core::quote::undisguised;
@@ -31,8 +31,8 @@ pub fn undisguised(text: &str) -> String {
                 more += 1;
             }
         }
-        if more >= MOST_BLANK_LINES {
-            write(&mut shown, format_args!("{line}\\n{{{}}}", more + 1));
+        if more >= MIN_COUNTED_BLANK_LINES {
+            append(&mut shown, format_args!("{line}\\n{{{}}}", more + 1));
         } else {
             for _ in 0..more {
                 push_line(&mut shown, line);
@@ -47,12 +47,13 @@ pub fn undisguised(text: &str) -> String {
     shown
 }
 
-/// Tells whether a line shows nothing but, perhaps, a bar or the sign of a diff.
+/// Returns whether a line is blank, except perhaps for a bar or the sign of a diff.
 fn is_blank(line: &str) -> bool {
     line.chars().all(|c| c == '\t' || c == ' ' || matches!(c, '+' | '-' | '|'))
         && line.trim().len() <= 1
 }
 
+/// Appends a line with its disguises escaped.
 fn push_line(shown: &mut String, line: &str) {
     let (mut blanks, mut marks) = ((' ', 0), 0);
     for c in line.chars() {
@@ -62,8 +63,8 @@ fn push_line(shown: &mut String, line: &str) {
         marks = if is_mark(c) { marks + 1 } else { 0 };
         match c {
             ' ' | '\t' => blanks = (c, blanks.1 + 1),
-            c if is_odd_space(c) || marks > MOST_MARKS => {
-                write(shown, format_args!("\\u{{{:x}}}", u32::from(c)));
+            c if is_lookalike_space(c) || marks > MAX_MARKS => {
+                append(shown, format_args!("\\u{{{:x}}}", u32::from(c)));
             }
             c => shown.push(c),
         }
@@ -75,29 +76,30 @@ fn is_blank_character(c: char) -> bool {
     c == ' ' || c == '\t'
 }
 
-/// Writes the blanks that came so far, many of them by their number.
+/// Appends the counted blanks, or their number if there are many, and resets the count.
 fn push_blanks(shown: &mut String, (blank, count): &mut (char, usize)) {
-    if *count > MOST_BLANKS {
-        write(shown, format_args!("\\x{:02x}{{{count}}}", u32::from(*blank)));
+    if *count > MAX_BLANKS {
+        append(shown, format_args!("\\x{:02x}{{{count}}}", u32::from(*blank)));
     } else {
         shown.extend(std::iter::repeat_n(*blank, *count));
     }
     *count = 0;
 }
 
-/// A character that looks like a space and is no space to a program.
-fn is_odd_space(c: char) -> bool {
+/// Returns whether a character looks like a space and is none for programs.
+fn is_lookalike_space(c: char) -> bool {
     c.is_whitespace() && !c.is_ascii()
 }
 
-/// A mark that is drawn onto the character before it, or that only chooses the form of that character.
+/// Returns whether a character is a mark that is drawn onto the character before it or selects its form.
 fn is_mark(c: char) -> bool {
     matches!(c,
         '\u{300}'..='\u{36f}' | '\u{483}'..='\u{489}' | '\u{1ab0}'..='\u{1aff}' | '\u{1dc0}'..='\u{1dff}' | '\u{20d0}'..='\u{20ff}'
         | '\u{fe00}'..='\u{fe0f}' | '\u{fe20}'..='\u{fe2f}')
 }
 
-fn write(text: &mut String, more: std::fmt::Arguments<'_>) {
+/// Appends formatted text.
+fn append(text: &mut String, more: std::fmt::Arguments<'_>) {
     let written = text.write_fmt(more);
     debug_assert!(written.is_ok(), "writing to a string does not fail");
 }
@@ -107,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn disguises_are_spelled_out_and_other_texts_stay() {
+    fn disguises_are_escaped_and_other_texts_stay() {
         let pile = format!("a{}b", "\u{301}".repeat(6));
         let indented = format!("{}x", " ".repeat(40));
         for (text, expected) in [

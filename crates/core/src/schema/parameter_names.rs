@@ -1,26 +1,26 @@
-//! Checks the names of parameters, and finds the one that a wrong name stands for: by meaning first, since `cmd` and `command` share few
-//! letters, then by spelling.
+//! Checks the names of parameters, and finds the known parameter that a wrong name stands for: first by meaning, since `cmd` and
+//! `command` share few letters, then by spelling.
 
 use serde_json::{Map, Value};
 
-use super::Place;
+use super::ArgumentPath;
 use crate::ToolError;
 use crate::nearest::{likeness, nearest};
 
-/// The names of an object's parameters: those that there are, and those that were given.
-pub(super) struct Names<'a> {
+/// The parameter names of an object: those that its schema has, and those that a call gives.
+pub(super) struct ParameterNames<'a> {
     pub(super) known: &'a Map<String, Value>,
     pub(super) required: &'a [&'a str],
     pub(super) given: &'a Map<String, Value>,
-    pub(super) place: &'a Place<'a>,
+    pub(super) position: &'a ArgumentPath<'a>,
 }
 
-impl<'a> Names<'a> {
-    /// So many unknown parameters are named.
-    const MOST_NAMED: usize = 5;
+impl<'a> ParameterNames<'a> {
+    /// Maximum unknown parameters that an error names.
+    const MAX_NAMED: usize = 5;
 
-    /// Refuses a parameter that is missing, and one that is unknown where the object `is_closed`; both in one error, so that one
-    /// more attempt is enough.
+    /// Refuses missing parameters and, if the object `is_closed`, unknown ones. One error names both, so that one more attempt is
+    /// enough.
     pub(super) fn check(&self, is_closed: bool) -> Result<(), ToolError> {
         let unknown: Vec<&str> = self
             .given
@@ -32,13 +32,16 @@ impl<'a> Names<'a> {
             self.required.iter().copied().filter(|name| !self.given.contains_key(*name)).collect();
         match (unknown.is_empty() || !is_closed, missing.is_empty()) {
             (true, true) => Ok(()),
-            (true, false) => Err(self.missing(&missing, &unknown)),
-            (false, _) => Err(self.unknown(&unknown, &missing)),
+            (true, false) => Err(self.missing_error(&missing, &unknown)),
+            (false, _) => Err(self.unknown_error(&unknown, &missing)),
         }
     }
 
-    fn missing(&self, missing: &[&str], unknown: &[&str]) -> ToolError {
-        let error = ToolError::invalid_args(format!("{}{}", are_missing(missing), self.inside()));
+    /// Makes the error about missing parameters. Its hint names the parameters that unknown ones stand for, or describes the missing
+    /// ones.
+    fn missing_error(&self, missing: &[&str], unknown: &[&str]) -> ToolError {
+        let error =
+            ToolError::invalid_args(format!("{}{}", are_missing(missing), self.location_suffix()));
         let meant = self.corrections(unknown, missing);
         if !meant.is_empty() {
             return error.hint(did_you_mean(&meant));
@@ -51,17 +54,22 @@ impl<'a> Names<'a> {
         if described.is_empty() { error } else { error.hint(described.join("\n")) }
     }
 
-    fn unknown(&self, unknown: &[&str], missing: &[&str]) -> ToolError {
+    /// Makes the error about unknown and missing parameters. Its hint names the parameters that were probably meant, or all
+    /// parameters.
+    fn unknown_error(&self, unknown: &[&str], missing: &[&str]) -> ToolError {
         let shown: Vec<String> = unknown
             .iter()
-            .take(Self::MOST_NAMED)
+            .take(Self::MAX_NAMED)
             .map(|name| format!("`{}`", crate::quote::visible(name)))
             .collect();
         let more = unknown.len() - shown.len();
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let plural = if unknown.len() == 1 { "" } else { "s" };
-        let mut words =
-            format!("unknown parameter{plural} {}{more}{}", shown.join(", "), self.inside());
+        let mut words = format!(
+            "unknown parameter{plural} {}{more}{}",
+            shown.join(", "),
+            self.location_suffix()
+        );
         if !missing.is_empty() {
             words = format!("{words}; {}", are_missing(missing));
         }
@@ -76,15 +84,15 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// The parameters among `candidates` that unknown names probably stand for, each of them once.
+    /// Pairs unknown names with the parameters among `candidates` that they probably stand for. Uses each parameter once.
     fn corrections(&self, unknown: &[&'a str], candidates: &[&'a str]) -> Vec<(&'a str, &'a str)> {
         let (given, mut free): (Vec<&str>, Vec<&str>) =
             candidates.iter().partition(|name| self.given.contains_key(**name));
-        // Where two could be meant, it is the one that must be there.
+        // A required parameter is more likely meant than an optional one.
         free.sort_by_key(|name| !self.required.contains(name));
         let mut corrections = Vec::new();
-        for name in unknown.iter().take(Self::MOST_NAMED) {
-            if let Some(near) = meant(name, &free, &given) {
+        for name in unknown.iter().take(Self::MAX_NAMED) {
+            if let Some(near) = probable_parameter(name, &free, &given) {
                 free.retain(|free| *free != near);
                 corrections.push((*name, near));
             }
@@ -92,14 +100,16 @@ impl<'a> Names<'a> {
         corrections
     }
 
-    fn inside(&self) -> String {
-        match self.place {
-            Place::Root => String::new(),
-            place => format!(" in {place}"),
+    /// Returns the words that say in which part of the arguments the names are.
+    fn location_suffix(&self) -> String {
+        match self.position {
+            ArgumentPath::Root => String::new(),
+            position => format!(" in {position}"),
         }
     }
 }
 
+/// Formats corrections as a question.
 fn did_you_mean(corrections: &[(&str, &str)]) -> String {
     let words: Vec<String> = corrections
         .iter()
@@ -108,14 +118,15 @@ fn did_you_mean(corrections: &[(&str, &str)]) -> String {
     format!("did you mean {}?", words.join(", "))
 }
 
+/// Formats the statement that parameters are missing.
 fn are_missing(missing: &[&str]) -> String {
     let names: Vec<String> = missing.iter().map(|name| format!("`{name}`")).collect();
     let verb = if names.len() == 1 { "is" } else { "are" };
     format!("{} {verb} missing", names.join(", "))
 }
 
-/// Names that other systems use for one thing, in lower case and without `_`. A name may be in several groups; the first group with a
-/// parameter of the tool counts.
+/// Groups of names that other systems use for the same thing, in lower case and without `_`. A name may be in several groups; the
+/// first group with a parameter of the tool counts.
 const SYNONYMS: &[&[&str]] = &[
     &[
         "path",
@@ -241,30 +252,34 @@ const SYNONYMS: &[&[&str]] = &[
     &["title", "name"],
 ];
 
-/// A spelling this like a known name is a typing mistake, whatever else it could mean.
-const TYPO: f64 = 0.8;
+/// Minimum likeness of a name that counts as a typing mistake, whatever else it could mean.
+const MIN_TYPO_LIKENESS: f64 = 0.8;
 
-/// The parameter that `wanted` was probably meant to be. `free` parameters, which the call has not given, come before those that it
-/// has: a call that gives `pattern` and `query` does not mean `pattern` twice.
-fn meant<'a>(wanted: &str, free: &[&'a str], given: &[&'a str]) -> Option<&'a str> {
+/// Returns the parameter that `wanted` probably stands for. Prefers `free` parameters, which the call does not give, to `given` ones:
+/// a call that gives `pattern` and `query` does not mean `pattern` twice.
+fn probable_parameter<'a>(wanted: &str, free: &[&'a str], given: &[&'a str]) -> Option<&'a str> {
     let spelled = nearest(wanted, free.iter().copied());
     spelled
-        .filter(|name| likeness(wanted, name) >= TYPO)
-        .or_else(|| synonym(wanted, free))
+        .filter(|name| likeness(wanted, name) >= MIN_TYPO_LIKENESS)
+        .or_else(|| find_synonym(wanted, free))
         .or(spelled)
         .or_else(|| nearest(wanted, given.iter().copied()))
 }
 
-fn synonym<'a>(wanted: &str, candidates: &[&'a str]) -> Option<&'a str> {
-    let wanted = plain(wanted);
+/// Returns the candidate that shares a group of synonyms with `wanted`.
+fn find_synonym<'a>(wanted: &str, candidates: &[&'a str]) -> Option<&'a str> {
+    let wanted = normalized(wanted);
     let groups = SYNONYMS.iter().filter(|group| group.contains(&wanted.as_str()));
     groups
-        .flat_map(|group| candidates.iter().filter(|name| group.contains(&plain(name).as_str())))
+        .flat_map(|group| {
+            candidates.iter().filter(|name| group.contains(&normalized(name).as_str()))
+        })
         .copied()
         .next()
 }
 
-fn plain(name: &str) -> String {
+/// Returns a name in lower case and without `_`.
+fn normalized(name: &str) -> String {
     name.chars().filter(|c| *c != '_').flat_map(char::to_lowercase).collect()
 }
 
@@ -292,7 +307,7 @@ mod tests {
     const BASH: &[&str] = &["command", "timeout", "cwd", "background", "stdin", "pty", "net"];
 
     #[test]
-    fn a_name_of_another_system_is_understood() {
+    fn names_of_other_systems_find_their_parameter() {
         for (names, wanted, expected) in [
             (BASH, "cmd", Some("command")),
             (BASH, "script", Some("command")),
@@ -336,20 +351,28 @@ mod tests {
             (&["path"], "pth", Some("path")),
             (&["path"], "colour", None),
         ] {
-            assert_eq!(meant(wanted, names, &[]), expected, "{wanted} among {names:?}");
+            assert_eq!(
+                probable_parameter(wanted, names, &[]),
+                expected,
+                "{wanted} among {names:?}"
+            );
         }
     }
 
     #[test]
-    fn what_is_given_already_is_not_meant_again() {
-        assert_eq!(meant("query", &["path"], &["pattern"]), None);
-        assert_eq!(meant("patern", &["path"], &["pattern"]), Some("pattern"), "a typing mistake");
+    fn given_parameters_are_suggested_only_for_typing_mistakes() {
+        assert_eq!(probable_parameter("query", &["path"], &["pattern"]), None);
+        assert_eq!(
+            probable_parameter("patern", &["path"], &["pattern"]),
+            Some("pattern"),
+            "a typing mistake"
+        );
     }
 
     #[test]
-    fn every_synonym_is_written_as_it_is_compared() {
+    fn synonyms_are_normalized() {
         for name in SYNONYMS.iter().copied().flatten() {
-            assert_eq!(plain(name), *name);
+            assert_eq!(normalized(name), *name);
         }
     }
 }

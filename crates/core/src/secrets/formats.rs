@@ -1,93 +1,95 @@
-//! Secrets by format: what is a credential by the look of it, whoever it belongs to.
+//! Secrets by format: finds credentials that have a recognizable form.
 //!
-//! One table. Most rows are a beginning that nobody writes by chance and the characters that follow; the others have a matcher of
-//! their own. A model must be able to work on source files, so a row that cannot tell a secret from a name, a hash or an example
-//! has no place here, and what looks like an example stays.
+//! The formats are one table. Most rows are a prefix that is never written by chance, and the characters that follow; the others have
+//! a matcher function. A model must be able to work on source files, so a row that cannot tell a secret from a name, a hash or an
+//! example has no place here, and text that looks like an example stays.
 
 mod assignment;
-mod look;
+mod characters;
 mod token;
 
 use std::sync::LazyLock;
 
-use self::look::{alphanumeric, base64_url, capitals, hex, word};
-use super::scan::{Anchors, Class, Cursor, Found, Rules, nothing};
+use self::characters::{alphanumeric, base64_url, lower_hex, upper_or_digit, word_character};
+use super::scan::{Anchors, Class, Cursor, SecretMatch, SecretRules, empty_class};
 
-/// What a matcher found: from where to where, and what else belongs to it.
-struct Match {
+/// A match of a format: the range to redact, and the class of bytes that are redacted after it.
+struct FormatMatch {
     secret: std::ops::Range<usize>,
-    goes_on: Class,
+    tail: Class,
 }
 
-impl Match {
-    /// From a place to where the cursor is.
-    fn since(from: usize, cursor: &Cursor<'_>) -> Self {
-        Self { secret: from..cursor.at(), goes_on: nothing }
+impl FormatMatch {
+    /// Makes a match from a position to the cursor.
+    fn up_to_cursor(from: usize, cursor: &Cursor<'_>) -> Self {
+        Self { secret: from..cursor.at(), tail: empty_class }
     }
 
-    fn and(self, goes_on: Class) -> Self {
-        Self { goes_on, ..self }
+    /// Sets the class of bytes that directly follow the match and are redacted with it.
+    fn with_tail(self, tail: Class) -> Self {
+        Self { tail, ..self }
     }
 }
 
-/// One format.
+/// One row of the table of formats.
 struct Format {
-    /// For people and models.
+    /// The name for people and models, in the placeholder.
     name: &'static str,
-    /// How it begins.
+    /// The texts by which the scanner finds candidates.
     anchors: &'static [&'static str],
-    follows: Follows,
+    rule: FormatRule,
 }
 
-/// What makes it a secret. The cursor of a matcher is at the beginning of the anchor.
-enum Follows {
-    /// At least so many characters of a kind, and all that come after them.
+/// The rule that decides if a candidate is a secret. The cursor of a matcher is at the beginning of the anchor.
+enum FormatRule {
+    /// At least this many characters of a class behind the anchor, and all that follow.
     AtLeast(usize, Class),
-    /// Exactly so many, in no longer word.
+    /// Exactly this many characters of a class behind the anchor, at the end of a word.
     Exactly(usize, Class),
-    /// What this says, for a token that tells itself.
-    Matched(Matcher),
-    /// The same for a value that is told by what stands around it.
-    Named(Matcher),
-    /// A value whose name has this in it.
+    /// A matcher for a token that is recognized by itself.
+    Token(Matcher),
+    /// A matcher for a value that is recognized by the text around it.
+    InContext(Matcher),
+    /// A value that is assigned to a name with the anchor in it.
     Assigned,
 }
 
-type Matcher = fn(&mut Cursor<'_>, &str) -> Option<Match>;
+/// Checks a candidate at the cursor for an anchor. Returns the match, if it is a secret.
+type Matcher = fn(&mut Cursor<'_>, &str) -> Option<FormatMatch>;
 
-use Follows::{Assigned, AtLeast, Exactly, Matched, Named};
+use FormatRule::{Assigned, AtLeast, Exactly, InContext, Token};
 
-/// Every format. No anchor may be the beginning of another.
+/// The table of formats. No anchor may be the prefix of another.
 const FORMATS: &[Format] = &[
-    row("AWS access key", &["AKIA", "ASIA"], Exactly(16, capitals)),
+    row("AWS access key", &["AKIA", "ASIA"], Exactly(16, upper_or_digit)),
     row("GitHub token", &["ghp_", "gho_", "ghu_", "ghs_", "ghr_"], AtLeast(36, alphanumeric)),
-    row("GitHub token", &["github_pat_"], AtLeast(40, word)),
+    row("GitHub token", &["github_pat_"], AtLeast(40, word_character)),
     row("GitLab token", &["glpat-", "glrt-", "gldt-"], AtLeast(20, base64_url)),
-    row("Slack token", &["xox", "xapp-"], Matched(token::slack)),
-    row("Slack webhook", &["hooks.slack.com/services/"], Named(token::slack_webhook)),
+    row("Slack token", &["xox", "xapp-"], Token(token::slack)),
+    row("Slack webhook", &["hooks.slack.com/services/"], InContext(token::slack_webhook)),
     row("Stripe key", &["sk_live_", "rk_live_", "whsec_"], AtLeast(24, alphanumeric)),
-    row("API key", &["sk-"], Matched(token::sk)),
+    row("API key", &["sk-"], Token(token::sk)),
     row("Google API key", &["AIza"], Exactly(35, base64_url)),
     row("Google OAuth token", &["ya29."], AtLeast(30, base64_url)),
     row("Google OAuth secret", &["GOCSPX-"], AtLeast(24, base64_url)),
     row("npm token", &["npm_"], Exactly(36, alphanumeric)),
     row("PyPI token", &["pypi-AgE"], AtLeast(50, base64_url)),
     row("Hugging Face token", &["hf_"], Exactly(34, alphanumeric)),
-    row("DigitalOcean token", &["dop_v1_", "doo_v1_", "dor_v1_"], Exactly(64, hex)),
-    row("SendGrid key", &["SG."], Matched(token::send_grid)),
-    row("Twilio key", &["SK"], Exactly(32, hex)),
-    row("Telegram token", &[":AA"], Named(token::telegram)),
+    row("DigitalOcean token", &["dop_v1_", "doo_v1_", "dor_v1_"], Exactly(64, lower_hex)),
+    row("SendGrid key", &["SG."], Token(token::send_grid)),
+    row("Twilio key", &["SK"], Exactly(32, lower_hex)),
+    row("Telegram token", &[":AA"], InContext(token::telegram)),
     row("Docker token", &["dckr_pat_"], AtLeast(20, base64_url)),
-    row("Shopify token", &["shpat_", "shpss_"], Exactly(32, hex)),
+    row("Shopify token", &["shpat_", "shpss_"], Exactly(32, lower_hex)),
     row("Vault token", &["hvs."], AtLeast(24, base64_url)),
-    row("Grafana token", &["glsa_"], AtLeast(32, word)),
-    row("age key", &["AGE-SECRET-KEY-1"], AtLeast(50, capitals)),
-    row("JWT", &["eyJ"], Matched(token::jwt)),
-    row("private key", &["-----BEGIN "], Matched(token::private_key)),
-    row("Azure key", &["AccountKey="], Named(token::azure)),
-    row("password", &["://"], Named(token::url_password)),
-    row("bearer token", &["earer "], Named(token::bearer)),
-    row("password", &["asic "], Named(token::basic)),
+    row("Grafana token", &["glsa_"], AtLeast(32, word_character)),
+    row("age key", &["AGE-SECRET-KEY-1"], AtLeast(50, upper_or_digit)),
+    row("JWT", &["eyJ"], Token(token::jwt)),
+    row("private key", &["-----BEGIN "], Token(token::private_key)),
+    row("Azure key", &["AccountKey="], InContext(token::azure)),
+    row("password", &["://"], InContext(token::url_password)),
+    row("bearer token", &["earer "], InContext(token::bearer)),
+    row("password", &["asic "], InContext(token::basic)),
     row("password", &["assw", "ASSW"], Assigned),
     row("token", &["oken", "OKEN", "uthorization"], Assigned),
     row("secret", &["ecret", "ECRET"], Assigned),
@@ -99,118 +101,127 @@ const FORMATS: &[Format] = &[
     row("access key", &["ccess_key", "CCESS_KEY", "ccessKey"], Assigned),
 ];
 
-const fn row(name: &'static str, anchors: &'static [&'static str], follows: Follows) -> Format {
-    Format { name, anchors, follows }
+/// Makes a row of the table.
+const fn row(name: &'static str, anchors: &'static [&'static str], rule: FormatRule) -> Format {
+    Format { name, anchors, rule }
 }
 
-/// The table, ready to look with.
+/// The table of formats, prepared for the search.
 pub(super) struct Formats {
     anchors: Anchors,
-    /// For each anchor, which format.
+    /// For each anchor: its format and its text.
     rows: Vec<(&'static Format, &'static str)>,
+    /// For each anchor: the placeholder of its format.
     placeholders: Vec<String>,
 }
 
-/// All formats. They are the same for everybody.
+/// All formats. They do not depend on the person or the session.
 pub(super) static ALL: LazyLock<Formats> = LazyLock::new(|| {
-    let rows: Vec<_> = FORMATS.iter().flat_map(Format::anchored).collect();
+    let rows: Vec<_> = FORMATS.iter().flat_map(Format::with_anchors).collect();
     let anchors: Vec<&str> = rows.iter().map(|(_, anchor)| *anchor).collect();
     let placeholders = rows.iter().map(|(format, _)| placeholder(format.name)).collect();
     Formats { anchors: Anchors::new(&anchors), rows, placeholders }
 });
 
-/// What takes the place of something of this format.
+/// Returns the placeholder of a format.
 fn placeholder(name: &str) -> String {
     format!("[secret: {name}]")
 }
 
-/// All that may stand where something was taken out.
+/// Returns the placeholders of all formats.
 pub(super) fn placeholders() -> impl Iterator<Item = String> {
     FORMATS.iter().map(|format| placeholder(format.name))
 }
 
-/// What takes the place of a value that has this name, if it is one to be taken out.
-pub(super) fn by_name(name: &str, value: &str) -> Option<&'static str> {
-    let tells = |(format, anchor): &(&Format, &str)| {
-        matches!(format.follows, Assigned) && name.contains(anchor)
+/// Returns the placeholder of a value that is assigned to a name, if the name and the value look like a secret.
+pub(super) fn placeholder_by_name(name: &str, value: &str) -> Option<&'static str> {
+    let matches_name = |(format, anchor): &(&Format, &str)| {
+        matches!(format.rule, Assigned) && name.contains(anchor)
     };
-    // Nearly no name tells anything, and to look for all anchors at once costs less than to look for each.
+    // Most names match no anchor, and one search for all anchors is cheaper than one for each.
     if !ALL.anchors.has_any(name.as_bytes()) {
         return None;
     }
-    let row = ALL.rows.iter().position(tells)?;
-    assignment::is_value(value).then(|| ALL.placeholders.get(row).map(String::as_str)).flatten()
+    let row = ALL.rows.iter().position(matches_name)?;
+    assignment::is_secret_value(value)
+        .then(|| ALL.placeholders.get(row).map(String::as_str))
+        .flatten()
 }
 
-impl Rules for Formats {
+impl SecretRules for Formats {
     fn anchors(&self) -> &Anchors {
         &self.anchors
     }
 
-    fn judge(&self, anchor: usize, cursor: &mut Cursor<'_>) -> Option<Found<'_>> {
+    fn match_at(&self, anchor: usize, cursor: &mut Cursor<'_>) -> Option<SecretMatch<'_>> {
         let (format, beginning) = self.rows.get(anchor)?;
-        let Match { secret, goes_on } = format.matches(beginning, cursor)?;
-        let says = self.placeholders.get(anchor).map(String::as_str);
-        Some(Found { secret, says, goes_on })
+        let FormatMatch { secret, tail } = format.matches(beginning, cursor)?;
+        let placeholder = self.placeholders.get(anchor).map(String::as_str);
+        Some(SecretMatch { secret, placeholder, tail })
     }
 }
 
 impl Format {
-    fn anchored(&'static self) -> impl Iterator<Item = (&'static Self, &'static str)> {
+    /// Returns each anchor of the format, with the format.
+    fn with_anchors(&'static self) -> impl Iterator<Item = (&'static Self, &'static str)> {
         self.anchors.iter().map(move |anchor| (self, *anchor))
     }
 
-    fn matches(&self, anchor: &str, cursor: &mut Cursor<'_>) -> Option<Match> {
+    /// Checks a candidate at the cursor. Returns the match, if it is a secret.
+    fn matches(&self, anchor: &str, cursor: &mut Cursor<'_>) -> Option<FormatMatch> {
         let from = cursor.at();
-        match self.follows {
-            Matched(matcher) | Named(matcher) => matcher(cursor, anchor),
-            Assigned => assignment::value(cursor, anchor),
+        match self.rule {
+            Token(matcher) | InContext(matcher) => matcher(cursor, anchor),
+            Assigned => assignment::match_value(cursor, anchor),
             AtLeast(count, class) => {
-                let token = follows(cursor, anchor, count, class)?;
-                look::is_varied(token).then(|| Match::since(from, cursor).and(class))
+                let token = take_after_anchor(cursor, anchor, count, class)?;
+                characters::is_varied(token)
+                    .then(|| FormatMatch::up_to_cursor(from, cursor).with_tail(class))
             }
             Exactly(count, class) => {
-                let token = follows(cursor, anchor, count, class)?;
+                let token = take_after_anchor(cursor, anchor, count, class)?;
                 let is_more = |byte: u8| class(byte) || alphanumeric(byte);
                 let is_whole = !cursor.peek().is_some_and(is_more);
-                (is_whole && look::is_varied(token)).then(|| Match::since(from, cursor))
+                (is_whole && characters::is_varied(token))
+                    .then(|| FormatMatch::up_to_cursor(from, cursor))
             }
         }
     }
 }
 
-/// The characters behind an anchor at the beginning of a word, if there are so many.
-fn follows<'t>(
+/// Passes an anchor at the beginning of a word and the next `count` characters of a class. Returns these characters, or `None` if they
+/// are not there.
+fn take_after_anchor<'t>(
     cursor: &mut Cursor<'t>,
     anchor: &str,
     count: usize,
     class: Class,
 ) -> Option<&'t [u8]> {
-    if !look::is_beginning(cursor) {
+    if !characters::can_start_token(cursor) {
         return None;
     }
-    cursor.go_on(anchor.len());
-    Some(cursor.run(class, count)).filter(|token| token.len() == count)
+    cursor.advance(anchor.len());
+    Some(cursor.take_run(class, count)).filter(|token| token.len() == count)
 }
 
-/// Whether a token that tells itself begins where the cursor is.
-fn is_token(cursor: &mut Cursor<'_>) -> bool {
-    let rows = FORMATS.iter().filter(|format| !matches!(format.follows, Named(_) | Assigned));
-    for (format, anchor) in rows.flat_map(Format::anchored) {
+/// Returns whether a token that is recognized by itself begins at the cursor.
+fn is_token_start(cursor: &mut Cursor<'_>) -> bool {
+    let rows = FORMATS.iter().filter(|format| !matches!(format.rule, InContext(_) | Assigned));
+    for (format, anchor) in rows.flat_map(Format::with_anchors) {
         let mut here = cursor.clone();
         let begins = here.eat(anchor.as_bytes());
         let mut whole = cursor.clone();
-        let is_it = begins && format.matches(anchor, &mut whole).is_some();
-        cursor.learn(&here);
-        cursor.learn(&whole);
-        if is_it {
+        let is_match = begins && format.matches(anchor, &mut whole).is_some();
+        cursor.note_need(&here);
+        cursor.note_need(&whole);
+        if is_match {
             return true;
         }
     }
     false
 }
 
-/// How all of them begin.
+/// Returns all anchors.
 #[cfg(test)]
 pub(super) fn anchors() -> impl Iterator<Item = &'static str> {
     FORMATS.iter().flat_map(|format| format.anchors).copied()

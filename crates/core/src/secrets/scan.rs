@@ -1,9 +1,9 @@
-//! Looking for secrets in a text, whole or in pieces, with the same answer however it is cut.
+//! The scanner: searches a text for secrets, whole or in pieces, with the same result however it is cut.
 //!
-//! An automaton finds where something may begin; a judge looks on from there. It looks through a [`Cursor`], which notes whether
-//! it was asked for more than there is yet. A judgement for which that was so is no judgement: the text is held back from there on
-//! until more of it comes. One for which it was not so depends on nothing that is still to come, which is why a text in pieces
-//! comes out like the whole. Every judge looks at a bounded number of bytes, so what is held back is bounded too.
+//! An automaton finds the anchors at which a secret may begin; a matcher examines the text from there. It reads through a [`Cursor`],
+//! which notes if a byte was needed that is not there yet. In this case the result does not count: the text is held back from the
+//! anchor on until more of it comes. Otherwise the result depends on nothing that is still to come, which is why a text in pieces is
+//! redacted like the whole. Every matcher reads a bounded number of bytes, so the amount held back is bounded too.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -11,283 +11,296 @@ use std::ops::Range;
 
 use aho_corasick::{AhoCorasick, Input, MatchKind};
 
-use super::glance::Glance;
+use super::anchor_filter::AnchorFilter;
 
-/// How far judges may look back.
-const BEHIND: usize = 32;
+/// Maximum bytes before the cursor that matchers may read.
+const MAX_LOOK_BACK_BYTES: usize = 32;
 
-/// A set of bytes.
+/// A set of bytes, as a function.
 pub(super) type Class = fn(u8) -> bool;
 
-/// What to look for.
-pub(super) trait Rules {
-    /// Where something may begin.
+/// A search for one kind of secrets: anchors, and a matcher that examines the text at an anchor.
+pub(super) trait SecretRules {
+    /// Returns the anchors.
     fn anchors(&self) -> &Anchors;
 
-    /// Whether something is where the cursor is, at this anchor.
-    fn judge(&self, anchor: usize, cursor: &mut Cursor<'_>) -> Option<Found<'_>>;
+    /// Examines the text at an anchor, where the cursor is. Returns the match, if there is one.
+    fn match_at(&self, anchor: usize, cursor: &mut Cursor<'_>) -> Option<SecretMatch<'_>>;
 }
 
-/// What was found.
+/// A match in a text.
 #[derive(Debug)]
-pub(super) struct Found<'r> {
-    /// What is taken out. It begins at the anchor or behind it.
+pub(super) struct SecretMatch<'r> {
+    /// The range to replace. It begins at the anchor or behind it.
     pub(super) secret: Range<usize>,
-    /// What takes its place; `None` if it is to be left as it is.
-    pub(super) says: Option<&'r str>,
-    /// What else belongs to it, however much of that follows.
-    pub(super) goes_on: Class,
+    /// The text to insert; `None` if the range stays as it is.
+    pub(super) placeholder: Option<&'r str>,
+    /// The bytes that directly follow the range and are replaced with it, however many they are.
+    pub(super) tail: Class,
 }
 
-/// Nothing else.
-pub(super) fn nothing(_: u8) -> bool {
+/// The empty class.
+pub(super) fn empty_class(_: u8) -> bool {
     false
 }
 
-/// The first bytes of all that is looked for.
+/// The first bytes of everything that is searched.
 #[derive(Debug)]
 pub(super) struct Anchors {
-    /// `None` if there is nothing to look for.
+    /// The automaton; `None` if there are no anchors.
     automaton: Option<AhoCorasick>,
-    /// The table that rules out most short texts without the automaton.
-    glance: Glance,
-    /// All proper beginnings of anchors: at the end of a piece, one of them may become an anchor.
-    beginnings: HashSet<Box<[u8]>>,
+    /// The filter that rules out most short texts without the automaton.
+    anchor_filter: AnchorFilter,
+    /// All proper prefixes of anchors. At the end of a piece, a prefix may become an anchor.
+    anchor_prefixes: HashSet<Box<[u8]>>,
+    /// Number of bytes of the longest anchor.
     longest: usize,
 }
 
 impl Anchors {
-    /// None may be the beginning of another.
+    /// Prepares the search. No anchor may be the prefix of another.
     pub(super) fn new(anchors: &[impl AsRef<[u8]>]) -> Self {
         let longest = anchors.iter().map(|anchor| anchor.as_ref().len()).max().unwrap_or(0);
-        let beginnings = anchors.iter().flat_map(|anchor| {
+        let anchor_prefixes = anchors.iter().flat_map(|anchor| {
             let anchor = anchor.as_ref();
             (1..anchor.len()).filter_map(|end| anchor.get(..end).map(Box::from))
         });
         let automaton = AhoCorasick::builder().match_kind(MatchKind::LeftmostFirst).build(anchors);
         Self {
-            glance: Glance::new(anchors),
-            beginnings: beginnings.collect(),
+            anchor_filter: AnchorFilter::new(anchors),
+            anchor_prefixes: anchor_prefixes.collect(),
             longest,
-            // It cannot be built only if it would be larger than 2 GiB.
+            // Building fails only for an automaton that would be larger than 2 GiB.
             automaton: automaton.ok().filter(|_| longest > 0),
         }
     }
 
-    /// The next anchor, and where it is.
-    fn next(&self, text: &[u8], from: usize) -> Option<(usize, usize)> {
+    /// Finds the next anchor. Returns its index and its position.
+    fn find_anchor(&self, text: &[u8], from: usize) -> Option<(usize, usize)> {
         let found = self.automaton.as_ref()?.find(Input::new(text).range(from..text.len()))?;
         Some((found.pattern().as_usize(), found.start()))
     }
 
     /// Returns whether a text has an anchor in it.
     pub(super) fn has_any(&self, text: &[u8]) -> bool {
-        !self.glance.rules_out(text) && self.next(text, 0).is_some()
+        !self.anchor_filter.rules_out(text) && self.find_anchor(text, 0).is_some()
     }
 
-    /// The table that rules out most short texts without the automaton.
-    pub(super) fn glance(&self) -> &Glance {
-        &self.glance
+    /// Returns the filter that rules out most short texts without the automaton.
+    pub(super) fn anchor_filter(&self) -> &AnchorFilter {
+        &self.anchor_filter
     }
 
-    /// Where the end of a text may be the beginning of an anchor.
-    fn begun(&self, text: &[u8], from: usize) -> usize {
+    /// Returns the position at the end of a text where an incomplete anchor begins, or the end of the text.
+    fn incomplete_anchor(&self, text: &[u8], from: usize) -> usize {
         let first = (text.len() + 1).saturating_sub(self.longest).max(from);
         (first..text.len())
-            .find(|at| text.get(*at..).is_some_and(|tail| self.beginnings.contains(tail)))
+            .find(|at| text.get(*at..).is_some_and(|tail| self.anchor_prefixes.contains(tail)))
             .unwrap_or(text.len())
     }
 }
 
-/// A place in a text of which more may come.
+/// A position in a text that may be incomplete.
 #[derive(Debug, Clone)]
 pub(super) struct Cursor<'t> {
     text: &'t [u8],
     at: usize,
-    /// Whether no more comes.
+    /// The text is complete.
     is_end: bool,
-    /// Whether a byte was asked for that is not there yet.
-    ran_out: bool,
+    /// A byte was needed that is not there yet.
+    needs_more: bool,
 }
 
 impl<'t> Cursor<'t> {
+    /// Returns the position.
     pub(super) fn at(&self) -> usize {
         self.at
     }
 
-    /// The byte here.
+    /// Returns the byte at the cursor.
     pub(super) fn peek(&mut self) -> Option<u8> {
-        self.ahead(0)
+        self.byte_ahead(0)
     }
 
-    /// The byte so many places on.
-    pub(super) fn ahead(&mut self, by: usize) -> Option<u8> {
+    /// Returns the byte `by` positions ahead. Notes if it is not there yet.
+    pub(super) fn byte_ahead(&mut self, by: usize) -> Option<u8> {
         let byte = self.text.get(self.at + by).copied();
-        self.ran_out |= byte.is_none() && !self.is_end;
+        self.needs_more |= byte.is_none() && !self.is_end;
         byte
     }
 
-    /// The byte so many places back, 1 for the one before this.
-    pub(super) fn behind(&self, by: usize) -> Option<u8> {
-        debug_assert!(by <= BEHIND, "nobody remembers that much");
+    /// Returns the byte `by` positions before; 1 is the one directly before the cursor.
+    pub(super) fn byte_before(&self, by: usize) -> Option<u8> {
+        debug_assert!(by <= MAX_LOOK_BACK_BYTES, "text further back is dropped");
         self.at.checked_sub(by).and_then(|at| self.text.get(at)).copied()
     }
 
-    pub(super) fn go_on(&mut self, by: usize) {
+    /// Moves the cursor ahead.
+    pub(super) fn advance(&mut self, by: usize) {
         self.at += by;
     }
 
-    /// Passes one byte of this kind, if it is here.
+    /// Passes one byte of a class and returns it, if it is here.
     pub(super) fn eat_if(&mut self, class: impl Fn(u8) -> bool) -> Option<u8> {
         let byte = self.peek().filter(|byte| class(*byte))?;
         self.at += 1;
         Some(byte)
     }
 
-    /// Passes these bytes, if all of them are here.
+    /// Passes these bytes, if all of them are here. Returns whether they are.
     pub(super) fn eat(&mut self, bytes: &[u8]) -> bool {
-        let is_here = (0..).zip(bytes).all(|(by, byte)| self.ahead(by) == Some(*byte));
+        let is_here = (0..).zip(bytes).all(|(by, byte)| self.byte_ahead(by) == Some(*byte));
         if is_here {
             self.at += bytes.len();
         }
         is_here
     }
 
-    /// Passes bytes of a kind, at most so many.
-    pub(super) fn run(&mut self, class: impl Fn(u8) -> bool, most: usize) -> &'t [u8] {
+    /// Passes at most `most` bytes of a class and returns them.
+    pub(super) fn take_run(&mut self, class: impl Fn(u8) -> bool, most: usize) -> &'t [u8] {
         let from = self.at;
         while self.at - from < most && self.eat_if(&class).is_some() {}
-        self.since(from)
+        self.passed_since(from)
     }
 
-    /// What was passed since a place.
-    pub(super) fn since(&self, from: usize) -> &'t [u8] {
+    /// Returns the bytes from a position to the cursor.
+    pub(super) fn passed_since(&self, from: usize) -> &'t [u8] {
         self.text.get(from..self.at).unwrap_or_default()
     }
 
-    /// Goes on from what another has found out, ahead of this one.
-    pub(super) fn follow(&mut self, other: &Cursor<'_>) {
+    /// Moves to the position of another cursor, and notes if that one needed more bytes.
+    pub(super) fn continue_from(&mut self, other: &Cursor<'_>) {
         self.at = other.at;
-        self.ran_out |= other.ran_out;
+        self.needs_more |= other.needs_more;
     }
 
-    /// Notes what another has asked for, and stays.
-    pub(super) fn learn(&mut self, other: &Cursor<'_>) {
-        self.ran_out |= other.ran_out;
+    /// Stays, and notes if another cursor needed more bytes.
+    pub(super) fn note_need(&mut self, other: &Cursor<'_>) {
+        self.needs_more |= other.needs_more;
     }
 }
 
-/// What comes next in a text.
-enum Next<'r> {
-    Found(Found<'r>),
-    /// Nothing; all before this place is judged.
+/// The result of a search for the next secret.
+enum NextMatch<'r> {
+    SecretMatch(SecretMatch<'r>),
+    /// No match. All text before this position is decided.
     Nothing(usize),
 }
 
-fn next<'r>(rules: &'r dyn Rules, text: &[u8], mut from: usize, is_end: bool) -> Next<'r> {
-    // A longer anchor that has begun may turn out to be around a shorter one.
-    let begun = if is_end { text.len() } else { rules.anchors().begun(text, from) };
-    while let Some((anchor, at)) = rules.anchors().next(text, from).filter(|(_, at)| *at < begun) {
-        let mut cursor = Cursor { text, at, is_end, ran_out: false };
-        let found = rules.judge(anchor, &mut cursor);
-        if cursor.ran_out {
-            return Next::Nothing(at);
+/// Finds the next match from a position on.
+fn find_next<'r>(
+    rules: &'r dyn SecretRules,
+    text: &[u8],
+    mut from: usize,
+    is_end: bool,
+) -> NextMatch<'r> {
+    // A longer anchor that is incomplete may turn out to contain a shorter one.
+    let incomplete_anchor =
+        if is_end { text.len() } else { rules.anchors().incomplete_anchor(text, from) };
+    while let Some((anchor, at)) =
+        rules.anchors().find_anchor(text, from).filter(|(_, at)| *at < incomplete_anchor)
+    {
+        let mut cursor = Cursor { text, at, is_end, needs_more: false };
+        let found = rules.match_at(anchor, &mut cursor);
+        if cursor.needs_more {
+            return NextMatch::Nothing(at);
         }
         if let Some(found) = found {
-            return Next::Found(found);
+            return NextMatch::SecretMatch(found);
         }
         from = at + 1;
     }
-    Next::Nothing(begun)
+    NextMatch::Nothing(incomplete_anchor)
 }
 
-/// Where a run of bytes of a kind ends.
-fn end_of_run(text: &[u8], from: usize, class: Class) -> usize {
+/// Returns the end of a run of bytes of a class.
+fn run_end(text: &[u8], from: usize, class: Class) -> usize {
     let rest = text.get(from..).unwrap_or_default();
     from + rest.iter().position(|byte| !class(*byte)).unwrap_or(rest.len())
 }
 
-/// A whole text without what is looked for.
-pub(super) fn clean<'t>(rules: &dyn Rules, text: &'t str) -> Cow<'t, str> {
-    let (mut clean, mut copied, mut at) = (String::new(), 0, 0);
-    while let Next::Found(found) = next(rules, text.as_bytes(), at, true) {
-        at = end_of_run(text.as_bytes(), found.secret.end, found.goes_on);
-        if let Some(says) = found.says {
-            clean.push_str(&text[copied..found.secret.start]);
-            clean.push_str(says);
+/// Redacts a whole text.
+pub(super) fn redact<'t>(rules: &dyn SecretRules, text: &'t str) -> Cow<'t, str> {
+    let (mut redacted, mut copied, mut at) = (String::new(), 0, 0);
+    while let NextMatch::SecretMatch(found) = find_next(rules, text.as_bytes(), at, true) {
+        at = run_end(text.as_bytes(), found.secret.end, found.tail);
+        if let Some(placeholder) = found.placeholder {
+            redacted.push_str(&text[copied..found.secret.start]);
+            redacted.push_str(placeholder);
             copied = at;
         }
     }
     if copied == 0 {
         return Cow::Borrowed(text);
     }
-    clean.push_str(&text[copied..]);
-    Cow::Owned(clean)
+    redacted.push_str(&text[copied..]);
+    Cow::Owned(redacted)
 }
 
-/// A text that comes in pieces.
+/// A scan of a text that comes in pieces.
 #[derive(Debug)]
-pub(super) struct Pieces {
-    /// The last of what was judged, for those who look back, and all that is not judged yet.
+pub(super) struct PieceScan {
+    /// The last bytes of the decided text, which matchers may read, and all undecided text.
     text: String,
-    judged: usize,
-    /// What belongs to the last that was found.
-    goes_on: Class,
+    /// The end of the decided text.
+    decided: usize,
+    /// The class of bytes that still belong to the last match.
+    tail: Class,
 }
 
-impl Default for Pieces {
+impl Default for PieceScan {
     fn default() -> Self {
-        Self { text: String::new(), judged: 0, goes_on: nothing }
+        Self { text: String::new(), decided: 0, tail: empty_class }
     }
 }
 
-impl Pieces {
-    /// What can be told now that this piece has come, and perhaps was the last.
-    pub(super) fn push(&mut self, rules: &dyn Rules, piece: &str, is_end: bool) -> String {
+impl PieceScan {
+    /// Adds a piece, the last one if `is_end`. Returns the redacted text that is decided by now.
+    pub(super) fn push(&mut self, rules: &dyn SecretRules, piece: &str, is_end: bool) -> String {
         self.text.push_str(piece);
-        let (text, mut clean) = (&*self.text, String::new());
-        let mut at = end_of_run(text.as_bytes(), self.judged, self.goes_on);
+        let (text, mut redacted) = (&*self.text, String::new());
+        let mut at = run_end(text.as_bytes(), self.decided, self.tail);
         if at < text.len() {
-            self.goes_on = nothing;
+            self.tail = empty_class;
         }
         let mut copied = at;
-        let judged = loop {
-            match next(rules, text.as_bytes(), at, is_end) {
-                Next::Nothing(judged) => break judged,
-                Next::Found(found) => {
-                    at = end_of_run(text.as_bytes(), found.secret.end, found.goes_on);
+        let decided = loop {
+            match find_next(rules, text.as_bytes(), at, is_end) {
+                NextMatch::Nothing(decided) => break decided,
+                NextMatch::SecretMatch(found) => {
+                    at = run_end(text.as_bytes(), found.secret.end, found.tail);
                     if at == text.len() {
-                        self.goes_on = found.goes_on;
+                        self.tail = found.tail;
                     }
-                    if let Some(says) = found.says {
-                        clean.push_str(&text[copied..found.secret.start]);
-                        clean.push_str(says);
+                    if let Some(placeholder) = found.placeholder {
+                        redacted.push_str(&text[copied..found.secret.start]);
+                        redacted.push_str(placeholder);
                         copied = at;
                     }
                 }
             }
         };
-        clean.push_str(&text[copied..judged]);
-        self.judged = judged;
-        self.forget();
-        clean
+        redacted.push_str(&text[copied..decided]);
+        self.decided = decided;
+        self.drop_decided_text();
+        redacted
     }
 
-    /// Keeps no more than somebody may look back at.
-    fn forget(&mut self) {
-        let from = self.text.floor_char_boundary(self.judged.saturating_sub(BEHIND));
+    /// Drops decided text that no matcher may read any more.
+    fn drop_decided_text(&mut self) {
+        let from = self.text.floor_char_boundary(self.decided.saturating_sub(MAX_LOOK_BACK_BYTES));
         self.text.drain(..from);
-        self.judged -= from;
+        self.decided -= from;
     }
 
-    /// Whether nothing that came has to do with what comes.
-    pub(super) fn is_settled(&self) -> bool {
-        // Functions cannot be compared, but this one wants nothing.
-        self.judged == self.text.len() && !(0..=u8::MAX).any(self.goes_on)
+    /// Returns whether all text is decided and the next bytes do not belong to a match.
+    pub(super) fn is_at_boundary(&self) -> bool {
+        // Functions cannot be compared, so all bytes are tried.
+        self.decided == self.text.len() && !(0..=u8::MAX).any(self.tail)
     }
 
     #[cfg(test)]
-    pub(super) fn held(&self) -> usize {
-        self.text.len() - self.judged
+    pub(super) fn held_bytes(&self) -> usize {
+        self.text.len() - self.decided
     }
 }

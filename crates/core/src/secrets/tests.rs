@@ -1,4 +1,4 @@
-//! What is taken out, what stays, and that neither depends on where a text is cut.
+//! Tests of redaction: secrets are replaced, other text stays, and neither depends on where a text is cut.
 
 mod formats;
 
@@ -11,32 +11,41 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What comes out of a text that is cut into pieces of these lengths.
-fn in_pieces(secrets: &Secrets, text: &str, lengths: &mut dyn Iterator<Item = usize>) -> String {
-    let (mut stream, mut told, mut rest) = (Stream::default(), String::new(), text);
+/// Redacts a text in pieces of these lengths.
+fn redact_in_pieces(
+    secrets: &Secrets,
+    text: &str,
+    lengths: &mut dyn Iterator<Item = usize>,
+) -> String {
+    let (mut stream, mut redacted, mut rest) = (RedactionStream::default(), String::new(), text);
     while !rest.is_empty() {
         let length = lengths.next().unwrap_or(rest.len()).min(rest.len());
-        let (piece, behind) = rest.split_at(rest.ceil_char_boundary(length));
-        told.push_str(&stream.push(secrets, piece));
-        rest = behind;
+        let (piece, byte_before) = rest.split_at(rest.ceil_char_boundary(length));
+        redacted.push_str(&stream.push(secrets, piece));
+        rest = byte_before;
     }
-    told.push_str(&stream.end(secrets));
-    assert_eq!(stream.held(), 0);
-    told
+    redacted.push_str(&stream.end(secrets));
+    assert_eq!(stream.held_bytes(), 0);
+    redacted
 }
 
-/// The same whole, cut once anywhere, and character by character; and not more by doing it twice.
+/// Asserts the redacted text: as a whole, cut once at many places, and character by character. To redact it twice must change nothing.
 fn check(secrets: &Secrets, text: &str, expected: &str) {
     let whole = secrets.redact(text);
     assert_eq!(whole, expected, "of {text}");
     assert_eq!(secrets.redact(&whole), expected, "twice");
     assert_eq!(matches!(whole, Cow::Borrowed(_)), text == expected, "copied for nothing: {text}");
-    assert_eq!(in_pieces(secrets, text, &mut std::iter::repeat(1)), expected, "in characters");
+    assert_eq!(
+        redact_in_pieces(secrets, text, &mut std::iter::repeat(1)),
+        expected,
+        "in characters"
+    );
     for at in (0..text.len()).step_by(1 + text.len() / 64) {
-        assert_eq!(in_pieces(secrets, text, &mut [at].into_iter()), expected, "cut at {at}");
+        assert_eq!(redact_in_pieces(secrets, text, &mut [at].into_iter()), expected, "cut at {at}");
     }
 }
 
+/// A value with characters that most encodings escape.
 const VALUE: &str = "p@ss/w0rd+&'q\"z\\9~";
 
 fn secrets() -> Secrets {
@@ -44,7 +53,7 @@ fn secrets() -> Secrets {
 }
 
 #[test]
-fn values_as_they_are() {
+fn plain_values_are_redacted() {
     for (text, expected) in [
         ("plain", "plain"),
         ("a hunter2hunter2 b", "a [secret WORD] b"),
@@ -62,7 +71,7 @@ fn values_as_they_are() {
 }
 
 #[test]
-fn the_longest_value_wins_and_a_name_is_no_secret() {
+fn longest_value_wins_and_names_stay() {
     let secrets = Secrets::new([
         ("PREFIX", "hunter2h"),
         ("WHOLE", "hunter2hunter2"),
@@ -79,7 +88,7 @@ fn the_longest_value_wins_and_a_name_is_no_secret() {
 }
 
 #[test]
-fn values_in_other_forms() {
+fn encoded_values_are_redacted() {
     let all = |value: &str, way: fn(u8) -> String| value.bytes().map(way).collect::<String>();
     let spaced = |value: &str, between: &str| {
         value.bytes().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(between)
@@ -116,28 +125,28 @@ fn values_in_other_forms() {
             }),
         ),
     ] {
-        let clean = secrets().redact(&text).into_owned();
-        assert!(clean.trim_matches('"') == "[secret KEY]", "{form}: {text} became {clean}");
-        check(&secrets(), &format!("<{text}>"), &format!("<{clean}>"));
+        let redacted = secrets().redact(&text).into_owned();
+        assert!(redacted.trim_matches('"') == "[secret KEY]", "{form}: {text} became {redacted}");
+        check(&secrets(), &format!("<{text}>"), &format!("<{redacted}>"));
     }
 }
 
 #[test]
-fn base64_at_every_place_in_a_longer_text() {
+fn values_are_redacted_at_each_offset_of_base64() {
     for value in [VALUE, "hunter2hunter2"] {
         for before in 0..6 {
             for after in 0..4 {
                 let text = format!("{}{value}{}", "\u{1}".repeat(before), "\u{2}".repeat(after));
                 for engine in [&STANDARD, &STANDARD_NO_PAD, &URL_SAFE, &URL_SAFE_NO_PAD] {
                     let encoded = engine.encode(&text);
-                    let clean = secrets().redact(&encoded).into_owned();
-                    assert!(clean.contains("[secret "), "{encoded}");
-                    // Four bits of the first byte and of the last are in characters that have others in them.
-                    let left =
-                        clean.len() - clean.find(']').unwrap() - 1 + clean.find('[').unwrap();
+                    let redacted = secrets().redact(&encoded).into_owned();
+                    assert!(redacted.contains("[secret "), "{encoded}");
+                    // Four bits of the first and the last byte are in characters that hold other bits too.
+                    let left = redacted.len() - redacted.find(']').unwrap() - 1
+                        + redacted.find('[').unwrap();
                     let others = (before + after) * 4 / 3;
-                    assert!(left <= others + 6, "{encoded} became {clean}");
-                    check(&secrets(), &encoded, &clean);
+                    assert!(left <= others + 6, "{encoded} became {redacted}");
+                    check(&secrets(), &encoded, &redacted);
                 }
             }
         }
@@ -145,7 +154,7 @@ fn base64_at_every_place_in_a_longer_text() {
 }
 
 #[test]
-fn base64_in_lines() {
+fn values_are_redacted_in_wrapped_base64() {
     let text = format!("some text before it {VALUE} and more behind");
     let encoded = STANDARD.encode(text);
     for width in [19, 20, 31, 32, 76] {
@@ -156,14 +165,14 @@ fn base64_in_lines() {
             .collect();
         for between in ["\n", "\r\n", "\\n"] {
             let wrapped = lines.join(between);
-            let clean = secrets().redact(&wrapped).into_owned();
-            assert!(clean.contains("[secret KEY]"), "{wrapped} became {clean}");
+            let redacted = secrets().redact(&wrapped).into_owned();
+            assert!(redacted.contains("[secret KEY]"), "{wrapped} became {redacted}");
         }
     }
 }
 
 #[test]
-fn values_of_several_lines() {
+fn values_of_several_lines_are_redacted_whole_and_by_line() {
     let key = "-----BEGIN THING-----\nMIIEowIBAAKCAQEAx1y2z3\nshort\nabcdefghijklmnop==\n-----END THING-----";
     let secrets = Secrets::new([("PEM", key)]);
     check(&secrets, key, "[secret PEM]");
@@ -177,7 +186,7 @@ fn values_of_several_lines() {
 }
 
 #[test]
-fn members_of_json_are_clean_with_their_names() {
+fn json_is_redacted_with_member_names() {
     let mut value = serde_json::json!({
         "hunter2hunter2": [{"deep": "xhunter2hunter2"}],
         "password": "aB3$dE6gH9jK2m",
@@ -193,23 +202,23 @@ fn members_of_json_are_clean_with_their_names() {
 }
 
 #[test]
-fn what_is_held_back_is_bounded() {
+fn held_back_text_is_bounded() {
     let secrets = secrets();
     for endless in
         ["eyJ", "-----BEGIN RSA PRIVATE KEY-----\n", "ghp_", "password=", "AccountKey=", "://a:"]
     {
-        let mut stream = Stream::default();
+        let mut stream = RedactionStream::default();
         stream.push(&secrets, endless);
         let mut most = 0;
         for _ in 0..200 {
             stream.push(&secrets, &"aB3dE5fG7h9".repeat(100));
-            most = most.max(stream.held());
+            most = most.max(stream.held_bytes());
         }
         assert!(most <= 52 << 10, "{endless}: {most} bytes");
     }
 }
 
-/// Texts in which secrets begin, end, overlap and break off.
+/// Generates texts in which secrets begin, end, overlap and are incomplete.
 fn texts() -> impl Strategy<Value = String> {
     let parts = prop_oneof![
         "[ab]{0,9}",
@@ -246,19 +255,19 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn pieces_come_out_like_the_whole(text in texts(), lengths in prop::collection::vec(0usize..20, 1..40)) {
+    fn pieces_are_redacted_like_the_whole_text(text in texts(), lengths in prop::collection::vec(0usize..20, 1..40)) {
         let secrets = &*OVERLAPPING;
         let whole = secrets.redact(&text);
-        prop_assert_eq!(&in_pieces(secrets, &text, &mut lengths.into_iter().cycle().map(|n| n.max(1))), &*whole);
-        // What stands in the place of a secret may be read as the name of what follows: a second look may take out more, never less.
+        prop_assert_eq!(&redact_in_pieces(secrets, &text, &mut lengths.into_iter().cycle().map(|n| n.max(1))), &*whole);
+        // A placeholder may be read as the name of the text behind it, so a second redaction may replace more, never less.
         let twice = secrets.redact(&whole);
-        for (_, value) in &secrets.named().values {
+        for (_, value) in &secrets.named_values().values {
             prop_assert!(!whole.contains(value.as_str()) && !twice.contains(value.as_str()), "{}", whole);
         }
     }
 
     #[test]
-    fn every_value_is_found_in_every_form(value in "[ -~]{8,40}", before in "[ -~]{0,5}", after in "[ -~]{0,5}") {
+    fn every_value_is_redacted_in_every_form(value in "[ -~]{8,40}", before in "[ -~]{0,5}", after in "[ -~]{0,5}") {
         prop_assume!(!value.contains("[secret"));
         let secrets = Secrets::new([("S", value.as_str())]);
         let text = format!("{before}{value}{after}");
@@ -269,13 +278,13 @@ proptest! {
             .map(|byte| if byte.is_ascii_alphanumeric() { char::from(byte).into() } else { format!("%{byte:02x}") })
             .collect();
         for form in [text.clone(), STANDARD.encode(&text), URL_SAFE_NO_PAD.encode(&text), hex, percent, serde_json::to_string(&text).unwrap()] {
-            let clean = secrets.redact(&form);
-            prop_assert!(clean.contains("[secret S]"), "{} became {}", form, clean);
+            let redacted = secrets.redact(&form);
+            prop_assert!(redacted.contains("[secret S]"), "{} became {}", form, redacted);
         }
     }
 
     #[test]
-    fn nothing_is_taken_out_of_other_texts(text in "([a-z]{1,9}[ .,\n(){}=:;]){0,60}") {
+    fn other_texts_stay(text in "([a-z]{1,9}[ .,\n(){}=:;]){0,60}") {
         let secrets = &*OVERLAPPING;
         prop_assume!(!text.contains("abab") && !text.contains("aaaa") && !text.contains("bbaa"));
         prop_assert!(matches!(secrets.redact(&text), Cow::Borrowed(_)), "{}", secrets.redact(&text));
@@ -283,16 +292,16 @@ proptest! {
 }
 
 #[test]
-fn a_value_is_copied_only_if_there_is_something_to_take_out() {
+fn json_is_copied_only_if_it_has_a_secret() {
     let secrets = Secrets::new([("PIN", "0451-0451")]);
-    for (value, is_clean) in [
+    for (value, is_secret_free) in [
         (serde_json::json!({"path": "a.txt", "limit": 3, "more": [null, true, "b"]}), true),
         (serde_json::json!({"deep": [{"note": "it is 0451-0451"}]}), false),
         (serde_json::json!({"0451-0451": 1}), false),
         (serde_json::json!({"password": "aB3$dE6gH9jK2m"}), false),
     ] {
-        let cleaned = secrets.cleaned_json(&value);
-        assert_eq!(matches!(cleaned, Cow::Borrowed(_)), is_clean, "{value}");
+        let cleaned = secrets.redacted_json(&value);
+        assert_eq!(matches!(cleaned, Cow::Borrowed(_)), is_secret_free, "{value}");
         let mut redacted = value.clone();
         secrets.redact_json(&mut redacted);
         assert_eq!(*cleaned, redacted, "{value}");

@@ -1,7 +1,7 @@
-//! Hex: a registry of tools, an executor that asks, and the way from an API request to an API response.
+//! Examples of hex: a registry of tools, an executor that asks, and the conversion from an API request to an API response.
 //!
-//! What hex prints is kept line by line. Two things are ours: the list is in the order of registration (theirs is sorted), and a
-//! denial says what would allow it.
+//! The output of hex is kept line by line. Two things differ: our list is in the order of registration (theirs is sorted), and our
+//! denial says what would allow the call.
 
 use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
@@ -68,7 +68,7 @@ async fn hex_example() {
     );
     assert_eq!(denied.outcome, Outcome::Denied);
     let text = denied.output.to_text();
-    assert!(text.contains("a directory of the system"), "nobody can allow that one here: {text}");
+    assert!(text.contains("a directory of the system"), "no rule can allow this path: {text}");
     let refused = run("delete_file", json!({"path": "/tmp/other.txt"})).await;
     assert!(refused.output.to_text().contains("the person said no"), "user denied permission");
 }
@@ -175,7 +175,7 @@ async fn hex_example_result_to_tool_result() {
     assert_eq!(without_flag["content"], "Error: permission denied");
 }
 
-/// Says no, and what it was asked about.
+/// An attendant that denies every approval and says which effects it was asked for.
 struct Refusing;
 
 impl Attendant for Refusing {

@@ -1,5 +1,5 @@
-//! The documented examples of the systems that Windlass learned from, on our interface and with the same visible result.
+//! The documented examples of the systems from which Windlass learned, on our interface and with the same visible result.
 //!
-//! Here are those that need no files; the others are in the crate `windlass`.
+//! These examples need no files; the others are in the crate `windlass`.
 
 mod hex;

@@ -1,4 +1,4 @@
-//! A machine whose files are only fingerprints: enough to ask whether something changed.
+//! A host whose files have fingerprints and no content: enough for tests of changed files.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use windlass_core::{
     WalkReport, normalize,
 };
 
-/// Files in `/w` that have an age and nothing else. It is 1,000 s after 1970.
+/// A host with files in `/w` that have a modification time and no content. It is 1,000 s after 1970.
 pub(crate) struct MapHost {
     clock: FixedClock,
     modified: Mutex<HashMap<PathBuf, i64>>,
@@ -22,7 +22,7 @@ pub(crate) struct MapHost {
 }
 
 impl MapHost {
-    /// With these files, last changed long ago.
+    /// Makes a host with these files, last modified 1 ns after 1970.
     pub(crate) fn with<const N: usize>(names: [&str; N]) -> Self {
         let modified = names.map(|name| (Path::new("/w").join(name), 1)).into();
         Self {
@@ -34,29 +34,31 @@ impl MapHost {
         }
     }
 
-    /// Where an `.aiexclude` hides this file.
+    /// Hides this file by an `.aiexclude`.
     pub(crate) fn hiding(mut self, name: &str) -> Self {
         self.excluded = Some(Path::new("/w").join(name));
         self
     }
 
-    /// Where a session has files of its own: these.
+    /// Gives a session a view of its own, with these files.
     pub(crate) fn with_session<const N: usize>(mut self, id: &str, names: [&str; N]) -> Self {
         let session = Some(SessionId::new(id));
         self.sessions.push(Arc::new(Self { session, ..Self::with(names) }));
         self
     }
 
-    /// Changes a file at so many nanoseconds after 1970.
+    /// Sets the modification time of a file, in nanoseconds after 1970.
     pub(crate) fn touch(&self, name: &str, at: i64) {
         self.modified.lock().unwrap().insert(Path::new("/w").join(name), at);
     }
 
+    /// Advances the clock.
     pub(crate) fn wait(&self, time: Duration) {
         self.clock.advance(time);
     }
 
-    fn no_door<T>(path: &Resolved) -> Result<T, FileError> {
+    /// Returns the error of an operation that this host does not have.
+    fn unsupported<T>(path: &Resolved) -> Result<T, FileError> {
         Err(FileError::new("open", &path.path, FileErrorKind::Permission))
     }
 }
@@ -102,7 +104,7 @@ impl Files for MapHost {
     }
 
     fn open(&self, path: &Resolved) -> Result<OpenFile, FileError> {
-        Self::no_door(path)
+        Self::unsupported(path)
     }
 
     fn walk<'a>(
@@ -111,7 +113,7 @@ impl Files for MapHost {
         _: &WalkOptions<'a>,
         _: &(dyn Fn() -> Box<dyn Visitor + 'a> + Sync + 'a),
     ) -> Result<WalkReport, FileError> {
-        Self::no_door(root)
+        Self::unsupported(root)
     }
 
     fn look(&self, path: &Resolved) -> Result<Option<Found>, FileError> {
@@ -120,7 +122,7 @@ impl Files for MapHost {
         Ok(Some(Found { stat, attributes: Attributes::default(), body }))
     }
 
-    /// Moves and removes; it has no content to change.
+    /// Moves and removes files. Fails for other alterations, since files have no content.
     fn alter(&self, path: &Resolved, alteration: &Alteration<'_>) -> Result<Altered, FileError> {
         let gone = || FileError::new("change", &path.path, FileErrorKind::NotFound);
         match alteration.to {
@@ -135,7 +137,7 @@ impl Files for MapHost {
                 drop(modified);
                 Ok(Altered { stat: Some(self.stat(path)?), in_place: false })
             }
-            _ => Self::no_door(path),
+            _ => Self::unsupported(path),
         }
     }
 

@@ -1,4 +1,4 @@
-//! An engine with everything that a test looks at, and tools that do as they are told.
+//! An engine with a journal and a listener, and tools with given behaviour.
 
 mod host;
 
@@ -15,7 +15,7 @@ use windlass_core::{
 
 pub(crate) use host::MapHost;
 
-/// An engine with a journal and a listener, and one session. Everything inside the workspace is allowed.
+/// An engine with a journal and a listener, and one session. Effects inside the workspace are allowed.
 pub(crate) struct Setup {
     pub(crate) engine: Engine,
     pub(crate) session: Arc<Session>,
@@ -24,10 +24,12 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
+    /// Makes an engine with these tools on an empty host.
     pub(crate) fn of<T: Into<Handle>>(tools: impl IntoIterator<Item = T>) -> Self {
         Self::with(tools, |builder| builder)
     }
 
+    /// Makes an engine with these tools on an empty host, with changes to its builder.
     pub(crate) fn with<T: Into<Handle>>(
         tools: impl IntoIterator<Item = T>,
         choose: impl FnOnce(EngineBuilder) -> EngineBuilder,
@@ -35,6 +37,7 @@ impl Setup {
         Self::on(Arc::new(EmptyHost::default()), tools, choose)
     }
 
+    /// Makes an engine with these tools on a host, with changes to its builder.
     pub(crate) fn on<T: Into<Handle>>(
         host: Arc<dyn Host>,
         tools: impl IntoIterator<Item = T>,
@@ -50,23 +53,24 @@ impl Setup {
         Self { engine, session, journal, events }
     }
 
-    /// With this session instead of a plain one.
+    /// Replaces the session.
     pub(crate) fn in_session(mut self, session: Session) -> Self {
         self.session = Arc::new(session);
         self
     }
 
+    /// Calls a tool and waits for its result.
     pub(crate) async fn call(&self, tool: &str, input: Value) -> CallResult {
         self.engine.call(&self.session, ToolCall::new(tool, input)).await
     }
 
-    /// Begins a call without waiting for it.
+    /// Starts a call without waiting for it.
     pub(crate) fn spawn(&self, call: ToolCall) -> tokio::task::JoinHandle<CallResult> {
         let (engine, session) = (self.engine.clone(), self.session.clone());
         tokio::spawn(async move { engine.call(&session, call).await })
     }
 
-    /// The next event that `pick` wants; those before it are dropped.
+    /// Waits for the next event for which `pick` returns a value, and returns that value. Drops the events before it.
     pub(crate) async fn next<T>(&mut self, pick: impl Fn(Event) -> Option<T>) -> T {
         let search = async {
             loop {
@@ -78,7 +82,7 @@ impl Setup {
         tokio::time::timeout(Duration::from_hours(1), search).await.expect("the event never came")
     }
 
-    /// The next approval that a person is asked for.
+    /// Waits for the next request for an approval.
     pub(crate) async fn asked(&mut self) -> Arc<ApprovalRequest> {
         self.next(|event| match event.kind {
             EventKind::Approval(request) => Some(request),
@@ -87,7 +91,7 @@ impl Setup {
         .await
     }
 
-    /// Waits until a call of this tool begins.
+    /// Waits for the start of a call of this tool, and returns the id of the call.
     pub(crate) async fn started(&mut self, tool: &str) -> CallId {
         self.next(|event| match event.kind {
             EventKind::Started(started) if started.tool == tool => event.call,
@@ -96,12 +100,12 @@ impl Setup {
         .await
     }
 
-    /// The events of all that has happened.
+    /// Returns the waiting events, once all that has happened is published.
     pub(crate) async fn told(&mut self) -> Vec<Event> {
         self.events.drain().await
     }
 
-    /// The records of calls and jobs; not those of what people were asked.
+    /// Returns the records of calls and jobs, without those of approvals and questions.
     fn records_of_calls(&self) -> Vec<Record> {
         let is_of_call = |record: &Record| {
             use RecordKind::{Extended, Finished, JobEnded, Recovered, Started};
@@ -110,24 +114,25 @@ impl Setup {
         self.journal.records().into_iter().filter(is_of_call).collect()
     }
 
-    /// The names of the records of calls, in order: `started read`, `ok read`.
+    /// Describes the records of calls in order: `started read`, `ok read`.
     pub(crate) fn recorded(&self) -> Vec<String> {
         self.records_of_calls().iter().map(describe).collect()
     }
 
-    /// The decision about the call that a record of its beginning tells of, in words.
+    /// Returns the decision in a record of the start of a call, in words.
     pub(crate) fn decided(&self, record: usize) -> String {
         let body = &self.records_of_calls()[record].body;
         serde_json::from_str::<CallStarted<'_>>(body).expect("a beginning").decided.to_string()
     }
 
-    /// The bodies of the records of calls, parsed.
+    /// Returns the bodies of the records of calls, parsed.
     pub(crate) fn bodies(&self) -> Vec<Value> {
         let parse = |record: &Record| serde_json::from_str(&record.body).expect("a JSON body");
         self.records_of_calls().iter().map(parse).collect()
     }
 }
 
+/// Describes a record by its kind and tool.
 fn describe(record: &Record) -> String {
     match record.kind {
         RecordKind::Started => format!("started {}", record.tool),
@@ -138,6 +143,7 @@ fn describe(record: &Record) -> String {
     }
 }
 
+/// Makes a toolbox of these tools.
 pub(crate) fn toolbox<T: Into<Handle>>(tools: impl IntoIterator<Item = T>) -> Toolbox {
     let mut toolbox = Toolbox::new();
     for tool in tools {
@@ -146,17 +152,17 @@ pub(crate) fn toolbox<T: Into<Handle>>(tools: impl IntoIterator<Item = T>) -> To
     toolbox
 }
 
-/// A tool that answers with its arguments.
+/// Makes a tool that returns its arguments.
 pub(crate) fn echo(name: &str) -> MockTool {
     MockTool::named(name).answering(|_, input| async move { Ok(Output::text(input.to_string())) })
 }
 
-/// A tool that answers with this text.
+/// Makes a tool that returns this text.
 pub(crate) fn says(name: &str, text: &'static str) -> MockTool {
     MockTool::named(name).answering(move |_, _| async move { Ok(Output::text(text)) })
 }
 
-/// A tool that says something and then never ends.
+/// Makes a tool that emits output and then never ends.
 pub(crate) fn hangs(name: &str) -> MockTool {
     MockTool::named(name).answering(|cx, _| async move {
         cx.output("so far so good");
@@ -164,26 +170,28 @@ pub(crate) fn hangs(name: &str) -> MockTool {
     })
 }
 
-/// `tool` as one that writes `/w/out`, which is a side effect that the mode `ask` asks about.
+/// Gives a tool the effect to write `/w/out`, for which the mode `ask` asks.
 pub(crate) fn writes(tool: MockTool) -> MockTool {
     tool.with_effects(Kinds::WRITE, |_| Effects::write("out"))
 }
 
-/// Reads or writes the file that the argument `path` names.
+/// Returns the argument `path`.
 pub(crate) fn path_of(input: &Value) -> String {
     input["path"].as_str().expect("a path").to_owned()
 }
 
+/// Makes a call without arguments.
 pub(crate) fn call(tool: &str) -> ToolCall {
     ToolCall::new(tool, json!({}))
 }
 
 #[track_caller]
+/// Asserts the outcome and the text of a result.
 pub(crate) fn assert_text(result: &CallResult, outcome: Outcome, text: &str) {
     assert_eq!((result.outcome, result.output.to_text().as_str()), (outcome, text));
 }
 
-/// A list that many hands write to.
+/// A list that several tasks append to.
 #[derive(Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -197,7 +205,7 @@ impl Log {
     }
 }
 
-/// A journal that cannot write records of the kinds in `fails`.
+/// A journal that fails for records of the kinds in `fails`.
 pub(crate) struct FailingJournal {
     pub(crate) fails: fn(RecordKind) -> bool,
 }

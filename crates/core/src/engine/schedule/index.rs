@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use super::places::{Place, Stage};
-use crate::effects::{Footprint, LOOKING_BACK};
+use crate::effects::{Footprint, UNDO_STATE};
 use crate::{Effect, Effects};
 
 /// Paths count up to here. Without a bound, one path of a model with a million parts would cost the square of that.
@@ -194,7 +194,7 @@ impl Touched {
         effect: &Effect,
         look: &mut impl FnMut(&Marks) -> Option<T>,
     ) -> Option<T> {
-        let looking_back = self.states.get(LOOKING_BACK).into_iter();
+        let looking_back = self.states.get(UNDO_STATE).into_iter();
         match effect.footprint() {
             Footprint::Files { at, changes } => self
                 .search_path(&at.path, changes, look)
@@ -206,7 +206,7 @@ impl Touched {
                 .chain(self.all_files().flat_map(|all| all.against(!only_reads)))
                 .chain(looking_back)
                 .find_map(look),
-            Footprint::State(LOOKING_BACK) => looking_back
+            Footprint::State(UNDO_STATE) => looking_back
                 .chain(self.workspace.against(true))
                 .chain(self.all_files().map(|all| &all.change))
                 .find_map(look),

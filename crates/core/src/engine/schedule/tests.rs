@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::places::{Place, Stage};
 use super::*;
-use crate::effects::LOOKING_BACK;
+use crate::effects::UNDO_STATE;
 use crate::{CommandLine, Effect, OnlyReads, PathPattern, SimpleCommand};
 
 fn begins(ticket: &Ticket) -> bool {
@@ -50,7 +50,7 @@ fn a_call_that_looks_back_waits_for_its_turn_and_holds_up_all_that_changes_files
     assert!(!begins(&tickets[2]), "behind something unknown");
     drop(tickets.remove(0));
     assert!(tickets[0].is_first_of_turn(), "other turns do not matter");
-    tickets[0].declare(Arc::new(Effects::write("/a").and(Effect::State(LOOKING_BACK.into()))));
+    tickets[0].declare(Arc::new(Effects::write("/a").and(Effect::State(UNDO_STATE.into()))));
     assert!(!begins(&tickets[0]), "somebody is changing a file");
     drop(other);
     assert_eq!(tickets.iter().map(begins).collect::<Vec<_>>(), [true, false, true]);
@@ -210,7 +210,7 @@ fn effects() -> impl Strategy<Value = Effects> {
             if is_tree { PathPattern::tree(path) } else { PathPattern::file(path) }
         })
     };
-    let key = proptest::sample::select(vec![LOOKING_BACK, "todo", "memory"]);
+    let key = proptest::sample::select(vec![UNDO_STATE, "todo", "memory"]);
     let effect = prop_oneof![
         6 => pattern().prop_map(Effect::Read),
         4 => pattern().prop_map(Effect::Write),

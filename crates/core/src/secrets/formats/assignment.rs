@@ -1,46 +1,45 @@
-//! `password=…`, `"token": "…"`, `API_KEY: …`: values that the name before them tells.
+//! `password=…`, `"token": "…"`, `API_KEY: …`: values that are assigned to a name that suggests a secret.
 //!
-//! The name alone is not enough, or no source file could be read: the value must be a literal, and look as if it had been thrown by
-//! dice.
+//! The name alone is not enough, since no source file could be read then. The value must be a literal and look random.
 
 use super::super::scan::Cursor;
-use super::Match;
-use super::look::{self, base64_url};
+use super::FormatMatch;
+use super::characters::{self, base64_url};
 
-/// Shorter values are words.
-const SHORTEST: usize = 12;
-/// Longer ones are texts.
-const LONGEST: usize = 256;
+/// Minimum bytes of a secret value. Shorter values are words.
+const MIN_VALUE_BYTES: usize = 12;
+/// Maximum bytes of a value that are examined. Longer values are texts.
+const MAX_VALUE_BYTES: usize = 256;
 
-/// The value behind a telling name. The cursor is in the middle of the name.
-pub(super) fn value(cursor: &mut Cursor<'_>, anchor: &str) -> Option<Match> {
-    cursor.go_on(anchor.len());
-    cursor.run(base64_url, 40);
-    quote(cursor);
-    blanks(cursor);
-    separator(cursor)?;
-    blanks(cursor);
-    let quoted = quote(cursor);
-    if super::is_token(cursor) {
+/// Matches the value that is assigned to a name. The cursor is in the middle of the name.
+pub(super) fn match_value(cursor: &mut Cursor<'_>, anchor: &str) -> Option<FormatMatch> {
+    cursor.advance(anchor.len());
+    cursor.take_run(base64_url, 40);
+    eat_quote(cursor);
+    eat_blanks(cursor);
+    eat_separator(cursor)?;
+    eat_blanks(cursor);
+    let quoted = eat_quote(cursor);
+    if super::is_token_start(cursor) {
         return None;
     }
     let from = cursor.at();
-    let of_value = if quoted.is_some() { of_quoted } else { of_bare };
-    let value = cursor.run(of_value, LONGEST);
-    let found = Match::since(from, cursor);
-    if value.len() == LONGEST {
-        return is_secret(value).then(|| found.and(of_value));
+    let is_value_byte = if quoted.is_some() { is_quoted_value_byte } else { is_bare_value_byte };
+    let value = cursor.take_run(is_value_byte, MAX_VALUE_BYTES);
+    let found = FormatMatch::up_to_cursor(from, cursor);
+    if value.len() == MAX_VALUE_BYTES {
+        return looks_secret(value).then(|| found.with_tail(is_value_byte));
     }
     let is_literal = match (quoted, cursor.peek()) {
         (Some(quote), next) => next == Some(quote) || next == Some(b'\\'),
         (None, Some(next)) => next.is_ascii_whitespace() || b",;&\"'\\})`<".contains(&next),
         (None, None) => true,
     };
-    (is_literal && is_secret(value)).then_some(found)
+    (is_literal && looks_secret(value)).then_some(found)
 }
 
-/// `=`, `:`, `:=`, `=>`, `==`, or a type between the two: `: &str =`.
-fn separator(cursor: &mut Cursor<'_>) -> Option<()> {
+/// Passes `=`, `:`, `:=`, `=>`, `==`, or a type between the two: `: &str =`. Returns `None` if there is no separator.
+fn eat_separator(cursor: &mut Cursor<'_>) -> Option<()> {
     let first = cursor.eat_if(|byte| matches!(byte, b'=' | b':'))?;
     if first == b'=' {
         cursor.eat_if(|byte| matches!(byte, b'=' | b'>'));
@@ -50,51 +49,58 @@ fn separator(cursor: &mut Cursor<'_>) -> Option<()> {
         return None;
     }
     let mut here = cursor.clone();
-    let of_type = |byte: u8| byte.is_ascii_alphanumeric() || b"_& <>[]'?".contains(&byte);
-    here.run(of_type, 40);
+    let is_type_byte = |byte: u8| byte.is_ascii_alphanumeric() || b"_& <>[]'?".contains(&byte);
+    here.take_run(is_type_byte, 40);
     let has_type = here.eat_if(|byte| byte == b'=').is_some();
-    cursor.learn(&here);
+    cursor.note_need(&here);
     if has_type {
-        cursor.follow(&here);
+        cursor.continue_from(&here);
     }
     Some(())
 }
 
-/// Characters of a value between quotation marks.
-fn of_quoted(byte: u8) -> bool {
+/// Returns whether a byte may stand in a value between quotation marks.
+fn is_quoted_value_byte(byte: u8) -> bool {
     byte.is_ascii_graphic() && !b"\"'`\\".contains(&byte)
 }
 
-/// Characters of a value without them.
-fn of_bare(byte: u8) -> bool {
+/// Returns whether a byte may stand in a value without quotation marks.
+fn is_bare_value_byte(byte: u8) -> bool {
     base64_url(byte) || b".~+/=!@#%^*?".contains(&byte)
 }
 
-/// Whether a text that is all of a value is one to be taken out.
-pub(super) fn is_value(text: &str) -> bool {
-    text.len() <= LONGEST && text.bytes().all(of_quoted) && is_secret(text.as_bytes())
+/// Returns whether a text that is a whole value looks like a secret.
+pub(super) fn is_secret_value(text: &str) -> bool {
+    text.len() <= MAX_VALUE_BYTES
+        && text.bytes().all(is_quoted_value_byte)
+        && looks_secret(text.as_bytes())
 }
 
-fn blanks(cursor: &mut Cursor<'_>) {
-    cursor.run(|byte| matches!(byte, b' ' | b'\t'), 8);
+/// Passes blanks and tabs, at most 8.
+fn eat_blanks(cursor: &mut Cursor<'_>) {
+    cursor.take_run(|byte| matches!(byte, b' ' | b'\t'), 8);
 }
 
-/// Passes a quotation mark, also one behind a backslash.
-fn quote(cursor: &mut Cursor<'_>) -> Option<u8> {
+/// Passes a quotation mark, also one behind a backslash, and returns it.
+fn eat_quote(cursor: &mut Cursor<'_>) -> Option<u8> {
     let mut here = cursor.clone();
-    here.run(|byte| byte == b'\\', 2);
+    here.take_run(|byte| byte == b'\\', 2);
     let quote = here.eat_if(|byte| matches!(byte, b'"' | b'\'' | b'`'));
     match quote {
-        Some(_) => cursor.follow(&here),
-        None => cursor.learn(&here),
+        Some(_) => cursor.continue_from(&here),
+        None => cursor.note_need(&here),
     }
     quote
 }
 
-fn is_secret(value: &[u8]) -> bool {
-    let is_place = [&b"/"[..], b"./", b"../", b"~/", b"$", b"http"]
+/// Returns whether a value is long enough, is no path, variable, address or placeholder, and looks random.
+fn looks_secret(value: &[u8]) -> bool {
+    let is_location = [&b"/"[..], b"./", b"../", b"~/", b"$", b"http"]
         .iter()
         .any(|begin| value.starts_with(begin));
     let is_placeholder = value.windows(7).any(|window| window == b"[secret");
-    value.len() >= SHORTEST && !is_place && !is_placeholder && look::is_random(value)
+    value.len() >= MIN_VALUE_BYTES
+        && !is_location
+        && !is_placeholder
+        && characters::is_random(value)
 }

@@ -1,9 +1,9 @@
-//! Credentials by their format, and what only looks like one.
+//! Tests of credentials by format, and of text that only looks like one.
 
 use super::*;
 
-/// A text without a rhythm, of these characters: no real credential stands in our source.
-fn dice(length: usize, characters: &str) -> String {
+/// Returns pseudorandom text of these characters, so that no real credential stands in our source.
+fn pseudorandom(length: usize, characters: &str) -> String {
     let characters = characters.as_bytes();
     let mut state = 0x2545_f491_u32;
     let mut next = || {
@@ -19,18 +19,19 @@ const LETTERS: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234
 const HEX: &str = "0123456789abcdef";
 const CAPITALS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 
+/// Returns pseudorandom letters and digits.
 fn letters(length: usize) -> String {
-    dice(length, LETTERS)
+    pseudorandom(length, LETTERS)
 }
 
-/// Every format, as name and credential.
+/// Returns an example of every format, with the name of the format.
 fn credentials() -> Vec<(&'static str, String)> {
-    let hex = |length| dice(length, HEX);
+    let hex = |length| pseudorandom(length, HEX);
     let header = URL_SAFE_NO_PAD.encode(r#"{"alg":"HS256","typ":"JWT"}"#);
     let claims = URL_SAFE_NO_PAD.encode(r#"{"sub":"1234567890","name":"A"}"#);
     vec![
-        ("AWS access key", format!("AKIA{}", dice(16, CAPITALS))),
-        ("AWS access key", format!("ASIA{}", dice(16, CAPITALS))),
+        ("AWS access key", format!("AKIA{}", pseudorandom(16, CAPITALS))),
+        ("AWS access key", format!("ASIA{}", pseudorandom(16, CAPITALS))),
         ("GitHub token", format!("ghp_{}", letters(36))),
         ("GitHub token", format!("gho_{}", letters(36))),
         ("GitHub token", format!("ghu_{}", letters(36))),
@@ -58,14 +59,14 @@ fn credentials() -> Vec<(&'static str, String)> {
         ("Shopify token", format!("shpat_{}", hex(32))),
         ("Vault token", format!("hvs.{}", letters(90))),
         ("Grafana token", format!("glsa_{}_{}", letters(32), hex(8))),
-        ("age key", format!("AGE-SECRET-KEY-1{}", dice(58, CAPITALS))),
+        ("age key", format!("AGE-SECRET-KEY-1{}", pseudorandom(58, CAPITALS))),
         ("JWT", format!("{header}.{claims}.{}", letters(43))),
         ("JWT", format!("{header}.{}.{}", letters(3_000), letters(43))),
     ]
 }
 
-/// In the middle of what texts they may be found.
-const PLACES: &[(&str, &str)] = &[
+/// Texts before and after a credential.
+const SURROUNDINGS: &[(&str, &str)] = &[
     ("", ""),
     ("", "\n"),
     ("a line\n", "\nanother"),
@@ -84,23 +85,24 @@ const PLACES: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn credentials_are_taken_out_wherever_they_are() {
+fn credentials_are_redacted_in_any_surroundings() {
     let secrets = Secrets::default();
     for (name, credential) in credentials() {
-        for (before, after) in PLACES {
+        for (before, after) in SURROUNDINGS {
             let text = format!("{before}{credential}{after}");
             check(&secrets, &text, &format!("{before}[secret: {name}]{after}"));
         }
     }
-    let named: std::collections::BTreeSet<&str> =
+    let named_values: std::collections::BTreeSet<&str> =
         credentials().iter().map(|(name, _)| *name).collect();
-    assert!(named.len() >= 20, "{named:?}");
+    assert!(named_values.len() >= 20, "{named_values:?}");
 }
 
 #[test]
-fn values_that_their_surroundings_tell() {
+fn values_are_redacted_by_their_context() {
     let (password, secret) = ("S3cr-aB9.kQ2x", letters(40));
-    let (key, basic) = (STANDARD.encode(dice(64, LETTERS)), STANDARD.encode("me:S3cr3tPassw0rd"));
+    let (key, basic) =
+        (STANDARD.encode(pseudorandom(64, LETTERS)), STANDARD.encode("me:S3cr3tPassw0rd"));
     for (text, expected) in [
         (format!("aws_secret_access_key = {secret}"), "aws_secret_access_key = [secret: secret]"),
         (
@@ -137,8 +139,8 @@ fn values_that_their_surroundings_tell() {
         (
             format!(
                 "https://hooks.slack.com/services/T{}/B{}/{}",
-                dice(9, CAPITALS),
-                dice(9, CAPITALS),
+                pseudorandom(9, CAPITALS),
+                pseudorandom(9, CAPITALS),
                 letters(24)
             ),
             "https://hooks.slack.com/services/[secret: Slack webhook]",
@@ -148,7 +150,7 @@ fn values_that_their_surroundings_tell() {
     }
 }
 
-/// A block of PEM, its lines joined by this.
+/// Makes a PEM block whose lines are joined by `between`.
 fn pem(kind: &str, between: &str, lines: usize) -> String {
     let mut all = vec![format!("-----BEGIN {kind}-----")];
     all.extend(
@@ -162,7 +164,7 @@ fn pem(kind: &str, between: &str, lines: usize) -> String {
 }
 
 #[test]
-fn private_keys() {
+fn private_keys_are_redacted() {
     let secrets = Secrets::default();
     for kind in ["RSA PRIVATE KEY", "PRIVATE KEY", "OPENSSH PRIVATE KEY", "PGP PRIVATE KEY BLOCK"] {
         for (between, lines) in [
@@ -194,7 +196,7 @@ fn private_keys() {
 }
 
 #[test]
-fn private_keys_without_an_end() {
+fn private_keys_without_end_marker_are_redacted() {
     let secrets = Secrets::default();
     let whole = pem("PRIVATE KEY", "\n", 20);
     let (cut, _) = whole.split_once("-----END").unwrap();
@@ -205,17 +207,17 @@ fn private_keys_without_an_end() {
     );
     check(&secrets, cut.trim_end(), "[secret: private key]");
     let long = pem("PRIVATE KEY", "\n", 2_000);
-    let clean = secrets.redact(&long);
-    assert_eq!(clean, "[secret: private key]-----END PRIVATE KEY-----");
-    assert_eq!(in_pieces(&secrets, &long, &mut std::iter::repeat(977)), clean);
+    let redacted = secrets.redact(&long);
+    assert_eq!(redacted, "[secret: private key]-----END PRIVATE KEY-----");
+    assert_eq!(redact_in_pieces(&secrets, &long, &mut std::iter::repeat(977)), redacted);
     let public = pem("PUBLIC KEY", "\n", 5);
     check(&secrets, &public, &public);
 }
 
 #[test]
-fn what_only_looks_like_a_secret_stays() {
-    let image = STANDARD.encode(dice(3_000, LETTERS));
-    let hash = dice(64, HEX);
+fn text_that_only_looks_like_a_secret_stays() {
+    let image = STANDARD.encode(pseudorandom(3_000, LETTERS));
+    let hash = pseudorandom(64, HEX);
     for text in [
         "3f2504e0-4f89-41d3-9a0c-0305e82c3301",
         "commit 9fceb02d0ae598e95dc970b74767f19372d61af8",
@@ -286,10 +288,10 @@ fn our_own_source_stays() {
                 directories.push(path);
             } else {
                 let text = std::fs::read_to_string(&path).unwrap();
-                let clean = Secrets::default().redact(&text).into_owned();
+                let redacted = Secrets::default().redact(&text).into_owned();
                 let changed: Vec<_> =
-                    text.lines().zip(clean.lines()).filter(|(a, b)| a != b).collect();
-                // Three of the tests above write a password out.
+                    text.lines().zip(redacted.lines()).filter(|(a, b)| a != b).collect();
+                // Some of the tests in these files write a password out.
                 let is_ours = path.ends_with("secrets/tests/formats.rs")
                     || path.ends_with("secrets/tests.rs");
                 assert!(is_ours || changed.is_empty(), "{}: {changed:?}", path.display());
@@ -299,7 +301,7 @@ fn our_own_source_stays() {
 }
 
 #[test]
-fn no_anchor_is_the_beginning_of_another() {
+fn no_anchor_is_the_prefix_of_another() {
     let anchors: Vec<&str> = super::super::formats::anchors().collect();
     for (at, anchor) in anchors.iter().enumerate() {
         let others = anchors.iter().enumerate().filter(|(other, _)| *other != at);

@@ -1,6 +1,6 @@
-//! Finds files that a searching command (`grep -r`, `cat *`) may come upon and that no tool may see.
+//! Finds the files that no tool may see and that a searching command (`grep -r`, `cat *`) may read.
 //!
-//! Only where there is no sandbox: a program in one has a view without such files. Links count by what they lead to.
+//! Needed only without a sandbox: in a sandbox, a program has a view without such files. Links count by their targets.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,25 +12,26 @@ use crate::{
     Visitor, Walk, WalkOptions,
 };
 
-/// So many files and directories are looked at: about a second, where the command itself will take minutes.
-const MOST_ENTRIES: usize = 2_000_000;
+/// Maximum files and directories that are searched. Takes about a second; the command itself would take minutes.
+const MAX_SEARCHED_ENTRIES: usize = 2_000_000;
 
-/// File systems that are another in the view of a program.
-const OF_THE_KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
+/// File systems that are not searched, because a program has others in its view.
+const KERNEL_FILE_SYSTEMS: [&str; 3] = ["/proc", "/sys", "/dev"];
 
-/// Whether it is known only while it runs what a call reads, and by which effect.
-pub(crate) fn searching(effects: &Effects) -> Option<&Effect> {
+/// Finds the first command among the effects that searches, that is, reads files whose names are known only while it runs.
+pub(crate) fn search_effect(effects: &Effects) -> Option<&Effect> {
     effects.iter().find(|effect| matches!(effect, Effect::Exec(line) if !line.searches.is_empty()))
 }
 
-/// Whether any of the places that a call looks through is there: what is not cannot be read either.
-pub(crate) fn is_needed(files: &dyn Files, verdict: &Verdict) -> bool {
+/// Returns whether any of the searched paths exists. A missing path cannot be read, so nothing has to be found below it.
+pub(crate) fn any_searched_path_exists(files: &dyn Files, verdict: &Verdict) -> bool {
     let is_there = |search: &Search| {
         files.resolve(&search.place.path).is_ok_and(|place| files.stat(&place).is_ok())
     };
     searches(verdict.effects()).any(is_there)
 }
 
+/// Lists the searches of all commands among the effects.
 fn searches(effects: &Effects) -> impl Iterator<Item = &Search> {
     let lines = effects.iter().filter_map(|effect| {
         let Effect::Exec(line) = effect else { return None };
@@ -39,19 +40,25 @@ fn searches(effects: &Effects) -> impl Iterator<Item = &Search> {
     lines.flatten()
 }
 
-/// All that is hidden in the places that these effects look through, each once and nothing below another. The error says what
-/// was too much. Blocking.
-pub(crate) fn find(
+/// Finds all hidden paths that the commands of these effects may read, sorted, without paths below another. The error says why the
+/// search failed, for example that there are too many files. Blocking.
+pub(crate) fn find_hidden_paths(
     files: &dyn Files,
     effects: &Effects,
     withheld: Withheld<'_>,
     cancelled: &(dyn Fn() -> bool + Sync),
 ) -> Result<Vec<PathBuf>, String> {
-    let mut look = Look { files, withheld, cancelled, seen: AtomicUsize::new(0), walked: vec![] };
+    let mut search = HiddenPathSearch {
+        files,
+        withheld,
+        cancelled,
+        visited: AtomicUsize::new(0),
+        walked: vec![],
+    };
     let mut hidden = Vec::new();
     for Search { place, depth } in searches(effects) {
         if let Ok(root) = files.resolve(&place.path) {
-            look.tree(root, depth.unwrap_or(usize::MAX), &mut hidden)?;
+            search.search_tree(root, depth.unwrap_or(usize::MAX), &mut hidden)?;
         }
     }
     hidden.sort();
@@ -59,25 +66,27 @@ pub(crate) fn find(
     Ok(hidden)
 }
 
-struct Look<'a> {
+/// One search for hidden files, with its limits and what it has walked.
+struct HiddenPathSearch<'a> {
     files: &'a dyn Files,
     withheld: Withheld<'a>,
     cancelled: &'a (dyn Fn() -> bool + Sync),
-    seen: AtomicUsize,
-    /// Where it has been, and how deep.
+    /// Number of files and directories walked so far.
+    visited: AtomicUsize,
+    /// The directories walked so far, each with its maximum depth.
     walked: Vec<(PathBuf, usize)>,
 }
 
-impl Look<'_> {
-    /// Looks through a place, and through those of the workspace that links in it lead to.
-    fn tree(
+impl HiddenPathSearch<'_> {
+    /// Searches a tree, and the directories of the workspace to which links in it lead.
+    fn search_tree(
         &mut self,
         root: Resolved,
         depth: usize,
         hidden: &mut Vec<PathBuf>,
     ) -> Result<(), String> {
-        let mut left = vec![root];
-        while let Some(root) = left.pop() {
+        let mut pending = vec![root];
+        while let Some(root) = pending.pop() {
             let is_known = |(known, reach): &(PathBuf, usize)| {
                 *reach >= depth
                     && (root.path == *known || *reach == usize::MAX && root.path.starts_with(known))
@@ -85,12 +94,12 @@ impl Look<'_> {
             if self.walked.iter().any(is_known) {
                 continue;
             }
-            for link in self.walk(&root, depth, hidden)? {
+            for link in self.walk_tree(&root, depth, hidden)? {
                 let Ok(target) = self.files.resolve(&link) else { continue };
                 if self.is_hidden(&target) {
                     hidden.push(target.path);
                 } else if target.inside.is_some() && self.is_directory(&target) {
-                    left.push(target);
+                    pending.push(target);
                 }
             }
             self.walked.push((root.path, depth));
@@ -98,8 +107,8 @@ impl Look<'_> {
         Ok(())
     }
 
-    /// Adds what is hidden below a place; the links that were met.
-    fn walk(
+    /// Adds the hidden paths below a directory and returns the links found. A path that cannot be read counts as hidden.
+    fn walk_tree(
         &self,
         root: &Resolved,
         depth: usize,
@@ -114,13 +123,13 @@ impl Look<'_> {
             max_depth: depth,
             ignore_files: false,
             version_control: true,
-            threads: 0,
             hidden: &|path| self.withheld.hides_entry(path) || self.withheld.hides_all_below(path),
             left_out: &left_out,
             cancelled: self.cancelled,
+            ..WalkOptions::default()
         };
         let visitors = || -> Box<dyn Visitor + '_> {
-            Box::new(Counter { root: &root.path, seen: &self.seen, links: &links })
+            Box::new(EntryCounter { root: &root.path, visited: &self.visited, links: &links })
         };
         let walked = self.files.walk(root, &options, &visitors);
         let notes = match walked {
@@ -128,34 +137,38 @@ impl Look<'_> {
             Err(FileError { kind: FileErrorKind::NotFound, .. }) => Vec::new(),
             Err(error) => return Err(error.to_string()),
         };
-        if self.seen.load(Ordering::Relaxed) > MOST_ENTRIES {
-            return Err(format!("it looks through more than {MOST_ENTRIES} files and directories"));
+        if self.visited.load(Ordering::Relaxed) > MAX_SEARCHED_ENTRIES {
+            return Err(format!(
+                "it looks through more than {MAX_SEARCHED_ENTRIES} files and directories"
+            ));
         }
         hidden.append(&mut found.lock());
-        // What could not be looked at may hold anything.
+        // A directory that could not be listed may hold hidden files.
         hidden.extend(notes.into_iter().map(|note| root.path.join(note.path)));
         Ok(std::mem::take(&mut *links.lock()))
     }
 
+    /// Returns whether no tool may see this path, by policy or by an exclude file. An unreadable exclude file counts as hiding it.
     fn is_hidden(&self, target: &Resolved) -> bool {
         self.withheld.hides(&target.path) || !matches!(self.files.excluded_by(target), Ok(None))
     }
 
+    /// Returns whether a path is a directory.
     fn is_directory(&self, target: &Resolved) -> bool {
         self.files.stat(target).is_ok_and(|stat| stat.kind == FileKind::Directory)
     }
 }
 
-/// Counts what there is, and notes links.
-struct Counter<'a> {
+/// Counts the entries of a walk, collects links and skips the file systems of the kernel.
+struct EntryCounter<'a> {
     root: &'a Path,
-    seen: &'a AtomicUsize,
+    visited: &'a AtomicUsize,
     links: &'a Lock<Vec<PathBuf>>,
 }
 
-impl Visitor for Counter<'_> {
+impl Visitor for EntryCounter<'_> {
     fn visit(&mut self, entry: &Entry<'_>) -> Walk {
-        if self.seen.fetch_add(1, Ordering::Relaxed) >= MOST_ENTRIES {
+        if self.visited.fetch_add(1, Ordering::Relaxed) >= MAX_SEARCHED_ENTRIES {
             return Walk::Stop;
         }
         if entry.kind == FileKind::Symlink {
@@ -163,7 +176,7 @@ impl Visitor for Counter<'_> {
         }
         let is_root = self.root.parent().is_none();
         let is_other = |name: &&str| Path::new(name).strip_prefix("/") == Ok(entry.path);
-        if is_root && OF_THE_KERNEL.iter().any(is_other) {
+        if is_root && KERNEL_FILE_SYSTEMS.iter().any(is_other) {
             return Walk::Skip;
         }
         Walk::Continue

@@ -1,4 +1,4 @@
-//! What is known before a call is decided on, for tools that plan by it.
+//! The information that a tool may use to plan a call, before the call is decided on.
 
 use std::ffi::OsString;
 use std::io::Read as _;
@@ -13,8 +13,8 @@ use crate::{
     Snapshot, SnapshotPlan, Step, To, ToolError, UndoPlan, Visitor, Walk, WalkOptions, context,
 };
 
-/// What a tool may look at to plan a call. Files are those of the machine, also where the session only proposes its changes: nothing
-/// is granted yet, and programs see no others.
+/// Gives a tool the information that it needs to plan a call. Files are those of the machine, also if the session only proposes its
+/// changes: no grant exists yet, and programs see no other files.
 ///
 /// ```
 /// use windlass_core::{Effect, PathPattern, Planned, Query, Scene, ToolError, UndoPlan};
@@ -43,51 +43,52 @@ impl std::fmt::Debug for Scene<'_> {
 }
 
 impl Scene<'_> {
-    /// The session that the call belongs to.
+    /// Returns the session that the call belongs to.
     pub fn session(&self) -> &SessionId {
         self.session.id()
     }
 
-    /// Where it works.
+    /// Returns the root of the workspace.
     pub fn workspace(&self) -> &Path {
         self.files.workspace()
     }
 
-    /// The person's home directory, which programs know as `HOME`, if it is known.
+    /// Returns the person's home directory, which programs know as `HOME`, if it is known.
     pub fn home(&self) -> Option<&Path> {
         self.policy.hard_denies().homes().first().map(PathBuf::as_path)
     }
 
-    /// The shell that runs commands.
+    /// Returns the shell that runs commands.
     pub fn shell(&self) -> Shell {
         self.host.processes().map_or_else(Shell::default, Processes::shell)
     }
 
-    /// Where a path of the call really leads.
+    /// Resolves a path of the call, through links, to the path that it leads to.
     pub fn resolve(&self, path: &Path) -> Result<Resolved, ToolError> {
         Ok(context::resolve(self.files, self.overrides, path)?)
     }
 
-    /// What kind of thing has this name; `None` if there is nothing.
+    /// Returns the kind of the file at a path; `None` if there is no file or it cannot be inspected.
     pub fn kind(&self, path: &Path) -> Option<FileKind> {
         let files = self.files;
         let resolved = context::resolve(files, self.overrides, path).ok()?;
         files.stat(&resolved).ok().map(|stat| stat.kind)
     }
 
-    /// The beginning of a file of the workspace that tools may see: for what must be known before anything is decided.
-    pub fn peek(&self, path: &Path, most: u64) -> Option<Vec<u8>> {
+    /// Reads at most `max_bytes` from the beginning of a file of the workspace that tools may see. Needs no grant, for plans that
+    /// depend on content. Returns `None` for other files.
+    pub fn peek(&self, path: &Path, max_bytes: u64) -> Option<Vec<u8>> {
         let files = self.files;
         let resolved = context::resolve(files, self.overrides, path).ok()?;
         if resolved.inside.is_none() || self.is_hidden(&resolved.path) {
             return None;
         }
         let mut bytes = Vec::new();
-        files.open(&resolved).ok()?.file.take(most).read_to_end(&mut bytes).ok()?;
+        files.open(&resolved).ok()?.file.take(max_bytes).read_to_end(&mut bytes).ok()?;
         Some(bytes)
     }
 
-    /// What a directory of the workspace has in it, but for what tools may not see.
+    /// Lists a directory of the workspace by name, without entries that tools may not see. A directory that cannot be listed gives an empty list.
     pub fn names(&self, directory: &Path) -> Vec<(OsString, FileKind)> {
         let files = self.files;
         let Ok(root) = context::resolve(files, self.overrides, directory) else {
@@ -102,26 +103,24 @@ impl Scene<'_> {
         let options = WalkOptions {
             max_depth: 1,
             ignore_files: false,
-            version_control: false,
             threads: 1,
             hidden: &hidden,
-            left_out: &|_, _| {},
-            cancelled: &|| false,
+            ..WalkOptions::default()
         };
-        // Of a directory that cannot be listed nothing is known; whoever works in it will hear why.
-        drop(files.walk(&root, &options, &|| Box::new(Names(&names))));
+        // A directory that cannot be listed gives no names. A tool that works in it later gets the error.
+        drop(files.walk(&root, &options, &|| Box::new(EntryCollector(&names))));
         let mut names = std::mem::take(&mut *names.lock());
         names.sort_by(|(a, _), (b, _)| a.cmp(b));
         names
     }
 
-    /// Plans to take back these changes. A session that only proposes its changes has none on record.
+    /// Plans to undo these changes. A session that only proposes its changes has no recorded changes.
     pub fn undo_plan(&self, query: &Query) -> Result<UndoPlan, ToolError> {
         let history = if self.session.proposals().is_some() { &Untracked } else { self.history };
         UndoPlan::make(self.files, history, query)
     }
 
-    /// Plans to go back to a snapshot.
+    /// Plans to restore a snapshot.
     pub fn plan_restore(
         &self,
         snapshot: &Snapshot,
@@ -131,7 +130,7 @@ impl Scene<'_> {
         Ok(Planned { effects: effects(&plan.steps(self.files)), plan })
     }
 
-    /// Plans to make changes that were proposed: those of these paths, or all.
+    /// Plans to apply proposed changes: those of these paths, or all.
     pub fn plan_apply(
         &self,
         proposals: &Proposals,
@@ -141,7 +140,7 @@ impl Scene<'_> {
         Ok(Planned { effects: effects(&plan.steps(self.files)), plan })
     }
 
-    /// Whether no tool may see this file. What a process did to it can still be taken back.
+    /// Returns whether no tool may see this file. Changes that a process made to it can still be undone.
     pub fn is_hidden(&self, path: &Path) -> bool {
         let files = self.files;
         self.policy.hides(path, files, self.host.clock().now())
@@ -149,7 +148,7 @@ impl Scene<'_> {
     }
 }
 
-/// The effects of a commit of these steps.
+/// Derives the effects of a commit of these steps: a deletion for each removed path, a write for each other path.
 fn effects(steps: &[Step<'_>]) -> Effects {
     let effect = |step: &Step<'_>| {
         let path = PathPattern::entry(&step.path.path);
@@ -161,10 +160,10 @@ fn effects(steps: &[Step<'_>]) -> Effects {
     steps.iter().map(effect).collect()
 }
 
-/// Notes the names in a directory.
-struct Names<'a>(&'a Lock<Vec<(OsString, FileKind)>>);
+/// Collects the names and kinds of the entries of one directory.
+struct EntryCollector<'a>(&'a Lock<Vec<(OsString, FileKind)>>);
 
-impl Visitor for Names<'_> {
+impl Visitor for EntryCollector<'_> {
     fn visit(&mut self, entry: &Entry<'_>) -> Walk {
         self.0.lock().push((entry.path.as_os_str().to_owned(), entry.kind));
         Walk::Skip
