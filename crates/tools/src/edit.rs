@@ -237,7 +237,7 @@ fn report(
     let replacements: usize = done.iter().map(|(_, count)| count).sum();
     let loosest = done.iter().map(|(strategy, _)| *strategy).max().unwrap_or(Strategy::Exact);
     let (before, after) = (before.to_text(), after.to_text());
-    let changes = diff::unified(&before, &after, cutter);
+    let changes = diff::unified_diff(&before, &after, cutter);
     let error = syntax::new_error(&quote::unpath(name), &before, &after);
     let mut text = format!(
         "edited {name}: {}, {}{}\n",

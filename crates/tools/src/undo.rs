@@ -269,7 +269,7 @@ impl Report {
             && (has_diff || self.lines.len() < MAX_NAMED)
             && let Some((before, after)) = texts(undo, way)?
         {
-            let changes = diff::unified(&before, &after, Cutter::of(cx));
+            let changes = diff::unified_diff(&before, &after, Cutter::of(cx));
             line = format!("{line} (+{} -{})", changes.added, changes.removed);
             if has_diff {
                 self.diffs.push(format!("{name}\n{}", changes.text));

@@ -114,7 +114,7 @@ fn write(cx: &Context, args: &Args) -> Result<Output, ToolError> {
 fn create(cx: &Context, args: &Args, name: &str) -> Result<Output, ToolError> {
     let content = args.content.as_bytes();
     cx.files().create(&args.path, content)?;
-    let changes = diff::unified("", &args.content, Cutter::of(cx));
+    let changes = diff::unified_diff("", &args.content, Cutter::of(cx));
     let lines = shown::count(changes.added, "line", "lines");
     let error = syntax::new_error(&args.path, "", &args.content);
     let (size, note) = (shown::size(content.len() as u64), syntax::note(error.as_ref()));
@@ -173,7 +173,7 @@ fn finish(
     let how = shown::how_written(stat.links, altered.in_place);
     let bytes = content.len();
     let after = before.with_bytes(content);
-    let changes = diff::unified(&before.to_text(), &after.to_text(), Cutter::of(cx));
+    let changes = diff::unified_diff(&before.to_text(), &after.to_text(), Cutter::of(cx));
     let error = syntax::new_error(&args.path, &before.to_text(), &after.to_text());
     let lines = after.to_text().split_inclusive('\n').count();
     let text = format!(

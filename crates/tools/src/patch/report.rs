@@ -75,7 +75,7 @@ fn tell(stage: &Stage, at: usize, file: &Staged, cutter: Cutter<'_>) -> Option<T
         Fate::Moved(from) => ("moved", stage.files.get(from)),
     };
     let (before, after) = file.texts(old);
-    let changes = diff::unified(&before, &after, cutter);
+    let changes = diff::unified_diff(&before, &after, cutter);
     let error = syntax::new_error(&file.path, &before, &after);
     let lines = format!("+{} -{}", changes.added, changes.removed);
     let mut headline = match old {

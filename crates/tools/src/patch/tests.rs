@@ -695,7 +695,7 @@ proptest! {
             return Err(TestCaseError::fail("text"));
         };
         prop_assume!(old.encoding() == new.encoding());
-        let changes = diff::unified(&old.to_text(), &new.to_text(), Cutter::PLAIN);
+        let changes = diff::unified_diff(&old.to_text(), &new.to_text(), Cutter::PLAIN);
         prop_assume!(!changes.text.is_empty() && !changes.text.contains('␍'));
         let patch = format!("--- a/f\n+++ b/f\n{}", changes.text);
         let parsed = parse(&patch);
