@@ -27,7 +27,7 @@ fn without_end(line: &[u8]) -> &[u8] {
 
 fn around(line: &[u8], at: usize, cutter: Cutter<'_>) -> String {
     // Some bytes too many, decoded, then cut by characters: a line can have a hundred million of them.
-    const REACH: usize = WIDTH * LONGEST + Cutter::AROUND;
+    const REACH: usize = WIDTH * LONGEST + Cutter::CONTEXT_BYTES;
     let from = boundary(line, at.saturating_sub(REACH));
     let to = boundary(line, line.len().min(at + REACH));
     let head = decode(line, from..at);

@@ -6,7 +6,7 @@
 use super::hunk::{Hunk, Line, Sign};
 use super::place::{Miss, Place, Text, find};
 use crate::document::{LineEnding, Replacement};
-use crate::edit::plan::Strategy;
+use crate::edit::plan::MatchStrategy;
 
 /// What hunks come to.
 #[derive(Debug, Default)]
@@ -105,15 +105,15 @@ impl Writer<'_> {
             Some(content) if !self.is_verbatim() => content,
             _ => &line.text,
         };
-        match &self.place.shift {
-            Some(shift) => new.push_str(&shift.apply(content)),
+        match &self.place.indentation_rule {
+            Some(indentation_rule) => new.push_str(&indentation_rule.apply(content)),
             None => new.push_str(content),
         }
     }
 
     /// Whether lines end as the hunk says: it tells, and what it says of the old lines is true.
     fn is_verbatim(&self) -> bool {
-        self.hunk.tells_returns() && self.place.strategy == Strategy::Exact
+        self.hunk.tells_returns() && self.place.strategy == MatchStrategy::Exact
     }
 
     /// Whether no line feed ends a new last line.

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use super::hunk::{Hunk, text};
 use super::place::{Miss, Place};
 use crate::cut::Cutter;
-use crate::edit::miss::{Terms, numbers, push_nearest};
-use crate::edit::plan::{Edit, Strategy};
+use crate::edit::miss::{TextNames, line_numbers, push_most_similar_place};
+use crate::edit::plan::{MatchStrategy, TextEdit};
 
 /// How many hunks that were found elsewhere are named.
 const MAX_MOVED: usize = 10;
@@ -33,9 +33,12 @@ pub(super) fn failure(
     );
     words.push_str(&reason(miss));
     if *miss == Miss::NotFound && !is_short {
-        let terms =
-            Terms { old: "the hunk", new_is: "what the hunk makes of it is", cutter: whole.cutter };
-        push_nearest(&mut words, whole.text, &as_edit(hunk), terms);
+        let names = TextNames {
+            old: "the hunk",
+            new_is: "what the hunk makes of it is",
+            cutter: whole.cutter,
+        };
+        push_most_similar_place(&mut words, whole.text, &as_edit(hunk), names);
     }
     words
 }
@@ -61,19 +64,19 @@ fn reason(miss: &Miss) -> Cow<'static, str> {
     }
 }
 
-fn ambiguous(lines: &[usize], strategy: Strategy) -> String {
+fn ambiguous(lines: &[usize], strategy: MatchStrategy) -> String {
     format!(
         "could be at {} places{}: at lines {}\ngive more of the lines around it, or the line above it after `@@`",
         lines.len(),
         strategy.apart_from(),
-        numbers(lines)
+        line_numbers(lines)
     )
 }
 
 /// The hunk as an edit of the lines it is about.
-fn as_edit(hunk: &Hunk) -> Edit {
+fn as_edit(hunk: &Hunk) -> TextEdit {
     let plain = |text: String| text.replace('\r', "");
-    Edit { old: plain(text(hunk.old_lines())), new: plain(text(hunk.new_lines())), all: false }
+    TextEdit { old: plain(text(hunk.old_lines())), new: plain(text(hunk.new_lines())), all: false }
 }
 
 /// Which hunks were not where their headers say.

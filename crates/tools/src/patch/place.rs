@@ -11,8 +11,8 @@ use std::ops::Range;
 
 use super::hunk::{Hunk, Line};
 use crate::edit::fold::{indentation, same_words, words};
-use crate::edit::indent::Shift;
-use crate::edit::plan::Strategy;
+use crate::edit::indent::IndentationRule;
+use crate::edit::plan::MatchStrategy;
 
 /// A text, cut into lines.
 pub(super) struct Text<'t> {
@@ -29,9 +29,9 @@ pub(super) struct Text<'t> {
 pub(super) struct Place {
     /// The first line, counted from 0.
     pub(super) start: usize,
-    pub(super) strategy: Strategy,
+    pub(super) strategy: MatchStrategy,
     /// How the file is indented otherwise.
-    pub(super) shift: Option<Shift>,
+    pub(super) indentation_rule: Option<IndentationRule>,
 }
 
 /// Why a hunk has no place.
@@ -44,7 +44,7 @@ pub(super) enum Miss {
     /// The line that its header names is not there.
     NoAnchor(String),
     /// It could be at any of these lines, counted from 1.
-    Ambiguous(Vec<usize>, Strategy),
+    Ambiguous(Vec<usize>, MatchStrategy),
     /// It only adds lines, and nothing says where in a way that could be checked.
     NoContext,
     /// The lines are there, but one of them has bytes that are no characters, and a new line would lose them: its number.
@@ -107,7 +107,7 @@ pub(super) fn find(
     if search.old.is_empty() {
         return search.insertion(&starts);
     }
-    for strategy in [Strategy::Exact, Strategy::Whitespace, Strategy::Indentation] {
+    for strategy in [MatchStrategy::Exact, MatchStrategy::Whitespace, MatchStrategy::Indentation] {
         let places = search.places(strategy, &starts);
         if !places.is_empty() {
             let place = search.decide(places, strategy, drift)?;
@@ -169,7 +169,8 @@ impl Search<'_> {
 
     /// Where lines come that replace none and have none around them.
     fn insertion(&self, starts: &[usize]) -> Result<Place, Miss> {
-        let exact = |start| Ok(Place { start, strategy: Strategy::Exact, shift: None });
+        let exact =
+            |start| Ok(Place { start, strategy: MatchStrategy::Exact, indentation_rule: None });
         if self.hunk.ends_file() || self.text.len() == 0 {
             return exact(self.text.len());
         }
@@ -177,14 +178,14 @@ impl Search<'_> {
             _ if self.hunk.anchors.is_empty() => Err(Miss::NoContext),
             [start] if *start + 1 >= self.floor => exact(start + 1),
             [start] => Err(Miss::Elsewhere(start + 1, "before those of the hunk before it")),
-            _ => Err(ambiguous(starts, Strategy::Exact)),
+            _ => Err(ambiguous(starts, MatchStrategy::Exact)),
         }
     }
 
     /// Every place where the old lines are; of those behind one anchor only the first.
-    fn places(&self, strategy: Strategy, starts: &[usize]) -> Vec<Place> {
+    fn places(&self, strategy: MatchStrategy, starts: &[usize]) -> Vec<Place> {
         let is_blank = |line: &&Line| line.text.trim().is_empty();
-        if strategy != Strategy::Exact && self.old.iter().all(is_blank) {
+        if strategy != MatchStrategy::Exact && self.old.iter().all(is_blank) {
             return Vec::new();
         }
         let first = starts.first().copied().unwrap_or_default().max(self.floor);
@@ -201,7 +202,7 @@ impl Search<'_> {
         chosen
     }
 
-    fn all_places(&self, strategy: Strategy, from: usize) -> impl Iterator<Item = Place> {
+    fn all_places(&self, strategy: MatchStrategy, from: usize) -> impl Iterator<Item = Place> {
         let past = self.past();
         let from = if self.hunk.ends_file() { from.max(past.saturating_sub(1)) } else { from };
         self.candidates(from..past).filter_map(move |at| self.place(strategy, at))
@@ -225,21 +226,21 @@ impl Search<'_> {
     }
 
     /// The place that begins at a line, if the old lines are there.
-    fn place(&self, strategy: Strategy, start: usize) -> Option<Place> {
+    fn place(&self, strategy: MatchStrategy, start: usize) -> Option<Place> {
         let is_same = match strategy {
-            Strategy::Exact => Self::is_same,
-            Strategy::Whitespace => Self::is_same_but_blanks,
-            Strategy::Indentation => Self::has_same_words,
+            MatchStrategy::Exact => Self::is_same,
+            MatchStrategy::Whitespace => Self::is_same_but_blanks,
+            MatchStrategy::Indentation => Self::has_same_words,
         };
         let mut lines = (start..).zip(&self.old);
         if !lines.all(|(at, line)| is_same(self, at, line)) {
             return None;
         }
-        let shift = match strategy {
-            Strategy::Indentation => Some(self.shift(start)?),
-            Strategy::Exact | Strategy::Whitespace => None,
+        let indentation_rule = match strategy {
+            MatchStrategy::Indentation => Some(self.indentation_rule(start)?),
+            MatchStrategy::Exact | MatchStrategy::Whitespace => None,
         };
-        Some(Place { start, strategy, shift })
+        Some(Place { start, strategy, indentation_rule })
     }
 
     fn is_same_but_blanks(&self, at: usize, line: &Line) -> bool {
@@ -251,14 +252,14 @@ impl Search<'_> {
         same_words(self.text.content(at), line.text.as_bytes())
     }
 
-    fn shift(&self, at: usize) -> Option<Shift> {
+    fn indentation_rule(&self, at: usize) -> Option<IndentationRule> {
         let pairs: Vec<(&[u8], &[u8])> = self
             .old
             .iter()
             .enumerate()
             .map(|(nth, line)| (line.text.as_bytes(), self.text.content(at + nth)))
             .collect();
-        Shift::between(&pairs)
+        IndentationRule::between(&pairs)
     }
 
     /// Whether a line of the file is one of the hunk. Line endings count only where the hunk tells them.
@@ -274,8 +275,13 @@ impl Search<'_> {
         ends_so && (content == line.text.as_bytes() || shown(content) == line.text)
     }
 
-    fn decide(&self, places: Vec<Place>, strategy: Strategy, drift: isize) -> Result<Place, Miss> {
-        let hint = self.hunk.at.filter(|_| strategy == Strategy::Exact);
+    fn decide(
+        &self,
+        places: Vec<Place>,
+        strategy: MatchStrategy,
+        drift: isize,
+    ) -> Result<Place, Miss> {
+        let hint = self.hunk.at.filter(|_| strategy == MatchStrategy::Exact);
         let distance =
             |place: &Place| hint.map(|at| place.start.abs_diff(at.saturating_add_signed(drift)));
         let nearest = places.iter().map(distance).min().flatten();
@@ -307,7 +313,8 @@ impl Search<'_> {
     /// Its lines may be where they cannot be meant.
     fn why_not(&self) -> Miss {
         let mut candidates = self.candidates(0..self.past());
-        let Some(start) = candidates.find(|at| self.place(Strategy::Exact, *at).is_some()) else {
+        let Some(start) = candidates.find(|at| self.place(MatchStrategy::Exact, *at).is_some())
+        else {
             return Miss::NotFound;
         };
         let why = if start < self.floor {
@@ -336,6 +343,6 @@ fn words_hash(line: &str) -> u64 {
 }
 
 /// Lines that are counted from 0 become lines for people.
-fn ambiguous(starts: &[usize], strategy: Strategy) -> Miss {
+fn ambiguous(starts: &[usize], strategy: MatchStrategy) -> Miss {
     Miss::Ambiguous(starts.iter().map(|at| at + 1).collect(), strategy)
 }

@@ -6,7 +6,7 @@ use windlass_core::Output;
 use super::stage::{Fate, Stage, Staged};
 use crate::cut::Cutter;
 use crate::diff;
-use crate::edit::plan::Strategy;
+use crate::edit::plan::MatchStrategy;
 use crate::shown;
 use crate::syntax;
 
@@ -16,7 +16,8 @@ const MAX_DIFF: usize = 24_000;
 /// The answer to a call whose patch was applied.
 pub(super) fn report(stage: &Stage, cutter: Cutter<'_>) -> Output {
     let hunks: usize = stage.files.iter().map(|file| file.hunks).sum();
-    let strategy = stage.files.iter().map(|file| file.strategy).max().unwrap_or(Strategy::Exact);
+    let strategy =
+        stage.files.iter().map(|file| file.strategy).max().unwrap_or(MatchStrategy::Exact);
     let mut text = String::new();
     let mut files: Vec<Value> = Vec::new();
     let mut left = MAX_DIFF;
@@ -83,9 +84,9 @@ fn tell(stage: &Stage, at: usize, file: &Staged, cutter: Cutter<'_>) -> Option<T
         None => format!("{action} {name}: {lines}"),
     };
     headline.push_str(match file.strategy {
-        Strategy::Exact => "",
-        Strategy::Whitespace => ", found apart from white space",
-        Strategy::Indentation => ", found apart from indentation, new lines indented to fit",
+        MatchStrategy::Exact => "",
+        MatchStrategy::Whitespace => ", found apart from white space",
+        MatchStrategy::Indentation => ", found apart from indentation, new lines indented to fit",
     });
     for note in &file.notes {
         headline.push_str("; ");

@@ -13,7 +13,7 @@ use super::explain;
 use super::hunk::{Action, FilePatch, Hunk};
 use crate::cut::Cutter;
 use crate::document::{self, Document};
-use crate::edit::plan::Strategy;
+use crate::edit::plan::MatchStrategy;
 use crate::shown::{self, Root};
 use crate::taken_out;
 
@@ -48,7 +48,7 @@ pub(super) struct Staged {
     /// What came along with it.
     pub(super) attributes: Option<Attributes>,
     pub(super) hunks: usize,
-    pub(super) strategy: Strategy,
+    pub(super) strategy: MatchStrategy,
     /// What else there is to say of it.
     pub(super) notes: Vec<String>,
     /// How it was written, if that is worth a note.
@@ -155,7 +155,7 @@ impl Stage {
             origin: None,
             attributes: None,
             hunks: 0,
-            strategy: Strategy::Exact,
+            strategy: MatchStrategy::Exact,
             notes: Vec::new(),
             how_written: String::new(),
         });
@@ -255,7 +255,7 @@ impl Stage {
         }
         let file = self.file(from)?;
         let (after, hunks) = (file.after.take(), std::mem::take(&mut file.hunks));
-        let strategy = std::mem::replace(&mut file.strategy, Strategy::Exact);
+        let strategy = std::mem::replace(&mut file.strategy, MatchStrategy::Exact);
         let notes = std::mem::take(&mut file.notes);
         let own = file
             .before

@@ -14,7 +14,7 @@ use super::place::Miss;
 use crate::cut::Cutter;
 use crate::diff;
 use crate::document::Document;
-use crate::edit::plan::Strategy as Found;
+use crate::edit::plan::MatchStrategy as Found;
 use crate::testing::{Meddled, Workspace};
 
 fn call(workspace: &Workspace, patch: &str) -> CallResult {

@@ -218,7 +218,8 @@ impl<'a, R: Read + Seek> LineReader<'a, R> {
         let rest = self.blocks.bytes().get(self.at..).unwrap_or_default();
         let count = self.line_feed.count(rest);
         if count < wanted {
-            self.open = if rest.is_empty() { self.open } else { !self.line_feed.closes(rest) };
+            self.open =
+                if rest.is_empty() { self.open } else { !self.line_feed.ends_with_line_feed(rest) };
             self.line += count;
             self.at += rest.len();
             return;

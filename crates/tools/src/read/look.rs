@@ -15,7 +15,7 @@ use super::media::{self, Image, Media};
 use super::page::{self, Ask, Page};
 use super::{notebook, pdf};
 use crate::cut::Cutter;
-use crate::encoding::{HEAD, TextEncoding};
+use crate::encoding::{DETECTION_BYTES, TextEncoding};
 use crate::shown;
 
 /// Larger pictures are described only: no provider takes them.
@@ -90,7 +90,7 @@ impl Look {
         }
         blocks.load(0).map_err(cannot_read)?;
         let bytes = blocks.bytes();
-        let head = bytes.get(..HEAD).unwrap_or(bytes);
+        let head = bytes.get(..DETECTION_BYTES).unwrap_or(bytes);
         match media::sniff(head) {
             Some(Media::Image(image)) => show_image(blocks.into_source(), image, &ask),
             Some(Media::Pdf) => show_pdf(cx, blocks.into_source(), &ask),
