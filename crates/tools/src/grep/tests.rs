@@ -1,4 +1,4 @@
-//! `grep` as models call it: through the engine, on real files.
+//! Tests of `grep` through the whole engine, on real files.
 
 use serde_json::{Value, json};
 use windlass_core::{Outcome, Overrides};
@@ -100,7 +100,7 @@ fn every_parameter() {
 }
 
 #[test]
-fn metadata_says_the_same() {
+fn metadata_matches_the_text() {
     let workspace = Workspace::new(CODE);
     for (input, matches, files, truncated) in [
         (json!({"pattern": "alpha"}), 5, 5, false),
@@ -120,7 +120,7 @@ fn metadata_says_the_same() {
 }
 
 #[test]
-fn no_match_says_what_was_searched() {
+fn no_match_names_the_searched_files() {
     let hint = "; ignored files are searched with `all:true`";
     for (input, expected) in [
         (json!({"pattern": "nowhere"}), format!("no match for `nowhere` in . (5 files){hint}")),
@@ -142,7 +142,7 @@ fn no_match_says_what_was_searched() {
 }
 
 #[test]
-fn arguments_that_cannot_be() {
+fn invalid_arguments_are_refused() {
     let workspace = Workspace::new(CODE);
     for (input, expected) in [
         (json!({"pattern": ""}), "the pattern is empty"),
@@ -176,7 +176,7 @@ fn arguments_that_cannot_be() {
 }
 
 #[test]
-fn a_pattern_as_a_path_is_told_where_it_belongs() {
+fn pattern_as_a_path_is_explained() {
     let text = Workspace::new(CODE).text("grep", json!({"pattern": "x", "path": "src/**/*.rs"}));
     assert!(text.contains("no such file") && text.contains("belongs in `glob`"), "{text}");
 }
@@ -332,7 +332,7 @@ fn b3_14_ignored_files_and_repositories_are_left_out() {
 }
 
 #[test]
-fn all_does_not_lift_aiexclude() {
+fn all_does_not_override_aiexclude() {
     let files = [(".aiexclude", "private\n"), ("private/a", "alpha\n"), ("b", "alpha\n")];
     check(&files, json!({"pattern": "alpha", "all": true}), "b:1:alpha");
 }
@@ -382,7 +382,7 @@ fn utf16_and_marks_are_understood() {
 }
 
 #[test]
-fn bytes_that_are_no_text_are_shown_as_such() {
+fn invalid_bytes_are_shown_as_replacement_characters() {
     let workspace = Workspace::new(&[]);
     workspace.write("latin", b"caf\xe9 alpha\r\n");
     assert_eq!(workspace.text("grep", json!({"pattern": "alpha"})), "latin:1:caf\u{fffd} alpha");
@@ -409,7 +409,7 @@ fn large_files_are_searched_like_small_ones() {
 }
 
 #[test]
-fn line_by_line_means_that_the_ends_of_a_text_are_the_ends_of_a_line() {
+fn text_anchors_match_at_line_ends() {
     let files = [("a", "one\ntwo\n")];
     check(&files, json!({"pattern": "\\Atwo\\z"}), "a:2:two");
     check(&files, json!({"pattern": "^"}), "a:1:one\na:2:two");
@@ -462,7 +462,7 @@ fn a_stopped_search_reads_no_further() {
     let big = "nothing to see\n".repeat(1 << 20);
     let workspace = Workspace::on(&[("big", &big)], move |local| {
         Meddled::watched(local, move |_, opened| {
-            // The copy has the same position, so it tells afterwards how far the search came.
+            // The copy shares its position, so it tells afterwards how far the search read.
             *watching.1.lock().unwrap() = Some(opened.file.try_clone().unwrap());
             watching.0.get().unwrap().cancel();
         })
