@@ -69,9 +69,8 @@ fn end_header(
     if part != DiffPart::Head {
         return part;
     }
-    let is_secret = header
-        .iter()
-        .any(|line| possible_names(line).any(|name| is_hidden(Path::new(name))));
+    let is_secret =
+        header.iter().any(|line| possible_names(line).any(|name| is_hidden(Path::new(name))));
     kept.extend(header.drain(..));
     if is_secret {
         kept.push_str("[no tool may see this file]\n");
@@ -158,11 +157,9 @@ diff --git a/a.txt b/a.txt
             "diff --git a/old b/private/x\nrename from old\nrename to private/x\n",
             "diff --git a/deep/.env b/deep/.env\ndeleted file mode 100644\n",
         ] {
-            let text =
-                format!("{header}@@ -1 +1 @@\n-secret\n+secret\n\ncommit 1234567\nafter\n");
+            let text = format!("{header}@@ -1 +1 @@\n-secret\n+secret\n\ncommit 1234567\nafter\n");
             let shown = omit_hidden_files(&text, false, &is_hidden);
-            let expected =
-                format!("{header}[no tool may see this file]\ncommit 1234567\nafter\n");
+            let expected = format!("{header}[no tool may see this file]\ncommit 1234567\nafter\n");
             assert_eq!(shown, expected);
         }
         let drawn = "* commit 1234567\n| diff --git a/.env b/.env\n| --- a/.env\n| +++ b/.env\n| @@ -1 +1 @@\n| -secret\n* commit 7654321\n| after\n";
