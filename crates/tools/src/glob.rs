@@ -296,7 +296,7 @@ mod tests {
     use windlass_core::{Outcome, Overrides};
 
     use super::*;
-    use crate::testing::{Meddled, Workspace};
+    use crate::testing::{InterceptingHost, Workspace};
 
     const TREE: &[(&str, &str)] = &[
         ("Cargo.toml", ""),
@@ -400,7 +400,7 @@ mod tests {
     #[test]
     fn g27_an_unreadable_directory_is_a_note() {
         let files = [("a.rs", ""), ("shut/b.rs", ""), ("z.rs", "")];
-        let workspace = Workspace::on(&files, |local| Meddled::locked(local, &["shut"]));
+        let workspace = Workspace::on(&files, |local| InterceptingHost::locked(local, &["shut"]));
         for name in ["a.rs", "z.rs"] {
             set_mtime(&workspace, name, 1);
         }

@@ -217,7 +217,7 @@ mod tests {
     use serde_json::{Value, json};
     use windlass_core::Outcome;
 
-    use crate::testing::{Meddled, Workspace};
+    use crate::testing::{InterceptingHost, Workspace};
 
     const TREE: &[(&str, &str)] = &[
         ("b.txt", "12345"),
@@ -315,7 +315,7 @@ mod tests {
         let listed = Arc::new(Mutex::new(BTreeSet::new()));
         let seen = Arc::clone(&listed);
         let workspace = Workspace::on(&files, |local| {
-            Meddled::visited(local, move |path| {
+            InterceptingHost::observing_visits(local, move |path| {
                 seen.lock().unwrap().insert(path.parent().unwrap().to_owned());
             })
         });
@@ -339,7 +339,7 @@ mod tests {
     #[test]
     fn an_unreadable_directory_is_a_note() {
         let files = [("a/x", ""), ("shut/y", "")];
-        let workspace = Workspace::on(&files, |local| Meddled::locked(local, &["shut"]));
+        let workspace = Workspace::on(&files, |local| InterceptingHost::locked(local, &["shut"]));
         assert_eq!(
             workspace.text("list", json!({})),
             "a/\n  x (0 B)\nshut/\n[left out: shut: the file system's permissions do not allow it]"

@@ -46,7 +46,7 @@ impl MatchStrategy {
         }
     }
 
-    /// Returns the ignored difference, as an addition to "old_string is in the file".
+    /// Returns the ignored difference, as an addition to "`old_string` is in the file".
     pub(crate) fn apart_from(self) -> &'static str {
         match self {
             Self::Exact => "",

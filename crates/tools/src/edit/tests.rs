@@ -8,7 +8,7 @@ use windlass_core::Outcome;
 
 use super::plan::{EditMiss, MatchStrategy, TextEdit, plan};
 use crate::document::{Document, Replacement};
-use crate::testing::{Meddled, Workspace};
+use crate::testing::{InterceptingHost, Workspace};
 
 fn text_edit(old: &str, new: &str, all: bool) -> TextEdit {
     TextEdit { old: old.into(), new: new.into(), all }
@@ -452,7 +452,7 @@ fn cc_4_what_an_editor_saves_in_between_is_not_lost() {
     ] {
         for (how, save) in EDITOR_SAVES {
             let workspace = Workspace::on(&[("f", "first\nb\n")], |local| {
-                Meddled::before_changes(local, move |_, path| {
+                InterceptingHost::before_changes(local, move |_, path| {
                     // The new file is removed again, which changes the time of the workspace directory.
                     if path.file_name().is_some_and(|name| name == "f") {
                         save(path);
@@ -489,7 +489,7 @@ fn cc_2_a_change_is_made_to_what_is_there_by_then() {
     ] {
         let workspace = Workspace::on(&[("f", "first\nb\n")], |local| {
             let saved = std::sync::Once::new();
-            Meddled::before_changes(local, move |_, path| {
+            InterceptingHost::before_changes(local, move |_, path| {
                 saved.call_once(|| std::fs::write(path, "theirs\nfirst\nb\n").unwrap());
                 Ok(())
             })

@@ -88,7 +88,7 @@ mod tests {
                 let mut file = Pieces(&text, piece);
                 match buffer.read(&mut file, expected as u64).unwrap() {
                     BufferContent::Whole(read) => {
-                        assert_eq!(read, text, "{len} {expected} {piece}")
+                        assert_eq!(read, text, "{len} {expected} {piece}");
                     }
                     BufferContent::Part(start) => {
                         assert!(len > FileBuffer::MAX_SMALL_FILE_BYTES, "{len} {expected} {piece}");

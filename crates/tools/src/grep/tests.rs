@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use windlass_core::{Outcome, Overrides};
 
-use crate::testing::{Meddled, Workspace};
+use crate::testing::{InterceptingHost, Workspace};
 
 const CODE: &[(&str, &str)] = &[
     ("README.md", "# Alpha\n\nalpha beta\nfn in prose\n"),
@@ -231,7 +231,8 @@ fn h15_secrets_are_not_searched_and_outside_asks() {
 #[test]
 fn h37_g28_what_cannot_be_read_is_a_note() {
     let files = [("a", "alpha\n"), ("locked", "alpha\n"), ("shut/b", "alpha\n"), ("z", "alpha\n")];
-    let workspace = Workspace::on(&files, |local| Meddled::locked(local, &["locked", "shut"]));
+    let workspace =
+        Workspace::on(&files, |local| InterceptingHost::locked(local, &["locked", "shut"]));
     let result = workspace.call("grep", json!({"pattern": "alpha"}));
     assert_eq!(result.outcome, Outcome::Ok);
     assert_eq!(
@@ -461,7 +462,7 @@ fn a_stopped_search_reads_no_further() {
     let watching = watched.clone();
     let big = "nothing to see\n".repeat(1 << 20);
     let workspace = Workspace::on(&[("big", &big)], move |local| {
-        Meddled::watched(local, move |_, opened| {
+        InterceptingHost::observing_opens(local, move |_, opened| {
             // The copy shares its position, so it tells afterwards how far the search read.
             *watching.1.lock().unwrap() = Some(opened.file.try_clone().unwrap());
             watching.0.get().unwrap().cancel();

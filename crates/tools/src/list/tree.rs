@@ -119,7 +119,7 @@ impl Tree {
             match &node.kind {
                 NodeKind::Directory => drawing.push_line(indent, &format!("{}/", node.name)),
                 NodeKind::Other(what) => {
-                    drawing.push_line(indent, &format!("{} {what}", node.name))
+                    drawing.push_line(indent, &format!("{} {what}", node.name));
                 }
             }
             drawing.count += 1;

@@ -15,7 +15,7 @@ use crate::cut::Cutter;
 use crate::diff;
 use crate::document::Document;
 use crate::edit::plan::MatchStrategy as Found;
-use crate::testing::{Meddled, Workspace};
+use crate::testing::{InterceptingHost, Workspace};
 
 fn call(workspace: &Workspace, patch: &str) -> CallResult {
     workspace.call("patch", json!({"patch": patch}))
@@ -473,7 +473,7 @@ fn tree(workspace: &Workspace) -> Vec<(String, Option<Vec<u8>>)> {
 fn five(refused: &'static [&'static str]) -> Workspace {
     let files = [("a", NUMBERS), ("m", NUMBERS), ("y", "y\n"), ("z", "z\n")];
     Workspace::on(&files, |local| {
-        Meddled::before_changes(local, move |doing, path| {
+        InterceptingHost::before_changes(local, move |doing, path| {
             let name = path.file_name().unwrap().to_str().unwrap();
             let is_refused = refused.contains(&format!("{doing} {name}").as_str());
             if is_refused { Err(FileErrorKind::NoSpace) } else { Ok(()) }
@@ -526,7 +526,7 @@ fn cancelled_patch_is_undone() {
     let session = Arc::new(std::sync::OnceLock::<Arc<windlass_core::Session>>::new());
     let stop = session.clone();
     let mut workspace = Workspace::on(&files, |local| {
-        Meddled::before_changes(local, move |_, path| {
+        InterceptingHost::before_changes(local, move |_, path| {
             if path.ends_with("new") {
                 stop.get().unwrap().cancel();
             }
