@@ -28,7 +28,7 @@ impl<'c> Cutter<'c> {
     pub(crate) fn beginning(self, text: &str, characters: usize) -> Option<String> {
         let (end, _) = text.char_indices().nth(characters)?;
         let ahead = text.get(..text.floor_char_boundary(end + MAX_SECRET_BYTES)).unwrap_or(text);
-        // The text may continue behind `ahead`, even if it was complete here.
+        // `redact_open`, because more may follow: `ahead` may be cut, and the text may itself be the beginning of a longer one.
         let clean = self.0.map(|cx| cx.redact_open(ahead));
         let clean = clean.as_deref().unwrap_or(ahead);
         Some(match clean.char_indices().nth(characters) {

@@ -1,4 +1,4 @@
-//! What changed between two texts: the lines, the words in them, and how both are shown to a model or a person.
+//! Diffs: the lines and words that differ between two texts, and how they are shown to a model or a person.
 //!
 //! A [`Diff`] knows which lines took the place of which, and nothing more. Hunks, numbers and words are worked out while they are
 //! asked for, so that a bounded view of a large diff costs what it shows. Only the part between the first and the last difference
@@ -153,6 +153,7 @@ struct LineEndingKinds {
 }
 
 impl LineEndingKinds {
+    /// Finds the line endings that occur in some lines.
     fn of(lines: &[&str]) -> Self {
         let has = |wanted: &str| lines.iter().any(|line| split_ending(line).1 == wanted);
         Self { crlf: has("\r\n"), lf: has("\n") }

@@ -28,6 +28,7 @@ use crate::document::{self, Document};
 use crate::shown::{self, Root};
 use crate::{syntax, taken_out};
 
+/// The `edit` tool.
 pub(crate) struct Edit;
 
 /// Replace text in a file: one replacement, or several `edits` of which all are made or none.
@@ -123,6 +124,7 @@ impl Args {
 }
 
 impl EditArgs {
+    /// Converts the arguments to an edit.
     fn into_edit(self) -> TextEdit {
         TextEdit { old: self.old_string, new: self.new_string, all: self.replace_all }
     }

@@ -36,6 +36,7 @@ const TIME_LIMIT: Duration = Duration::from_mins(2);
 /// Additional time limit for taking over its changes.
 const TAKE_OVER_LIMIT: Duration = Duration::from_mins(1);
 
+/// The `git` tool.
 pub(crate) struct Git;
 
 /// Run git without hooks, editors and pagers. Options that run programs are refused.

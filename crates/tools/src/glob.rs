@@ -20,6 +20,7 @@ use crate::defaults::{five_hundred, here};
 use crate::pattern::{self, Pattern};
 use crate::shown::{self, Notes, Root};
 
+/// The `glob` tool.
 pub(crate) struct Glob;
 
 /// Find files by name, newest first, without ignored files.

@@ -32,6 +32,7 @@ use query::{Mode, Query};
 use scanner::Scanner;
 use visitor::{SearchTally, TreeSearch, TreeSearcher};
 
+/// The `grep` tool.
 pub(crate) struct Grep;
 
 /// Search files for a regular expression (ripgrep syntax). Matches come as `path:line:text`; ignored and binary files are skipped.
@@ -85,6 +86,7 @@ pub(crate) struct Args {
     limit: usize,
 }
 
+/// Returns the default of `limit`.
 fn two_hundred() -> usize {
     200
 }
@@ -212,10 +214,12 @@ fn report_no_match(args: &Args, query: &Query, root: &Root, tally: SearchTally) 
     no_match_output(text)
 }
 
+/// Returns an error output with the metadata of a search without a match.
 fn no_match_output(text: String) -> Output {
     Output::error(text).with("matches", 0).with("files", 0).with("truncated", false)
 }
 
+/// Returns the pattern with invisible characters escaped.
 fn shown_pattern(args: &Args) -> String {
     quote::visible(&args.pattern).into_owned()
 }

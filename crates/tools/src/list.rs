@@ -21,6 +21,7 @@ use tree::{NodeKind, Tree, TreeLevel};
 /// Largest permitted value of `limit`.
 const MAX_LIMIT: usize = 10_000;
 
+/// The `list` tool.
 pub(crate) struct List;
 
 /// Show a directory as a tree with sizes, without ignored files.
@@ -43,6 +44,7 @@ pub(crate) struct Args {
     limit: usize,
 }
 
+/// Returns the default of `depth`.
 fn two() -> usize {
     2
 }
@@ -103,6 +105,7 @@ fn settings(max_depth: usize, all: bool) -> WalkSettings {
     WalkSettings { max_depth, ignore_files: !all, threads: 1 }
 }
 
+/// Returns an output with its metadata.
 fn output_of(text: String, count: usize, truncated: bool) -> Output {
     Output::text(text).with("count", count).with("truncated", truncated)
 }
@@ -185,6 +188,7 @@ impl Visitor for LevelCollector<'_> {
     }
 }
 
+/// Returns a name as it can be pasted into a command.
 fn show_name(name: &OsStr) -> String {
     quote::path(Path::new(name)).into_owned()
 }
@@ -306,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn hidden_directories_are_not_read() {
+    fn directories_that_are_not_shown_are_not_read() {
         let mut files = vec![];
         let names: Vec<String> = (0..30)
             .flat_map(|at| (0..30).map(move |below| format!("{at:02}/{below:02}/x/y")))

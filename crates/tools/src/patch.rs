@@ -35,6 +35,7 @@ const MAX_BYTES: usize = 10 << 20;
 /// Limit of the files of a patch, because policy decides on each of them.
 const MAX_FILES: usize = 1_000;
 
+/// The `patch` tool.
 pub(crate) struct Patch;
 
 /// Change, add, move and delete several files; all changes are made or none.

@@ -175,6 +175,7 @@ async fn read_kept(cx: &Context, call: &CallId, args: &Args) -> Result<Output, T
     Ok(result.output.with("path", format!("output:{call}")))
 }
 
+/// Returns the request for a page of a file of this size.
 fn request(cx: &Context, args: &Args, file_bytes: u64) -> PageRequest {
     PageRequest {
         offset: args.offset,

@@ -35,6 +35,7 @@ const MAX_NAMED: usize = 100;
 /// Kinds of effects of both undo tools.
 const UNDO_KINDS: Kinds = Kinds::WRITE.with(Kinds::DELETE).with(Kinds::STATE);
 
+/// The `undo` tool for models.
 pub(crate) struct Undo;
 
 /// Undo the last file change of this session, or the change of `call`, whichever tool made it.

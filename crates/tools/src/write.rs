@@ -26,6 +26,7 @@ use crate::{syntax, taken_out};
 /// Limit of the bytes that one call writes.
 const MAX_BYTES: usize = 10 << 20;
 
+/// The `write` tool.
 pub(crate) struct Write;
 
 /// Create a file, replace it, or append to it. Read a file before you replace it; use `edit` to change parts.
@@ -206,10 +207,12 @@ enum ExistingContent {
 }
 
 impl ExistingContent {
+    /// Decodes the bytes; they are binary if they are not text.
     fn of(bytes: Vec<u8>) -> Self {
         Document::parse(bytes).map_or_else(Self::Binary, Self::Text)
     }
 
+    /// Returns all bytes of the file.
     fn bytes(&self) -> &[u8] {
         match self {
             Self::Text(document) => document.bytes(),

@@ -137,10 +137,12 @@ impl LikenessTable {
         Self(old.iter().map(|old| new.iter().map(|new| like(old, new)).collect()).collect())
     }
 
+    /// Returns the number of columns.
     fn columns(&self) -> usize {
         self.0.first().map_or(0, Vec::len)
     }
 
+    /// Returns the number at a row and column, 0 outside of the table.
     fn at(&self, row: usize, column: usize) -> usize {
         self.0.get(row).and_then(|row| row.get(column)).copied().unwrap_or(0)
     }
@@ -156,6 +158,7 @@ struct TokenizedLine<'a> {
 }
 
 impl<'a> TokenizedLine<'a> {
+    /// Splits a line into tokens.
     fn of(line: &'a str) -> Self {
         let tokens = tokenize(split_ending(line).0);
         let mut sorted: Vec<&str> =
@@ -342,6 +345,7 @@ enum CharacterKind {
 }
 
 impl CharacterKind {
+    /// Returns the class of a character.
     fn of(c: char) -> Self {
         match c {
             c if c.is_whitespace() => Self::Blank,

@@ -135,10 +135,10 @@ impl Matches<'_> {
 
     /// Returns whether all matches differ from the searched text only in line endings.
     fn differs_in_endings_only(&self, text: &[u8], edit: &TextEdit) -> bool {
-        let wanted = LineEnding::Lf.unify(&edit.old);
+        let searched = LineEnding::Lf.unify(&edit.old);
         self.places.iter().all(|(range, _)| {
             let found = text.get(range.clone()).unwrap_or_default();
-            FoldedText::new(FoldMode::LineEndings, found).bytes() == wanted.as_bytes()
+            FoldedText::new(FoldMode::LineEndings, found).bytes() == searched.as_bytes()
         })
     }
 }
@@ -197,29 +197,29 @@ fn matches_at(
 
 /// Returns the ranges of matches after folding.
 fn find_folded(fold: FoldMode, text: &[u8], edit: &TextEdit) -> Vec<Range<usize>> {
-    let wanted = FoldedText::new(fold, edit.old.as_bytes());
-    if wanted.bytes().iter().all(u8::is_ascii_whitespace) {
+    let searched = FoldedText::new(fold, edit.old.as_bytes());
+    if searched.bytes().iter().all(u8::is_ascii_whitespace) {
         return Vec::new();
     }
     let folded = FoldedText::new(fold, text);
-    occurrences(folded.bytes(), wanted.bytes(), edit.all)
+    occurrences(folded.bytes(), searched.bytes(), edit.all)
         .into_iter()
         .map(|range| folded.original(range))
         .collect()
 }
 
-/// Returns the ranges of `wanted`. If all are replaced, ranges do not overlap; otherwise overlapping ones count, too.
-fn occurrences(text: &[u8], wanted: &[u8], all: bool) -> Vec<Range<usize>> {
-    let finder = memmem::Finder::new(wanted);
-    let step = if all { wanted.len() } else { 1 };
-    let most = if all { usize::MAX } else { MAX_MATCHES };
+/// Returns the ranges of `searched`. If all are replaced, ranges do not overlap; otherwise overlapping ones count, too.
+fn occurrences(text: &[u8], searched: &[u8], all: bool) -> Vec<Range<usize>> {
+    let finder = memmem::Finder::new(searched);
+    let step = if all { searched.len() } else { 1 };
+    let max_count = if all { usize::MAX } else { MAX_MATCHES };
     let mut from = 0;
     std::iter::from_fn(|| {
         let start = from + finder.find(text.get(from..)?)?;
         from = start + step;
-        Some(start..start + wanted.len())
+        Some(start..start + searched.len())
     })
-    .take(most)
+    .take(max_count)
     .collect()
 }
 

@@ -20,6 +20,7 @@ fn apply_edit(text: &[u8], edit: &TextEdit) -> Result<(MatchStrategy, Vec<u8>), 
     Ok((plan.strategy, replace_all(text, &plan.replacements)))
 }
 
+/// Returns the text with the replacements made.
 fn replace_all(text: &[u8], replacements: &[Replacement]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut from = 0;

@@ -163,24 +163,24 @@ fn find_verb<'a>(
         return Ok((verb, args));
     }
     let usual = if command == "stash" { "push" } else { "list" };
-    let (said, rest) = match args.split_first() {
+    let (second_word, rest) = match args.split_first() {
         Some((first, rest)) if !first.starts_with('-') => (first.as_str(), rest),
         _ => (usual, args),
     };
-    match find(&format!("{command} {said}")) {
+    match find(&format!("{command} {second_word}")) {
         Some(verb) => Ok((verb, rest)),
-        None => Err(unknown_verb(command, said)),
+        None => Err(unknown_verb(command, second_word)),
     }
 }
 
 /// Returns the error for an unknown second word, such as `stash foo`.
-fn unknown_verb(command: &str, said: &str) -> ToolError {
+fn unknown_verb(command: &str, second_word: &str) -> ToolError {
     let prefix = format!("{command} ");
     let known: Vec<&str> =
         VERBS.iter().filter_map(|verb| verb.name.strip_prefix(&prefix)).collect();
-    let near = nearest(said, known.iter().copied());
+    let near = nearest(second_word, known.iter().copied());
     let near = near.map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
-    ToolError::invalid_args(format!("`git {command}` has no `{said}` here"))
+    ToolError::invalid_args(format!("`git {command}` has no `{second_word}` here"))
         .hint(format!("{near}there is {}", known.join(", ")))
 }
 

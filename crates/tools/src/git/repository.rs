@@ -126,12 +126,12 @@ pub(super) fn refuse_programs(plan: &GitPlan, listed: &Job) -> Result<(), ToolEr
 }
 
 /// Returns the error for a configuration that git does not list.
-fn config_unreadable_error(said: &str) -> ToolError {
-    let line = said.lines().next().unwrap_or("it said nothing");
+fn config_unreadable_error(message: &str) -> ToolError {
+    let line = message.lines().next().unwrap_or("it said nothing");
     let error = ToolError::failed(format!(
         "git does not tell how it is configured, so nothing was run: {line}"
     ));
-    if said.starts_with("fatal:") { error } else { error.hint("git 2.31 or newer is needed") }
+    if message.starts_with("fatal:") { error } else { error.hint("git 2.31 or newer is needed") }
 }
 
 /// Parses a listing into (scope, key, value): the scope ends with a NUL, the key with a line feed, the value with a NUL.

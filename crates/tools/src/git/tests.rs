@@ -284,6 +284,7 @@ impl TestRepository {
         })
     }
 
+    /// Makes a workspace with a repository and one commit, in this mode.
     fn with(mode: Mode, settings: SettingsFn) -> Self {
         let place = Self::open(tempfile::tempdir().unwrap(), mode, settings);
         place.init_repository(".");
@@ -299,6 +300,7 @@ impl TestRepository {
         Self(Workspace::in_directory(directory, &[], host, Policy::new(mode)))
     }
 
+    /// Makes a repository in a directory of the workspace.
     fn init_repository(&self, at: &str) {
         let directory = self.0.path(at);
         std::fs::create_dir_all(&directory).unwrap();
@@ -325,6 +327,7 @@ impl TestRepository {
         self.path(name).display().to_string()
     }
 
+    /// Returns whether a trap program has been run.
     fn trap_was_run(&self) -> bool {
         self.path("sprung").exists()
     }
@@ -365,6 +368,7 @@ fn visible_folder() -> tempfile::TempDir {
     tempfile::tempdir_in(program.parent().unwrap()).unwrap()
 }
 
+/// Runs git without the precautions of the tool, and returns its exit status and output.
 fn start(directory: &Path, args: &[&str]) -> std::process::Output {
     std::process::Command::new("git")
         .args(args)
@@ -374,6 +378,7 @@ fn start(directory: &Path, args: &[&str]) -> std::process::Output {
         .expect("git must be installed for these tests")
 }
 
+/// Runs git, which must succeed, and returns the printed text.
 fn run(directory: &Path, args: &[&str]) -> String {
     let output = start(directory, args);
     let said = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -78,10 +78,12 @@ pub(crate) const STATUS: &str = "\
     s,short b,branch porcelain? long u,untracked-files? ignored? ahead-behind no-ahead-behind renames \
     no-renames find-renames? show-stash";
 
+/// Options of `add`.
 const ADD: &str = "\
     A,all u,update n,dry-run v,verbose f,force N,intent-to-add refresh ignore-errors ignore-missing \
     chmod= renormalize";
 
+/// Options of `commit`.
 const COMMIT: &str = "\
     m,message= a,all amend no-edit allow-empty allow-empty-message s,signoff no-signoff author= date= \
     reset-author q,quiet dry-run short fixup= squash= C,reuse-message= n,no-verify i,include o,only \
@@ -93,14 +95,17 @@ pub(crate) const BRANCH: &str = "\
     show-current i,ignore-case abbrev= no-abbrev no-color d,delete D m,move M c,copy C f,force no-track \
     q,quiet";
 
+/// Options of `checkout`.
 const CHECKOUT: &str = "\
     b= B= f,force q,quiet d,detach no-track ours theirs m,merge conflict= orphan= overlay no-overlay \
     guess no-guess";
 
+/// Options of `switch`.
 const SWITCH: &str = "\
     c,create= C,force-create= d,detach guess no-guess f,force discard-changes m,merge conflict= q,quiet \
     no-track orphan=";
 
+/// Options of `restore`.
 const RESTORE: &str = "\
     s,source= S,staged W,worktree q,quiet ours theirs m,merge conflict= ignore-unmerged overlay \
     no-overlay";
@@ -110,9 +115,11 @@ pub(crate) const BLAME: &str = "\
     L= l t s e,show-email w f,show-name n,show-number p,porcelain line-porcelain root M? C? reverse \
     date= since= ignore-rev= abbrev= first-parent b c";
 
+/// Options of `stash push`.
 const STASH_PUSH: &str = "\
     m,message= k,keep-index no-keep-index u,include-untracked a,all S,staged q,quiet";
 
+/// Options of `worktree add`.
 const WORKTREE_ADD: &str = "\
     b= B= f,force d,detach checkout no-checkout orphan lock reason= q,quiet no-track";
 
@@ -232,6 +239,7 @@ impl GitOption {
         Self { names, takes }
     }
 
+    /// Returns all names of the option.
     fn names(self) -> impl Iterator<Item = &'static str> {
         self.names.split(',')
     }

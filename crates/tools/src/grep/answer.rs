@@ -70,6 +70,7 @@ impl<'a> GrepAnswer<'a> {
         }
     }
 
+    /// Returns whether context lines are shown.
     fn shows_context(&self) -> bool {
         self.query.before > 0 || self.query.after > 0
     }

@@ -169,8 +169,8 @@ impl ChunkSearch<'_> {
         Ok(Some(ChunkHits { hits, lines }))
     }
 
-    /// Reads the chunk at an offset: the lines that begin behind its first line feed, and their position in the chunk. `None` if the last
-    /// line is too long.
+    /// Reads the chunk at an offset: the lines that begin behind its first line feed (at offset 0, from its start), and their position in
+    /// the chunk. `None` if the last line is too long.
     fn read<'r>(
         &self,
         offset: u64,

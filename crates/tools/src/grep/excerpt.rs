@@ -20,6 +20,7 @@ pub(super) fn excerpt(line: &[u8], at: impl FnOnce(&[u8]) -> usize, cutter: Cutt
     excerpt_around(line, at(line).min(line.len()), cutter)
 }
 
+/// Returns the line without its line feed and carriage return.
 fn without_line_ending(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     line.strip_suffix(b"\r").unwrap_or(line)
@@ -50,6 +51,7 @@ fn excerpt_around(line: &[u8], at: usize, cutter: Cutter<'_>) -> String {
     text
 }
 
+/// Decodes a range of bytes; invalid bytes become U+FFFD.
 fn decode_range(line: &[u8], range: std::ops::Range<usize>) -> Cow<'_, str> {
     String::from_utf8_lossy(line.get(range).unwrap_or_default())
 }

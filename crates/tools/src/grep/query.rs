@@ -103,6 +103,7 @@ impl Query {
 }
 
 impl NameFilter {
+    /// Compiles a filter; a leading `!` excludes.
     fn new(glob: &str, root: PathBuf) -> Result<Self, ToolError> {
         let (excludes, pattern) = match glob.strip_prefix('!') {
             Some(pattern) => (true, pattern),
@@ -192,10 +193,12 @@ fn explain_pattern_error(error: &grep_regex::Error) -> ToolError {
     }
 }
 
+/// Returns the error for a pattern with a NUL.
 fn nul_error() -> ToolError {
     ToolError::invalid_args("the pattern has a NUL in it, and files with a NUL are not searched")
 }
 
+/// Returns the error for an invalid pattern.
 fn invalid_regex_error(why: &str) -> ToolError {
     ToolError::invalid_args(format!("the pattern cannot be used: {why}"))
         .hint("`literal:true` takes it as plain text")

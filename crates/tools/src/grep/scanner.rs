@@ -32,6 +32,7 @@ impl<'a> Scanner<'a> {
     /// Limit of the memory for a line, or for a file that is searched across lines.
     pub(super) const MAX_MEMORY: usize = 64 << 20;
 
+    /// Makes a scanner for whole files.
     pub(super) fn new(cx: &'a Context, query: &'a Query) -> Self {
         Self::build(cx, query, true)
     }
@@ -124,9 +125,9 @@ impl<'a> Scanner<'a> {
         if !self.matches_inside_lines || self.query.mode == Mode::Content {
             return None;
         }
-        let most = if self.query.mode == Mode::Files { 1 } else { usize::MAX };
+        let max_matches = if self.query.mode == Mode::Files { 1 } else { usize::MAX };
         let (mut rest, mut count) = (text, 0);
-        while count < most && !rest.is_empty() {
+        while count < max_matches && !rest.is_empty() {
             let end = match self.matcher.find_candidate_line(rest) {
                 Ok(Some(LineMatchKind::Confirmed(end))) => end,
                 Ok(None) => break,
@@ -199,6 +200,7 @@ impl<'a> HitSink<'a> {
         !self.query.is_enough(&self.hits) && !self.cx.is_cancelled()
     }
 
+    /// Adds a line to the hits.
     fn push(&mut self, number: u64, is_match: bool, text: String) {
         self.hits.bytes += text.len() + size_of::<HitLine>();
         self.hits.lines.push(HitLine { number, is_match, text });

@@ -48,6 +48,7 @@ mod tests {
 
     use super::*;
 
+    /// Returns the shares of directories with these numbers of entries.
     fn divide(lines: usize, entries: &[usize]) -> Vec<usize> {
         let mut shares = LineShares::new(lines, &entries.iter().copied());
         entries.iter().map(|entries| shares.take(*entries)).collect()

@@ -58,6 +58,7 @@ impl Tree {
         Self { nodes: vec![root], directories, deepest: vec![0], left: limit }
     }
 
+    /// Returns whether the tree has no entries.
     pub(super) fn is_empty(&self) -> bool {
         self.nodes.len() == 1
     }
@@ -260,6 +261,7 @@ mod tests {
         (tree, asked.get())
     }
 
+    /// Builds a tree with this limit and checks its drawing.
     fn check(limit: usize, drawn: &str, expected: &str) {
         let drawing = build(&parse_drawing(drawn), 10, limit).0.draw();
         assert_eq!(drawing.text.replace(" (1 B)", ""), expected, "limit {limit}");
@@ -338,10 +340,12 @@ mod tests {
         (shown, more)
     }
 
+    /// Returns the number of entries directly in a directory.
     fn below(all: &EntryPaths, directory: &Path) -> usize {
         all.keys().filter(|path| path.parent() == Some(directory)).count()
     }
 
+    /// Returns the number of paths with this number of components.
     fn of_level<'a>(paths: impl Iterator<Item = &'a PathBuf>, level: usize) -> usize {
         paths.filter(|path| path.components().count() == level).count()
     }

@@ -48,6 +48,7 @@ struct EnvelopeReader<'p> {
 }
 
 impl<'p> EnvelopeReader<'p> {
+    /// Returns the present line without moving on.
     fn peek(&self) -> Option<&'p str> {
         self.lines.get(self.at).copied()
     }

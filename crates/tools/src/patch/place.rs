@@ -298,13 +298,13 @@ impl PlaceSearch<'_> {
             hint.map(|at| place.start.abs_diff(at.saturating_add_signed(drift)))
         };
         let nearest = places.iter().map(distance).min().flatten();
-        let mut meant: Vec<HunkPlace> =
+        let mut nearest_places: Vec<HunkPlace> =
             places.into_iter().filter(|place| distance(place) == nearest).collect();
-        match (meant.pop(), meant.is_empty()) {
+        match (nearest_places.pop(), nearest_places.is_empty()) {
             (Some(only), true) => Ok(only),
             (last, _) => {
                 let starts: Vec<usize> =
-                    meant.iter().chain(&last).map(|place| place.start).collect();
+                    nearest_places.iter().chain(&last).map(|place| place.start).collect();
                 Err(ambiguous_miss(&starts, strategy))
             }
         }

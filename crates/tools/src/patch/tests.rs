@@ -470,6 +470,7 @@ fn tree(workspace: &Workspace) -> Vec<(String, Option<Vec<u8>>)> {
     found
 }
 
+/// Makes the workspace for `FIVE`, in which operations such as `write a` fail if they are in `refused`.
 fn five(refused: &'static [&'static str]) -> Workspace {
     let files = [("a", NUMBERS), ("m", NUMBERS), ("y", "y\n"), ("z", "z\n")];
     Workspace::on(&files, |local| {
@@ -649,6 +650,7 @@ fn versions() -> impl Strategy<Value = (Vec<String>, Vec<String>)> {
     })
 }
 
+/// Joins lines with an ending; the last line gets it only if `closed`.
 fn joined(lines: &[String], ending: &str, closed: bool) -> String {
     let mut text = lines.join(ending);
     if closed && !lines.is_empty() {
@@ -805,15 +807,15 @@ fn thousands_of_wrong_hunks_are_bounded() {
     let text = repeated(2_000, |at| format!("line {at} of the file\n"));
     let files = [("f", text.as_str())];
     let patch = many_hunks(10_000, |at| format!("line {at} of another file"));
-    let told = check_refused(&files, &patch, &["f, hunk 1 of 10000", "f, hunk 100 of 10000"]);
-    assert!(told.len() < 30_000, "{} bytes", told.len());
-    assert!(told.ends_with("9900 more hunks were not tried; correct these first"), "{told}");
-    assert_eq!(told.matches("the closest place is").count(), 10);
+    let output = check_refused(&files, &patch, &["f, hunk 1 of 10000", "f, hunk 100 of 10000"]);
+    assert!(output.len() < 30_000, "{} bytes", output.len());
+    assert!(output.ends_with("9900 more hunks were not tried; correct these first"), "{output}");
+    assert_eq!(output.matches("the closest place is").count(), 10);
     let of_files = |count| {
         repeated(count, |at| format!("--- a/f{at}\n+++ b/f{at}\n@@ -1 +1 @@\n-one\n+two\n"))
     };
-    let told = check_refused(&files, &of_files(150), &["f0", "50 more hunks were not tried"]);
-    assert!(told.len() < 50_000, "{} bytes", told.len());
+    let output = check_refused(&files, &of_files(150), &["f0", "50 more hunks were not tried"]);
+    assert!(output.len() < 50_000, "{} bytes", output.len());
     check_refused(&files, &of_files(10_000), &["about 10000 files; it must be about at most 1000"]);
 }
 
@@ -821,8 +823,8 @@ fn thousands_of_wrong_hunks_are_bounded() {
 fn thousands_of_hunks_are_found() {
     let text = repeated(20_000, |at| format!("line {at} of the file\n"));
     let patch = many_hunks(10_000, |at| format!("line  {at} of the file"));
-    let told = check(&[("f", &text)], &patch, &[]);
-    assert!(told.starts_with("patched 1 file, 10000 hunks"), "{}", &told[..100]);
+    let output = check(&[("f", &text)], &patch, &[]);
+    assert!(output.starts_with("patched 1 file, 10000 hunks"), "{}", &output[..100]);
 }
 
 #[test]

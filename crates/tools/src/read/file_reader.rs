@@ -62,6 +62,7 @@ enum NamedKind {
 }
 
 impl NamedKind {
+    /// Returns the kind by the extension of a file name.
     fn by_name(path: &Path) -> Self {
         match path.extension().and_then(|extension| extension.to_str()) {
             Some(extension) if extension.eq_ignore_ascii_case("ipynb") => Self::Notebook,
@@ -72,6 +73,7 @@ impl NamedKind {
 }
 
 impl FileReader {
+    /// Makes a reader; `cached` is the entry of the file in the index cache.
     pub(crate) fn new(
         file: File,
         request: PageRequest,

@@ -281,6 +281,7 @@ impl<R: Read + Seek> BlockReader<R> {
         Self::of_size(BLOCK_BYTES, source, len)
     }
 
+    /// Makes a reader with blocks of this size.
     fn of_size(size: usize, source: R, len: u64) -> Self {
         // One byte more than the file has, so that the first read reaches its end.
         let room = usize::try_from(len.saturating_add(1)).unwrap_or(size).min(size);
@@ -352,6 +353,7 @@ impl<R: Read + Seek> BlockReader<R> {
         Ok(())
     }
 
+    /// Returns whether the whole block is in the buffer.
     fn is_full(&self) -> bool {
         self.filled == self.size
     }
@@ -404,6 +406,7 @@ mod tests {
         (lines, total)
     }
 
+    /// Splits a text into lines, each with its line feed flag.
     fn expected(text: &[u8]) -> Vec<(Vec<u8>, bool)> {
         text.split_inclusive(|byte| *byte == b'\n')
             .map(|line| match line.strip_suffix(b"\n") {

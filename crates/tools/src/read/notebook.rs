@@ -151,6 +151,7 @@ fn without_escapes(text: &str) -> String {
 }
 
 impl NotebookText {
+    /// Returns the text as one string.
     fn joined(&self) -> std::borrow::Cow<'_, str> {
         match self {
             Self::None => "".into(),

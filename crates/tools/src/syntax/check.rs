@@ -70,6 +70,7 @@ fn choose_error(
 }
 
 impl<'a> ParsedVersion<'a> {
+    /// Collects the errors and brackets of a parsed text.
     fn of(trust: GrammarTrust, tree: &Tree, text: &'a str) -> Self {
         Self {
             text,

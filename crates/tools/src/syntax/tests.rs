@@ -596,6 +596,7 @@ const PIECES: &[&str] = &[
     "#endif\n",
 ];
 
+/// File names, one for each language.
 const NAMES: &[&str] = &[
     "a.rs", "a.go", "a.py", "a.js", "a.ts", "a.tsx", "a.java", "a.c", "a.cpp", "a.rb", "a.sh",
     "a.json",

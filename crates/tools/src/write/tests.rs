@@ -21,6 +21,7 @@ fn check(
     assert_eq!(text, answer);
 }
 
+/// Makes a call that must fail and leave the file unchanged, and returns its text.
 fn refused(workspace: &Workspace, input: Value) -> String {
     let before = workspace.read("f");
     let result = workspace.call("write", input);

@@ -86,13 +86,13 @@ impl LinePart {
 
 /// Finds the start with most votes: each line that is equal apart from white space around it votes for a start; long lines count more.
 fn find_by_equal_lines(lines: &[&[u8]], old: &[&[u8]]) -> Option<usize> {
-    let mut wanted: HashMap<&[u8], Vec<usize>> = HashMap::new();
+    let mut searched: HashMap<&[u8], Vec<usize>> = HashMap::new();
     for (at, line) in old.iter().enumerate().filter(|(_, line)| line.trim_ascii().len() > 1) {
-        wanted.entry(line.trim_ascii()).or_default().push(at);
+        searched.entry(line.trim_ascii()).or_default().push(at);
     }
     let mut votes: HashMap<usize, usize> = HashMap::new();
     for (at, line) in lines.iter().enumerate() {
-        for nth in wanted.get(line.trim_ascii()).into_iter().flatten().take(8) {
+        for nth in searched.get(line.trim_ascii()).into_iter().flatten().take(8) {
             if let Some(start) = at.checked_sub(*nth) {
                 *votes.entry(start).or_default() += line.trim_ascii().len().min(40);
             }
@@ -107,15 +107,15 @@ fn find_by_equal_lines(lines: &[&[u8]], old: &[&[u8]]) -> Option<usize> {
 /// Finds the line that is most similar to the longest searched line, and returns the start that belongs to it.
 fn find_by_similarity(lines: &[&[u8]], old: &[&[u8]]) -> Option<usize> {
     let (nth, longest) = old.iter().enumerate().max_by_key(|(_, line)| line.trim_ascii().len())?;
-    let wanted = BytePairs::of(longest);
+    let searched = BytePairs::of(longest);
     // A searched text of one line may be a part of a longer line.
     let is_part = old.len() == 1;
     let like = |line: &[u8]| {
         let line = BytePairs::of(line);
         if is_part {
-            wanted.likeness(&line).max(wanted.share_in(&line))
+            searched.likeness(&line).max(searched.share_in(&line))
         } else {
-            wanted.likeness(&line)
+            searched.likeness(&line)
         }
     };
     lines
@@ -132,6 +132,7 @@ fn find_by_similarity(lines: &[&[u8]], old: &[&[u8]]) -> Option<usize> {
 struct BytePairs(Vec<[u8; 2]>);
 
 impl BytePairs {
+    /// Collects the pairs of the first bytes of a line.
     fn of(line: &[u8]) -> Self {
         let line = line.trim_ascii();
         let line = line.get(..MAX_COMPARED_BYTES).unwrap_or(line);

@@ -20,6 +20,7 @@ const SEED: u64 = 0x57A7_1C0D_E5EE_D001;
 struct SeededRandom(u64);
 
 impl SeededRandom {
+    /// Returns the next random number.
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -33,10 +34,12 @@ impl SeededRandom {
         usize::try_from(self.next() % end as u64).unwrap()
     }
 
+    /// Returns true once in `count` times on average.
     fn one_in(&mut self, count: usize) -> bool {
         self.below(count) == 0
     }
 
+    /// Returns a random element.
     fn pick<T: Copy>(&mut self, among: &[T]) -> T {
         among[self.below(among.len())]
     }
@@ -162,6 +165,7 @@ impl TestEncoding {
         units
     }
 
+    /// Returns one random unit of a line, depending on the encoding also an invalid or zero byte.
     fn piece(self, random: &mut SeededRandom) -> TextUnit {
         let byte = match self {
             Self::Broken if random.one_in(4) => random.pick(&[0xff, 0xfe, 0x80, 0xc0]),
@@ -395,6 +399,7 @@ fn random_edit(
 type EditCounts = ([usize; 3], [usize; TEST_ENCODINGS.len()]);
 
 #[expect(clippy::disallowed_methods, reason = "the caller of the test sets its length")]
+/// Returns the number of edits to make.
 fn edits() -> usize {
     let Ok(given) = std::env::var("WINDLASS_EDITS") else { return MIN_EDITS };
     given.parse::<usize>().expect("WINDLASS_EDITS is a number").max(MIN_EDITS)

@@ -185,6 +185,7 @@ struct BracketSections<'a> {
 }
 
 impl<'a> BracketSections<'a> {
+    /// Splits brackets by the start and the end of a span.
     fn of(brackets: &'a [Bracket], start: usize, end: usize) -> Self {
         let (rest, tail) = brackets.split_at(brackets.partition_point(|it| it.at < end));
         let (head, middle) = rest.split_at(rest.partition_point(|it| it.at < start));
@@ -214,6 +215,7 @@ struct BracketStack {
 }
 
 impl BracketStack {
+    /// Processes brackets in order.
     fn process_all(&mut self, brackets: &[Bracket]) {
         for it in brackets {
             self.process(*it);

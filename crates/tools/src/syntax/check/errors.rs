@@ -51,6 +51,7 @@ pub(super) fn errors_of(tree: &Tree) -> Vec<SyntaxError> {
 }
 
 impl ErrorKind {
+    /// Returns the kind of an error node.
     fn of(node: &Node<'_>) -> Self {
         if node.is_missing() {
             Self::Missing { kind: node.kind().to_owned(), is_token: !node.is_named() }

@@ -48,6 +48,7 @@ const DEFAULT_LANGUAGE: Language = Language {
     is_safe: |_| true,
 };
 
+/// All languages.
 const LANGUAGES: &[Language] = &[
     Language {
         extensions: &["rs"],

@@ -21,9 +21,14 @@ impl ChangedSpan {
         let (old, new) = (before.as_bytes(), after.as_bytes());
         let same = old.iter().zip(new).take_while(|(a, b)| a == b).count();
         let start = before.floor_char_boundary(same);
-        let most = old.len().min(new.len()) - start;
-        let same =
-            old.iter().rev().zip(new.iter().rev()).take(most).take_while(|(a, b)| a == b).count();
+        let max_len = old.len().min(new.len()) - start;
+        let same = old
+            .iter()
+            .rev()
+            .zip(new.iter().rev())
+            .take(max_len)
+            .take_while(|(a, b)| a == b)
+            .count();
         let before_end = before.ceil_char_boundary(old.len() - same);
         Self { start, before_end, after_end: new.len() - (old.len() - before_end) }
     }
