@@ -1,33 +1,34 @@
-//! Cuts texts so that no part of a secret is left of them.
+//! Cuts texts so that no part of a secret remains.
 //!
-//! Secrets are taken out of what a tool answers, as a whole. Of one that lies across a cut only a part would be left, which nobody
-//! recognises any more; so they are taken out before, from as much of the text as one could reach over the cut.
+//! Redaction replaces secrets as a whole. A cut through a secret would leave a part that redaction does not recognise, so secrets are
+//! redacted before the cut, in as much text as a secret could reach beyond it.
 
 use std::borrow::Cow;
 
 use windlass_core::Context;
 
-/// How far a secret is followed: longer ones than keys on one line are rare.
-const AHEAD: usize = 16 << 10;
+/// Number of bytes behind a cut that are searched for the end of a secret. It is longer than usual keys on one line.
+const MAX_SECRET_BYTES: usize = 16 << 10;
 
-/// Cuts texts for the answer of a call.
+/// Redacts secrets in texts and cuts the texts, for the output of a call.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cutter<'c>(Option<&'c Context>);
 
+/// Makes a cutter that redacts the secrets of this context.
 impl<'c> Cutter<'c> {
     pub(crate) fn of(cx: &'c Context) -> Self {
         Self(Some(cx))
     }
 
-    /// One that knows of no secrets.
+    /// A cutter without secrets.
     #[cfg(test)]
     pub(crate) const PLAIN: Self = Self(None);
 
-    /// The first so many characters of a text; `None` if it has no more.
+    /// Returns the first `characters` characters of a text, redacted; `None` if the text is not longer.
     pub(crate) fn beginning(self, text: &str, characters: usize) -> Option<String> {
         let (end, _) = text.char_indices().nth(characters)?;
-        let ahead = text.get(..text.floor_char_boundary(end + AHEAD)).unwrap_or(text);
-        // More may follow, also where the text is itself the beginning of a longer one.
+        let ahead = text.get(..text.floor_char_boundary(end + MAX_SECRET_BYTES)).unwrap_or(text);
+        // `redact_open`, because more may follow: `ahead` may be cut, and the text may itself be the beginning of a longer one.
         let clean = self.0.map(|cx| cx.redact_open(ahead));
         let clean = clean.as_deref().unwrap_or(ahead);
         Some(match clean.char_indices().nth(characters) {
@@ -36,24 +37,24 @@ impl<'c> Cutter<'c> {
         })
     }
 
-    /// A text out of which the part around a place is to be cut, and where the place is in it.
+    /// Redacts a text of which the part around `at` will be shown. Returns the text, and the position that corresponds to `at`.
     pub(crate) fn around(self, text: Cow<'_, str>, at: usize) -> (Cow<'_, str>, usize) {
         let at = text.floor_char_boundary(at);
         match self.0.map(|cx| cx.redact(&text)) {
             None | Some(Cow::Borrowed(_)) => (text, at),
             Some(Cow::Owned(clean)) => {
-                let at = moved(&text, &clean, at);
+                let at = map_position(&text, &clean, at);
                 (Cow::Owned(clean), at)
             }
         }
     }
 
-    /// How many bytes before and behind what is shown [`Cutter::around`] should see.
-    pub(crate) const AROUND: usize = AHEAD;
+    /// Number of bytes before and behind the shown part that [`Cutter::around`] should get.
+    pub(crate) const CONTEXT_BYTES: usize = MAX_SECRET_BYTES;
 }
 
-/// Where a place of one text is in another, which is the same but for something in the middle.
-fn moved(old: &str, new: &str, at: usize) -> usize {
+/// Maps a position to another version of the text that differs only in one part.
+fn map_position(old: &str, new: &str, at: usize) -> usize {
     let same = |(a, b): &(u8, u8)| a == b;
     let head = old.bytes().zip(new.bytes()).take_while(same).count();
     let tail = old.bytes().rev().zip(new.bytes().rev()).take_while(same).count();
@@ -76,11 +77,11 @@ mod tests {
     use super::*;
     use crate::testing::{SECRET, Workspace};
 
-    /// A token that is known by its format alone.
+    /// A token that redaction recognises by its format.
     const TOKEN: &str = "ghp_a1B2c3D4e5F6g7H8i9a1B2c3D4e5F6g7H8i9";
 
-    /// All that a model is told of a line that no tool shows all of.
-    fn told(line: &str, before: &str) -> Vec<String> {
+    /// Returns the outputs of tools that show a part of a line.
+    fn outputs_with_cut_lines(line: &str, before: &str) -> Vec<String> {
         let workspace = Workspace::new(&[("f", line), ("g", "other\n")]);
         let miss = |old: &str| json!({"path": "f", "old_string": old, "new_string": "x"});
         let middle: String =
@@ -105,7 +106,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
-        fn no_part_of_a_secret_is_left(
+        fn no_part_of_a_secret_is_shown(
             cut in prop_oneof![Just(100_usize), Just(200), Just(300), Just(400), Just(2_000)],
             back in 0..60_usize,
             fill in prop_oneof![Just("-"), Just("é "), Just("𝄞")],
@@ -123,7 +124,7 @@ mod tests {
                 filled(matched),
                 filled(behind + 2_000)
             );
-            for text in told(&line, &before) {
+            for text in outputs_with_cut_lines(&line, &before) {
                 for piece in secret.as_bytes().windows(8) {
                     let piece = std::str::from_utf8(piece).unwrap();
                     prop_assert!(!text.contains(piece), "{piece} in {text}");
@@ -133,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn places_move_with_their_text() {
+    fn positions_are_mapped_after_redaction() {
         for (old, new, at, place) in [
             ("abc", "abc", 2, 2),
             ("a12345b", "aXb", 0, 0),
@@ -142,12 +143,12 @@ mod tests {
             ("a12345b", "aXb", 7, 3),
             ("é12é", "éé", 4, 2),
         ] {
-            assert_eq!(moved(old, new, at), place, "{old} {new} {at}");
+            assert_eq!(map_position(old, new, at), place, "{old} {new} {at}");
         }
     }
 
     #[test]
-    fn beginnings() {
+    fn beginning_is_cut_at_a_character() {
         assert_eq!(Cutter::PLAIN.beginning("abc", 3), None);
         assert_eq!(Cutter::PLAIN.beginning("äbcd", 2).as_deref(), Some("äb"));
     }

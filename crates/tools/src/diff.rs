@@ -1,4 +1,4 @@
-//! What changed between two texts: the lines, the words in them, and how both are shown to a model or a person.
+//! Diffs: the lines and words that differ between two texts, and how they are shown to a model or a person.
 //!
 //! A [`Diff`] knows which lines took the place of which, and nothing more. Hunks, numbers and words are worked out while they are
 //! asked for, so that a bounded view of a large diff costs what it shows. Only the part between the first and the last difference
@@ -32,12 +32,12 @@ pub use hunk::{Hunk, Line, LineKind};
 pub use merge::{Merge, Region, RegionKind, merge};
 pub use page::{Look, Style};
 pub use render::render;
-pub(crate) use unified::unified;
+pub(crate) use unified::unified_diff;
 
-/// How many unchanged lines stand around a change.
+/// Number of unchanged lines on either side of a change.
 const CONTEXT: usize = 3;
-/// How many lines are compared; above it, the whole middle counts as replaced.
-const MAX_LINES: usize = 400_000;
+/// Limit of lines on both sides together. Above it, the lines between the first and the last difference count as replaced.
+const MAX_COMPARED_LINES: usize = 400_000;
 
 /// The difference between two texts, line by line.
 ///
@@ -51,16 +51,18 @@ const MAX_LINES: usize = 400_000;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Diff<'a> {
+    /// Lines of the old text, with their line endings.
     before: Vec<&'a str>,
+    /// Lines of the new text, with their line endings.
     after: Vec<&'a str>,
-    blocks: Vec<Block>,
-    /// Whether carriage returns are worth showing: only where the line endings are what changed.
-    show_returns: bool,
+    blocks: Vec<ChangedBlock>,
+    /// True if carriage returns are shown, because a change replaces one line ending by another.
+    show_carriage_returns: bool,
 }
 
-/// Lines that were replaced by others.
+/// Lines of the old text and the lines of the new text that replace them; one of the ranges may be empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Block {
+struct ChangedBlock {
     before: Range<usize>,
     after: Range<usize>,
 }
@@ -69,46 +71,47 @@ impl<'a> Diff<'a> {
     /// Compares two texts.
     pub fn between(before: &'a str, after: &'a str) -> Self {
         let (before, after) = (lines(before), lines(after));
-        let blocks = compare(&before, &after);
-        let show_returns = blocks.iter().any(|block| {
-            let old = Endings::of(part(&before, &block.before));
-            let new = Endings::of(part(&after, &block.after));
-            old != new && old != Endings::default() && new != Endings::default()
+        let blocks = changed_blocks(&before, &after);
+        let show_carriage_returns = blocks.iter().any(|block| {
+            let old = LineEndingKinds::of(lines_in(&before, &block.before));
+            let new = LineEndingKinds::of(lines_in(&after, &block.after));
+            old != new && old != LineEndingKinds::default() && new != LineEndingKinds::default()
         });
-        Self { before, after, blocks, show_returns }
+        Self { before, after, blocks, show_carriage_returns }
     }
 
-    /// Whether the texts are equal.
+    /// Returns whether the texts are equal.
     pub fn is_empty(&self) -> bool {
         self.blocks.is_empty()
     }
 
-    /// How many lines are new.
+    /// Returns the number of new lines.
     pub fn added(&self) -> usize {
         self.blocks.iter().map(|block| block.after.len()).sum()
     }
 
-    /// How many lines are gone.
+    /// Returns the number of removed lines.
     pub fn removed(&self) -> usize {
         self.blocks.iter().map(|block| block.before.len()).sum()
     }
 
-    /// The changes in order, each with up to three unchanged lines on either side.
+    /// Returns the changes in order, each with up to three unchanged lines on either side.
     pub fn hunks(&self) -> impl Iterator<Item = Hunk<'_>> {
         self.hunks_of(0..self.blocks.len())
     }
 
-    /// The same for some of the blocks.
+    /// Returns the hunks of some of the blocks.
     fn hunks_of(&self, blocks: Range<usize>) -> impl Iterator<Item = Hunk<'_>> {
         let Range { mut start, end } = blocks;
         std::iter::from_fn(move || {
-            let count = hunk_len(self.blocks.get(start..end)?)?;
+            let count = blocks_in_first_hunk(self.blocks.get(start..end)?)?;
             let hunk = self.hunk(start..start + count);
             start += count;
             hunk
         })
     }
 
+    /// Makes one hunk of these blocks; `None` if the range is out of bounds.
     fn hunk(&self, blocks: Range<usize>) -> Option<Hunk<'_>> {
         let previous = blocks.start.checked_sub(1).and_then(|at| self.blocks.get(at));
         let next = self.blocks.get(blocks.end);
@@ -116,13 +119,13 @@ impl<'a> Diff<'a> {
             before: &self.before,
             after: &self.after,
             blocks: self.blocks.get(blocks)?,
-            floor: previous.map_or(0, |block| block.before.end),
-            ceiling: next.map_or(self.before.len(), |block| block.before.start),
+            context_floor: previous.map_or(0, |block| block.before.end),
+            context_ceiling: next.map_or(self.before.len(), |block| block.before.start),
         })
     }
 }
 
-/// Lines with their ends.
+/// Splits a text into lines with their line endings.
 fn lines(text: &str) -> Vec<&str> {
     let mut start = 0;
     let ends = memchr::memchr_iter(b'\n', text.as_bytes()).map(|at| at + 1);
@@ -130,50 +133,52 @@ fn lines(text: &str) -> Vec<&str> {
     ends.chain(last).filter_map(|end| text.get(std::mem::replace(&mut start, end)..end)).collect()
 }
 
-/// The lines of a range; none if there are not so many.
-fn part<'a>(lines: &'a [&'a str], range: &Range<usize>) -> &'a [&'a str] {
+/// Returns the lines of a range; none if the range is out of bounds.
+fn lines_in<'a>(lines: &'a [&'a str], range: &Range<usize>) -> &'a [&'a str] {
     lines.get(range.clone()).unwrap_or_default()
 }
 
-/// A line and how it ends.
+/// Splits a line into its content and its ending: a line feed, both characters of a CRLF, or nothing.
 fn split_ending(line: &str) -> (&str, &str) {
     let content =
         line.strip_suffix('\n').map_or(line, |line| line.strip_suffix('\r').unwrap_or(line));
     line.split_at(content.len())
 }
 
-/// Which line endings occur.
+/// The line endings that occur in some lines.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Endings {
+struct LineEndingKinds {
     crlf: bool,
     lf: bool,
 }
 
-impl Endings {
+impl LineEndingKinds {
+    /// Finds the line endings that occur in some lines.
     fn of(lines: &[&str]) -> Self {
         let has = |wanted: &str| lines.iter().any(|line| split_ending(line).1 == wanted);
         Self { crlf: has("\r\n"), lf: has("\n") }
     }
 }
 
-/// The blocks that differ, in order.
-fn compare(before: &[&str], after: &[&str]) -> Vec<Block> {
+/// Returns the blocks that differ, in order.
+fn changed_blocks(before: &[&str], after: &[&str]) -> Vec<ChangedBlock> {
     let start = before.iter().zip(after).take_while(|(a, b)| a == b).count();
     let (old, new) =
         (before.get(start..).unwrap_or_default(), after.get(start..).unwrap_or_default());
     let end = old.iter().rev().zip(new.iter().rev()).take_while(|(a, b)| a == b).count();
     let (old_end, new_end) = (before.len() - end, after.len() - end);
-    let (old, new) = (part(before, &(start..old_end)), part(after, &(start..new_end)));
+    let (old, new) = (lines_in(before, &(start..old_end)), lines_in(after, &(start..new_end)));
     if old.is_empty() && new.is_empty() {
         return Vec::new();
     }
-    if old.is_empty() || new.is_empty() || old.len() + new.len() > MAX_LINES {
-        return vec![Block { before: start..old_end, after: start..new_end }];
+    if old.is_empty() || new.is_empty() || old.len() + new.len() > MAX_COMPARED_LINES {
+        return vec![ChangedBlock { before: start..old_end, after: start..new_end }];
     }
-    compare_middle(old, new, start)
+    compare_changed_lines(old, new, start)
 }
 
-fn compare_middle(old: &[&str], new: &[&str], start: usize) -> Vec<Block> {
+/// Compares the lines between the first and the last difference; `start` is the number of equal lines before them.
+fn compare_changed_lines(old: &[&str], new: &[&str], start: usize) -> Vec<ChangedBlock> {
     let mut input = InternedInput::default();
     input.update_before(old.iter().copied());
     input.update_after(new.iter().copied());
@@ -181,13 +186,13 @@ fn compare_middle(old: &[&str], new: &[&str], start: usize) -> Vec<Block> {
     diff.postprocess_lines(&input);
     let shifted = |range: Range<u32>| start + range.start as usize..start + range.end as usize;
     diff.hunks()
-        .map(|hunk| Block { before: shifted(hunk.before), after: shifted(hunk.after) })
+        .map(|hunk| ChangedBlock { before: shifted(hunk.before), after: shifted(hunk.after) })
         .collect()
 }
 
-/// How many of the blocks are so near each other that they share a hunk; `None` if there are none.
-fn hunk_len(blocks: &[Block]) -> Option<usize> {
-    let near = |pair: &[Block]| match pair {
+/// Returns the number of blocks at the front that are near enough to each other for one hunk; `None` if there are none.
+fn blocks_in_first_hunk(blocks: &[ChangedBlock]) -> Option<usize> {
+    let near = |pair: &[ChangedBlock]| match pair {
         [a, b] => b.before.start - a.before.end <= 2 * CONTEXT,
         _ => false,
     };
@@ -201,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hunks_tell_where_they_are() {
+    fn hunk_headers_name_the_lines() {
         for (before, after, expected) in [
             ("", "", &[][..]),
             ("", "a\n", &["@@ -0,0 +1 @@"]),
@@ -220,7 +225,7 @@ mod tests {
         }
     }
 
-    /// The context of some of the changes does not reach into the others.
+    /// Selecting only some of the changes does not let their context reach into the others.
     #[test]
     fn context_ends_where_another_change_begins() {
         let diff = Diff::between("1\n2\n3\n4\n5\n", "1\nx\n3\ny\n5\n");
@@ -229,8 +234,8 @@ mod tests {
         assert_eq!(headers, ["@@ -1,3 +1,3 @@", "@@ -3,3 +3,3 @@"]);
     }
 
-    /// What a reader of the structured diff makes of it.
-    fn applied(before: &str, diff: &Diff<'_>, marked: bool) -> String {
+    /// Applies the diff to the old text, and checks the texts and positions of its lines.
+    fn apply_and_check(before: &str, diff: &Diff<'_>, marked: bool) -> String {
         let old = lines(before);
         let (mut text, mut at) = (String::new(), 0);
         for hunk in diff.hunks() {
@@ -266,8 +271,8 @@ mod tests {
         ) {
             let diff = Diff::between(&before, &after);
             prop_assert_eq!(diff.is_empty(), before == after);
-            prop_assert_eq!(applied(&before, &diff, false), after.clone());
-            prop_assert_eq!(applied(&before, &diff, true), after);
+            prop_assert_eq!(apply_and_check(&before, &diff, false), after.clone());
+            prop_assert_eq!(apply_and_check(&before, &diff, true), after);
         }
     }
 }

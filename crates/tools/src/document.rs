@@ -1,7 +1,7 @@
-//! A text file in memory: its bytes as they are, and the text that they say.
+//! A text file in memory: its original bytes, and its decoded text.
 //!
-//! Places in the text are turned back into places in the bytes, so that a change touches the bytes of what it changes and no
-//! others: not the byte order mark, not a line ending, not a byte that is no character.
+//! Positions in the text are mapped back to positions in the bytes, so that an edit changes only the bytes of the replaced text: not
+//! the byte order mark, a line ending elsewhere, or an invalid byte.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -14,7 +14,7 @@ use windlass_core::{Context, FailureReason, OpenFile, Output, Stat, ToolError, q
 use crate::encoding::{TextEncoding, Unencodable, byte_offset};
 use crate::shown;
 
-/// Refuses an empty path, which would mean the workspace itself.
+/// Refuses an empty path, which would otherwise mean the workspace directory.
 pub(crate) fn check_path_given(path: &Path) -> Result<(), ToolError> {
     if path.as_os_str().is_empty() {
         return Err(ToolError::invalid_args("`path` is empty").hint("give the name of a file"));
@@ -22,7 +22,7 @@ pub(crate) fn check_path_given(path: &Path) -> Result<(), ToolError> {
     Ok(())
 }
 
-/// Larger files are not changed as a whole in memory.
+/// Limit of the size of a file that is changed in memory.
 pub(crate) const MAX_BYTES: u64 = 64 << 20;
 
 /// A text file in memory.
@@ -30,38 +30,39 @@ pub(crate) const MAX_BYTES: u64 = 64 << 20;
 pub(crate) struct Document {
     bytes: Vec<u8>,
     encoding: TextEncoding,
-    /// The text, where it is not the bytes themselves.
+    /// Decoded text; `None` if the bytes are UTF-8.
     decoded: Option<Decoded>,
+    /// False if the file is binary: then the bytes are edited as they are.
     is_text: bool,
 }
 
-/// The text of a file that is not UTF-8.
+/// The decoded text of a file that is not UTF-8.
 #[derive(Debug, Clone)]
 struct Decoded {
     text: String,
-    /// Where each line begins: in the text, and in the bytes.
+    /// Start of each line: (position in the text, position in the bytes).
     lines: Vec<(usize, usize)>,
 }
 
-/// New text for a part of a text.
+/// A range of a text and the new text for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Replacement {
-    /// What is replaced, in bytes of the text.
+    /// Range in bytes of the text.
     pub(crate) range: Range<usize>,
-    /// By what.
+    /// New text.
     pub(crate) with: String,
 }
 
-/// Why a change cannot be made in the encoding of the file.
+/// Reason for which a change cannot be made in the encoding of the file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum SpliceError {
     /// The encoding lacks a character.
     Unencodable(Unencodable),
-    /// Other bytes than those of the change would come to mean something else.
+    /// The new text would change the meaning of bytes beside it.
     NotLocal,
 }
 
-/// How lines end.
+/// The end of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LineEnding {
     /// A line feed.
@@ -71,7 +72,7 @@ pub(crate) enum LineEnding {
 }
 
 impl LineEnding {
-    /// The characters.
+    /// Returns the characters of the ending.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Lf => "\n",
@@ -79,7 +80,7 @@ impl LineEnding {
         }
     }
 
-    /// The ending of the line whose line feed is at `at`.
+    /// Returns the ending of the line whose line feed is at `at`.
     pub(crate) fn at(text: &[u8], at: usize) -> Self {
         match at.checked_sub(1).and_then(|before| text.get(before)) {
             Some(b'\r') => Self::Crlf,
@@ -87,14 +88,14 @@ impl LineEnding {
         }
     }
 
-    /// The one ending that all lines of a text have.
+    /// Returns the line ending of a text if all its lines have the same one; `None` if they differ or there is no line feed.
     pub(crate) fn uniform(text: &[u8]) -> Option<Self> {
         let mut endings = memchr::memchr_iter(b'\n', text).map(|at| Self::at(text, at));
         let first = endings.next()?;
         endings.all(|ending| ending == first).then_some(first)
     }
 
-    /// The text with all of its lines ended so.
+    /// Returns the text with this ending on all lines.
     pub(crate) fn unify(self, text: &str) -> Cow<'_, str> {
         match (Self::uniform(text.as_bytes()), self) {
             (None, _) if !text.contains('\n') => Cow::Borrowed(text),
@@ -106,7 +107,7 @@ impl LineEnding {
 }
 
 impl Document {
-    /// The file's bytes as a text; the bytes are given back if they are none.
+    /// Decodes the bytes of a file; gives the bytes back if they are not text.
     pub(crate) fn parse(bytes: Vec<u8>) -> Result<Self, Vec<u8>> {
         let Some(encoding) = TextEncoding::detect(&bytes) else { return Err(bytes) };
         let body = bytes.get(encoding.mark().len()..).unwrap_or_default();
@@ -114,36 +115,36 @@ impl Document {
         Ok(Self { bytes, encoding, decoded, is_text: true })
     }
 
-    /// The same, whatever the bytes are: what is no text is taken as it is, and what is in it that is UTF-8 can be found.
+    /// Decodes the bytes of a file. Binary content is kept as it is, so that UTF-8 text in it can be found.
     pub(crate) fn parse_any(bytes: Vec<u8>) -> Self {
         let raw =
             |bytes| Self { bytes, encoding: TextEncoding::UTF_8, decoded: None, is_text: false };
         Self::parse(bytes).unwrap_or_else(raw)
     }
 
-    /// Whether it is text, and not only some bytes.
+    /// Returns whether the file is text rather than binary.
     pub(crate) fn is_text(&self) -> bool {
         self.is_text
     }
 
-    /// The same file with other bytes in the same encoding.
+    /// Returns a document with other bytes in the same encoding.
     pub(crate) fn with_bytes(&self, bytes: Vec<u8>) -> Self {
         let body = bytes.get(self.encoding.mark().len()..).unwrap_or_default();
         let decoded = self.decoded.as_ref().map(|_| Decoded::of(self.encoding, body));
         Self { bytes, encoding: self.encoding, decoded, is_text: self.is_text }
     }
 
-    /// How it is encoded.
+    /// Returns the encoding of the file.
     pub(crate) fn encoding(&self) -> TextEncoding {
         self.encoding
     }
 
-    /// All bytes of the file.
+    /// Returns all bytes of the file, with the byte order mark.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The text without a byte order mark, as UTF-8 in which there may be invalid bytes.
+    /// Returns the text without a byte order mark, as UTF-8 that may contain invalid bytes.
     pub(crate) fn text(&self) -> &[u8] {
         match &self.decoded {
             Some(decoded) => decoded.text.as_bytes(),
@@ -151,24 +152,24 @@ impl Document {
         }
     }
 
-    /// The text for people.
+    /// Returns the text with invalid bytes replaced by U+FFFD.
     pub(crate) fn to_text(&self) -> Cow<'_, str> {
-        // Nearly all texts are UTF-8 throughout, which is found out in a fraction of the time that finding what is not takes.
+        // Nearly all texts are valid UTF-8, and validation is much faster than the search for invalid bytes.
         match std::str::from_utf8(self.text()) {
             Ok(text) => Cow::Borrowed(text),
             Err(_) => String::from_utf8_lossy(self.text()),
         }
     }
 
-    /// The bytes of a whole new text in the same encoding, with the same mark.
+    /// Encodes a whole new text for this file, with the same byte order mark.
     pub(crate) fn encode(&self, text: &str) -> Result<Vec<u8>, Unencodable> {
         let mark = self.encoding.mark();
-        // Who read the file was not shown the mark, but may know of it.
+        // The model was not shown the mark, but may know of it.
         let text = text.strip_prefix('\u{feff}').filter(|_| !mark.is_empty()).unwrap_or(text);
         Ok([mark, &*self.encoding.encode(text)?].concat())
     }
 
-    /// The bytes with parts of the text replaced. The parts must be in order and apart.
+    /// Returns the bytes of the file with parts of the text replaced. Replacements must be in order and must not overlap.
     pub(crate) fn splice(&self, replacements: &[Replacement]) -> Result<Vec<u8>, SpliceError> {
         let body = self.body();
         let more: usize = replacements.iter().map(|one| one.with.len()).sum();
@@ -186,11 +187,12 @@ impl Document {
         Ok(bytes)
     }
 
+    /// Returns the bytes behind the byte order mark.
     fn body(&self) -> &[u8] {
         self.bytes.get(self.encoding.mark().len()..).unwrap_or_default()
     }
 
-    /// Where in the body the text at `at` is.
+    /// Maps a position in the text to a position in the body.
     fn offset(&self, at: usize) -> Result<usize, SpliceError> {
         let Some(decoded) = &self.decoded else { return Ok(at) };
         let line = decoded.lines.partition_point(|(text, _)| *text <= at).saturating_sub(1);
@@ -202,7 +204,7 @@ impl Document {
             .ok_or(SpliceError::NotLocal)
     }
 
-    /// Makes sure that the new bytes say what they should: in encodings of several bytes, neighbours can join.
+    /// Checks that the new bytes decode to the expected text: in multi-byte encodings, neighbouring bytes can combine.
     fn check(&self, bytes: &[u8], replacements: &[Replacement]) -> Result<(), SpliceError> {
         let Some(decoded) = &self.decoded else { return Ok(()) };
         let mut expected = String::with_capacity(decoded.text.len());
@@ -220,7 +222,7 @@ impl Document {
 }
 
 impl Decoded {
-    /// Decodes line by line, so that a place in the text can be found again without decoding all that comes before.
+    /// Decodes line by line, so that a position in the text can be found again without decoding everything before it.
     fn of(encoding: TextEncoding, body: &[u8]) -> Self {
         let line_feed = encoding.line_feed();
         let mut decoded = Self { text: String::with_capacity(body.len()), lines: Vec::new() };
@@ -236,16 +238,17 @@ impl Decoded {
     }
 }
 
-/// How often a change is made anew that somebody else came before.
-const TRIES: usize = 8;
+/// Number of attempts at a change while other programs change the same file.
+const MAX_ATTEMPTS: usize = 8;
 
-/// Makes a change of a file that depends on little of what is in it, and makes it anew if somebody else changed the file in the
-/// meantime: as if they had come first. If it cannot be made then, what they did is the reason.
-pub(crate) fn even_if_stale(
+/// Makes a change that needs little of the file's content, and repeats it if another program changed the file in the meantime. The
+/// result is as if the other program had written first. If the repeated change is impossible, the error of the last stale attempt is
+/// returned.
+pub(crate) fn retry_if_stale(
     change: impl Fn() -> Result<Output, ToolError>,
 ) -> Result<Output, ToolError> {
     let mut made = change();
-    for _ in 1..TRIES {
+    for _ in 1..MAX_ATTEMPTS {
         if !made.as_ref().is_err_and(is_stale) {
             break;
         }
@@ -257,11 +260,12 @@ pub(crate) fn even_if_stale(
     made
 }
 
+/// Returns whether an error says that the file changed since it was read.
 fn is_stale(error: &ToolError) -> bool {
     error.reason() == Some(&FailureReason::Stale)
 }
 
-/// Refuses a path that can only be a directory's, before a file is made of it.
+/// Refuses a path that ends in `/`, `/.` or `/..`, before a file is written to it.
 pub(crate) fn check_file_path(path: &Path) -> Result<(), ToolError> {
     let bytes = path.as_os_str().as_encoded_bytes();
     if ![&b"/"[..], b"/.", b"/.."].iter().any(|end| bytes.ends_with(end)) {
@@ -274,7 +278,7 @@ pub(crate) fn check_file_path(path: &Path) -> Result<(), ToolError> {
     .hint("give the name of a file in it, or leave out the `/`"))
 }
 
-/// All bytes of a file that is to be changed.
+/// Reads a file that is to be changed; refuses one above [`MAX_BYTES`].
 pub(crate) fn load(cx: &Context, path: &Path) -> Result<(Vec<u8>, Stat), ToolError> {
     let OpenFile { file, stat } = cx.files().open(path)?;
     if stat.len > MAX_BYTES {
@@ -292,6 +296,7 @@ pub(crate) fn load(cx: &Context, path: &Path) -> Result<(Vec<u8>, Stat), ToolErr
     Ok((bytes, stat))
 }
 
+/// Reads a file to its end, up to [`MAX_BYTES`].
 fn read_all(file: File, len: u64) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or_default() + 1);
     file.take(MAX_BYTES).read_to_end(&mut bytes)?;
@@ -299,7 +304,7 @@ fn read_all(file: File, len: u64) -> std::io::Result<Vec<u8>> {
 }
 
 impl SpliceError {
-    /// Why, and what to do, for a model.
+    /// Returns the error for a model: the reason, and the next step.
     pub(crate) fn explain(&self, path: &str, encoding: TextEncoding) -> ToolError {
         match self {
             Self::Unencodable(lacking) => lacking.explain(path, encoding),
@@ -313,7 +318,7 @@ impl SpliceError {
 }
 
 impl Unencodable {
-    /// Why, and what to do, for a model.
+    /// Returns the error for a model: the character, its line, and the next step.
     pub(crate) fn explain(&self, path: &str, encoding: TextEncoding) -> ToolError {
         ToolError::failed(format!(
             "cannot write {path}: the file is in {}, which has no `{}` (U+{:04X}, line {} of the new text)",
@@ -330,7 +335,7 @@ impl Unencodable {
 mod tests {
     use super::*;
 
-    fn document(bytes: impl Into<Vec<u8>>) -> Document {
+    fn parsed(bytes: impl Into<Vec<u8>>) -> Document {
         Document::parse(bytes.into()).unwrap()
     }
 
@@ -364,14 +369,14 @@ mod tests {
             (shift_jis(japanese), at..at + 3, "ソ", shift_jis(&japanese.replace("abc", "ソ"))),
         ] {
             let with = with.to_owned();
-            let spliced = document(bytes).splice(&[Replacement { range, with }]).unwrap();
+            let spliced = parsed(bytes).splice(&[Replacement { range, with }]).unwrap();
             assert_eq!(spliced, expected);
         }
     }
 
     #[test]
     fn what_cannot_be_encoded_is_refused() {
-        let latin = document(b"d\xe9j\xe0 vu, s'il vous pla\xeet\n".to_vec());
+        let latin = parsed(b"d\xe9j\xe0 vu, s'il vous pla\xeet\n".to_vec());
         assert_eq!(latin.encoding().name(), "windows-1252");
         let splice = latin.splice(&[Replacement { range: 0..1, with: "日".into() }]);
         let lacking = Unencodable { character: '日', line: 1 };
@@ -382,10 +387,10 @@ mod tests {
 
     #[test]
     fn a_new_text_keeps_mark_and_encoding() {
-        let marked = document(b"\xef\xbb\xbfa".to_vec());
+        let marked = parsed(b"\xef\xbb\xbfa".to_vec());
         assert_eq!(marked.encode("b").unwrap(), b"\xef\xbb\xbfb");
         assert_eq!(marked.encode("\u{feff}b").unwrap(), b"\xef\xbb\xbfb");
-        let wide = document(b"\xfe\xff\0a".to_vec());
+        let wide = parsed(b"\xfe\xff\0a".to_vec());
         assert_eq!(wide.encode("é").unwrap(), b"\xfe\xff\0\xe9");
         assert!(Document::parse(b"\0\x01".to_vec()).is_err());
     }

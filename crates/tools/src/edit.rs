@@ -1,8 +1,8 @@
-//! `edit`: replaces text in a file, and leaves every other byte as it is.
+//! `edit`: replaces text in a file and leaves every other byte unchanged.
 //!
-//! The file need not have been read before: what is looked for must be there, and that is proof enough. Several edits of one
-//! call see each other's results, in order, and are made all or none. What is no text, such as a file with NUL bytes, is edited
-//! where exactly these bytes are.
+//! The file need not have been read before: the searched text must be in the file, which proves that the model knows it. Several edits of
+//! one call are applied in order, each to the result of the one before, and all or none are written. A binary file, such as one with NUL
+//! bytes, is edited only at an exact match.
 
 pub(crate) mod fold;
 pub(crate) mod indent;
@@ -21,13 +21,14 @@ use windlass_core::{
     Scene, Stat, ToolError, Unseen, quote,
 };
 
-use self::plan::{Edit as Wanted, Miss, Plan, Strategy};
+use self::plan::{EditMiss, EditPlan, MatchStrategy, TextEdit};
 use crate::cut::Cutter;
 use crate::diff;
 use crate::document::{self, Document};
 use crate::shown::{self, Root};
 use crate::{syntax, taken_out};
 
+/// The `edit` tool.
 pub(crate) struct Edit;
 
 /// Replace text in a file: one replacement, or several `edits` of which all are made or none.
@@ -47,13 +48,13 @@ pub(crate) struct Args {
     replace_all: bool,
     /// Several replacements, applied in order; use instead of `old_string` and `new_string`.
     #[serde(default)]
-    edits: Option<Vec<One>>,
+    edits: Option<Vec<EditArgs>>,
 }
 
 // One of several edits. A doc comment here would cost every list of tools a line that says nothing.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct One {
+pub(crate) struct EditArgs {
     /// Text to find.
     old_string: String,
     /// Replacement.
@@ -67,41 +68,41 @@ impl PlannedTool for Edit {
     const NAME: &'static str = "edit";
     const KINDS: Kinds = Kinds::READ.with(Kinds::WRITE);
     type Args = Args;
-    type Plan = Wish;
+    type Plan = EditRequest;
 
     fn about(&self) -> About {
         About::titled("Edit a file")
     }
 
-    fn plan(&self, args: Args, _: &Scene<'_>) -> Result<Planned<Wish>, ToolError> {
+    fn plan(&self, args: Args, _: &Scene<'_>) -> Result<Planned<EditRequest>, ToolError> {
         document::check_path_given(&args.path)?;
         let path = args.path.clone();
         let effects = Effects::read(&path).and(Effect::Write(PathPattern::file(&path)));
-        Ok(Planned { effects, plan: Wish { path, edits: args.edits()? } })
+        Ok(Planned { effects, plan: EditRequest { path, edits: args.edits()? } })
     }
 
-    async fn call(&self, cx: &Context, wish: Wish) -> Result<Output, ToolError> {
-        let Wish { path, edits } = wish;
-        cx.blocking(move |cx| document::even_if_stale(|| edit(cx, &path, &edits))).await?
+    async fn call(&self, cx: &Context, request: EditRequest) -> Result<Output, ToolError> {
+        let EditRequest { path, edits } = request;
+        cx.blocking(move |cx| document::retry_if_stale(|| edit_file(cx, &path, &edits))).await?
     }
 
-    fn copy_for_trial(&self, wish: &Wish) -> Option<Wish> {
-        Some(wish.clone())
+    fn copy_for_trial(&self, request: &EditRequest) -> Option<EditRequest> {
+        Some(request.clone())
     }
 }
 
-/// The edits of one call. Where each of them belongs is found in the file when the call runs.
+/// The edits of one call. Their positions are found in the file when the call runs.
 #[derive(Clone)]
-pub(crate) struct Wish {
+pub(crate) struct EditRequest {
     path: PathBuf,
-    edits: Vec<Wanted>,
+    edits: Vec<TextEdit>,
 }
 
 impl Args {
-    /// The edits, in either form.
-    fn edits(self) -> Result<Vec<Wanted>, ToolError> {
+    /// Returns the edits of either form of arguments; refuses an incomplete or ambiguous combination.
+    fn edits(self) -> Result<Vec<TextEdit>, ToolError> {
         match (self.old_string, self.new_string, self.edits) {
-            (Some(old), Some(new), None) => Ok(vec![Wanted { old, new, all: self.replace_all }]),
+            (Some(old), Some(new), None) => Ok(vec![TextEdit { old, new, all: self.replace_all }]),
             (Some(_), None, None) => Err(ToolError::invalid_args("`new_string` is missing")
                 .hint("give \"\" to remove old_string")),
             (None, _, None) => Err(ToolError::invalid_args("`old_string` is missing")
@@ -113,7 +114,7 @@ impl Args {
                 "`replace_all` beside `edits` does not say which edit it means",
             )
             .hint("give it inside of the edits that should replace every occurrence")),
-            (None, None, Some(edits)) => Ok(edits.into_iter().map(One::wanted).collect()),
+            (None, None, Some(edits)) => Ok(edits.into_iter().map(EditArgs::into_edit).collect()),
             (_, _, Some(_)) => {
                 Err(ToolError::invalid_args("both `edits` and a single edit are given")
                     .hint("put old_string and new_string into edits"))
@@ -122,13 +123,15 @@ impl Args {
     }
 }
 
-impl One {
-    fn wanted(self) -> Wanted {
-        Wanted { old: self.old_string, new: self.new_string, all: self.replace_all }
+impl EditArgs {
+    /// Converts the arguments to an edit.
+    fn into_edit(self) -> TextEdit {
+        TextEdit { old: self.old_string, new: self.new_string, all: self.replace_all }
     }
 }
 
-fn edit(cx: &Context, path: &Path, edits: &[Wanted]) -> Result<Output, ToolError> {
+/// Applies the edits to the file, writes it, and reports the difference.
+fn edit_file(cx: &Context, path: &Path, edits: &[TextEdit]) -> Result<Output, ToolError> {
     let name = Root::of(cx, path)?.show(Path::new(""));
     let (bytes, stat) = document::load(cx, path)?;
     let before = Document::parse_any(bytes);
@@ -138,36 +141,36 @@ fn edit(cx: &Context, path: &Path, edits: &[Wanted]) -> Result<Output, ToolError
     }
     taken_out::check(cx, &name, &before.to_text(), &after.to_text())?;
     let place = cx.files().resolve(path)?.path;
-    let had_changed = has_changed(cx, &place, &stat, before.bytes());
+    let had_changed = has_changed_since_read(cx, &place, &stat, before.bytes());
     let altered = cx.files().replace(path, after.bytes(), &stat, before.bytes())?;
-    let notes = Notes { had_changed, how: shown::how_written(stat.links, altered.in_place) };
+    let notes = EditNotes { had_changed, how: shown::how_written(stat.links, altered.in_place) };
     Ok(report(&name, &before, &after, &done, &notes, Cutter::of(cx)))
 }
 
-/// The answer where edits take back each other: nothing is written, and there is nothing to undo.
+/// Returns the output for edits that cancel each other: nothing is written, and there is nothing to undo.
 fn unchanged(name: &str) -> Output {
     Output::text(format!("unchanged {name}: the edits come to what is there already"))
         .with("path", name)
         .with("replacements", 0)
-        .with("strategy", Strategy::Exact.as_str())
+        .with("strategy", MatchStrategy::Exact.as_str())
         .with("diff", "")
 }
 
-/// Whether the file is not what the session last saw of it. What the times say is enough if they are the same.
-fn has_changed(cx: &Context, place: &Path, stat: &Stat, bytes: &[u8]) -> bool {
+/// Returns whether the file changed since the session last read it. The hash is computed only if the fingerprint differs.
+fn has_changed_since_read(cx: &Context, place: &Path, stat: &Stat, bytes: &[u8]) -> bool {
     let seen = |hash| cx.session().has_seen(place, stat.fingerprint, hash);
     seen(None) == Err(Unseen::Changed) && seen(Some(ContentHash::of(bytes))) == Err(Unseen::Changed)
 }
 
-/// What else there is to say.
-struct Notes {
-    /// The file was not as the session had last seen it; the place of the edit was found all the same.
+/// Remarks at the end of the output.
+struct EditNotes {
+    /// True if the file changed since the session last read it; the edit was applied nevertheless.
     had_changed: bool,
-    /// How the file was written, if that is worth a note.
+    /// Remark about hard links or a write in place; empty if there is none.
     how: String,
 }
 
-impl std::fmt::Display for Notes {
+impl std::fmt::Display for EditNotes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         if self.had_changed {
             f.write_str("\nnote: the file had changed since this session read it")?;
@@ -176,18 +179,18 @@ impl std::fmt::Display for Notes {
     }
 }
 
-/// The file after all edits, and how each was made.
+/// Applies all edits to a document. Returns the new document, with the strategy and the number of replacements of each edit.
 fn apply(
     before: &Document,
-    edits: &[Wanted],
+    edits: &[TextEdit],
     name: &str,
     cutter: Cutter<'_>,
-) -> Result<(Document, Vec<(Strategy, usize)>), ToolError> {
+) -> Result<(Document, Vec<(MatchStrategy, usize)>), ToolError> {
     let mut current = Cow::Borrowed(before);
     let mut done = Vec::with_capacity(edits.len());
     for (at, edit) in edits.iter().enumerate() {
-        let Plan { strategy, replacements } = plan_in(&current, edit).map_err(|miss| {
-            refusal(&miss, current.text(), edit, name, (at, edits.len()), cutter)
+        let EditPlan { strategy, replacements } = plan_in(&current, edit).map_err(|miss| {
+            miss_error(&miss, current.text(), edit, name, (at, edits.len()), cutter)
         })?;
         let bytes = current
             .splice(&replacements)
@@ -198,18 +201,21 @@ fn apply(
     Ok((current.into_owned(), done))
 }
 
-/// In what is no text every byte counts: nobody knows which of them are blanks.
-fn plan_in(document: &Document, edit: &Wanted) -> Result<Plan, Miss> {
+/// Plans an edit. In a binary file only an exact match counts, because the meaning of its bytes is unknown.
+fn plan_in(document: &Document, edit: &TextEdit) -> Result<EditPlan, EditMiss> {
     match plan::plan(document.text(), edit) {
-        Ok(plan) if plan.strategy != Strategy::Exact && !document.is_text() => Err(Miss::NotFound),
+        Ok(plan) if plan.strategy != MatchStrategy::Exact && !document.is_text() => {
+            Err(EditMiss::NotFound)
+        }
         planned => planned,
     }
 }
 
-fn refusal(
-    miss: &Miss,
+/// Returns the error for an edit that cannot be made, with its number if there are several.
+fn miss_error(
+    miss: &EditMiss,
     text: &[u8],
-    edit: &Wanted,
+    edit: &TextEdit,
     name: &str,
     (at, all): (usize, usize),
     cutter: Cutter<'_>,
@@ -221,28 +227,29 @@ fn refusal(
         words
     };
     match miss {
-        Miss::Empty => ToolError::invalid_args(words),
+        EditMiss::Empty => ToolError::invalid_args(words),
         _ => ToolError::failed(words),
     }
 }
 
+/// Returns the output for edits that were made.
 fn report(
     name: &str,
     before: &Document,
     after: &Document,
-    done: &[(Strategy, usize)],
-    notes: &Notes,
+    done: &[(MatchStrategy, usize)],
+    notes: &EditNotes,
     cutter: Cutter<'_>,
 ) -> Output {
     let replacements: usize = done.iter().map(|(_, count)| count).sum();
-    let loosest = done.iter().map(|(strategy, _)| *strategy).max().unwrap_or(Strategy::Exact);
+    let loosest = done.iter().map(|(strategy, _)| *strategy).max().unwrap_or(MatchStrategy::Exact);
     let (before, after) = (before.to_text(), after.to_text());
-    let changes = diff::unified(&before, &after, cutter);
+    let changes = diff::unified_diff(&before, &after, cutter);
     let error = syntax::new_error(&quote::unpath(name), &before, &after);
     let mut text = format!(
         "edited {name}: {}, {}{}\n",
         shown::count(replacements, "replacement", "replacements"),
-        how(done),
+        match_remark(done),
         syntax::note(error.as_ref())
     );
     text.push_str(&changes.text);
@@ -255,19 +262,19 @@ fn report(
     syntax::attach(output, error)
 }
 
-/// How what was looked for was found, where it was not exactly so.
-fn how(done: &[(Strategy, usize)]) -> String {
-    let words = |strategy: Strategy| match strategy {
-        Strategy::Exact => "found exactly",
-        Strategy::Whitespace => "found apart from white space",
-        Strategy::Indentation => "found apart from indentation, new lines indented to fit",
+/// Says how each searched text was found: exactly, or with a difference in white space.
+fn match_remark(done: &[(MatchStrategy, usize)]) -> String {
+    let words = |strategy: MatchStrategy| match strategy {
+        MatchStrategy::Exact => "found exactly",
+        MatchStrategy::Whitespace => "found apart from white space",
+        MatchStrategy::Indentation => "found apart from indentation, new lines indented to fit",
     };
     if let [(strategy, _)] = done {
         return words(*strategy).into();
     }
     let loose: Vec<String> = (1..)
         .zip(done)
-        .filter(|(_, (strategy, _))| *strategy != Strategy::Exact)
+        .filter(|(_, (strategy, _))| *strategy != MatchStrategy::Exact)
         .map(|(number, (strategy, _))| format!("edit {number} {}", words(*strategy)))
         .collect();
     if loose.is_empty() { "all found exactly".into() } else { loose.join(", ") }

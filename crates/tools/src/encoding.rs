@@ -1,35 +1,34 @@
-//! Which encoding the bytes of a text file are in, and the way there and back.
+//! Detects the encoding of a text file, decodes its bytes, and encodes new text.
 //!
-//! UTF-8 is assumed wherever the bytes allow it; then UTF-16, by its byte order mark or by where its zero bytes are; then
-//! whatever `chardetng` thinks most likely. Text with a few broken bytes among valid UTF-8 stays UTF-8: to guess an old
-//! encoding there would garble all the rest.
+//! UTF-8 is assumed if the bytes allow it; then UTF-16, by its byte order mark or by the positions of its zero bytes; then the guess of
+//! `chardetng`. Text with a few broken bytes among valid UTF-8 stays UTF-8: decoding it in an old 8-bit encoding would garble the rest.
 
 use std::borrow::Cow;
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 use encoding_rs::{CoderResult, Decoder, EncoderResult, Encoding, UTF_8, UTF_16BE, UTF_16LE};
 
-/// How many bytes of a file decide whether it is text at all.
-pub(crate) const HEAD: usize = 8 << 10;
+/// Number of bytes at the start of a file that decide whether it is text.
+pub(crate) const DETECTION_BYTES: usize = 8 << 10;
 
-/// How many bytes decide which old encoding a text is in; more would not change the guess, only its cost.
-const SAMPLE: usize = 256 << 10;
+/// Number of bytes that the guess of an 8-bit encoding reads; more would cost time and not change the guess.
+const SAMPLE_BYTES: usize = 256 << 10;
 
-/// How text is written down as bytes.
+/// The encoding of a text file, with or without a byte order mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TextEncoding {
     encoding: &'static Encoding,
     bom: bool,
 }
 
-/// What ends a line, as bytes.
+/// The line feed of an encoding, as bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LineFeed {
-    /// One byte: no encoding but UTF-16 uses it as a part of another character.
+    /// One byte. Only in UTF-16 is this byte also a part of other characters.
     Byte,
-    /// Two bytes, the low one first.
+    /// Two bytes, the low byte first.
     Utf16Le,
-    /// Two bytes, the high one first.
+    /// Two bytes, the high byte first.
     Utf16Be,
 }
 
@@ -38,7 +37,7 @@ pub(crate) enum LineFeed {
 pub(crate) struct Unencodable {
     /// The character.
     pub(crate) character: char,
-    /// The line it is in, counted from 1.
+    /// The line that contains it, counted from 1.
     pub(crate) line: usize,
 }
 
@@ -46,27 +45,27 @@ impl TextEncoding {
     /// UTF-8 without a byte order mark.
     pub(crate) const UTF_8: Self = Self { encoding: UTF_8, bom: false };
 
-    /// The encoding of a file of which this is the beginning; `None` if it is not text.
+    /// Detects the encoding of a file from its first bytes; `None` if it is not text.
     pub(crate) fn detect_beginning(bytes: &[u8]) -> Option<Self> {
-        Self::detect(without_half_character(bytes))
+        Self::detect(without_incomplete_character(bytes))
     }
 
-    /// The encoding of a whole file; `None` if it is not text.
+    /// Detects the encoding of a whole file; `None` if it is not text.
     pub(crate) fn detect(bytes: &[u8]) -> Option<Self> {
         if let Some((encoding, _)) = Encoding::for_bom(bytes) {
             return Some(Self { encoding, bom: true });
         }
-        let head = bytes.get(..HEAD).unwrap_or(bytes);
+        let head = bytes.get(..DETECTION_BYTES).unwrap_or(bytes);
         if memchr::memchr(0, head).is_some() {
             return guess_utf16(head).map(|encoding| Self { encoding, bom: false });
         }
         if std::str::from_utf8(bytes).is_ok() {
             return Some(Self::UTF_8);
         }
-        (!is_noise(head)).then(|| Self { encoding: guess_8bit(bytes), bom: false })
+        (!has_binary_noise(head)).then(|| Self { encoding: guess_8bit(bytes), bom: false })
     }
 
-    /// The encoding of some lines of a text that has no zero bytes and no byte order mark.
+    /// Detects the encoding of some lines of a text that has no zero bytes and no byte order mark.
     pub(crate) fn of_lines(bytes: &[u8]) -> Self {
         if std::str::from_utf8(bytes).is_ok() {
             return Self::UTF_8;
@@ -74,22 +73,22 @@ impl TextEncoding {
         Self { encoding: guess_8bit(bytes), bom: false }
     }
 
-    /// The name by which the web knows it.
+    /// Returns the name of the encoding in the WHATWG Encoding Standard.
     pub(crate) fn name(self) -> &'static str {
         self.encoding.name()
     }
 
-    /// Whether the file begins with a byte order mark.
+    /// Returns whether the file begins with a byte order mark.
     pub(crate) fn has_bom(self) -> bool {
         self.bom
     }
 
-    /// Whether text and bytes are the same thing.
+    /// Returns whether the encoding is UTF-8, so that the bytes are the text.
     pub(crate) fn is_utf8(self) -> bool {
         self.encoding == UTF_8
     }
 
-    /// The byte order mark that the file begins with, or nothing.
+    /// Returns the byte order mark at the start of the file; empty if it has none.
     pub(crate) fn mark(self) -> &'static [u8] {
         match (self.bom, self.encoding) {
             (false, _) => b"",
@@ -99,7 +98,7 @@ impl TextEncoding {
         }
     }
 
-    /// What ends a line.
+    /// Returns the line feed of the encoding.
     pub(crate) fn line_feed(self) -> LineFeed {
         match self.encoding {
             encoding if encoding == UTF_16LE => LineFeed::Utf16Le,
@@ -108,17 +107,17 @@ impl TextEncoding {
         }
     }
 
-    /// Bytes (after the mark) as text; what cannot be read becomes U+FFFD.
+    /// Decodes bytes behind the mark; invalid bytes become U+FFFD.
     pub(crate) fn decode(self, bytes: &[u8]) -> Cow<'_, str> {
         self.encoding.decode_without_bom_handling(bytes).0
     }
 
-    /// Decodes piece by piece.
+    /// Returns a decoder for input in pieces.
     pub(crate) fn decoder(self) -> Decoder {
         self.encoding.new_decoder_without_bom_handling()
     }
 
-    /// Text as bytes, without the mark.
+    /// Encodes text, without the mark.
     pub(crate) fn encode(self, text: &str) -> Result<Cow<'_, [u8]>, Unencodable> {
         match self.line_feed() {
             LineFeed::Utf16Le => Ok(text.encode_utf16().flat_map(u16::to_le_bytes).collect()),
@@ -128,6 +127,7 @@ impl TextEncoding {
         }
     }
 
+    /// Encodes text in an encoding of `encoding_rs` other than UTF-16; names the first character that the encoding lacks.
     fn encode_8bit(self, text: &str) -> Result<Vec<u8>, Unencodable> {
         let mut encoder = self.encoding.new_encoder();
         let mut bytes = Vec::with_capacity(text.len() + 16);
@@ -151,7 +151,7 @@ impl TextEncoding {
 }
 
 impl LineFeed {
-    /// How many lines end in these bytes.
+    /// Returns the number of line feeds in some bytes.
     pub(crate) fn count(self, bytes: &[u8]) -> u64 {
         match self {
             Self::Byte => memchr::memchr_iter(b'\n', bytes).count() as u64,
@@ -159,7 +159,7 @@ impl LineFeed {
         }
     }
 
-    /// Where the line ends whose beginning these bytes are: just after its line feed.
+    /// Returns the position just behind the first line feed.
     pub(crate) fn first(self, bytes: &[u8]) -> Option<usize> {
         match self {
             Self::Byte => memchr::memchr(b'\n', bytes).map(|at| at + 1),
@@ -167,13 +167,13 @@ impl LineFeed {
         }
     }
 
-    /// Just after the line feed number `nth`, counted from 0.
+    /// Returns the position just behind line feed number `nth`, counted from 0.
     pub(crate) fn nth(self, bytes: &[u8], nth: usize) -> Option<usize> {
         self.ends(bytes).nth(nth)
     }
 
-    /// Whether the last line is ended.
-    pub(crate) fn closes(self, bytes: &[u8]) -> bool {
+    /// Returns whether the bytes end with a line feed.
+    pub(crate) fn ends_with_line_feed(self, bytes: &[u8]) -> bool {
         match self {
             Self::Byte => bytes.ends_with(b"\n"),
             Self::Utf16Le => bytes.ends_with(b"\n\0"),
@@ -181,7 +181,7 @@ impl LineFeed {
         }
     }
 
-    /// How many bytes it has.
+    /// Returns the number of bytes of the line feed.
     pub(crate) fn width(self) -> usize {
         match self {
             Self::Byte => 1,
@@ -189,6 +189,7 @@ impl LineFeed {
         }
     }
 
+    /// Returns the positions just behind each line feed.
     fn ends(self, bytes: &[u8]) -> impl Iterator<Item = usize> + '_ {
         memchr::memchr_iter(b'\n', bytes).filter_map(move |at| match self {
             Self::Byte => Some(at + 1),
@@ -198,8 +199,8 @@ impl LineFeed {
     }
 }
 
-/// Leaves out what may be the first bytes of a character that goes on behind the end.
-fn without_half_character(bytes: &[u8]) -> &[u8] {
+/// Leaves out bytes at the end that may be the start of an incomplete character.
+fn without_incomplete_character(bytes: &[u8]) -> &[u8] {
     match std::str::from_utf8(bytes) {
         Err(error) if error.error_len().is_none() => {
             bytes.get(..error.valid_up_to()).unwrap_or(bytes)
@@ -208,10 +209,10 @@ fn without_half_character(bytes: &[u8]) -> &[u8] {
     }
 }
 
-/// The encoding of bytes that are not valid UTF-8.
+/// Guesses the encoding of bytes that are not valid UTF-8.
 fn guess_8bit(bytes: &[u8]) -> &'static Encoding {
     let bytes = sample(bytes);
-    if mostly_utf8(bytes) {
+    if is_mostly_utf8(bytes) {
         return UTF_8;
     }
     let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
@@ -219,17 +220,17 @@ fn guess_8bit(bytes: &[u8]) -> &'static Encoding {
     detector.guess(None, Utf8Detection::Deny)
 }
 
-/// The part of a text that a guess is based on: from the first byte that is not ASCII, since the rest says nothing.
+/// Returns the bytes that a guess reads: from the line of the first non-ASCII byte on, because ASCII does not help the guess.
 fn sample(bytes: &[u8]) -> &[u8] {
     let ascii = Encoding::ascii_valid_up_to(bytes);
     let start =
         memchr::memrchr(b'\n', bytes.get(..ascii).unwrap_or_default()).map_or(0, |at| at + 1);
     let rest = bytes.get(start..).unwrap_or_default();
-    rest.get(..SAMPLE).unwrap_or(rest)
+    rest.get(..SAMPLE_BYTES).unwrap_or(rest)
 }
 
-/// Whether characters of several bytes are whole more often than broken.
-fn mostly_utf8(bytes: &[u8]) -> bool {
+/// Returns whether there are more valid multi-byte characters than invalid sequences.
+fn is_mostly_utf8(bytes: &[u8]) -> bool {
     let (mut whole, mut broken) = (0usize, 0usize);
     for chunk in bytes.utf8_chunks() {
         whole += chunk.valid().chars().filter(|c| !c.is_ascii()).count();
@@ -238,7 +239,7 @@ fn mostly_utf8(bytes: &[u8]) -> bool {
     whole > broken
 }
 
-/// UTF-16 without a mark: most units are ASCII, all are characters, none is a control.
+/// Detects UTF-16 without a mark: most units are ASCII, all are valid, and none is a control character.
 fn guess_utf16(head: &[u8]) -> Option<&'static Encoding> {
     let readings =
         [(UTF_16LE, u16::from_le_bytes as fn([u8; 2]) -> u16), (UTF_16BE, u16::from_be_bytes)];
@@ -248,35 +249,35 @@ fn guess_utf16(head: &[u8]) -> Option<&'static Encoding> {
         .map(|(encoding, _)| encoding)
 }
 
+/// Returns whether bytes, read as 16-bit units, are valid UTF-16, mostly ASCII, and without control characters.
 fn looks_like_utf16(head: &[u8], read: fn([u8; 2]) -> u16) -> bool {
     let (pairs, _) = head.as_chunks::<2>();
     let mut ascii = 0usize;
     for unit in char::decode_utf16(pairs.iter().map(|pair| read(*pair))) {
         match unit {
-            Ok(c) if is_noise_character(c) => return false,
+            Ok(c) if is_binary_control(c) => return false,
             Ok(c) => ascii += usize::from(c.is_ascii()),
-            // A pair of surrogates that the end of the sample cuts in two would be one in thousands.
+            // A surrogate pair that the end of the sample splits is very rare.
             Err(_) => return false,
         }
     }
     head.len().is_multiple_of(2) && ascii * 2 > pairs.len()
 }
 
-/// Bytes without zeros that are not text either: one in ten is a control character.
-fn is_noise(head: &[u8]) -> bool {
-    let noise = head.iter().filter(|byte| is_noise_character(char::from(**byte)) && **byte < 0x80);
+/// Returns whether bytes without zeros are binary: more than one in ten is a control character.
+fn has_binary_noise(head: &[u8]) -> bool {
+    let noise = head.iter().filter(|byte| is_binary_control(char::from(**byte)) && **byte < 0x80);
     noise.count() * 10 > head.len()
 }
 
-/// Control characters that text does not have.
-fn is_noise_character(c: char) -> bool {
+/// Returns whether a control character does not occur in text.
+fn is_binary_control(c: char) -> bool {
     c.is_ascii_control() && !matches!(c, '\t' | '\n' | '\r' | '\x0c' | '\x1b' | '\x08')
 }
 
-/// Where in `bytes`, which decode to a text, the character begins that is at `wanted` bytes of that text; `None` if no
-/// character begins there.
+/// Maps a position in the decoded text to the position in `bytes` of the character that starts there; `None` if no character does.
 ///
-/// Bytes are given to the decoder one by one: it is the only one to know where its characters end.
+/// Bytes are given to the decoder one at a time, because only the decoder knows character boundaries.
 pub(crate) fn byte_offset(encoding: TextEncoding, bytes: &[u8], wanted: usize) -> Option<usize> {
     let mut decoder = encoding.decoder();
     let mut text = String::with_capacity(64);
@@ -297,7 +298,7 @@ pub(crate) fn byte_offset(encoding: TextEncoding, bytes: &[u8], wanted: usize) -
 mod tests {
     use super::*;
 
-    fn detected(bytes: &[u8]) -> Option<(&'static str, bool)> {
+    fn detect_name(bytes: &[u8]) -> Option<(&'static str, bool)> {
         TextEncoding::detect(bytes).map(|found| (found.name(), found.has_bom()))
     }
 
@@ -306,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn encodings_are_told_apart() {
+    fn encodings_are_detected() {
         let shift_jis =
             encoding_rs::SHIFT_JIS.encode("これは日本語のテキストです。\n").0.into_owned();
         let gbk = encoding_rs::GBK.encode("这是一个中文文本文件，用于测试。\n").0.into_owned();
@@ -331,12 +332,12 @@ mod tests {
             (b"\0\x01\x02\x03", None),
             (b"\x01\x02\x03\x04\xff\x05\x06\x07", None),
         ] {
-            assert_eq!(detected(bytes), expected, "{bytes:?}");
+            assert_eq!(detect_name(bytes), expected, "{bytes:?}");
         }
     }
 
     #[test]
-    fn a_character_cut_in_two_does_not_matter() {
+    fn incomplete_character_at_the_end_is_ignored() {
         let text = "all of it is fine: é".as_bytes();
         let beginning = &text[..text.len() - 1];
         assert_eq!(TextEncoding::detect_beginning(beginning), Some(TextEncoding::UTF_8));
@@ -367,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_encoding_lacks_is_named() {
+    fn unencodable_character_is_named() {
         let latin = TextEncoding { encoding: encoding_rs::WINDOWS_1252, bom: false };
         let expected = Unencodable { character: '日', line: 3 };
         assert_eq!(latin.encode("a\né\nb 日"), Err(expected));

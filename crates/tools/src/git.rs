@@ -1,13 +1,13 @@
-//! `git`: version control, without the programs that git can be made to run.
+//! `git`: version control that starts none of the programs that git can be configured to run.
 //!
-//! Git is started by its words, never through a shell, and every word is known: options come out of the tables in [`verbs`], words
-//! do not begin with a dash, paths lie in the workspace. What configuration could add (hooks, pagers, editors, external diffs,
-//! signing programs, transports …) is switched off by [`environment`]; where the repository's own configuration names programs that
+//! Git is started directly, without a shell, and every argument is known: options are in the tables of [`verbs`], words do not begin
+//! with a dash, paths are in the workspace. Configuration that could start programs (hooks, pagers, editors, external diffs,
+//! signing programs, transports …) is switched off by [`environment`]. If the repository's own configuration names programs that
 //! no switch reaches (filters, merge drivers), the command is refused: see [`repository`].
 //!
-//! Commands that only look declare that they read the workspace, and run where nothing can be changed. The others are programs like
-//! any other: decided on by their words, run on a stage, undone like every change. The text is git's own, which models know; only
-//! `status` is short unless asked otherwise, and `log` ends after thirty commits.
+//! Read-only commands declare that they read the workspace, and run in a read-only view. The others are handled like any program:
+//! policy decides on their words, they run on a stage, and their changes can be undone. The text is git's own, which models know; only
+//! `status` is short by default, and `log` stops after thirty commits.
 
 mod answer;
 pub(crate) mod environment;
@@ -28,14 +28,15 @@ use windlass_core::{
     ToolError,
 };
 
-use self::plan::Plan;
+use self::plan::GitPlan;
 use self::repository::Repository;
 
-/// How long git may take.
-const LIMIT: Duration = Duration::from_mins(2);
-/// How long what it changed may take to be taken over, after that.
-const TAKE_OVER: Duration = Duration::from_mins(1);
+/// Time limit of git itself.
+const TIME_LIMIT: Duration = Duration::from_mins(2);
+/// Additional time limit for taking over its changes.
+const TAKE_OVER_LIMIT: Duration = Duration::from_mins(1);
 
+/// The `git` tool.
 pub(crate) struct Git;
 
 /// Run git without hooks, editors and pagers. Options that run programs are refused.
@@ -55,7 +56,7 @@ pub(crate) struct Args {
     paths: Vec<String>,
 }
 
-/// The commands of git that are offered.
+/// The commands of git that the tool offers.
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Command {
@@ -75,7 +76,7 @@ enum Command {
 }
 
 impl Command {
-    /// As git calls it.
+    /// Returns the name of the command as git takes it.
     fn name(self) -> &'static str {
         match self {
             Self::Status => "status",
@@ -99,16 +100,16 @@ impl PlannedTool for Git {
     const NAME: &'static str = "git";
     const KINDS: Kinds = Kinds::READ.with(Kinds::EXEC);
     type Args = Args;
-    type Plan = (Plan, Repository);
+    type Plan = (GitPlan, Repository);
 
     fn about(&self) -> About {
         About::titled("Git").with_beyond("`bash` runs the other commands of git")
     }
 
     fn plan(&self, args: Args, scene: &Scene<'_>) -> Result<Planned<Self::Plan>, ToolError> {
-        let plan = Plan::of(&args)?;
+        let plan = GitPlan::of(&args)?;
         let repository = Repository::find(scene)?;
-        plan.check_places(scene, &repository)?;
+        plan.check_paths_inside(scene, &repository)?;
         let effects = effects(scene, &plan, &repository);
         Ok(Planned { effects, plan: (plan, repository) })
     }
@@ -117,29 +118,29 @@ impl PlannedTool for Git {
         let (plan, repository) = planned;
         repository.check(cx)?;
         let processes = cx.processes()?;
-        if plan.verb.filters {
-            let listing = repository::listing(cx, &repository)?;
-            let (listed, _) = processes.run(listing, Some(LIMIT), None).await?;
+        if plan.verb.runs_filters {
+            let config_listing = repository::config_listing(cx, &repository)?;
+            let (listed, _) = processes.run(config_listing, Some(TIME_LIMIT), None).await?;
             repository::refuse_programs(&plan, &listed)?;
         }
         let request = plan.request(cx, &repository)?;
-        let (job, end) = processes.run(request, Some(LIMIT), None).await?;
+        let (job, end) = processes.run(request, Some(TIME_LIMIT), None).await?;
         let end = end.ok_or_else(|| ToolError::internal("git was left running"))?;
         cx.blocking(move |cx| answer::answer(cx, &plan, &repository.top, &job, &end)).await?
     }
 
     fn time_limit(&self, _: &Self::Plan) -> Option<Duration> {
-        Some(LIMIT + TAKE_OVER)
+        Some(TIME_LIMIT + TAKE_OVER_LIMIT)
     }
 }
 
-/// A command that only looks declares all that it looks at; any other is decided on by its words.
-fn effects(scene: &Scene<'_>, plan: &Plan, repository: &Repository) -> Effects {
+/// Returns the effects of a call: a read-only command declares all that it reads, any other is decided on by its words.
+fn effects(scene: &Scene<'_>, plan: &GitPlan, repository: &Repository) -> Effects {
     let mut effects = Effects::read_tree(scene.workspace());
-    for place in repository.elsewhere(scene.workspace()) {
+    for place in repository.outside_paths(scene.workspace()) {
         effects = effects.and(Effect::Read(PathPattern::tree(place)));
     }
-    if !plan.looks {
+    if !plan.read_only {
         return effects.and(Effect::Exec(plan.command_line()));
     }
     for path in plan.named_files(scene, repository) {

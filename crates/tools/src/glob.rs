@@ -1,8 +1,8 @@
-//! `glob`: which files have names like this, the newest first.
+//! `glob`: lists the files whose names match a pattern, the newest first.
 //!
-//! Newest first needs the time of every file that matches, so a walk cannot end when `limit` is reached. What is bounded instead:
-//! a file that does not match costs no system call, the walk begins below the literal part of the pattern and goes no deeper
-//! than it, and of the matching files only the `limit` newest are kept.
+//! The newest files are only known after all matching files are seen, so a walk cannot end at `limit`. Its cost is bounded otherwise: a
+//! file that does not match costs no system call, the walk starts below the literal part of the pattern and goes no deeper than the
+//! pattern can match, and only the `limit` newest files are kept.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -20,6 +20,7 @@ use crate::defaults::{five_hundred, here};
 use crate::pattern::{self, Pattern};
 use crate::shown::{self, Notes, Root};
 
+/// The `glob` tool.
 pub(crate) struct Glob;
 
 /// Find files by name, newest first, without ignored files.
@@ -49,27 +50,27 @@ impl PlannedTool for Glob {
         About::titled("Find files")
     }
 
-    type Plan = Plan;
+    type Plan = GlobPlan;
 
-    fn plan(&self, args: Args, _: &Scene<'_>) -> Result<Planned<Plan>, ToolError> {
+    fn plan(&self, args: Args, _: &Scene<'_>) -> Result<Planned<GlobPlan>, ToolError> {
         let pattern = Pattern::below(&args.pattern)?;
         let start = start(&args);
-        Ok(Planned { effects: Effects::read_tree(&start), plan: Plan { args, pattern, start } })
+        Ok(Planned { effects: Effects::read_tree(&start), plan: GlobPlan { args, pattern, start } })
     }
 
-    async fn call(&self, cx: &Context, plan: Plan) -> Result<Output, ToolError> {
-        cx.blocking(move |cx| find(cx, plan)).await?
+    async fn call(&self, cx: &Context, plan: GlobPlan) -> Result<Output, ToolError> {
+        cx.blocking(move |cx| find_files(cx, plan)).await?
     }
 }
 
-/// The walk of one call: where it begins, and what is looked for below.
-pub(crate) struct Plan {
+/// The parsed arguments of one call, with the directory in which the walk starts.
+pub(crate) struct GlobPlan {
     args: Args,
     pattern: Pattern,
     start: PathBuf,
 }
 
-/// Where the walk begins: in the directory that is asked for, below the literal part of the pattern.
+/// Returns the directory in which the walk starts: the directory of the call, joined with the literal part of the pattern.
 fn start(args: &Args) -> PathBuf {
     let (directory, _) = pattern::split(&args.pattern);
     if directory.as_os_str().is_empty() {
@@ -78,29 +79,30 @@ fn start(args: &Args) -> PathBuf {
     args.path.to_str().map_or_else(|| args.path.clone(), quote::unpath).join(directory)
 }
 
-/// What is looked for, and where.
-struct Search {
+/// The pattern and the directory of a walk.
+struct GlobSearch {
     pattern: Pattern,
     start: PathBuf,
     root: Root,
 }
 
-fn find(cx: &Context, plan: Plan) -> Result<Output, ToolError> {
-    let Plan { args, pattern, start } = plan;
+/// Walks the directory and lists the newest matching files.
+fn find_files(cx: &Context, plan: GlobPlan) -> Result<Output, ToolError> {
+    let GlobPlan { args, pattern, start } = plan;
     let args = &args;
     let root = Root::of(cx, &start)?;
-    let search = Search { pattern, start, root };
-    let all = Mutex::new(Newest::new(args.limit));
+    let search = GlobSearch { pattern, start, root };
+    let all = Mutex::new(NewestFiles::new(args.limit));
     let settings = WalkSettings { ignore_files: !args.all, ..search.settings() };
     let report = cx.files().walk(&search.start, settings, &|| {
-        Box::new(Finder { search: &search, found: Newest::new(args.limit), all: &all })
+        Box::new(MatchCollector { search: &search, found: NewestFiles::new(args.limit), all: &all })
     })?;
     let found = all.into_inner().unwrap_or_else(PoisonError::into_inner);
     let (count, truncated) = (found.files.len(), found.matching > found.files.len());
     let mut output = if count == 0 {
         Output::error(explain_nothing(cx, args, &search, &found)?)
     } else {
-        Output::text(list(found, args, &search.root))
+        Output::text(list_files(found, args, &search.root))
     };
     if let Some(Content::Text { text }) = output.content.first_mut() {
         Notes::from(report).push_to(text, &search.root);
@@ -108,14 +110,14 @@ fn find(cx: &Context, plan: Plan) -> Result<Output, ToolError> {
     Ok(output.with("count", count).with("truncated", truncated))
 }
 
-impl Search {
-    /// As deep as the pattern can match.
+impl GlobSearch {
+    /// Returns walk settings that go as deep as the pattern can match.
     fn settings(&self) -> WalkSettings {
         let max_depth = self.pattern.depth().unwrap_or(usize::MAX);
         WalkSettings { max_depth, ..WalkSettings::default() }
     }
 
-    /// Whether an entry matches; the start itself, if it is a file, does by its name.
+    /// Returns whether an entry matches. If the start of the walk is itself a file, its name must match.
     fn matches(&self, entry: &Entry<'_>) -> bool {
         if !entry.path.as_os_str().is_empty() {
             return self.pattern.matches(entry.path);
@@ -125,7 +127,8 @@ impl Search {
     }
 }
 
-fn list(found: Newest, args: &Args, root: &Root) -> String {
+/// Lists the files, with a last line if there were more.
+fn list_files(found: NewestFiles, args: &Args, root: &Root) -> String {
     let (count, matching) = (found.files.len(), found.matching);
     let mut text = String::new();
     for Reverse((_, Reverse(path))) in found.files.into_sorted_vec() {
@@ -141,12 +144,12 @@ fn list(found: Newest, args: &Args, root: &Root) -> String {
     text
 }
 
-/// Says what was looked for, and what would find something.
+/// Says that no file matched, and names changes of the call that would find files.
 fn explain_nothing(
     cx: &Context,
     args: &Args,
-    search: &Search,
-    found: &Newest,
+    search: &GlobSearch,
+    found: &NewestFiles,
 ) -> Result<String, ToolError> {
     let pattern = quote::visible(&args.pattern);
     let mut text = format!("no file matches `{pattern}` in {}", search.root.show(Path::new("")));
@@ -168,12 +171,13 @@ fn explain_nothing(
     Ok(text)
 }
 
-/// How many files match that are ignored, as far as a short look shows.
-fn count_ignored(cx: &Context, search: &Search) -> Result<Option<String>, ToolError> {
-    let count = Mutex::new((0, LOOK));
-    // One thread goes in the order of names, so that the answer is the same every time.
+/// Counts matching files that are ignored, within a bounded number of entries; `None` if there are none.
+fn count_ignored(cx: &Context, search: &GlobSearch) -> Result<Option<String>, ToolError> {
+    let count = Mutex::new((0, MAX_IGNORED_SCAN_ENTRIES));
+    // A single thread visits entries in the order of names, so that the result is the same every time.
     let settings = WalkSettings { ignore_files: false, threads: 1, ..search.settings() };
-    cx.files().walk(&search.start, settings, &|| Box::new(Counter { search, count: &count }))?;
+    cx.files()
+        .walk(&search.start, settings, &|| Box::new(IgnoredCounter { search, count: &count }))?;
     let (files, left) = count.into_inner().unwrap_or_else(PoisonError::into_inner);
     let shown = shown::count(files, "file that is", "files that are");
     Ok(match (files, left) {
@@ -183,16 +187,17 @@ fn count_ignored(cx: &Context, search: &Search) -> Result<Option<String>, ToolEr
     })
 }
 
-/// How many entries a look at ignored files takes in: it is a courtesy after the real work.
-const LOOK: usize = 20_000;
+/// Limit of the entries in a search for ignored files. It serves only a hint, so it must be cheap.
+const MAX_IGNORED_SCAN_ENTRIES: usize = 20_000;
 
-struct Counter<'a> {
-    search: &'a Search,
-    /// Matching files, and how many entries may still be looked at.
+/// Counts matching files until its budget of entries is used up.
+struct IgnoredCounter<'a> {
+    search: &'a GlobSearch,
+    /// Number of matching files, and number of entries that may still be visited.
     count: &'a Mutex<(usize, usize)>,
 }
 
-impl Visitor for Counter<'_> {
+impl Visitor for IgnoredCounter<'_> {
     fn visit(&mut self, entry: &Entry<'_>) -> Walk {
         let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
         let (files, left) = &mut *count;
@@ -202,14 +207,14 @@ impl Visitor for Counter<'_> {
     }
 }
 
-/// Looks for matching files in one thread.
-struct Finder<'a> {
-    search: &'a Search,
-    found: Newest,
-    all: &'a Mutex<Newest>,
+/// Collects the newest matching files in one thread, and adds them to `all` at the end.
+struct MatchCollector<'a> {
+    search: &'a GlobSearch,
+    found: NewestFiles,
+    all: &'a Mutex<NewestFiles>,
 }
 
-impl Visitor for Finder<'_> {
+impl Visitor for MatchCollector<'_> {
     fn visit(&mut self, entry: &Entry<'_>) -> Walk {
         match entry.kind {
             FileKind::File if self.search.matches(entry) => self.found.add(entry),
@@ -220,45 +225,46 @@ impl Visitor for Finder<'_> {
     }
 }
 
-impl Drop for Finder<'_> {
+impl Drop for MatchCollector<'_> {
     fn drop(&mut self) {
         self.all.lock().unwrap_or_else(PoisonError::into_inner).merge(&mut self.found);
     }
 }
 
-/// When a file was changed and where it is: greater is newer, and of equal age the one whose path comes first.
-type Dated = (i64, Reverse<PathBuf>);
+/// Time of the last change and path of a file: the newer file is greater; of two with equal times, the one whose path sorts first.
+type DatedPath = (i64, Reverse<PathBuf>);
 
-/// The newest files of those that match, and how many there were.
+/// The newest of the matching files, and the number of all matches.
 #[derive(Debug)]
-struct Newest {
+struct NewestFiles {
     limit: usize,
-    /// The oldest of them on top.
-    files: BinaryHeap<Reverse<Dated>>,
+    /// Kept files, with the oldest on top.
+    files: BinaryHeap<Reverse<DatedPath>>,
     matching: usize,
     directories: usize,
 }
 
-impl Newest {
+impl NewestFiles {
     fn new(limit: usize) -> Self {
         Self { limit, files: BinaryHeap::new(), matching: 0, directories: 0 }
     }
 
+    /// Counts a matching file, and keeps it if it is among the newest.
     fn add(&mut self, entry: &Entry<'_>) {
         self.matching += 1;
-        // A file whose time cannot be read is still a file of that name.
+        // A file whose time cannot be read still counts, as the oldest.
         let modified = entry.opener.stat().map_or(i64::MIN, |stat| stat.fingerprint.modified);
         self.keep(modified, entry.path);
     }
 
-    /// Keeps the file if it is one of the newest; allocates only then.
+    /// Keeps the file if it is among the newest; allocates only then.
     fn keep(&mut self, modified: i64, path: &Path) {
         if self.has_room(modified, path) {
             self.files.push(Reverse((modified, Reverse(path.to_owned()))));
         }
     }
 
-    /// Whether the file is one of the newest; the one that it displaces goes.
+    /// Returns whether the file is among the newest, and removes the oldest kept file to make room.
     fn has_room(&mut self, modified: i64, path: &Path) -> bool {
         if self.files.len() < self.limit {
             return true;
@@ -269,6 +275,7 @@ impl Newest {
         newer && self.files.pop().is_some()
     }
 
+    /// Adds the files and counts of another thread.
     fn merge(&mut self, other: &mut Self) {
         self.matching += other.matching;
         self.directories += other.directories;
@@ -290,7 +297,7 @@ mod tests {
     use windlass_core::{Outcome, Overrides};
 
     use super::*;
-    use crate::testing::{Meddled, Workspace};
+    use crate::testing::{InterceptingHost, Workspace};
 
     const TREE: &[(&str, &str)] = &[
         ("Cargo.toml", ""),
@@ -304,17 +311,17 @@ mod tests {
         (".git/config", ""),
     ];
 
-    /// Files of one age come in the order of their paths.
+    /// Makes a workspace with files of the same age, which are listed in the order of their paths.
     fn workspace(files: &[(&str, &str)]) -> Workspace {
         let workspace = Workspace::new(files);
         for (name, _) in files {
-            set_age(&workspace, name, 1000);
+            set_mtime(&workspace, name, 1000);
         }
         workspace
     }
 
     #[expect(clippy::disallowed_methods, reason = "tests set the times that `glob` then reads")]
-    fn set_age(workspace: &Workspace, name: &str, seconds: u64) {
+    fn set_mtime(workspace: &Workspace, name: &str, seconds: u64) {
         let file = std::fs::File::open(workspace.path(name)).unwrap();
         file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 - seconds))
             .unwrap();
@@ -352,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn an_absolute_pattern_is_a_place() {
+    fn absolute_pattern_names_a_directory() {
         let workspace = workspace(TREE);
         let pattern = workspace.path("src/*.rs");
         assert_eq!(workspace.text("glob", json!({"pattern": pattern})), "src/lib.rs");
@@ -363,8 +370,8 @@ mod tests {
     #[test]
     fn newest_first() {
         let workspace = workspace(&[("a", ""), ("b", ""), ("c/d", ""), ("e", "")]);
-        set_age(&workspace, "c/d", 1);
-        set_age(&workspace, "e", 2000);
+        set_mtime(&workspace, "c/d", 1);
+        set_mtime(&workspace, "e", 2000);
         assert_eq!(workspace.text("glob", json!({"pattern": "*"})), "c/d\na\nb\ne");
         let result = workspace.call("glob", json!({"pattern": "*", "limit": 3}));
         assert_eq!(result.output.metadata["count"], 3);
@@ -394,9 +401,9 @@ mod tests {
     #[test]
     fn g27_an_unreadable_directory_is_a_note() {
         let files = [("a.rs", ""), ("shut/b.rs", ""), ("z.rs", "")];
-        let workspace = Workspace::on(&files, |local| Meddled::locked(local, &["shut"]));
+        let workspace = Workspace::on(&files, |local| InterceptingHost::locked(local, &["shut"]));
         for name in ["a.rs", "z.rs"] {
-            set_age(&workspace, name, 1);
+            set_mtime(&workspace, name, 1);
         }
         let note = "[left out: shut: the file system's permissions do not allow it]";
         assert_eq!(
@@ -411,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn no_match_says_what_would_match() {
+    fn no_match_suggests_a_pattern_that_matches() {
         let files = [
             (".gitignore", "target\n"),
             ("target/a.o", ""),
@@ -467,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_that_cannot_be() {
+    fn invalid_arguments_are_refused() {
         let workspace = workspace(TREE);
         for (input, expected) in [
             (json!({"pattern": ""}), "the pattern is empty"),
@@ -491,22 +498,22 @@ mod tests {
     }
 
     proptest! {
-        /// The law: whatever the threads found, the newest of all are kept.
+        /// The newest of all matching files are kept, however they are spread over threads.
         #[test]
         fn the_newest_of_all_threads(
             files in proptest::collection::btree_map("[a-d]{1,3}", (0i64..6, any::<bool>()), 0..30),
             limit in 1usize..10,
         ) {
-            let (mut one, mut two) = (Newest::new(limit), Newest::new(limit));
+            let (mut one, mut two) = (NewestFiles::new(limit), NewestFiles::new(limit));
             for (path, (modified, first)) in &files {
                 if *first { &mut one } else { &mut two }.keep(*modified, Path::new(path));
             }
             one.merge(&mut two);
-            let mut expected: Vec<Dated> =
+            let mut expected: Vec<DatedPath> =
                 files.iter().map(|(path, (modified, _))| (*modified, Reverse(path.into()))).collect();
             expected.sort_by(|a, b| b.cmp(a));
             expected.truncate(limit);
-            let kept: Vec<Dated> = one.files.into_sorted_vec().into_iter().map(|Reverse(dated)| dated).collect();
+            let kept: Vec<DatedPath> = one.files.into_sorted_vec().into_iter().map(|Reverse(dated)| dated).collect();
             prop_assert_eq!(kept, expected);
         }
     }

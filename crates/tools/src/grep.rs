@@ -1,13 +1,13 @@
-//! `grep`: which lines of which files match, by ripgrep's own engine in this process.
+//! `grep`: finds lines that match a pattern, with ripgrep's engine in this process.
 //!
-//! Nothing is handed to a program, so a pattern is never an option. The files are searched by several threads, and the answer is
-//! in the order of paths and lines all the same: see [`found`] for how that goes together with stopping early.
+//! No program is started, so a pattern is never an option. Several threads search files, and the output is nevertheless in the
+//! order of paths and lines: [`first_hits`] explains how the search can stop early in spite of that.
 
 mod answer;
 mod buffer;
 mod chunks;
 mod excerpt;
-mod found;
+mod first_hits;
 mod query;
 mod scanner;
 #[cfg(test)]
@@ -26,12 +26,13 @@ use windlass_core::{
 
 use crate::defaults::here;
 use crate::shown::{self, Root};
-use answer::Answer;
-use found::Found;
+use answer::GrepAnswer;
+use first_hits::FirstHits;
 use query::{Mode, Query};
 use scanner::Scanner;
-use visitor::{Search, Searching, Tally};
+use visitor::{SearchTally, TreeSearch, TreeSearcher};
 
+/// The `grep` tool.
 pub(crate) struct Grep;
 
 /// Search files for a regular expression (ripgrep syntax). Matches come as `path:line:text`; ignored and binary files are skipped.
@@ -85,6 +86,7 @@ pub(crate) struct Args {
     limit: usize,
 }
 
+/// Returns the default of `limit`.
 fn two_hundred() -> usize {
     200
 }
@@ -98,77 +100,79 @@ impl PlannedTool for Grep {
         About::titled("Search contents")
     }
 
-    type Plan = Texts;
+    type Plan = SearchedText;
 
-    fn plan(&self, args: Args, _: &Scene<'_>) -> Result<Planned<Texts>, ToolError> {
+    fn plan(&self, args: Args, _: &Scene<'_>) -> Result<Planned<SearchedText>, ToolError> {
         let (effects, plan) = match kept_call(&args.path) {
-            Some(call) => (Effects::state("output"), Texts::Kept(call, args)),
-            None => (Effects::read_tree(&args.path), Texts::Files(args)),
+            Some(call) => (Effects::state("output"), SearchedText::Kept(call, args)),
+            None => (Effects::read_tree(&args.path), SearchedText::Files(args)),
         };
         Ok(Planned { effects, plan })
     }
 
-    async fn call(&self, cx: &Context, texts: Texts) -> Result<Output, ToolError> {
-        cx.blocking(move |cx| match texts {
-            Texts::Kept(call, args) => search_kept(cx, &args, &call),
-            Texts::Files(args) => search_files(cx, &args),
+    async fn call(&self, cx: &Context, searched: SearchedText) -> Result<Output, ToolError> {
+        cx.blocking(move |cx| match searched {
+            SearchedText::Kept(call, args) => search_kept(cx, &args, &call),
+            SearchedText::Files(args) => search_files(cx, &args),
         })
         .await?
     }
 }
 
 /// The texts that a call searches.
-pub(crate) enum Texts {
-    /// The output of a call that was kept.
+pub(crate) enum SearchedText {
+    /// The kept output of a call.
     Kept(CallId, Args),
-    /// Files.
+    /// Files below a path.
     Files(Args),
 }
 
-/// The call whose kept output is to be searched, if it is one.
+/// Returns the call of a path such as `output:CALL`.
 fn kept_call(path: &Path) -> Option<CallId> {
     path.to_str()?.strip_prefix("output:").map(CallId::new)
 }
 
+/// Searches the files of a tree.
 fn search_files(cx: &Context, args: &Args) -> Result<Output, ToolError> {
     let root = Root::of(cx, &args.path)?;
     let query = Query::new(args, root.join(Path::new("")))?;
-    let search = Search {
+    let search = TreeSearch {
         cx,
         query: &query,
-        found: Found::new(query.limit, query.mode.unit()),
+        hits: FirstHits::new(query.limit, query.mode.unit()),
         tally: Mutex::default(),
     };
     let settings = WalkSettings { ignore_files: !args.all, ..WalkSettings::default() };
     let report = cx
         .files()
-        .walk(&args.path, settings, &|| Box::new(Searching::new(&search)))
-        .map_err(|error| explain_path(args, error))?;
+        .walk(&args.path, settings, &|| Box::new(TreeSearcher::new(&search)))
+        .map_err(|error| hint_at_glob(args, error))?;
     let mut tally = search.tally.into_inner().unwrap_or_else(PoisonError::into_inner);
     tally.notes.merge(report.into());
-    let (files, truncated) = search.found.finish();
+    let (files, truncated) = search.hits.finish();
     if files.is_empty() {
-        return Ok(nothing(args, &query, &root, tally));
+        return Ok(report_no_match(args, &query, &root, tally));
     }
     if truncated && let Some((last, _)) = files.last() {
-        // Whether something behind the last match was looked at depends on the threads.
+        // Threads may or may not have reached files behind the last match, so notes about these are dropped.
         tally.notes.end_at(last);
     }
-    let mut answer = Answer::new(&query);
+    let mut answer = GrepAnswer::new(&query);
     for (path, hits) in &files {
         answer.add(&root.show(path), hits);
     }
     Ok(answer.finish(truncated, |text| tally.notes.push_to(text, &root)))
 }
 
-/// A pattern where a path belongs is a frequent slip.
-fn explain_path(args: &Args, error: ToolError) -> ToolError {
+/// Adds a hint if the path looks like a pattern, which is a frequent mistake.
+fn hint_at_glob(args: &Args, error: ToolError) -> ToolError {
     match args.path.to_str() {
         Some(path) if path.contains('*') => error.hint("a pattern for names belongs in `glob`"),
         _ => error,
     }
 }
 
+/// Searches the kept output of a call.
 fn search_kept(cx: &Context, args: &Args, call: &CallId) -> Result<Output, ToolError> {
     let query = Query::new(args, PathBuf::new())?;
     let Some(text) = cx.kept_output(call)? else {
@@ -179,16 +183,19 @@ fn search_kept(cx: &Context, args: &Args, call: &CallId) -> Result<Output, ToolE
         .search_kept(&text)
         .map_err(|error| ToolError::failed(format!("cannot search output:{call}: {error}")))?;
     if hits.matches == 0 {
-        return Ok(no_match(format!("no match for `{}` in output:{call}", shown_pattern(args))));
+        return Ok(no_match_output(format!(
+            "no match for `{}` in output:{call}",
+            shown_pattern(args)
+        )));
     }
     let truncated = query.mode == Mode::Content && hits.is_enough(query.limit);
-    let mut answer = Answer::new(&query);
+    let mut answer = GrepAnswer::new(&query);
     answer.add(&format!("output:{call}"), &hits);
     Ok(answer.finish(truncated, |_| {}))
 }
 
-/// Says what was searched, and what was not.
-fn nothing(args: &Args, query: &Query, root: &Root, tally: Tally) -> Output {
+/// Says which files were searched without a match, and which were not searched.
+fn report_no_match(args: &Args, query: &Query, root: &Root, tally: SearchTally) -> Output {
     let files = shown::count(tally.searched, "file", "files");
     let place = root.show(Path::new(""));
     let mut text = match tally.searched {
@@ -204,13 +211,15 @@ fn nothing(args: &Args, query: &Query, root: &Root, tally: Tally) -> Output {
         shown::push_line(&mut text, &format!("[left out: {binary}]"));
     }
     tally.notes.push_to(&mut text, root);
-    no_match(text)
+    no_match_output(text)
 }
 
-fn no_match(text: String) -> Output {
+/// Returns an error output with the metadata of a search without a match.
+fn no_match_output(text: String) -> Output {
     Output::error(text).with("matches", 0).with("files", 0).with("truncated", false)
 }
 
+/// Returns the pattern with invisible characters escaped.
 fn shown_pattern(args: &Args) -> String {
     quote::visible(&args.pattern).into_owned()
 }

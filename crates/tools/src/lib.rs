@@ -1,6 +1,6 @@
 //! The built-in tools, one file each, in one table.
 //!
-//! A tool reaches the machine through its [`Context`](windlass_core::Context) alone; `clippy.toml` bans the side doors.
+//! A tool reaches the machine only through its [`Context`](windlass_core::Context); `clippy.toml` bans other ways.
 
 mod bash;
 mod command_tool;
@@ -36,7 +36,7 @@ pub use command_tool::{CommandDefinition, CommandTool, DefinitionError};
 pub use people::{Apply, Restore};
 use windlass_core::{AnyTool, Shell};
 
-/// Every built-in tool, in the order in which models see them.
+/// All built-in tools, in the order in which models see them.
 pub const BUILTIN: &[&dyn AnyTool] = &[
     &read::READ,
     &write::Write,
@@ -54,7 +54,7 @@ pub const BUILTIN: &[&dyn AnyTool] = &[
     &test::Test,
 ];
 
-/// The descriptions of built-in tools that a shell other than bash changes, by the tool's name.
+/// Returns the descriptions of built-in tools that differ for a shell other than bash, with the name of the tool.
 ///
 /// ```
 /// use windlass_core::Shell;
@@ -69,7 +69,7 @@ pub fn descriptions_for(shell: &Shell) -> Vec<(&'static str, String)> {
     vec![(bash::Bash.name(), bash::description(shell))]
 }
 
-/// The tool by which people take back changes of any session. Models get one that takes back those of their own.
+/// The undo tool for people, who may undo the changes of any session. The one for models undoes only those of its own session.
 pub const UNDO_ANY: &dyn AnyTool = &undo::UndoAny;
 
 #[cfg(test)]
@@ -91,7 +91,7 @@ mod tests {
         }
     }
 
-    /// Unknown parameters are refused and every known one is described, at every level.
+    /// Checks that unknown parameters are refused and every known one is described, at every level.
     fn check_object(place: &str, schema: &Value) {
         assert_eq!(schema["additionalProperties"], false, "{place} takes unknown parameters");
         for (name, property) in schema["properties"].as_object().unwrap() {
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn no_tool_file_is_forgotten() {
+    fn every_tool_file_is_in_the_table() {
         let mut files = tool_files();
         let mut names: Vec<String> = BUILTIN.iter().map(|tool| tool.name().to_owned()).collect();
         files.sort_unstable();
@@ -128,7 +128,7 @@ mod tests {
     }
 
     /// The names of the files that define a tool.
-    #[expect(clippy::disallowed_methods, reason = "a look at our own source, not at a workspace")]
+    #[expect(clippy::disallowed_methods, reason = "the test reads our own source, not a workspace")]
     fn tool_files() -> Vec<String> {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
         let paths = std::fs::read_dir(source).unwrap().map(|entry| entry.unwrap().path());

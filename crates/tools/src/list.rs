@@ -1,4 +1,4 @@
-//! `list`: what is in a directory, as an indented tree with sizes.
+//! `list_tree`: shows the entries of a directory as an indented tree with sizes.
 
 mod shares;
 mod tree;
@@ -16,11 +16,12 @@ use windlass_core::{
 
 use crate::defaults::{five_hundred, here};
 use crate::shown::{self, Notes, Root};
-use tree::{Kind, Level, Tree};
+use tree::{NodeKind, Tree, TreeLevel};
 
-/// The most that `limit` may be.
-const LARGEST_LIMIT: usize = 10_000;
+/// Largest permitted value of `limit`.
+const MAX_LIMIT: usize = 10_000;
 
+/// The `list` tool.
 pub(crate) struct List;
 
 /// Show a directory as a tree with sizes, without ignored files.
@@ -39,10 +40,11 @@ pub(crate) struct Args {
     all: bool,
     /// Maximum number of entries, shared fairly among directories.
     #[serde(default = "five_hundred")]
-    #[schemars(range(min = 1, max = LARGEST_LIMIT))]
+    #[schemars(range(min = 1, max = MAX_LIMIT))]
     limit: usize,
 }
 
+/// Returns the default of `depth`.
 fn two() -> usize {
     2
 }
@@ -61,35 +63,36 @@ impl Tool for List {
     }
 
     async fn call(&self, cx: &Context, args: Args) -> Result<Output, ToolError> {
-        cx.blocking(move |cx| list(cx, &args)).await?
+        cx.blocking(move |cx| list_tree(cx, &args)).await?
     }
 }
 
-fn list(cx: &Context, args: &Args) -> Result<Output, ToolError> {
+/// Walks the directory once for each level, and draws the tree.
+fn list_tree(cx: &Context, args: &Args) -> Result<Output, ToolError> {
     let root = Root::of(cx, &args.path)?;
     let name = root.show(Path::new(""));
     let mut tree = Tree::new(args.limit);
     let mut notes = Notes::default();
     for depth in 1..=args.depth {
-        let found = Mutex::new(Found { level: tree.next_level(), file: None });
+        let found = Mutex::new(WalkResult { level: tree.next_level(), file: None });
         let report = cx.files().walk(&args.path, settings(depth, args.all), &|| {
-            Box::new(Finder { tree: &tree, depth, found: &found })
+            Box::new(LevelCollector { tree: &tree, depth, found: &found })
         })?;
         let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
         if let Some(what) = found.file {
-            return Ok(answer(format!("{name} is not a directory: {what}"), 1, false));
+            return Ok(output_of(format!("{name} is not a directory: {what}"), 1, false));
         }
         tree.add(found.level);
-        // Each walk finds again what the one before it could not look at.
+        // Each walk reports again the entries that the one before could not read.
         notes = Notes::from(report);
         if tree.is_complete() {
             break;
         }
     }
     let mut output = if tree.is_empty() && notes.is_empty() {
-        answer(describe_empty(cx, args, &name)?, 0, false)
+        output_of(describe_empty(cx, args, &name)?, 0, false)
     } else {
-        draw(&tree, args.limit)
+        draw_output(&tree, args.limit)
     };
     if let Some(Content::Text { text }) = output.content.first_mut() {
         notes.push_to(text, &root);
@@ -97,35 +100,38 @@ fn list(cx: &Context, args: &Args) -> Result<Output, ToolError> {
     Ok(output)
 }
 
-/// One thread, so that entries come in the order of their names.
+/// Returns walk settings with a single thread, so that entries come in the order of their names.
 fn settings(max_depth: usize, all: bool) -> WalkSettings {
     WalkSettings { max_depth, ignore_files: !all, threads: 1 }
 }
 
-fn answer(text: String, count: usize, truncated: bool) -> Output {
+/// Returns an output with its metadata.
+fn output_of(text: String, count: usize, truncated: bool) -> Output {
     Output::text(text).with("count", count).with("truncated", truncated)
 }
 
-fn draw(tree: &Tree, limit: usize) -> Output {
+/// Returns the tree as output, with a remark if entries are left out.
+fn draw_output(tree: &Tree, limit: usize) -> Output {
     let mut drawing = tree.draw();
     if drawing.truncated {
         let raise = match limit {
-            LARGEST_LIMIT.. => String::new(),
-            _ => format!(", or raise `limit` (now {limit}, at most {LARGEST_LIMIT})"),
+            MAX_LIMIT.. => String::new(),
+            _ => format!(", or raise `limit` (now {limit}, at most {MAX_LIMIT})"),
         };
         let how = format!("[cut at `…`: list that directory by its path{raise}]");
         shown::push_line(&mut drawing.text, &how);
     }
-    answer(drawing.text, drawing.count, drawing.truncated)
+    output_of(drawing.text, drawing.count, drawing.truncated)
 }
 
-/// Tells a directory with nothing in it from one where all is ignored.
+/// Says whether a directory has no entries or only ignored ones.
 fn describe_empty(cx: &Context, args: &Args, name: &str) -> Result<String, ToolError> {
     if args.all {
         return Ok(format!("{name} is empty"));
     }
     let entries = Mutex::new(0);
-    cx.files().walk(&args.path, settings(1, true), &|| Box::new(Counter { entries: &entries }))?;
+    cx.files()
+        .walk(&args.path, settings(1, true), &|| Box::new(EntryCounter { entries: &entries }))?;
     Ok(match entries.into_inner().unwrap_or_else(PoisonError::into_inner) {
         0 => format!("{name} is empty"),
         entries => format!(
@@ -135,32 +141,33 @@ fn describe_empty(cx: &Context, args: &Args, name: &str) -> Result<String, ToolE
     })
 }
 
-struct Counter<'a> {
+/// Counts entries.
+struct EntryCounter<'a> {
     entries: &'a Mutex<usize>,
 }
 
-impl Visitor for Counter<'_> {
+impl Visitor for EntryCounter<'_> {
     fn visit(&mut self, _: &Entry<'_>) -> Walk {
         *self.entries.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         Walk::Continue
     }
 }
 
-/// What one walk finds.
-struct Found {
-    level: Level,
-    /// What the root is, if it is no directory.
+/// The result of one walk.
+struct WalkResult {
+    level: TreeLevel,
+    /// Description of the root, if it is not a directory.
     file: Option<String>,
 }
 
-/// Looks for what is at one depth, in the directories that are shown.
-struct Finder<'a> {
+/// Collects the entries at one depth, in the directories that are shown.
+struct LevelCollector<'a> {
     tree: &'a Tree,
     depth: usize,
-    found: &'a Mutex<Found>,
+    found: &'a Mutex<WalkResult>,
 }
 
-impl Visitor for Finder<'_> {
+impl Visitor for LevelCollector<'_> {
     fn visit(&mut self, entry: &Entry<'_>) -> Walk {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(name) = entry.path.file_name() else {
@@ -176,22 +183,25 @@ impl Visitor for Finder<'_> {
             let is_shown = self.tree.has_directory(entry.path);
             return if is_shown { Walk::Continue } else { Walk::Skip };
         }
-        found.level.add(entry.path, || (show(name), kind(entry)));
+        found.level.add(entry.path, || (show_name(name), node_kind(entry)));
         Walk::Skip
     }
 }
 
-fn show(name: &OsStr) -> String {
+/// Returns a name as it can be pasted into a command.
+fn show_name(name: &OsStr) -> String {
     quote::path(Path::new(name)).into_owned()
 }
 
-fn kind(entry: &Entry<'_>) -> Kind {
+/// Returns the kind of an entry for the tree.
+fn node_kind(entry: &Entry<'_>) -> NodeKind {
     match entry.kind {
-        FileKind::Directory => Kind::Directory,
-        _ => Kind::Other(describe(entry)),
+        FileKind::Directory => NodeKind::Directory,
+        _ => NodeKind::Other(describe(entry)),
     }
 }
 
+/// Describes an entry that is not a directory: size, symbolic link, or kind.
 fn describe(entry: &Entry<'_>) -> String {
     match entry.kind {
         FileKind::File => match entry.opener.stat() {
@@ -211,7 +221,7 @@ mod tests {
     use serde_json::{Value, json};
     use windlass_core::Outcome;
 
-    use crate::testing::{Meddled, Workspace};
+    use crate::testing::{InterceptingHost, Workspace};
 
     const TREE: &[(&str, &str)] = &[
         ("b.txt", "12345"),
@@ -256,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_says_the_same() {
+    fn metadata_matches_the_text() {
         let workspace = Workspace::new(TREE);
         for (input, count, truncated) in [
             (json!({}), 6, false),
@@ -273,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_after_the_first_level_is_shared() {
+    fn lines_left_after_the_first_level_are_shared() {
         let names: Vec<String> =
             (0..60).map(|at| format!("{}/{at:02}", if at % 2 == 0 { "a" } else { "b" })).collect();
         let mut files: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "")).collect();
@@ -300,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_shown_is_not_looked_into() {
+    fn directories_that_are_not_shown_are_not_read() {
         let mut files = vec![];
         let names: Vec<String> = (0..30)
             .flat_map(|at| (0..30).map(move |below| format!("{at:02}/{below:02}/x/y")))
@@ -309,18 +319,18 @@ mod tests {
         let listed = Arc::new(Mutex::new(BTreeSet::new()));
         let seen = Arc::clone(&listed);
         let workspace = Workspace::on(&files, |local| {
-            Meddled::visited(local, move |path| {
+            InterceptingHost::observing_visits(local, move |path| {
                 seen.lock().unwrap().insert(path.parent().unwrap().to_owned());
             })
         });
         let result = workspace.call("list", json!({"limit": 40, "depth": 10}));
         assert_eq!(result.output.metadata["count"], json!(40));
-        // The root, and what is shown.
+        // The root, and the shown directories.
         assert_eq!(listed.lock().unwrap().len(), 41);
     }
 
     #[test]
-    fn an_empty_directory_is_told_from_an_ignored_one() {
+    fn empty_directory_differs_from_an_ignored_one() {
         let files = [("a/.gitignore", "*\n"), ("a/x", ""), ("a/y", "")];
         check(
             &files,
@@ -333,7 +343,7 @@ mod tests {
     #[test]
     fn an_unreadable_directory_is_a_note() {
         let files = [("a/x", ""), ("shut/y", "")];
-        let workspace = Workspace::on(&files, |local| Meddled::locked(local, &["shut"]));
+        let workspace = Workspace::on(&files, |local| InterceptingHost::locked(local, &["shut"]));
         assert_eq!(
             workspace.text("list", json!({})),
             "a/\n  x (0 B)\nshut/\n[left out: shut: the file system's permissions do not allow it]"
@@ -341,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there() {
+    fn missing_path_is_an_error() {
         let workspace = Workspace::new(TREE);
         let result = workspace.call("list", json!({"path": "b.tx"}));
         assert_eq!(result.outcome, Outcome::Error);
@@ -354,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_that_cannot_be() {
+    fn invalid_arguments_are_refused() {
         let workspace = Workspace::new(TREE);
         for (input, expected) in [
             (json!({"depth": 0}), "depth is 0; it must be between 1 and 10"),

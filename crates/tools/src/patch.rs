@@ -1,7 +1,7 @@
-//! `patch`: changes several files at once, adds, moves and deletes some, all or nothing.
+//! `patch`: changes, adds, moves and deletes several files, all or none.
 //!
-//! The whole patch is first done in memory. Only if every hunk has its place are files written; and if one of them cannot be, those
-//! before it are taken back. As with `edit`, no file need have been read before: the lines around a change are proof enough.
+//! The whole patch is first applied in memory. Files are written only if every hunk matches; if a write fails, the earlier
+//! writes are undone. As with `edit`, files need not have been read before: the context lines prove that the model knows them.
 
 mod apply;
 mod commit;
@@ -25,16 +25,17 @@ use windlass_core::{
 };
 
 use self::hunk::{Action, FilePatch};
-use self::stage::Stage;
+use self::stage::PatchStage;
 use crate::cut::Cutter;
 use crate::shown;
 
-/// A longer patch is not taken by one call.
+/// Limit of the bytes of a patch.
 const MAX_BYTES: usize = 10 << 20;
 
-/// Each file is decided on by itself, so that more of them are not taken by one call either.
+/// Limit of the files of a patch, because policy decides on each of them.
 const MAX_FILES: usize = 1_000;
 
+/// The `patch` tool.
 pub(crate) struct Patch;
 
 /// Change, add, move and delete several files; all changes are made or none.
@@ -69,6 +70,7 @@ impl PlannedTool for Patch {
     }
 }
 
+/// Parses the patch and checks its limits.
 fn parse(text: &str) -> Result<Vec<FilePatch>, ToolError> {
     if text.len() > MAX_BYTES {
         return Err(ToolError::invalid_args(format!(
@@ -92,6 +94,7 @@ fn parse(text: &str) -> Result<Vec<FilePatch>, ToolError> {
     Ok(files)
 }
 
+/// Returns the effects on every file of the patch.
 fn effects(files: &[FilePatch]) -> Effects {
     let mut effects = Vec::new();
     for FilePatch { path, action, .. } in files {
@@ -110,8 +113,9 @@ fn effects(files: &[FilePatch]) -> Effects {
     effects.into_iter().collect()
 }
 
+/// Applies the patch in memory, writes the files, and reports the result.
 fn patch(cx: &Context, files: &[FilePatch]) -> Result<Output, ToolError> {
-    let mut stage = Stage::prepare(cx, files)?;
+    let mut stage = PatchStage::prepare(cx, files)?;
     if let Some(refusal) = stage.refusal() {
         return Err(refusal);
     }

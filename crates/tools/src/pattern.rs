@@ -1,29 +1,30 @@
-//! Glob patterns as models write them: a bare name for any depth, a path with wildcards, absolute or after `./`.
+//! Glob patterns as models write them: a bare name for any depth, a path with wildcards, an absolute path, or one after `./`.
 //!
-//! The directories in front of the first wildcard are no pattern but a place: a walk begins there instead of looking at the whole
-//! tree. Wildcards are `globset`'s: `*` and `?` stay inside one directory, `**` does not, `{a,b}`, `[a-z]`, `\` before a
-//! character that is meant literally.
+//! The directories before the first wildcard are literal: a walk starts there rather than at the root of the tree. Wildcards are those of
+//! `globset`: `*` and `?` match within one directory, `**` matches across directories; `{a,b}`, `[a-z]`, and `\` for a literal
+//! character.
 
 use std::path::{Path, PathBuf};
 
 use globset::{GlobBuilder, GlobSet};
 use windlass_core::ToolError;
 
-/// What may be special in a pattern.
-const SPECIAL: [char; 5] = ['*', '?', '[', '{', '\\'];
+/// Characters with a special meaning in a pattern.
+const SPECIAL_CHARACTERS: [char; 5] = ['*', '?', '[', '{', '\\'];
 
-/// A pattern, ready to be matched against paths below its directory.
+/// A compiled pattern that matches paths below its directory.
 #[derive(Debug)]
 pub(crate) struct Pattern {
     set: GlobSet,
+    /// Maximum number of components of a matching path; `None` if it is unbounded.
     depth: Option<usize>,
 }
 
-/// The literal directories in front of a pattern, and the rest of it.
+/// Splits a pattern into its literal directories and the rest.
 ///
 /// `src/**/*.rs` is `**/*.rs` in `src`; `*.rs` and `a.rs` are in no directory.
 pub(crate) fn split(pattern: &str) -> (PathBuf, &str) {
-    let wild = pattern.find(SPECIAL).unwrap_or(pattern.len());
+    let wild = pattern.find(SPECIAL_CHARACTERS).unwrap_or(pattern.len());
     match pattern[..wild].rfind('/') {
         Some(0) => (PathBuf::from("/"), &pattern[1..]),
         Some(slash) => (PathBuf::from(&pattern[..slash]), &pattern[slash + 1..]),
@@ -32,7 +33,7 @@ pub(crate) fn split(pattern: &str) -> (PathBuf, &str) {
 }
 
 impl Pattern {
-    /// The pattern for what is below the directory that [`split`] found.
+    /// Compiles the pattern for paths below the directory that [`split`] returns.
     pub(crate) fn below(pattern: &str) -> Result<Self, ToolError> {
         let (_, rest) = split(pattern);
         if rest.split('/').any(|part| part == "..") {
@@ -41,7 +42,7 @@ impl Pattern {
             ))
             .hint("give the directory as `path`"));
         }
-        // A directory means all that is in it.
+        // A pattern that ends with `/` matches everything below the directory.
         let everything = if rest.is_empty() || rest.ends_with('/') { "**" } else { "" };
         if pattern.contains('/') {
             Self::new(pattern, &format!("{rest}{everything}"))
@@ -50,7 +51,7 @@ impl Pattern {
         }
     }
 
-    /// A pattern that filters the files of a search, as `rg -g` has it: relative to where the search begins.
+    /// Compiles a pattern that filters the files of a search, like `rg -g`: relative to the directory of the search.
     pub(crate) fn filter(pattern: &str) -> Result<Self, ToolError> {
         let relative = pattern.trim_start_matches("./").trim_start_matches('/');
         if pattern.contains('/') {
@@ -61,6 +62,7 @@ impl Pattern {
         }
     }
 
+    /// Compiles a glob; errors name the pattern as `written` by the model.
     fn new(written: &str, glob: &str) -> Result<Self, ToolError> {
         if written.is_empty() {
             return Err(ToolError::invalid_args("the pattern is empty")
@@ -79,17 +81,17 @@ impl Pattern {
             .build()
             .map_err(wrong)?;
         let depth = (!glob.glob().contains("**")).then(|| glob.glob().matches('/').count() + 1);
-        // A set of one is faster than a single glob: it matches suffixes and extensions without a regex.
+        // A set with one glob is faster than a single glob: it matches suffixes and extensions without a regex.
         let set = GlobSet::builder().add(glob).build().map_err(wrong)?;
         Ok(Self { set, depth })
     }
 
-    /// Whether the pattern matches this relative path.
+    /// Returns whether the pattern matches a relative path.
     pub(crate) fn matches(&self, path: &Path) -> bool {
         self.set.is_match(path)
     }
 
-    /// How many parts a matching path has at most, if that is bounded.
+    /// Returns the maximum number of components of a matching path, if it is bounded.
     pub(crate) fn depth(&self) -> Option<usize> {
         self.depth
     }
@@ -100,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn directories_in_front() {
+    fn literal_directories_are_split_off() {
         for (pattern, directory, rest) in [
             ("*.rs", "", "*.rs"),
             ("a.rs", "", "a.rs"),
@@ -122,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_matches() {
+    fn patterns_match_paths() {
         for (pattern, path, expected) in [
             ("*.rs", "a.rs", true),
             ("*.rs", "x/y/a.rs", true),
@@ -170,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn how_deep_to_look() {
+    fn depth_of_a_pattern() {
         for (pattern, depth) in [
             ("*.rs", None),
             ("./*.rs", Some(1)),
@@ -183,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pattern() {
+    fn invalid_patterns_are_refused() {
         for (pattern, expected) in [
             ("", "the pattern is empty"),
             ("[", "unclosed character class"),

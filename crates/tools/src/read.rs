@@ -1,11 +1,11 @@
-//! `read`: a file, or a part of it, as a model can take it in.
+//! `read`: returns a file, or a part of it, in a form that a model can use.
 //!
-//! Text is shown line by line; what it costs depends on what is shown, not on the size of the file. Pictures come back as
-//! pictures; notebooks and PDF files are turned into text first, whose lines are then shown like those of any text.
+//! Text is returned line by line; the cost depends on the returned part, not on the size of the file. Images are returned as images;
+//! notebooks and PDF files are converted to text first, and lines of that text are returned.
 
+mod file_reader;
 mod index_cache;
 mod lines;
-mod look;
 mod media;
 mod notebook;
 mod page;
@@ -22,26 +22,26 @@ use windlass_core::{
     PlannedTool, Scene, ToolError, quote,
 };
 
+use self::file_reader::{FileReader, SeenLines};
 use self::index_cache::IndexCache;
-use self::lines::BLOCK;
-use self::look::{Look, Seen};
-use self::page::Ask;
+use self::lines::BLOCK_BYTES;
 pub(crate) use self::page::MAX_CHARACTERS;
+use self::page::PageRequest;
 use crate::document;
 use crate::shown::Root;
 
-/// Files up to this size are read where the call is; a thread for them would cost more than the reading.
-const INLINE: u64 = BLOCK as u64;
+/// Largest size of a file that is read in the calling task; another thread would cost more than the read.
+const MAX_INLINE_BYTES: u64 = BLOCK_BYTES as u64;
 
-/// How much text a result has where nobody says otherwise.
+/// Default limit of the bytes of text in a result.
 const DEFAULT_BYTES: usize = 50_000;
 
-/// The tool. It remembers where the lines of large files are; that is all it keeps between calls, and no answer depends on it.
+/// The `read` tool. Between calls it keeps only line indexes of large files, and no output depends on them.
 pub(crate) struct Read {
     indexes: IndexCache,
 }
 
-/// The one that is in the table.
+/// The instance in the table of tools.
 pub(crate) static READ: Read = Read { indexes: IndexCache::new() };
 
 /// Read a file. Text comes as `NUMBER⇥line`; images, PDF and notebooks are read too.
@@ -62,14 +62,17 @@ pub(crate) struct Args {
     numbers: bool,
 }
 
+/// Returns the default of `offset`.
 fn first() -> i64 {
     1
 }
 
+/// Returns the default of `limit`.
 fn page_of_lines() -> u64 {
     2_000
 }
 
+/// Returns the default of `numbers`.
 fn yes() -> bool {
     true
 }
@@ -83,64 +86,65 @@ impl PlannedTool for Read {
         About::titled("Read a file")
     }
 
-    type Plan = Text;
+    type Plan = ReadText;
 
-    fn plan(&self, args: Args, _: &Scene<'_>) -> Result<Planned<Text>, ToolError> {
+    fn plan(&self, args: Args, _: &Scene<'_>) -> Result<Planned<ReadText>, ToolError> {
         document::check_path_given(&args.path)?;
         let (effects, plan) = match kept_call(&args.path) {
-            Some(call) => (Effects::state("output"), Text::Kept(call, args)),
-            None => (Effects::read(&args.path), Text::File(args)),
+            Some(call) => (Effects::state("output"), ReadText::Kept(call, args)),
+            None => (Effects::read(&args.path), ReadText::File(args)),
         };
         Ok(Planned { effects, plan })
     }
 
-    async fn call(&self, cx: &Context, text: Text) -> Result<Output, ToolError> {
+    async fn call(&self, cx: &Context, text: ReadText) -> Result<Output, ToolError> {
         match text {
-            Text::Kept(call, args) => read_kept(cx, &call, &args).await,
-            Text::File(args) => self.read_file(cx, args).await,
+            ReadText::Kept(call, args) => read_kept(cx, &call, &args).await,
+            ReadText::File(args) => self.read_file(cx, args).await,
         }
     }
 }
 
 /// The text that a call reads.
-pub(crate) enum Text {
-    /// The output of a call that was kept.
+pub(crate) enum ReadText {
+    /// The kept output of a call.
     Kept(CallId, Args),
     /// A file.
     File(Args),
 }
 
 impl Read {
+    /// Reads a file, and remembers its line index and the lines that the session has seen.
     async fn read_file(&self, cx: &Context, args: Args) -> Result<Output, ToolError> {
         let OpenFile { file, stat } =
-            cx.files().open(&args.path).map_err(|error| point_to_list(cx, &args.path, error))?;
-        let known = self.indexes.get(&stat.fingerprint);
-        let look = Look::new(file, ask(cx, &args, stat.len), known, &args.path);
-        let looked = if stat.len <= INLINE && !look.is_slow() {
-            look.run(cx)?
+            cx.files().open(&args.path).map_err(|error| hint_at_list(cx, &args.path, error))?;
+        let cached = self.indexes.get(&stat.fingerprint);
+        let reader = FileReader::new(file, request(cx, &args, stat.len), cached, &args.path);
+        let result = if stat.len <= MAX_INLINE_BYTES && !reader.is_slow() {
+            reader.run(cx)?
         } else {
-            cx.blocking(move |cx| look.run(cx)).await??
+            cx.blocking(move |cx| reader.run(cx)).await??
         };
-        if let Some(known) = looked.learnt.filter(|_| stat.len > INLINE) {
-            self.indexes.keep(stat.fingerprint, known, cx.now());
+        if let Some(cached) = result.index_to_cache.filter(|_| stat.len > MAX_INLINE_BYTES) {
+            self.indexes.keep(stat.fingerprint, cached, cx.now());
         }
-        if let Some(seen) = &looked.seen {
-            remember(cx, &args.path, stat.fingerprint, seen)?;
+        if let Some(seen) = &result.seen {
+            record_seen_lines(cx, &args.path, stat.fingerprint, seen)?;
         }
-        Ok(looked.output.with("path", Root::of(cx, &args.path)?.show(Path::new(""))))
+        Ok(result.output.with("path", Root::of(cx, &args.path)?.show(Path::new(""))))
     }
 }
 
-/// Tells the session what it has seen of a file, so that it may replace it.
-fn remember(
+/// Records in the session which lines it has seen, so that it may replace the file after it has seen all.
+fn record_seen_lines(
     cx: &Context,
     path: &Path,
     fingerprint: Fingerprint,
-    seen: &Seen,
+    seen: &SeenLines,
 ) -> Result<(), ToolError> {
     let path = cx.files().resolve(path)?.path;
     let mut from = seen.lines.start;
-    // A line that was cut was not seen: who replaces the file must not lose the rest of it.
+    // A cut line does not count as seen: its unseen rest must not be lost when the file is replaced.
     for cut in &seen.cut {
         cx.session().saw(&path, fingerprint, from..*cut, seen.total, seen.hash);
         from = cut + 1;
@@ -149,11 +153,12 @@ fn remember(
     Ok(())
 }
 
-/// The call whose output is meant, if the path says `output:CALL`.
+/// Returns the call of a path such as `output:CALL`.
 fn kept_call(path: &Path) -> Option<CallId> {
     path.to_str()?.strip_prefix("output:").map(CallId::new)
 }
 
+/// Reads a kept output.
 async fn read_kept(cx: &Context, call: &CallId, args: &Args) -> Result<Output, ToolError> {
     let Some(text) = cx.kept_output(call)? else {
         return Err(ToolError::failed(format!(
@@ -161,17 +166,18 @@ async fn read_kept(cx: &Context, call: &CallId, args: &Args) -> Result<Output, T
         ))
         .hint("only outputs that were too long are kept, and not for ever: run the call again"));
     };
-    let ask = ask(cx, args, text.len() as u64);
-    let looked = if text.len() as u64 <= INLINE {
-        look::show_text(cx, text.as_bytes(), &ask)?
+    let request = request(cx, args, text.len() as u64);
+    let result = if text.len() as u64 <= MAX_INLINE_BYTES {
+        file_reader::show_text(cx, text.as_bytes(), &request)?
     } else {
-        cx.blocking(move |cx| look::show_text(cx, text.as_bytes(), &ask)).await??
+        cx.blocking(move |cx| file_reader::show_text(cx, text.as_bytes(), &request)).await??
     };
-    Ok(looked.output.with("path", format!("output:{call}")))
+    Ok(result.output.with("path", format!("output:{call}")))
 }
 
-fn ask(cx: &Context, args: &Args, file_bytes: u64) -> Ask {
-    Ask {
+/// Returns the request for a page of a file of this size.
+fn request(cx: &Context, args: &Args, file_bytes: u64) -> PageRequest {
+    PageRequest {
         offset: args.offset,
         limit: args.limit,
         numbers: args.numbers,
@@ -180,8 +186,8 @@ fn ask(cx: &Context, args: &Args, file_bytes: u64) -> Ask {
     }
 }
 
-/// A directory is not read but listed.
-fn point_to_list(cx: &Context, path: &Path, error: ToolError) -> ToolError {
+/// Replaces the error for a directory by one that points to `list`.
+fn hint_at_list(cx: &Context, path: &Path, error: ToolError) -> ToolError {
     match cx.files().stat(path) {
         Ok(Some(stat)) if stat.kind == FileKind::Directory => {
             ToolError::failed(format!("cannot read {}: it is a directory", quote::path(path)))

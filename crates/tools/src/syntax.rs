@@ -1,8 +1,8 @@
-//! Whether a change made a file that its language cannot read, and where.
+//! Finds syntax errors that a change introduced into a file.
 //!
-//! It is a hint for whoever made the change, not a judgement: nothing is refused for it, and in doubt nothing is said. What
-//! was broken before and is broken the same way is not told again, nor is what a grammar has never understood. Without the
-//! feature `syntax` there are no grammars, and nothing is ever found.
+//! An error is a hint for the model, not a reason to refuse: in doubt none is reported. Errors that were there before the change are not
+//! reported again, nor is text that a grammar has never understood. Without the feature `syntax` there are no grammars, and no error is
+//! found.
 
 #[cfg(feature = "syntax")]
 mod check;
@@ -18,40 +18,40 @@ use windlass_core::Output;
 #[cfg(feature = "syntax")]
 pub(crate) use self::check::new_error;
 
-/// A syntax error that was not there before a change.
+/// A syntax error that was not in the file before a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct NewError {
-    /// Counted from 1.
+pub(crate) struct NewSyntaxError {
+    /// Line, counted from 1.
     pub(crate) line: usize,
-    /// In characters, counted from 1.
+    /// Column in characters, counted from 1.
     pub(crate) column: usize,
-    /// What is wrong with the line.
+    /// Description of the error, as the end of a sentence about the line.
     pub(crate) message: String,
 }
 
-/// Nothing: there are no grammars.
+/// Finds no error, because this build has no grammars.
 #[cfg(not(feature = "syntax"))]
-pub(crate) fn new_error(_: &Path, _: &str, _: &str) -> Option<NewError> {
+pub(crate) fn new_error(_: &Path, _: &str, _: &str) -> Option<NewSyntaxError> {
     None
 }
 
-/// For the end of a headline: a line of its own that tells of an error, or nothing at all.
-pub(crate) fn note(error: Option<&NewError>) -> String {
-    error.map_or(String::new(), |NewError { line, message, .. }| {
+/// Returns a line about the error for the end of a headline; empty if there is none.
+pub(crate) fn note(error: Option<&NewSyntaxError>) -> String {
+    error.map_or(String::new(), |NewSyntaxError { line, message, .. }| {
         format!("\nnote: line {line} has a new syntax error: {message}")
     })
 }
 
-/// The answer of a tool, with the error for programs to find.
-pub(crate) fn attach(output: Output, error: Option<NewError>) -> Output {
+/// Adds the error to the metadata of an output.
+pub(crate) fn attach(output: Output, error: Option<NewSyntaxError>) -> Output {
     match error {
         Some(error) => output.with("syntax_error", error),
         None => output,
     }
 }
 
-impl From<NewError> for Value {
-    fn from(NewError { line, column, message }: NewError) -> Self {
+impl From<NewSyntaxError> for Value {
+    fn from(NewSyntaxError { line, column, message }: NewSyntaxError) -> Self {
         json!({"line": line, "column": column, "message": message})
     }
 }

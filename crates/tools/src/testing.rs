@@ -1,9 +1,12 @@
-//! For the tests of the tools: a workspace of its own, and calls that go through the whole engine on the real machine.
-#![expect(clippy::disallowed_methods, reason = "tests lay out the files that tools then work on")]
+//! Helpers for tests of tools: temporary workspaces, and calls through the whole engine on the real machine.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests make the files that tools then read and change"
+)]
 
-mod meanwhile;
+mod changes_during_approval;
+mod guarantees;
 mod programs;
-mod promises;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,12 +20,12 @@ use windlass_core::{
 };
 use windlass_host::LocalHost;
 
-use self::programs::Scripted;
+use self::programs::ScriptedHost;
 
-/// A secret that every workspace knows, by the name of `TEST_KEY`.
+/// A secret that every workspace knows under the name `TEST_KEY`.
 pub(crate) const SECRET: &str = "open-sesame-4711";
 
-/// A temporary directory with an engine that has every built-in tool, in mode `auto`, and one session.
+/// A temporary directory with one session of an engine that has every built-in tool and mode `auto`.
 pub(crate) struct Workspace {
     directory: tempfile::TempDir,
     engine: Engine,
@@ -31,22 +34,23 @@ pub(crate) struct Workspace {
 }
 
 impl Workspace {
-    /// With these files: name and content. A name may be quoted as tools write it, `$'caf\xe9.txt'`; one that ends in `/` is a
-    /// directory.
+    /// Makes a workspace with files, given as (name, content). A name may be quoted as tools write it, `$'caf\xe9.txt'`; a name that ends
+    /// in
+    /// `/` makes a directory.
     pub(crate) fn new(files: &[(&str, &str)]) -> Self {
         Self::on(files, |local| Arc::new(local))
     }
 
-    /// The same on a machine whose programs are scripts: see [`programs`]. Time passes when nothing else is left to do.
+    /// Makes a workspace whose programs are scripts: see [`programs`]. Its clock advances when nothing else is left to do.
     pub(crate) fn scripted(confinement: Confinement, policy: Policy) -> Self {
-        let host = |local| Arc::new(Scripted::new(local, confinement)) as Arc<dyn Host>;
+        let host = |local| Arc::new(ScriptedHost::new(local, confinement)) as Arc<dyn Host>;
         let mut workspace = Self::with_policy(&[], host, policy);
         let mut builder = tokio::runtime::Builder::new_current_thread();
         workspace.runtime = builder.enable_all().start_paused(true).build().unwrap();
         workspace
     }
 
-    /// The same on a machine that is made out of this one.
+    /// Makes a workspace on a host that wraps the local one.
     pub(crate) fn on(
         files: &[(&str, &str)],
         host: impl FnOnce(LocalHost) -> Arc<dyn Host>,
@@ -54,7 +58,7 @@ impl Workspace {
         Self::with_policy(files, host, Policy::new(Mode::Auto))
     }
 
-    /// The same with other rules.
+    /// Makes a workspace with this policy.
     pub(crate) fn with_policy(
         files: &[(&str, &str)],
         host: impl FnOnce(LocalHost) -> Arc<dyn Host>,
@@ -63,7 +67,7 @@ impl Workspace {
         Self::in_directory(tempfile::tempdir().unwrap(), files, host, policy)
     }
 
-    /// The same in a directory that is there already.
+    /// Makes a workspace in an existing directory.
     pub(crate) fn in_directory(
         directory: tempfile::TempDir,
         files: &[(&str, &str)],
@@ -86,12 +90,12 @@ impl Workspace {
         workspace
     }
 
-    /// Where a name is on the machine.
+    /// Returns the path of a file on the machine.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(quote::unpath(name))
     }
 
-    /// Creates or replaces a file, with its parents; a directory if the name ends in `/`.
+    /// Creates or replaces a file and its parent directories; makes a directory if the name ends in `/`.
     pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) {
         let path = self.path(name);
         if name.ends_with('/') {
@@ -101,12 +105,12 @@ impl Workspace {
         std::fs::write(path, content).unwrap();
     }
 
-    /// The bytes of a file.
+    /// Returns the bytes of a file.
     pub(crate) fn read(&self, name: &str) -> Vec<u8> {
         std::fs::read(self.path(name)).unwrap()
     }
 
-    /// The session of all calls.
+    /// Returns the session of all calls.
     pub(crate) fn session(&self) -> &Arc<Session> {
         &self.session
     }
@@ -116,9 +120,9 @@ impl Workspace {
         self.runtime.block_on(future)
     }
 
-    /// Waits for what stopped calls still do on other threads.
+    /// Waits for work that stopped calls still do on other threads.
     pub(crate) fn finish(&mut self) {
-        // A runtime that is dropped waits for its threads.
+        // Dropping a runtime waits for its threads.
         self.runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     }
 
@@ -127,17 +131,17 @@ impl Workspace {
         self.run(ToolCall::new(tool, input))
     }
 
-    /// Calls a tool with something different for this call.
+    /// Calls a tool with overrides for this call.
     pub(crate) fn call_with(&self, tool: &str, input: Value, overrides: Overrides) -> CallResult {
         self.run(ToolCall::new(tool, input).with_overrides(overrides))
     }
 
-    /// The text of a call's answer.
+    /// Calls a tool and returns the text of its output.
     pub(crate) fn text(&self, tool: &str, input: Value) -> String {
         self.call(tool, input).output.to_text()
     }
 
-    /// Takes back changes as a person does.
+    /// Undoes changes as a person does.
     pub(crate) fn undo_as_person(&self, input: Value) -> CallResult {
         let tool = Handle::Static(crate::UNDO_ANY);
         self.block_on(self.engine.act_for_person(&self.session, tool, input))
@@ -148,25 +152,25 @@ impl Workspace {
     }
 }
 
-/// Is told of every file that a walk opens, and may refuse it.
-type Opened = Box<dyn Fn(&Path, &OpenFile) -> Result<(), FileErrorKind> + Send + Sync>;
+/// A function that gets every file that a walk opens, and may return an error for it.
+type OpenObserver = Box<dyn Fn(&Path, &OpenFile) -> Result<(), FileErrorKind> + Send + Sync>;
 
-/// This machine, with something done to the files that a walk opens: whoever runs the tests may be root, whom no permissions
-/// stop.
-pub(crate) struct Meddled {
+/// The local host with functions that observe or refuse file operations. Tests may run as root, for whom permissions have
+/// no effect.
+pub(crate) struct InterceptingHost {
     inner: LocalHost,
-    opened: Opened,
-    /// Is told of every entry that a walk visits.
+    opened: OpenObserver,
+    /// Gets every entry that a walk visits.
     visited: Box<dyn Fn(&Path) + Send + Sync>,
     /// Names of directories that cannot be listed.
     locked: &'static [&'static str],
-    changing: Changing,
+    changing: ChangeObserver,
 }
 
-/// Is told of every file that is about to be written, moved or removed, and may refuse it.
-type Changing = Box<dyn Fn(&'static str, &Path) -> Result<(), FileErrorKind> + Send + Sync>;
+/// A function that gets the operation and path before a file is written, moved or removed, and may return an error.
+type ChangeObserver = Box<dyn Fn(&'static str, &Path) -> Result<(), FileErrorKind> + Send + Sync>;
 
-impl Meddled {
+impl InterceptingHost {
     fn new(inner: LocalHost) -> Self {
         Self {
             inner,
@@ -177,7 +181,7 @@ impl Meddled {
         }
     }
 
-    /// Files and directories of these names cannot be read.
+    /// Makes a host on which files and directories with these names cannot be read.
     pub(crate) fn locked(inner: LocalHost, locked: &'static [&'static str]) -> Arc<dyn Host> {
         let opened = move |path: &Path, _: &OpenFile| {
             if is_one_of(path, locked) { Err(FileErrorKind::Permission) } else { Ok(()) }
@@ -185,8 +189,8 @@ impl Meddled {
         Arc::new(Self { opened: Box::new(opened), locked, ..Self::new(inner) })
     }
 
-    /// `opened` is told of every file that a walk opens.
-    pub(crate) fn watched(
+    /// Makes a host that calls `opened` with every file that a walk opens.
+    pub(crate) fn observing_opens(
         inner: LocalHost,
         opened: impl Fn(&Path, &OpenFile) + Send + Sync + 'static,
     ) -> Arc<dyn Host> {
@@ -197,15 +201,15 @@ impl Meddled {
         Arc::new(Self { opened: Box::new(opened), ..Self::new(inner) })
     }
 
-    /// `visited` is told of every entry that a walk visits, by its path below the root.
-    pub(crate) fn visited(
+    /// Makes a host that calls `visited` with every entry that a walk visits, by its path below the root.
+    pub(crate) fn observing_visits(
         inner: LocalHost,
         visited: impl Fn(&Path) + Send + Sync + 'static,
     ) -> Arc<dyn Host> {
         Arc::new(Self { visited: Box::new(visited), ..Self::new(inner) })
     }
 
-    /// `changing` is asked before a file is changed: with `write`, `move` or `remove`, and the path.
+    /// Makes a host that calls `changing` before a file is changed, with `write`, `move` or `remove`, and the path.
     pub(crate) fn before_changes(
         inner: LocalHost,
         changing: impl Fn(&'static str, &Path) -> Result<(), FileErrorKind> + Send + Sync + 'static,
@@ -213,17 +217,19 @@ impl Meddled {
         Arc::new(Self { changing: Box::new(changing), ..Self::new(inner) })
     }
 
-    fn ask(&self, doing: &'static str, path: &Resolved) -> Result<(), FileError> {
+    /// Calls `changing` and turns its error into a file error.
+    fn ask_before_change(&self, doing: &'static str, path: &Resolved) -> Result<(), FileError> {
         (self.changing)(doing, &path.path)
             .map_err(|kind| FileError::new(doing, path.inside.as_ref().unwrap_or(&path.path), kind))
     }
 }
 
+/// Returns whether the last component of a path is one of these names.
 fn is_one_of(path: &Path, names: &[&str]) -> bool {
     path.file_name().is_some_and(|name| names.iter().any(|one| name == *one))
 }
 
-impl Host for Meddled {
+impl Host for InterceptingHost {
     fn files(&self) -> &dyn Files {
         self
     }
@@ -233,7 +239,7 @@ impl Host for Meddled {
     }
 }
 
-impl Files for Meddled {
+impl Files for InterceptingHost {
     fn workspace(&self) -> &Path {
         self.inner.files().workspace()
     }
@@ -258,7 +264,7 @@ impl Files for Meddled {
     ) -> Result<WalkReport, FileError> {
         let notes = std::sync::Mutex::new(Vec::new());
         let mut report = self.inner.files().walk(root, options, &|| {
-            Box::new(Meddling { machine: self, inner: visitors(), notes: &notes })
+            Box::new(InterceptingVisitor { machine: self, inner: visitors(), notes: &notes })
         })?;
         report.notes.append(&mut notes.lock().unwrap());
         Ok(report)
@@ -270,10 +276,10 @@ impl Files for Meddled {
 
     fn alter(&self, path: &Resolved, alteration: &Alteration<'_>) -> Result<Altered, FileError> {
         match alteration.to {
-            To::Nothing => self.ask("remove", path)?,
-            To::Moved { from, .. } => self.ask("move", from)?,
+            To::Nothing => self.ask_before_change("remove", path)?,
+            To::Moved { from, .. } => self.ask_before_change("move", from)?,
             To::Directory { .. } => {}
-            _ => self.ask("write", path)?,
+            _ => self.ask_before_change("write", path)?,
         }
         self.inner.files().alter(path, alteration)
     }
@@ -287,16 +293,18 @@ impl Files for Meddled {
     }
 }
 
-struct Meddling<'m, 'v> {
-    machine: &'m Meddled,
+/// A visitor that observes entries and locks directories for the visitor inside.
+struct InterceptingVisitor<'m, 'v> {
+    machine: &'m InterceptingHost,
     inner: Box<dyn Visitor + 'v>,
     notes: &'m std::sync::Mutex<Vec<Note>>,
 }
 
-impl Visitor for Meddling<'_, '_> {
+impl Visitor for InterceptingVisitor<'_, '_> {
     fn visit(&mut self, entry: &Entry<'_>) -> Walk {
         (self.machine.visited)(entry.path);
-        let opener = MeddledOpener { machine: self.machine, path: entry.path, inner: entry.opener };
+        let opener =
+            InterceptingOpener { machine: self.machine, path: entry.path, inner: entry.opener };
         let walk = self.inner.visit(&Entry { opener: &opener, ..*entry });
         if entry.kind == FileKind::Directory && is_one_of(entry.path, self.machine.locked) {
             let why = FileErrorKind::Permission.to_string();
@@ -307,13 +315,14 @@ impl Visitor for Meddling<'_, '_> {
     }
 }
 
-struct MeddledOpener<'a> {
-    machine: &'a Meddled,
+/// An opener that reports every opened file.
+struct InterceptingOpener<'a> {
+    machine: &'a InterceptingHost,
     path: &'a Path,
     inner: &'a dyn Opener,
 }
 
-impl Opener for MeddledOpener<'_> {
+impl Opener for InterceptingOpener<'_> {
     fn open(&self) -> Result<OpenFile, FileError> {
         let opened = self.inner.open()?;
         match (self.machine.opened)(self.path, &opened) {

@@ -1,8 +1,8 @@
-//! `undo`: takes back what calls did to files, whatever made the change.
+//! `undo`: restores the files that calls changed, whichever tool made the change.
 //!
-//! A model may take back the changes of its own session, but for files that are hidden from tools by now: to restore one is to write it.
-//! A person, at the command line, may take back those of any: that is `UndoAny`, the same tool with more ways to say which changes
-//! are meant.
+//! A model may undo the changes of its own session, except for files that are hidden from tools now: restoring a file is writing it. A
+//! person, on the command line, may undo the changes of any session: that is `UndoAny`, the same tool with more ways to select
+//! changes.
 
 mod without_history;
 
@@ -22,17 +22,20 @@ use crate::diff::{self, Look, Names, Version};
 use crate::document::Document;
 use crate::shown::{self, Root};
 
-/// More paths than this are declared by the directories that they are in: nobody reads a list of thousands.
+/// Limit of the paths that are declared separately. Above it, the directories are declared, because a person does not read a list of
+/// thousands.
 const MAX_DECLARED: usize = 200;
-/// The diffs of so many files are shown.
+/// Limit of the files whose diffs are shown.
 const MAX_SHOWN: usize = 20;
-/// So many lines of one conflict are shown.
+/// Limit of the lines shown of one conflict.
 const MAX_DIFF_LINES: usize = 120;
-/// So many paths are named.
+/// Limit of the paths that are named.
 const MAX_NAMED: usize = 100;
 
-const KINDS: Kinds = Kinds::WRITE.with(Kinds::DELETE).with(Kinds::STATE);
+/// Kinds of effects of both undo tools.
+const UNDO_KINDS: Kinds = Kinds::WRITE.with(Kinds::DELETE).with(Kinds::STATE);
 
+/// The `undo` tool for models.
 pub(crate) struct Undo;
 
 /// Undo the last file change of this session, or the change of `call`, whichever tool made it.
@@ -49,16 +52,16 @@ pub(crate) struct Args {
 
 impl PlannedTool for Undo {
     const NAME: &'static str = "undo";
-    const KINDS: Kinds = KINDS;
+    const KINDS: Kinds = UNDO_KINDS;
     const LOOKS_BACK: bool = true;
     type Args = Args;
-    type Plan = Plan;
+    type Plan = UndoCallPlan;
 
     fn about(&self) -> About {
         About::titled("Undo")
     }
 
-    fn plan(&self, args: Args, scene: &Scene<'_>) -> Result<Planned<Plan>, ToolError> {
+    fn plan(&self, args: Args, scene: &Scene<'_>) -> Result<Planned<UndoCallPlan>, ToolError> {
         let mut undo = scene.undo_plan(&args.query(scene.session()))?;
         let is_own = undo.origins.iter().all(|one| one.session == *scene.session());
         if !is_own {
@@ -66,27 +69,28 @@ impl PlannedTool for Undo {
                 .hint("a person can take it back with `windlass undo --call`"));
         }
         undo.leave_out_hidden(|path| scene.is_hidden(path));
-        Ok(Plan { undo, is_dry: args.dry_run }.with_effects(scene))
+        Ok(UndoCallPlan { undo, is_dry: args.dry_run }.with_effects(scene))
     }
 
-    async fn call(&self, cx: &Context, plan: Plan) -> Result<Output, ToolError> {
+    async fn call(&self, cx: &Context, plan: UndoCallPlan) -> Result<Output, ToolError> {
         cx.blocking(move |cx| take_back(cx, &plan.undo, plan.is_dry, Asker::Model)).await?
     }
 }
 
-/// What is taken back, path by path.
-pub(crate) struct Plan {
+/// The planned restoration, path by path.
+pub(crate) struct UndoCallPlan {
     undo: UndoPlan,
-    /// It is only said what would happen.
+    /// True if the call only reports the undo.
     is_dry: bool,
 }
 
-impl Plan {
+impl UndoCallPlan {
+    /// Pairs the plan with its effects.
     fn with_effects(self, scene: &Scene<'_>) -> Planned<Self> {
         Planned { effects: self.effects(scene), plan: self }
     }
 
-    /// What taking back would do. What no tool may see is not named: it is restored all the same.
+    /// Returns the effects of the undo. Files that are hidden from tools are not named; a person's undo restores them all the same.
     fn effects(&self, scene: &Scene<'_>) -> Effects {
         let state = Effects::state("undo");
         if self.is_dry || !self.undo.conflicts.is_empty() {
@@ -94,18 +98,18 @@ impl Plan {
         }
         let is_seen = |way: &&Way| !scene.is_hidden(&way.path);
         if self.undo.ways.len() <= MAX_DECLARED {
-            return self.undo.declared().filter(is_seen).map(effect).fold(state, Effects::and);
+            return self.undo.declared().filter(is_seen).map(way_effect).fold(state, Effects::and);
         }
         let mut declared = HashSet::new();
         let mut effects = state;
         for way in self.undo.declared() {
-            let place = outermost(&way.path, scene.workspace());
+            let place = top_level_directory(&way.path, scene.workspace());
             let is_tree = place.reach == Reach::Tree;
             let key = (place.path.clone(), is_tree, way.then == FileState::Absent);
-            // One file that may be seen declares the directory: the others need not be asked about.
+            // One visible file declares its directory: the others need no check.
             if !declared.contains(&key) && is_seen(&way) {
                 declared.insert(key);
-                effects = effects.and(effect_on(way, place));
+                effects = effects.and(restoration_effect(way, place));
             }
         }
         effects
@@ -113,6 +117,7 @@ impl Plan {
 }
 
 impl Args {
+    /// Returns the query for the changes that the arguments select.
     fn query(&self, session: &SessionId) -> Query {
         match &self.call {
             Some(call) => Query::Call(CallId::new(call.as_str())),
@@ -121,7 +126,7 @@ impl Args {
     }
 }
 
-/// The same for a person, who may take back the changes of any session.
+/// The undo tool for a person, who may undo the changes of any session.
 pub(crate) struct UndoAny;
 
 /// Take back changes of files.
@@ -144,22 +149,23 @@ pub(crate) struct AnyArgs {
 
 impl PlannedTool for UndoAny {
     const NAME: &'static str = "undo";
-    const KINDS: Kinds = KINDS;
+    const KINDS: Kinds = UNDO_KINDS;
     const LOOKS_BACK: bool = true;
     type Args = AnyArgs;
-    type Plan = Plan;
+    type Plan = UndoCallPlan;
 
-    fn plan(&self, args: AnyArgs, scene: &Scene<'_>) -> Result<Planned<Plan>, ToolError> {
+    fn plan(&self, args: AnyArgs, scene: &Scene<'_>) -> Result<Planned<UndoCallPlan>, ToolError> {
         let undo = scene.undo_plan(&args.query(scene.workspace()))?;
-        Ok(Plan { undo, is_dry: args.dry_run }.with_effects(scene))
+        Ok(UndoCallPlan { undo, is_dry: args.dry_run }.with_effects(scene))
     }
 
-    async fn call(&self, cx: &Context, plan: Plan) -> Result<Output, ToolError> {
+    async fn call(&self, cx: &Context, plan: UndoCallPlan) -> Result<Output, ToolError> {
         cx.blocking(move |cx| take_back(cx, &plan.undo, plan.is_dry, Asker::Person)).await?
     }
 }
 
 impl AnyArgs {
+    /// Returns the query for the changes that the arguments select.
     fn query(&self, workspace: &Path) -> Query {
         match (&self.call, &self.turn, &self.session) {
             (Some(call), _, _) => Query::Call(CallId::new(call.as_str())),
@@ -170,8 +176,8 @@ impl AnyArgs {
     }
 }
 
-/// The directory of the workspace that a path is in; the path itself if it is in none.
-fn outermost(path: &Path, workspace: &Path) -> PathPattern {
+/// Returns the top-level directory of the workspace that contains a path; the path itself if there is none.
+fn top_level_directory(path: &Path, workspace: &Path) -> PathPattern {
     let inside = path.strip_prefix(workspace).map(Path::components);
     match inside.map(|mut parts| (parts.next(), parts.next())) {
         Ok((Some(first), Some(_))) => PathPattern::tree(workspace.join(first)),
@@ -179,24 +185,27 @@ fn outermost(path: &Path, workspace: &Path) -> PathPattern {
     }
 }
 
-fn effect(way: &Way) -> Effect {
-    effect_on(way, PathPattern::entry(&way.path))
+/// Returns the effect of restoring one path.
+fn way_effect(way: &Way) -> Effect {
+    restoration_effect(way, PathPattern::entry(&way.path))
 }
 
-fn effect_on(way: &Way, path: PathPattern) -> Effect {
+/// Returns the effect of restoring a path: deleting it, or writing it.
+fn restoration_effect(way: &Way, path: PathPattern) -> Effect {
     match way.then {
         FileState::Absent => Effect::Delete(path),
         _ => Effect::Write(path),
     }
 }
 
-/// The one who asks for an undo.
+/// The party that asks for an undo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asker {
     Model,
     Person,
 }
 
+/// Performs or reports an undo, or explains why it is impossible.
 fn take_back(
     cx: &Context,
     plan: &UndoPlan,
@@ -205,16 +214,16 @@ fn take_back(
 ) -> Result<Output, ToolError> {
     let undo = cx.undo()?;
     if !plan.conflicts.is_empty() {
-        return conflicts(cx, undo, plan);
+        return report_conflicts(cx, undo, plan);
     }
     if plan.is_without_history() {
-        // The warning is for the person: a model that hears it does not use it up.
+        // The previous change becomes the next one to undo only after a person saw this warning; a model's call does not count.
         if plan.previous.is_some() && !is_dry && asker == Asker::Person {
             undo.perform(plan)?;
         }
         return without_history::refusal(cx, plan, is_dry, asker);
     }
-    let report = Report::of(cx, undo, plan)?;
+    let report = UndoReport::of(cx, undo, plan)?;
     let is_all_left = report.paths.is_empty() && !plan.left_out.is_empty();
     if !is_dry && !is_all_left {
         undo.perform(plan)?;
@@ -222,24 +231,27 @@ fn take_back(
     Ok(report.output(cx, plan, is_dry))
 }
 
-/// What happened, or would happen, to each path.
-struct Report {
-    /// Where relative paths of the call start.
+/// The restored paths, for the output.
+struct UndoReport {
+    /// Directory that relative paths of the call are based on.
     base: PathBuf,
-    /// Those of the first paths: more are not shown.
+    /// One line for each of the first paths; further paths have none.
     lines: Vec<String>,
+    /// Names of all restored paths.
     paths: Vec<String>,
+    /// Diffs of the first changed files.
     diffs: Vec<String>,
 }
 
-impl Report {
+impl UndoReport {
+    /// Collects lines and diffs for all paths of a plan.
     fn of(cx: &Context, undo: UndoDoor<'_>, plan: &UndoPlan) -> Result<Self, ToolError> {
         let base = cx.files().resolve(Path::new("."))?.path;
         let mut report = Self { base, lines: Vec::new(), paths: Vec::new(), diffs: Vec::new() };
         let sources: HashSet<&PathBuf> =
             plan.ways.iter().filter_map(|way| way.moved_from.as_ref()).collect();
         let mut restored: HashMap<FileObject, u64> = HashMap::new();
-        for file in plan.ways.iter().filter_map(|way| file_of(&way.then)) {
+        for file in plan.ways.iter().filter_map(|way| file_object(&way.then)) {
             *restored.entry(file).or_default() += 1;
         }
         for way in plan.ways.iter().filter(|way| !way.is_directory_time()) {
@@ -250,6 +262,7 @@ impl Report {
         Ok(report)
     }
 
+    /// Adds the line of one path, and its diff if it changes content.
     fn add(
         &mut self,
         cx: &Context,
@@ -258,18 +271,18 @@ impl Report {
         restored: &HashMap<FileObject, u64>,
     ) -> Result<(), ToolError> {
         let name = Root::recorded(&self.base, &way.path).show(Path::new(""));
-        let mut line = format!("{} {name}", verb(way));
+        let mut line = format!("{} {name}", verb_for(way));
         if let Some(from) = &way.moved_from {
             line =
                 format!("{line} (from {})", Root::recorded(&self.base, from).show(Path::new("")));
         }
-        // What is removed or new has a line only, and not all lines are shown.
+        // Removed and new files have a line but no diff, and the number of lines is limited.
         let has_diff = way.then != FileState::Absent && way.now != FileState::Absent;
         if self.diffs.len() < MAX_SHOWN
             && (has_diff || self.lines.len() < MAX_NAMED)
-            && let Some((before, after)) = texts(undo, way)?
+            && let Some((before, after)) = decode_both(undo, way)?
         {
-            let changes = diff::unified(&before, &after, Cutter::of(cx));
+            let changes = diff::unified_diff(&before, &after, Cutter::of(cx));
             line = format!("{line} (+{} -{})", changes.added, changes.removed);
             if has_diff {
                 self.diffs.push(format!("{name}\n{}", changes.text));
@@ -283,14 +296,15 @@ impl Report {
         Ok(())
     }
 
+    /// Returns the output of the tool.
     fn output(mut self, cx: &Context, plan: &UndoPlan, is_dry: bool) -> Output {
         let done = if is_dry { "would undo" } else { "undid" };
-        let what = described(plan);
+        let what = describe_calls(plan);
         let left_out = self.left_out(plan);
         if self.paths.is_empty() && !left_out.is_empty() {
             let call =
                 plan.calls_with_history().first().map(ToString::to_string).unwrap_or_default();
-            let words = format!("nothing was undone of {what}\n{}", hidden(&left_out));
+            let words = format!("nothing was undone of {what}\n{}", left_out_remark(&left_out));
             let hint = format!("a person can undo it: windlass undo --call {call}");
             return Output::error(format!("{words}\n{hint}")).with("left_out", left_out);
         }
@@ -305,15 +319,15 @@ impl Report {
         }
         let undone: Vec<String> =
             plan.calls_with_history().iter().map(ToString::to_string).collect();
-        let staying = without_history::named(&self.base, plan);
+        let staying = without_history::names_without_history(&self.base, plan);
         if !staying.is_empty() {
-            shown::push_line(&mut text, &without_history::stays(&staying));
+            shown::push_line(&mut text, &without_history::unchanged_remark(&staying));
         }
         if !left_out.is_empty() {
-            shown::push_line(&mut text, &hidden(&left_out));
+            shown::push_line(&mut text, &left_out_remark(&left_out));
         }
         if let ([call], false, false) = (undone.as_slice(), left_out.is_empty(), is_dry) {
-            // This call counts as the undo of all: it has to be taken back first.
+            // This call becomes the undo of all changes, so it has to be undone first.
             let first = cx.call_id();
             let how = format!(
                 "a person can restore it, too: windlass undo --call {first}, then windlass undo --call {call}"
@@ -327,22 +341,22 @@ impl Report {
         if left_out.is_empty() { output } else { output.with("left_out", left_out) }
     }
 
-    /// The names of what is not taken back.
+    /// Returns the names of the paths that are not restored.
     fn left_out(&self, plan: &UndoPlan) -> Vec<String> {
         let name = |path: &PathBuf| Root::recorded(&self.base, path).show(Path::new(""));
         plan.left_out.iter().map(name).collect()
     }
 }
 
-/// Says what was left out, and why.
-fn hidden(left_out: &[String]) -> String {
+/// Says which paths were left out, and why.
+fn left_out_remark(left_out: &[String]) -> String {
     let named = left_out.iter().take(MAX_NAMED).cloned().collect::<Vec<_>>().join(", ");
     let more = left_out.len().saturating_sub(MAX_NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     format!("[left out, because tools may not write it by now: {named}{more}]")
 }
 
-/// Says that a file is not joined with names that it had: they are outside of the workspace, or gone.
+/// Adds a remark about hard links that cannot be restored because they are outside of the workspace or removed.
 fn add_lost_names(line: &mut String, way: &Way, restored: &HashMap<FileObject, u64>) {
     let is_new = way.is_apart || way.now.hash() != way.then.hash();
     let is_joined = way.linked_with.is_some() || way.moved_from.is_some();
@@ -351,7 +365,7 @@ fn add_lost_names(line: &mut String, way: &Way, restored: &HashMap<FileObject, u
     else {
         return;
     };
-    let back = file_of(&way.then).and_then(|file| restored.get(&file)).copied();
+    let back = file_object(&way.then).and_then(|file| restored.get(&file)).copied();
     let lost = object.links.saturating_sub(back.unwrap_or(1));
     if lost > 0 {
         let names = if lost == 1 { "name" } else { "names" };
@@ -361,16 +375,16 @@ fn add_lost_names(line: &mut String, way: &Way, restored: &HashMap<FileObject, u
     }
 }
 
-/// The file that a state was of, whatever number of names it had.
-fn file_of(state: &FileState) -> Option<FileObject> {
+/// Returns the inode of a file's state, regardless of its number of hard links.
+fn file_object(state: &FileState) -> Option<FileObject> {
     match state {
         FileState::File { object, .. } => object.map(|object| FileObject { links: 0, ..object }),
         _ => None,
     }
 }
 
-/// Which changes are taken back, in words.
-fn described(plan: &UndoPlan) -> String {
+/// Names the calls whose changes are undone, with their tools.
+fn describe_calls(plan: &UndoPlan) -> String {
     let calls =
         if plan.is_without_history() { plan.calls() } else { plan.calls_with_history().to_vec() };
     let tools: Vec<String> = calls
@@ -384,7 +398,8 @@ fn described(plan: &UndoPlan) -> String {
     format!("{}{rest}", tools.join(", "))
 }
 
-fn verb(way: &Way) -> &'static str {
+/// Returns the verb for the restoration of a path.
+fn verb_for(way: &Way) -> &'static str {
     match (&way.now, &way.then) {
         (_, FileState::Absent) => "removed",
         _ if way.moved_from.is_some() => "moved back",
@@ -396,8 +411,8 @@ fn verb(way: &Way) -> &'static str {
     }
 }
 
-/// Both contents as text, where both are text that may be shown.
-fn texts(undo: UndoDoor<'_>, way: &Way) -> Result<Option<(String, String)>, ToolError> {
+/// Returns the present and the restored content as text; `None` if one is not text, is too large, or is hidden.
+fn decode_both(undo: UndoDoor<'_>, way: &Way) -> Result<Option<(String, String)>, ToolError> {
     let is_directory = |state: &FileState| matches!(state, FileState::Directory { .. });
     if undo.is_hidden(&way.path) || is_directory(&way.now) || is_directory(&way.then) {
         return Ok(None);
@@ -412,15 +427,20 @@ fn texts(undo: UndoDoor<'_>, way: &Way) -> Result<Option<(String, String)>, Tool
         FileState::File { hash, .. } => Some(undo.content(&hash)?),
         _ => Some(Vec::new()),
     };
-    Ok(now.and_then(text).zip(then.and_then(text)))
+    Ok(now.and_then(decode_text).zip(then.and_then(decode_text)))
 }
 
-fn text(bytes: Vec<u8>) -> Option<String> {
+/// Decodes the bytes of a file; `None` if they are not text.
+fn decode_text(bytes: Vec<u8>) -> Option<String> {
     Document::parse(bytes).ok().map(|document| document.to_text().into_owned())
 }
 
-/// Why nothing was undone: each file that somebody changed, what they changed and what the undo would have changed.
-fn conflicts(cx: &Context, undo: UndoDoor<'_>, plan: &UndoPlan) -> Result<Output, ToolError> {
+/// Explains that nothing was undone: names each file that changed since, with that change and the change that the undo would make.
+fn report_conflicts(
+    cx: &Context,
+    undo: UndoDoor<'_>,
+    plan: &UndoPlan,
+) -> Result<Output, ToolError> {
     let base = cx.files().resolve(Path::new("."))?.path;
     let count = shown::count(plan.conflicts.len(), "file was", "files were");
     let mut words =
@@ -428,7 +448,7 @@ fn conflicts(cx: &Context, undo: UndoDoor<'_>, plan: &UndoPlan) -> Result<Output
     for conflict in plan.conflicts.iter().take(MAX_SHOWN) {
         let name = Root::recorded(&base, &conflict.path).show(Path::new(""));
         words.push(format!("{name}: {} (left by {})", conflict.why(), conflict.call));
-        words.extend(three_way(undo, conflict, &name)?);
+        words.extend(render_three_way(undo, conflict, &name)?);
     }
     let more = plan.conflicts.len().saturating_sub(MAX_SHOWN);
     if more > 0 {
@@ -445,8 +465,8 @@ fn conflicts(cx: &Context, undo: UndoDoor<'_>, plan: &UndoPlan) -> Result<Output
     Ok(Output::error(words.join("\n")).with("conflicts", paths))
 }
 
-/// What is there, where it has no content that could be shown.
-fn no_file(state: &FileState) -> Option<String> {
+/// Describes a state that has no content to show; `None` for a regular or missing file.
+fn describe_other_kind(state: &FileState) -> Option<String> {
     match state {
         FileState::Directory { .. } => Some("a directory".into()),
         FileState::Symlink { target, .. } => {
@@ -457,8 +477,8 @@ fn no_file(state: &FileState) -> Option<String> {
     }
 }
 
-/// What was changed since, beside what the undo would have changed.
-fn three_way(
+/// Renders the change made since the call beside the change that the undo would make; `None` if the file is hidden or its content is gone.
+fn render_three_way(
     undo: UndoDoor<'_>,
     conflict: &Conflict,
     name: &str,
@@ -466,7 +486,7 @@ fn three_way(
     if undo.is_hidden(&conflict.path) {
         return Ok(None);
     }
-    if let Some(what) = no_file(&conflict.now) {
+    if let Some(what) = describe_other_kind(&conflict.now) {
         return Ok(Some(format!("there is {what} now")));
     }
     let path = Path::new(name);
@@ -490,7 +510,7 @@ fn three_way(
 }
 
 #[cfg(test)]
-#[expect(clippy::disallowed_methods, reason = "a look at what a tool left behind")]
+#[expect(clippy::disallowed_methods, reason = "the tests check files that a tool wrote")]
 mod tests {
     use serde_json::json;
     use windlass_core::Outcome;
@@ -500,7 +520,7 @@ mod tests {
     const BOTH: &str = "--- a/a\n+++ b/a\n@@ -1 +1 @@\n-one\n+two\n--- a/keys/k\n+++ b/keys/k\n@@ -1 +1 @@\n-one\n+two\n";
 
     #[test]
-    fn a_model_does_not_restore_what_is_hidden_by_now() {
+    fn model_does_not_restore_hidden_files() {
         let workspace = Workspace::new(&[("a", "one\n"), ("keys/k", "one\n")]);
         let patched = workspace.call("patch", json!({"patch": BOTH}));
         assert_eq!(patched.outcome, Outcome::Ok, "{}", patched.output.to_text());
@@ -515,7 +535,7 @@ mod tests {
             (b"one\n".to_vec(), b"two\n".to_vec())
         );
         assert_eq!(undone.output.metadata["left_out"], json!(["keys/k"]));
-        // As the answer says.
+        // The output told the person this command.
         let (undo, patch) = (undone.call.to_string(), patched.call.to_string());
         assert!(
             text.contains(&format!(
@@ -534,7 +554,7 @@ mod tests {
     }
 
     #[test]
-    fn a_person_restores_what_is_hidden() {
+    fn person_restores_hidden_files() {
         let workspace = Workspace::new(&[("plain", "one\n")]);
         let patch = "*** Begin Patch\n*** Update File: plain\n*** Move to: keys/k\n@@\n-one\n+two\n*** End Patch";
         workspace.text("patch", json!({"patch": patch}));
@@ -557,7 +577,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_stay_that_hold_what_is_left_out() {
+    fn directories_with_left_out_files_stay() {
         let workspace = Workspace::new(&[]);
         let patch = "*** Begin Patch\n*** Add File: new/deep/x\n+x\n*** Add File: new/keys/k\n+k\n*** End Patch";
         let result = workspace.call("patch", json!({"patch": patch}));

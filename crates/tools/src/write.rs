@@ -1,7 +1,7 @@
-//! `write`: creates a file, or replaces all of one, or adds to its end.
+//! `write`: creates a file, replaces its whole content, or appends to it.
 //!
-//! Who replaces a file must have seen all of it as it is now: what a session does not know of, it must not destroy. A file that
-//! exists keeps what its readers rely on and a model is not shown: its encoding, its byte order mark, its line endings.
+//! A session may replace a file only if it has seen all of the present content, so that it does not destroy unknown text. An existing file
+//! keeps its encoding, byte order mark and line endings, which its readers rely on and the model is not shown.
 
 #[cfg(test)]
 mod tests;
@@ -23,9 +23,10 @@ use crate::document::{self, Document, LineEnding};
 use crate::shown::{self, Root};
 use crate::{syntax, taken_out};
 
-/// More is not written by one call.
+/// Limit of the bytes that one call writes.
 const MAX_BYTES: usize = 10 << 20;
 
+/// The `write` tool.
 pub(crate) struct Write;
 
 /// Create a file, replace it, or append to it. Read a file before you replace it; use `edit` to change parts.
@@ -76,6 +77,7 @@ impl Tool for Write {
     }
 }
 
+/// Refuses a text that is too large for one call.
 fn too_large(bytes: usize) -> ToolError {
     ToolError::invalid_args(format!(
         "content has {} ({bytes} bytes); it must have at most {}",
@@ -85,6 +87,7 @@ fn too_large(bytes: usize) -> ToolError {
     .hint("write it in parts with mode `append`")
 }
 
+/// Writes the file according to its present kind and the mode of the call.
 fn write(cx: &Context, args: &Args) -> Result<Output, ToolError> {
     let name = Root::of(cx, &args.path)?.show(Path::new(""));
     match cx.files().stat(&args.path)? {
@@ -105,16 +108,16 @@ fn write(cx: &Context, args: &Args) -> Result<Output, ToolError> {
                     .hint("read it and write it with mode `overwrite`, or choose another name"))
             }
             Mode::Overwrite => overwrite(cx, args, &name),
-            Mode::Append => document::even_if_stale(|| append(cx, args, &name)),
+            Mode::Append => document::retry_if_stale(|| append(cx, args, &name)),
         },
     }
 }
 
-/// A new file holds exactly what was given.
+/// Creates a file with exactly the given content.
 fn create(cx: &Context, args: &Args, name: &str) -> Result<Output, ToolError> {
     let content = args.content.as_bytes();
     cx.files().create(&args.path, content)?;
-    let changes = diff::unified("", &args.content, Cutter::of(cx));
+    let changes = diff::unified_diff("", &args.content, Cutter::of(cx));
     let lines = shown::count(changes.added, "line", "lines");
     let error = syntax::new_error(&args.path, "", &args.content);
     let (size, note) = (shown::size(content.len() as u64), syntax::note(error.as_ref()));
@@ -126,35 +129,38 @@ fn create(cx: &Context, args: &Args, name: &str) -> Result<Output, ToolError> {
     Ok(syntax::attach(output, error))
 }
 
+/// Replaces a file that the session has seen completely; otherwise returns a `stale_error` error.
 fn overwrite(cx: &Context, args: &Args, name: &str) -> Result<Output, ToolError> {
     let (bytes, stat) = document::load(cx, &args.path)?;
     let place = cx.files().resolve(&args.path)?.path;
-    let before = Existing::of(bytes);
+    let before = ExistingContent::of(bytes);
     let hash = ContentHash::of(before.bytes());
     if let Err(unseen) = cx.session().has_seen(&place, stat.fingerprint, Some(hash)) {
-        let error = stale(&unseen, name, &before);
+        let error = stale_error(&unseen, name, &before);
         return Ok(Output::error(error.to_string())
             .with("path", name)
             .with("stale", true)
             .with("hash", hash.to_string()));
     }
     let content = before.encode(&args.content, name)?;
-    finish(cx, args, name, "replaced", &before, content, &stat)
+    replace_and_report(cx, args, name, "replaced", &before, content, &stat)
 }
 
+/// Appends to a file.
 fn append(cx: &Context, args: &Args, name: &str) -> Result<Output, ToolError> {
     let (bytes, stat) = document::load(cx, &args.path)?;
-    let before = Existing::of(bytes);
+    let before = ExistingContent::of(bytes);
     let content = [before.bytes(), &*before.encode_more(&args.content, name)?].concat();
-    finish(cx, args, name, "appended to", &before, content, &stat)
+    replace_and_report(cx, args, name, "appended to", &before, content, &stat)
 }
 
-fn finish(
+/// Writes the new bytes and reports the difference; writes nothing if the bytes are equal.
+fn replace_and_report(
     cx: &Context,
     args: &Args,
     name: &str,
     done: &str,
-    before: &Existing,
+    before: &ExistingContent,
     content: Vec<u8>,
     stat: &Stat,
 ) -> Result<Output, ToolError> {
@@ -173,7 +179,7 @@ fn finish(
     let how = shown::how_written(stat.links, altered.in_place);
     let bytes = content.len();
     let after = before.with_bytes(content);
-    let changes = diff::unified(&before.to_text(), &after.to_text(), Cutter::of(cx));
+    let changes = diff::unified_diff(&before.to_text(), &after.to_text(), Cutter::of(cx));
     let error = syntax::new_error(&args.path, &before.to_text(), &after.to_text());
     let lines = after.to_text().split_inclusive('\n').count();
     let text = format!(
@@ -182,7 +188,7 @@ fn finish(
         changes.added,
         changes.removed,
         shown::size(bytes as u64),
-        before.kept(),
+        before.kept_properties(),
         syntax::note(error.as_ref()),
         changes.text
     );
@@ -194,17 +200,19 @@ fn finish(
     Ok(syntax::attach(output, error))
 }
 
-/// What was there before.
-enum Existing {
+/// The content of the file before the call.
+enum ExistingContent {
     Text(Document),
     Binary(Vec<u8>),
 }
 
-impl Existing {
+impl ExistingContent {
+    /// Decodes the bytes; they are binary if they are not text.
     fn of(bytes: Vec<u8>) -> Self {
         Document::parse(bytes).map_or_else(Self::Binary, Self::Text)
     }
 
+    /// Returns all bytes of the file.
     fn bytes(&self) -> &[u8] {
         match self {
             Self::Text(document) => document.bytes(),
@@ -212,7 +220,7 @@ impl Existing {
         }
     }
 
-    /// The same file with other bytes.
+    /// Returns the same file with other bytes.
     fn with_bytes(&self, bytes: Vec<u8>) -> Self {
         match self {
             Self::Text(document) => Self::Text(document.with_bytes(bytes)),
@@ -220,6 +228,7 @@ impl Existing {
         }
     }
 
+    /// Returns the text; empty for a binary file.
     fn to_text(&self) -> Cow<'_, str> {
         match self {
             Self::Text(document) => document.to_text(),
@@ -227,7 +236,7 @@ impl Existing {
         }
     }
 
-    /// The one ending that all lines have.
+    /// Returns the line ending, if all lines have the same one.
     fn line_ending(&self) -> Option<LineEnding> {
         match self {
             Self::Text(document) => LineEnding::uniform(document.text()),
@@ -235,14 +244,14 @@ impl Existing {
         }
     }
 
-    /// A text as the bytes of the whole file.
+    /// Encodes a text as the whole file, with the line endings and the encoding of the old content.
     fn encode(&self, content: &str, name: &str) -> Result<Vec<u8>, ToolError> {
         let Self::Text(document) = self else { return Ok(content.as_bytes().to_vec()) };
         let content = self.line_ending().map_or(content.into(), |ending| ending.unify(content));
         document.encode(&content).map_err(|lacking| lacking.explain(name, document.encoding()))
     }
 
-    /// A text as bytes that can stand behind those that are there.
+    /// Encodes a text that is appended to the old content, without a byte order mark.
     fn encode_more(&self, content: &str, name: &str) -> Result<Vec<u8>, ToolError> {
         let Self::Text(document) = self else { return Ok(content.as_bytes().to_vec()) };
         let content = self.line_ending().map_or(content.into(), |ending| ending.unify(content));
@@ -251,8 +260,8 @@ impl Existing {
         Ok(bytes.into_owned())
     }
 
-    /// What was kept of the old file that a reader of the new one might wonder about.
-    fn kept(&self) -> String {
+    /// Returns a remark about the encoding, byte order mark and CRLF that were kept; empty if there is nothing unusual.
+    fn kept_properties(&self) -> String {
         let Self::Text(document) = self else { return String::new() };
         let encoding = document.encoding();
         let mut kept = Vec::new();
@@ -268,7 +277,7 @@ impl Existing {
         if kept.is_empty() { String::new() } else { format!("; kept {}", kept.join(", ")) }
     }
 
-    /// The length of the longest of some lines, counted from 0.
+    /// Returns the length in characters of the longest line in these ranges, counted from 0.
     fn longest_line(&self, ranges: &[Range<u64>]) -> usize {
         let is_in = |line: u64| {
             let at = ranges.partition_point(|range| range.end <= line);
@@ -280,11 +289,11 @@ impl Existing {
     }
 }
 
-/// Why the file must not be replaced, and what to do about it.
-fn stale(unseen: &Unseen, name: &str, before: &Existing) -> ToolError {
+/// Returns the error for a file that the session has not seen completely, with the next step.
+fn stale_error(unseen: &Unseen, name: &str, before: &ExistingContent) -> ToolError {
     let error = |why: &str| ToolError::failed(format!("stale: {name} {why}"));
     match unseen {
-        Unseen::Never if matches!(before, Existing::Binary(_)) => {
+        Unseen::Never if matches!(before, ExistingContent::Binary(_)) => {
             error("is binary and was not shown in this session, so it is not replaced")
                 .hint("choose another name, or remove the file first")
         }
@@ -293,8 +302,10 @@ fn stale(unseen: &Unseen, name: &str, before: &Existing) -> ToolError {
         Unseen::Changed => error("changed since this session read it, so it is not replaced")
             .hint("read it again; nothing was written"),
         Unseen::Lines(ranges) => {
-            let words =
-                format!("was read in part, so it is not replaced: {} not shown", those(ranges));
+            let words = format!(
+                "was read in part, so it is not replaced: {} not shown",
+                lines_were(ranges)
+            );
             let is_cut = before.longest_line(ranges) > crate::read::MAX_CHARACTERS;
             error(&words).hint(if is_cut {
                 "some of them are too long to be shown whole: change the file with `edit`"
@@ -310,13 +321,13 @@ fn stale(unseen: &Unseen, name: &str, before: &Existing) -> ToolError {
     }
 }
 
-/// How many ranges of lines are named.
-const MOST_RANGES: usize = 5;
+/// Limit of the ranges of lines that an error names.
+const MAX_NAMED_RANGES: usize = 5;
 
-/// Lines that are counted from 0, as people count them: `lines 3-9, 12 and 20-30 were`.
-fn those(ranges: &[Range<u64>]) -> String {
-    let mut names: Vec<String> = ranges.iter().take(MOST_RANGES).map(range).collect();
-    let more = ranges.len().saturating_sub(MOST_RANGES);
+/// Formats ranges of lines, which are counted from 0, as the subject of a sentence: `lines 3-9, 12 and 20-30 were`.
+fn lines_were(ranges: &[Range<u64>]) -> String {
+    let mut names: Vec<String> = ranges.iter().take(MAX_NAMED_RANGES).map(format_range).collect();
+    let more = ranges.len().saturating_sub(MAX_NAMED_RANGES);
     if more > 0 {
         names.push(format!("{more} more ranges"));
     }
@@ -328,7 +339,8 @@ fn those(ranges: &[Range<u64>]) -> String {
     }
 }
 
-fn range(lines: &Range<u64>) -> String {
+/// Formats a range of lines, counted from 1: `3-9`, `12` or `from 30 on`.
+fn format_range(lines: &Range<u64>) -> String {
     let first = lines.start.saturating_add(1);
     match lines.end {
         u64::MAX => format!("from {first} on"),

@@ -1,20 +1,20 @@
-//! The difference between three texts: what was left, what somebody made of it since, and what we would make of it.
+//! The comparison of three texts: a common base, the text that is in the file now, and the text that we would write.
 //!
-//! Real conflicts come first, each from both sides; then what only one side changed, which could be put together
-//! ([`merge`](super::merge())) but never is without being asked for.
+//! Conflicts come first, each with both sides. Changes of only one side follow; [`merge`](super::merge()) could combine them, but
+//! the file is never merged without a request.
 
 use std::ops::Range;
 
 use windlass_core::quote;
 
-use super::file::Text;
+use super::file::DecodedText;
 use super::merge::{self, Region, RegionKind};
-use super::page::{Ink, Look, Page, painted};
+use super::page::{DiffPage, Look, TextRole, paint};
 use super::render::push_hunks;
 use super::{Diff, Version, render_file};
 use crate::shown;
 
-/// What the three texts are called in front of a person.
+/// Names of the three texts, as a person reads them.
 ///
 /// ```
 /// use windlass_tools::diff::Names;
@@ -24,11 +24,11 @@ use crate::shown;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Names<'a> {
-    /// What both others come from.
+    /// Name of the common base of the other two texts.
     pub base: &'a str,
-    /// What somebody else made of it.
+    /// Name of the text that another program or person made of the base.
     pub theirs: &'a str,
-    /// What we would make of it.
+    /// Name of the text that we would write.
     pub ours: &'a str,
 }
 
@@ -38,7 +38,7 @@ impl Default for Names<'_> {
     }
 }
 
-/// Two changes of one text, held against each other; made by [`three_way`].
+/// Two changes of one base text, compared with each other; made by [`three_way`].
 ///
 /// ```
 /// use windlass_tools::diff::{Names, three_way};
@@ -50,12 +50,14 @@ impl Default for Names<'_> {
 #[derive(Debug, Clone)]
 pub struct ThreeWay<'a> {
     names: Names<'a>,
+    /// Diff from the base to the file now.
     theirs: Diff<'a>,
+    /// Diff from the base to the text that we would write.
     ours: Diff<'a>,
     regions: Vec<Region>,
 }
 
-/// Compares what was left (`base`) with what is there now (`theirs`) and with what we would put there (`ours`).
+/// Compares the text that was left (`base`) with the present text (`theirs`) and with the text that we would write (`ours`).
 ///
 /// ```
 /// use windlass_tools::diff::{Look, Names, three_way};
@@ -79,30 +81,35 @@ pub fn three_way<'a>(
 }
 
 impl ThreeWay<'_> {
-    /// Every place that either side changed, in order.
+    /// Returns every region that either side changed, in order.
     pub fn regions(&self) -> &[Region] {
         &self.regions
     }
 
-    /// How many places both changed, differently.
+    /// Returns the number of regions that both sides changed differently.
     pub fn conflicts(&self) -> usize {
-        merge::conflicts(&self.regions)
+        merge::count_conflicts(&self.regions)
     }
 
-    /// The text with the changes of both, if there is no conflict.
+    /// Returns the text with the changes of both sides, if there is no conflict.
     pub fn merged(&self) -> Option<String> {
-        (self.conflicts() == 0).then(|| merge::merged(&self.theirs, &self.ours, &self.regions))
+        (self.conflicts() == 0).then(|| merge::merged_text(&self.theirs, &self.ours, &self.regions))
     }
 
-    /// All of it for a person: the conflicts, then what only one side changed, then what both did alike.
+    /// Renders all changes for a person: conflicts first, then changes of one side, then equal changes of both.
     pub fn render(&self, look: &Look) -> String {
-        format!("{}\n{}", painted(*look, Ink::Heading, &self.summary()), self.render_regions(look))
+        format!(
+            "{}\n{}",
+            paint(*look, TextRole::Heading, &self.summary()),
+            self.render_regions(look)
+        )
     }
 
+    /// Renders all regions, without the summary line.
     fn render_regions(&self, look: &Look) -> String {
         let (theirs, ours) = (&self.theirs, &self.ours);
         let lines = theirs.before.len().max(theirs.after.len()).max(ours.after.len());
-        let mut page = Page::new(*look, lines);
+        let mut page = DiffPage::new(*look, lines);
         self.push_conflicts(&mut page);
         let (their_name, our_name) = (self.names.theirs, self.names.ours);
         for (kind, diff, heading) in [
@@ -110,9 +117,9 @@ impl ThreeWay<'_> {
             (RegionKind::Ours, ours, format!("changed only in {our_name}:")),
             (RegionKind::Same, theirs, "changed alike in both:".to_owned()),
         ] {
-            let runs = self.runs(kind);
+            let runs = self.block_runs(kind);
             if !runs.is_empty() {
-                push_heading(&mut page, Ink::Heading, &heading);
+                push_heading(&mut page, TextRole::Heading, &heading);
             }
             for run in runs {
                 push_hunks(&mut page, diff, run);
@@ -121,6 +128,7 @@ impl ThreeWay<'_> {
         page.finish()
     }
 
+    /// Returns one line with the numbers of changed lines of each side and of conflicts.
     fn summary(&self) -> String {
         let Names { base, theirs, ours } = self.names;
         let count = |diff: &Diff<'_>| format!("+{} -{}", diff.added(), diff.removed());
@@ -135,23 +143,24 @@ impl ThreeWay<'_> {
         )
     }
 
-    fn push_conflicts(&self, page: &mut Page) {
+    /// Adds each conflict: a numbered heading, and the hunks of both sides.
+    fn push_conflicts(&self, page: &mut DiffPage) {
         let all = self.conflicts();
         let is_conflict = |region: &&Region| region.kind == RegionKind::Conflict;
         for (number, region) in (1..).zip(self.regions.iter().filter(is_conflict)) {
-            push_heading(page, Ink::Heading, &format!("conflict {number} of {all}"));
+            push_heading(page, TextRole::Heading, &format!("conflict {number} of {all}"));
             for (name, diff, blocks) in [
                 (self.names.theirs, &self.theirs, &region.their_blocks),
                 (self.names.ours, &self.ours, &region.our_blocks),
             ] {
-                push_heading(page, Ink::Aside, &format!("{name}:"));
+                push_heading(page, TextRole::Aside, &format!("{name}:"));
                 push_hunks(page, diff, blocks.clone());
             }
         }
     }
 
-    /// The blocks of the regions of one kind, neighbours together: of our diff for `Ours`, of theirs otherwise.
-    fn runs(&self, kind: RegionKind) -> Vec<Range<usize>> {
+    /// Returns block ranges of the regions of one kind, with neighbours joined: blocks of our diff for `Ours`, of theirs otherwise.
+    fn block_runs(&self, kind: RegionKind) -> Vec<Range<usize>> {
         let mut runs: Vec<Range<usize>> = Vec::new();
         for region in self.regions.iter().filter(|region| region.kind == kind) {
             let blocks = match kind {
@@ -167,14 +176,14 @@ impl ThreeWay<'_> {
     }
 }
 
-/// Adds a heading if lines can follow; by itself it would say nothing.
-fn push_heading(page: &mut Page, ink: Ink, words: &str) {
+/// Adds a heading if lines can follow; a heading alone would say nothing.
+fn push_heading(page: &mut DiffPage, role: TextRole, words: &str) {
     if page.has_room(2) {
-        page.push_line(ink, words);
+        page.push_line(role, words);
     }
 }
 
-/// The same for three versions of a file, each of which may be missing or have no lines: then each change is told by itself.
+/// Renders a conflict between three versions of a file. If a version is missing or is not text, both changes are shown separately.
 ///
 /// ```
 /// use std::path::Path;
@@ -197,21 +206,21 @@ pub fn render_conflict(
     names: Names<'_>,
     look: &Look,
 ) -> String {
-    let told = [(names.theirs, theirs), (names.ours, ours)]
+    let reports = [(names.theirs, theirs), (names.ours, ours)]
         .map(|(name, version)| (quote::visible(name), render_file(base, version, look)));
-    let mut words = painted(*look, Ink::Heading, &format!("compared with {}:", names.base));
+    let mut words = paint(*look, TextRole::Heading, &format!("compared with {}:", names.base));
     words.push('\n');
-    if let Some([base, theirs, ours]) = texts([base, theirs, ours]) {
-        let headlines = told.map(|(name, report)| format!("{name}: {}\n", report.headline));
+    if let Some([base, theirs, ours]) = decode_all([base, theirs, ours]) {
+        let headlines = reports.map(|(name, report)| format!("{name}: {}\n", report.headline));
         let three = three_way(&base.text, &theirs.text, &ours.text, names);
         return words + &headlines.concat() + &three.render_regions(look);
     }
-    words + &told.map(|(name, report)| format!("{name}: {report}")).concat()
+    words + &reports.map(|(name, report)| format!("{name}: {report}")).concat()
 }
 
-/// The texts of three regular files that are there and in one encoding.
-fn texts<'a>(versions: [Option<&Version<'a>>; 3]) -> Option<[Text<'a>; 3]> {
-    let [base, theirs, ours] = versions.map(|version| Text::of(Some(version?.bytes()?)));
+/// Decodes three regular files; `None` if one is missing, is not text, or has another encoding.
+fn decode_all<'a>(versions: [Option<&Version<'a>>; 3]) -> Option<[DecodedText<'a>; 3]> {
+    let [base, theirs, ours] = versions.map(|version| DecodedText::of(Some(version?.bytes()?)));
     let (base, theirs, ours) = (base?, theirs?, ours?);
     let is_one = base.may_be_encoded_as(&theirs) && base.may_be_encoded_as(&ours);
     (is_one && theirs.may_be_encoded_as(&ours)).then_some([base, theirs, ours])
@@ -223,7 +232,7 @@ mod tests {
 
     use super::*;
 
-    fn numbers(changed: &[(usize, &str)]) -> String {
+    fn numbered_lines(changed: &[(usize, &str)]) -> String {
         let line = |n: usize| {
             changed
                 .iter()
@@ -233,11 +242,13 @@ mod tests {
         (1..=30).map(line).collect()
     }
 
+    /// The report groups regions by kind: conflicts, one side only, both alike.
     #[test]
-    fn regions_are_grouped() {
-        let base = numbers(&[]);
-        let theirs = numbers(&[(3, "line three\n"), (12, "theirs\n"), (20, "both\n"), (28, "")]);
-        let ours = numbers(&[(7, "line seven\nand more\n"), (12, "ours\n"), (20, "both\n")]);
+    fn regions_are_grouped_by_kind() {
+        let base = numbered_lines(&[]);
+        let theirs =
+            numbered_lines(&[(3, "line three\n"), (12, "theirs\n"), (20, "both\n"), (28, "")]);
+        let ours = numbered_lines(&[(7, "line seven\nand more\n"), (12, "ours\n"), (20, "both\n")]);
         let three = three_way(&base, &theirs, &ours, Names::default());
         insta::assert_snapshot!(three.render(&Look::plain().words(true)), @"
         compared with the file as it was left: the file now +3 -4, the undo +4 -3; 1 conflict
@@ -315,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_changed_is_said() {
+    fn summary_says_that_nothing_changed() {
         let text = three_way("a\n", "a\n", "a\n", Names::default()).render(&Look::plain());
         assert_eq!(
             text,
@@ -324,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn files() {
+    fn three_versions_of_a_file_are_compared() {
         let names = Names { base: "as left", theirs: "now", ours: "undo" };
         let file = |content: &'static [u8]| Some(Version::of(Path::new("f"), content));
         let mode = |mode: u32, version: Option<Version<'static>>| {

@@ -1,4 +1,5 @@
-//! What became of one file: created, deleted, moved, changed; in which lines, or how large it was and is where it has no lines.
+//! A report of the change of one file: created, deleted, moved or changed, with the lines that changed, or sizes and hashes if it is
+//! not text.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -6,14 +7,14 @@ use std::path::Path;
 
 use windlass_core::{FileKind, quote};
 
-use super::page::{Ink, Look, painted};
+use super::page::{Look, TextRole, paint};
 use super::{Diff, render};
 use crate::encoding::TextEncoding;
 use crate::shown;
 
-/// How many digits of a hash are shown.
+/// Number of shown digits of a hash.
 const HASH_DIGITS: usize = 12;
-/// The permission bits worth a word where a file is new: who may run it, and as whom.
+/// Permission bits that are shown for a new file: execute bits, set-user-ID and set-group-ID, sticky bit.
 const NOTABLE_MODE: u32 = 0o7111;
 
 /// A file at one moment.
@@ -27,24 +28,24 @@ const NOTABLE_MODE: u32 = 0o7111;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Version<'a> {
-    /// Where it is.
+    /// Path of the file.
     pub path: &'a Path,
-    /// What it is.
+    /// Kind of the file.
     pub kind: FileKind,
-    /// Its permission bits, if they are known.
+    /// Permission bits, if they are known.
     pub mode: Option<u32>,
-    /// Its bytes; of a symbolic link, the path that it leads to; of a directory, none.
+    /// Bytes of a file, target path of a symbolic link; empty for a directory.
     pub content: &'a [u8],
 }
 
 impl<'a> Version<'a> {
-    /// A regular file with these bytes.
+    /// Makes a version of a regular file with these bytes.
     pub fn of(path: &'a Path, content: &'a [u8]) -> Self {
         Self { path, kind: FileKind::File, mode: None, content }
     }
 }
 
-/// What became of a file, ready to be shown.
+/// The change of a file as text for a reader.
 ///
 /// ```
 /// use std::path::Path;
@@ -56,13 +57,13 @@ impl<'a> Version<'a> {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileReport {
-    /// One line without its end: what was done to which file, how many lines are new and how many are gone.
+    /// One line without its line feed: the action, the path, and the numbers of new and removed lines.
     pub headline: String,
-    /// The hunks; empty if no line changed, or if it has no lines.
+    /// Hunks; empty if no line changed or if the file is not text.
     pub body: String,
-    /// How many lines are new.
+    /// Number of new lines.
     pub added: usize,
-    /// How many lines are gone.
+    /// Number of removed lines.
     pub removed: usize,
 }
 
@@ -72,7 +73,7 @@ impl fmt::Display for FileReport {
     }
 }
 
-/// Compares a file with itself at another moment; `None` if it was, or is, not there.
+/// Compares two versions of a file; `None` stands for a missing file.
 ///
 /// ```
 /// use std::path::Path;
@@ -94,17 +95,22 @@ pub fn render_file(
     let mut report =
         FileReport { headline: String::new(), body: String::new(), added: 0, removed: 0 };
     let mut facts = Vec::new();
-    facts.extend(kinds(before, after));
-    facts.extend(contents(before, after, look, &mut report));
-    facts.extend(modes(before, after));
+    facts.extend(kind_fact(before, after));
+    facts.extend(content_facts(before, after, look, &mut report));
+    facts.extend(mode_fact(before, after));
     let is_same = facts.is_empty();
-    let headline = painted(*look, Ink::Heading, &action(before, after, is_same));
+    let headline = paint(*look, TextRole::Heading, &action_and_path(before, after, is_same));
     let colon = if is_same { "" } else { ": " };
     report.headline = format!("{headline}{colon}{}", facts.join(", "));
     report
 }
 
-fn action(before: Option<&Version<'_>>, after: Option<&Version<'_>>, is_same: bool) -> String {
+/// Returns the action and the path: `created a.txt`, `moved a to b`, `unchanged a`.
+fn action_and_path(
+    before: Option<&Version<'_>>,
+    after: Option<&Version<'_>>,
+    is_same: bool,
+) -> String {
     let name = |version: &Version<'_>| quote::path(version.path).into_owned();
     match (before, after) {
         (None, None) => "never there".into(),
@@ -118,9 +124,9 @@ fn action(before: Option<&Version<'_>>, after: Option<&Version<'_>>, is_same: bo
     }
 }
 
-/// What it is, where that is not a regular file.
-fn kinds(before: Option<&Version<'_>>, after: Option<&Version<'_>>) -> Option<String> {
-    let (old, new) = (before.map(describe), after.map(describe));
+/// Describes a kind that changed, or a single version that is not a regular file.
+fn kind_fact(before: Option<&Version<'_>>, after: Option<&Version<'_>>) -> Option<String> {
+    let (old, new) = (before.map(describe_kind), after.map(describe_kind));
     match (old, new) {
         (Some(old), Some(new)) => (old != new).then(|| format!("{old} → {new}")),
         (Some(one), None) | (None, Some(one)) => (!before.or(after)?.is_file()).then_some(one),
@@ -128,7 +134,8 @@ fn kinds(before: Option<&Version<'_>>, after: Option<&Version<'_>>) -> Option<St
     }
 }
 
-fn describe(version: &Version<'_>) -> String {
+/// Names the kind of a version, with the target of a symbolic link.
+fn describe_kind(version: &Version<'_>) -> String {
     match version.kind {
         FileKind::Symlink => {
             let target = quote::path(quote::path_of_bytes(version.content));
@@ -138,19 +145,20 @@ fn describe(version: &Version<'_>) -> String {
     }
 }
 
-fn modes(before: Option<&Version<'_>>, after: Option<&Version<'_>>) -> Option<String> {
+/// Describes permission bits that changed, or notable bits of a new file.
+fn mode_fact(before: Option<&Version<'_>>, after: Option<&Version<'_>>) -> Option<String> {
     let after = after?;
     let new = after.mode?;
     let Some(before) = before else {
         return (new & NOTABLE_MODE != 0 && after.is_file()).then(|| format!("mode {new:o}"));
     };
-    // What became something else has other bits anyway.
+    // A file that changed its kind has other bits anyway.
     let old = before.mode.filter(|old| *old != new && before.kind == after.kind)?;
     Some(format!("mode {old:o} → {new:o}"))
 }
 
-/// What differs in the bytes: lines where all is text, sizes and hashes otherwise.
-fn contents(
+/// Describes the changed content and fills the line counts and the body of the report: lines if both are text, sizes and hashes otherwise.
+fn content_facts(
     before: Option<&Version<'_>>,
     after: Option<&Version<'_>>,
     look: &Look,
@@ -160,27 +168,28 @@ fn contents(
     if old == new {
         return Vec::new();
     }
-    let (Some(old_text), Some(new_text)) = (Text::of(old), Text::of(new)) else {
-        return vec![sizes(old, new)];
+    let (Some(old_text), Some(new_text)) = (DecodedText::of(old), DecodedText::of(new)) else {
+        return vec![sizes_and_hashes(old, new)];
     };
     let diff = Diff::between(&old_text.text, &new_text.text);
     (report.added, report.removed) = (diff.added(), diff.removed());
     report.body = render(&diff, look);
     let encodings = old_text.encoding.zip(new_text.encoding).filter(|(old, new)| old != new);
-    let encodings = encodings.map(|(old, new)| format!("{} → {}", name(old), name(new)));
-    // A program may read the bytes in another way than a person who sees characters.
+    let encodings =
+        encodings.map(|(old, new)| format!("{} → {}", encoding_label(old), encoding_label(new)));
+    // A program may read the bytes in another encoding than a person who sees characters.
     let encodings = encodings.or_else(|| {
         let alone = old_text.encoding.xor(new_text.encoding)?;
-        (!alone.is_utf8() || alone.has_bom()).then(|| name(alone))
+        (!alone.is_utf8() || alone.has_bom()).then(|| encoding_label(alone))
     });
     let lines = if !diff.is_empty() {
-        let added = painted(*look, Ink::Added, &format!("+{}", report.added));
-        let removed = painted(*look, Ink::Removed, &format!("-{}", report.removed));
+        let added = paint(*look, TextRole::Added, &format!("+{}", report.added));
+        let removed = paint(*look, TextRole::Removed, &format!("-{}", report.removed));
         Some(format!("{added} {removed}"))
     } else if old.is_none() || new.is_none() {
         Some("empty".into())
     } else if old_text.encoding == new_text.encoding {
-        Some(format!("bytes that are no characters, {}", sizes(old, new)))
+        Some(format!("bytes that are no characters, {}", sizes_and_hashes(old, new)))
     } else {
         None
     };
@@ -188,18 +197,19 @@ fn contents(
 }
 
 impl<'a> Version<'a> {
+    /// Returns whether this version is a regular file.
     fn is_file(&self) -> bool {
         self.kind == FileKind::File
     }
 
-    /// What it holds, if it is a regular file.
+    /// Returns the bytes of a regular file, `None` for other kinds.
     pub(super) fn bytes(&self) -> Option<&'a [u8]> {
         self.is_file().then_some(self.content)
     }
 }
 
-/// `binary, 12 KiB 5f0e1a2b3c4d → 13 KiB 77aa01b2c3d4`
-fn sizes(old: Option<&[u8]>, new: Option<&[u8]>) -> String {
+/// Returns text such as `binary, 12 KiB 5f0e1a2b3c4d → 13 KiB 77aa01b2c3d4`.
+fn sizes_and_hashes(old: Option<&[u8]>, new: Option<&[u8]>) -> String {
     let one = |bytes: &[u8]| {
         let hash = blake3::hash(bytes).to_hex();
         let digits = hash.get(..HASH_DIGITS).unwrap_or_default();
@@ -209,33 +219,34 @@ fn sizes(old: Option<&[u8]>, new: Option<&[u8]>) -> String {
     format!("binary, {}", both.join(" → "))
 }
 
-/// The bytes of a file as text.
-pub(super) struct Text<'a> {
+/// The content of a file, decoded as text.
+pub(super) struct DecodedText<'a> {
     pub(super) text: Cow<'a, str>,
-    /// `None` if there are no bytes to tell it by.
+    /// Encoding of the bytes; `None` for an empty file.
     encoding: Option<TextEncoding>,
 }
 
-impl<'a> Text<'a> {
-    /// `None` if they are not text; what is not there is an empty text.
+impl<'a> DecodedText<'a> {
+    /// Decodes bytes; `None` if they are not text. A missing or empty file is an empty text.
     pub(super) fn of(bytes: Option<&'a [u8]>) -> Option<Self> {
         let Some(bytes) = bytes.filter(|bytes| !bytes.is_empty()) else {
             return Some(Self { text: Cow::Borrowed(""), encoding: None });
         };
         let encoding = TextEncoding::detect(bytes)?;
         let body = bytes.get(encoding.mark().len()..).unwrap_or_default();
-        let text = if encoding.is_utf8() { spelled_out(body) } else { encoding.decode(body) };
+        let text =
+            if encoding.is_utf8() { escape_invalid_bytes(body) } else { encoding.decode(body) };
         Some(Self { text, encoding: Some(encoding) })
     }
 
-    /// Whether nothing speaks against both being in one encoding.
+    /// Returns whether both texts can have the same encoding: the encodings are equal, or one is unknown.
     pub(super) fn may_be_encoded_as(&self, other: &Self) -> bool {
         self.encoding.zip(other.encoding).is_none_or(|(one, other)| one == other)
     }
 }
 
-/// The text with bytes that are no characters written as `\xff`, so that two of them are not taken for the same.
-fn spelled_out(bytes: &[u8]) -> Cow<'_, str> {
+/// Returns UTF-8 with invalid bytes written as `\xff`, so that different bytes stay different.
+fn escape_invalid_bytes(bytes: &[u8]) -> Cow<'_, str> {
     if let Ok(text) = std::str::from_utf8(bytes) {
         return Cow::Borrowed(text);
     }
@@ -245,7 +256,8 @@ fn spelled_out(bytes: &[u8]) -> Cow<'_, str> {
     Cow::Owned(chunks.collect())
 }
 
-fn name(encoding: TextEncoding) -> String {
+/// Returns the name of an encoding, with a remark if it has a byte order mark.
+fn encoding_label(encoding: TextEncoding) -> String {
     format!("{}{}", encoding.name(), if encoding.has_bom() { " with BOM" } else { "" })
 }
 
@@ -265,12 +277,12 @@ mod tests {
         Version { mode: Some(mode), ..file("f", content) }
     }
 
-    fn of_kind(kind: FileKind, content: &'static [u8]) -> Version<'static> {
+    fn version_of_kind(kind: FileKind, content: &'static [u8]) -> Version<'static> {
         Version { kind, ..file("f", content) }
     }
 
     #[test]
-    fn headlines() {
+    fn headline_names_action_and_changes() {
         for (before, after, expected) in [
             (None, None, "never there"),
             (None, Some(file("f", b"a\nb\n")), "created f: +2 -0"),
@@ -315,17 +327,21 @@ mod tests {
                 "changed f: +1 -1, UTF-8 → UTF-16LE with BOM",
             ),
             (None, Some(file("f", b"\xff\xfeb\0\n\0")), "created f: +1 -0, UTF-16LE with BOM"),
-            // What is no regular file.
-            (None, Some(of_kind(FileKind::Directory, b"")), "created f: a directory"),
-            (None, Some(of_kind(FileKind::Symlink, b"to")), "created f: a symbolic link to to"),
+            // Other kinds than regular files.
+            (None, Some(version_of_kind(FileKind::Directory, b"")), "created f: a directory"),
             (
-                Some(of_kind(FileKind::Symlink, b"a")),
-                Some(of_kind(FileKind::Symlink, b"b")),
+                None,
+                Some(version_of_kind(FileKind::Symlink, b"to")),
+                "created f: a symbolic link to to",
+            ),
+            (
+                Some(version_of_kind(FileKind::Symlink, b"a")),
+                Some(version_of_kind(FileKind::Symlink, b"b")),
                 "changed f: a symbolic link to a → a symbolic link to b",
             ),
             (
                 Some(file("f", b"a\n")),
-                Some(of_kind(FileKind::Symlink, b"b")),
+                Some(version_of_kind(FileKind::Symlink, b"b")),
                 "changed f: a file → a symbolic link to b, +0 -1",
             ),
         ] {
@@ -334,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_characters_are_told_apart() {
+    fn different_invalid_bytes_are_shown_as_a_change() {
         let long = "plain words in UTF-8: é à ü ö ß ñ\n".repeat(20);
         let version = |byte: u8| [long.as_bytes(), b"a", &[byte], b"\n"].concat();
         let (old, new) = (version(0xfe), version(0xff));

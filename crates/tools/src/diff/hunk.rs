@@ -1,9 +1,9 @@
-//! A part of a diff as people read it: changes near each other, line by line, with the unchanged lines around them.
+//! A hunk of a diff: changes near each other, line by line, with the unchanged lines around them.
 
 use std::ops::Range;
 
-use super::words::{self, Pair};
-use super::{Block, CONTEXT, part};
+use super::words::{self, LinePair};
+use super::{CONTEXT, ChangedBlock, lines_in};
 
 /// Changes near each other, with the unchanged lines around and between them.
 ///
@@ -17,12 +17,16 @@ use super::{Block, CONTEXT, part};
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Hunk<'a> {
+    /// All lines of the old text.
     pub(super) before: &'a [&'a str],
+    /// All lines of the new text.
     pub(super) after: &'a [&'a str],
-    pub(super) blocks: &'a [Block],
-    /// The lines that its context may use: those up to the neighbouring changes.
-    pub(super) floor: usize,
-    pub(super) ceiling: usize,
+    /// Blocks of the diff that belong to this hunk.
+    pub(super) blocks: &'a [ChangedBlock],
+    /// First line of the old text that the context may contain: the end of the change before.
+    pub(super) context_floor: usize,
+    /// End of the lines of the old text that the context may contain: the start of the change after.
+    pub(super) context_ceiling: usize,
 }
 
 /// One line of a hunk.
@@ -38,16 +42,16 @@ pub struct Hunk<'a> {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line<'a> {
-    /// Whether it is old, new or both, and where.
+    /// Kind of the line and its line numbers.
     pub kind: LineKind,
-    /// The line with its end: a line feed, both characters of a CRLF, or nothing.
+    /// The line with its ending: a line feed, both characters of a CRLF, or nothing.
     pub text: &'a str,
-    /// The bytes of the text that differ from the line that it took the place of, or that took its place. Empty if no such line
-    /// is like it: then all of it is new, or gone.
+    /// Byte ranges of the text that differ from the paired line. Empty if no line is similar enough for a pair: then the whole line is
+    /// new or removed.
     pub words: Vec<Range<usize>>,
 }
 
-/// Whether a line was kept, removed or added, with its numbers, counted from 1.
+/// Kind of a line: kept, removed or added, with its line numbers, counted from 1.
 ///
 /// ```
 /// use windlass_tools::diff::{Diff, LineKind};
@@ -58,27 +62,27 @@ pub struct Line<'a> {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LineKind {
-    /// In both texts.
+    /// The line is in both texts.
     Kept {
-        /// Its number in the old text.
+        /// Line number in the old text.
         before: usize,
-        /// Its number in the new text.
+        /// Line number in the new text.
         after: usize,
     },
-    /// In the old text only.
+    /// The line is in the old text only.
     Removed {
-        /// Its number there.
+        /// Line number in the old text.
         before: usize,
     },
-    /// In the new text only.
+    /// The line is in the new text only.
     Added {
-        /// Its number there.
+        /// Line number in the new text.
         after: usize,
     },
 }
 
 impl LineKind {
-    /// The sign that stands before such a line in a diff.
+    /// Returns the sign that stands before such a line in a diff.
     pub fn sign(self) -> char {
         match self {
             Self::Kept { .. } => ' ',
@@ -87,7 +91,7 @@ impl LineKind {
         }
     }
 
-    /// Its numbers in the old and in the new text.
+    /// Returns the line numbers in the old and in the new text.
     pub fn numbers(self) -> (Option<usize>, Option<usize>) {
         match self {
             Self::Kept { before, after } => (Some(before), Some(after)),
@@ -98,96 +102,100 @@ impl LineKind {
 }
 
 impl<'a> Hunk<'a> {
-    /// Its lines in the old text, counted from 0.
+    /// Returns the range of its lines in the old text, counted from 0.
     pub fn before(&self) -> Range<usize> {
         let (Some(first), Some(last)) = (self.blocks.first(), self.blocks.last()) else {
             return 0..0;
         };
-        first.before.start - self.lead()..last.before.end + self.trail()
+        first.before.start - self.leading_context()..last.before.end + self.trailing_context()
     }
 
-    /// Its lines in the new text, counted from 0.
+    /// Returns the range of its lines in the new text, counted from 0.
     pub fn after(&self) -> Range<usize> {
         let (Some(first), Some(last)) = (self.blocks.first(), self.blocks.last()) else {
             return 0..0;
         };
-        first.after.start - self.lead()..last.after.end + self.trail()
+        first.after.start - self.leading_context()..last.after.end + self.trailing_context()
     }
 
-    /// Where it is, as `diff -u` says it.
+    /// Returns the header as `diff -u` writes it: `@@ -1,3 +1,3 @@`.
     pub fn header(&self) -> String {
         self.header_after(0)
     }
 
-    /// The same where so many lines come before all that was compared.
+    /// Returns the header if `skipped` lines come before the compared texts.
     pub(super) fn header_after(&self, skipped: usize) -> String {
-        let shifted = |range: Range<usize>| place(&(range.start + skipped..range.end + skipped));
+        let shifted =
+            |range: Range<usize>| format_range(&(range.start + skipped..range.end + skipped));
         format!("@@ -{} +{} @@", shifted(self.before()), shifted(self.after()))
     }
 
-    /// Its lines, without a look at the words: [`Line::words`] is empty.
+    /// Returns the lines without word marks: [`Line::words`] is empty.
     pub fn lines(&self) -> impl Iterator<Item = Line<'a>> + use<'a> {
         self.sections().flat_map(|section| section.lines(Vec::new()))
     }
 
-    /// Its lines, with the words that differ between lines that are like each other.
+    /// Returns the lines, with the words marked that differ between paired lines.
     pub fn marked_lines(&self) -> impl Iterator<Item = Line<'a>> + use<'a> {
         self.sections().flat_map(|section| section.lines(section.pairs()))
     }
 
-    /// Each block with the kept lines before it; at the end, the kept lines after the last.
-    pub(super) fn sections(self) -> impl Iterator<Item = Section<'a>> + use<'a> {
+    /// Returns each block with the kept lines before it; the last section holds the kept lines after the last block.
+    pub(super) fn sections(self) -> impl Iterator<Item = HunkSection<'a>> + use<'a> {
         let (old, new) = (self.before(), self.after());
-        let last = Block { before: old.end..old.end, after: new.end..new.end };
+        let last = ChangedBlock { before: old.end..old.end, after: new.end..new.end };
         let mut kept = (old.start, new.start);
         self.blocks.iter().cloned().chain([last]).map(move |block| {
             let (before, after) = kept;
             kept = (block.before.end, block.after.end);
-            Section {
-                kept: part(self.before, &(before..block.before.start)),
-                removed: part(self.before, &block.before),
-                added: part(self.after, &block.after),
+            HunkSection {
+                kept: lines_in(self.before, &(before..block.before.start)),
+                removed: lines_in(self.before, &block.before),
+                added: lines_in(self.after, &block.after),
                 before,
                 after,
             }
         })
     }
 
-    /// How many unchanged lines come first.
-    fn lead(&self) -> usize {
-        let start = self.blocks.first().map_or(self.floor, |block| block.before.start);
-        (start - self.floor).min(CONTEXT)
+    /// Returns the number of unchanged lines before the first change.
+    fn leading_context(&self) -> usize {
+        let start = self.blocks.first().map_or(self.context_floor, |block| block.before.start);
+        (start - self.context_floor).min(CONTEXT)
     }
 
-    /// How many unchanged lines come last.
-    fn trail(&self) -> usize {
-        let end = self.blocks.last().map_or(self.ceiling, |block| block.before.end);
-        (self.ceiling - end).min(CONTEXT)
+    /// Returns the number of unchanged lines after the last change.
+    fn trailing_context(&self) -> usize {
+        let end = self.blocks.last().map_or(self.context_ceiling, |block| block.before.end);
+        (self.context_ceiling - end).min(CONTEXT)
     }
 }
 
-/// Lines that stayed, and lines after them that were replaced by others.
+/// Kept lines, and the block of changed lines after them.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Section<'a> {
+pub(super) struct HunkSection<'a> {
     pub(super) kept: &'a [&'a str],
     pub(super) removed: &'a [&'a str],
     pub(super) added: &'a [&'a str],
-    /// Where it begins in the texts, counted from 0.
+    /// Number of lines before this section in the old text.
     before: usize,
+    /// Number of lines before this section in the new text.
     after: usize,
 }
 
-impl<'a> Section<'a> {
-    /// The lines that took each other's place, in order.
-    pub(super) fn pairs(&self) -> Vec<Pair> {
-        words::pairs(self.removed, self.added)
+impl<'a> HunkSection<'a> {
+    /// Returns the pairs of removed and added lines that are similar, in order.
+    pub(super) fn pairs(&self) -> Vec<LinePair> {
+        words::pair_lines(self.removed, self.added)
     }
 
-    pub(super) fn lines(self, pairs: Vec<Pair>) -> impl Iterator<Item = Line<'a>> + use<'a> {
-        let (old, new) = marks(pairs);
+    /// Returns the kept, removed and added lines in this order, with the marks of the pairs.
+    pub(super) fn lines(self, pairs: Vec<LinePair>) -> impl Iterator<Item = Line<'a>> + use<'a> {
+        let (old, new) = split_marks(pairs);
         self.kept().chain(self.removed(old)).chain(self.added(new))
     }
 
+    /// Returns the kept lines.
     pub(super) fn kept(self) -> impl Iterator<Item = Line<'a>> + use<'a> {
         let Self { kept, before, after, .. } = self;
         (1..).zip(kept).map(move |(nth, text)| {
@@ -196,35 +204,37 @@ impl<'a> Section<'a> {
         })
     }
 
-    pub(super) fn removed(self, marks: Marks) -> impl Iterator<Item = Line<'a>> + use<'a> {
+    /// Returns the removed lines with their marks.
+    pub(super) fn removed(self, marks: WordMarks) -> impl Iterator<Item = Line<'a>> + use<'a> {
         let first = self.before + self.kept.len() + 1;
-        marked(self.removed, marks).map(move |(nth, text, words)| {
+        with_marks(self.removed, marks).map(move |(nth, text, words)| {
             let kind = LineKind::Removed { before: first + nth };
             Line { kind, text, words }
         })
     }
 
-    pub(super) fn added(self, marks: Marks) -> impl Iterator<Item = Line<'a>> + use<'a> {
+    /// Returns the added lines with their marks.
+    pub(super) fn added(self, marks: WordMarks) -> impl Iterator<Item = Line<'a>> + use<'a> {
         let first = self.after + self.kept.len() + 1;
-        marked(self.added, marks).map(move |(nth, text, words)| {
+        with_marks(self.added, marks).map(move |(nth, text, words)| {
             let kind = LineKind::Added { after: first + nth };
             Line { kind, text, words }
         })
     }
 }
 
-/// The words that differ, of some lines, by the position of the line.
-pub(super) type Marks = Vec<(usize, Vec<Range<usize>>)>;
+/// Byte ranges of differing words, by the position of the line; in order.
+pub(super) type WordMarks = Vec<(usize, Vec<Range<usize>>)>;
 
-/// What differs in the old lines of pairs, and in the new ones.
-pub(super) fn marks(pairs: Vec<Pair>) -> (Marks, Marks) {
+/// Splits pairs into the marks of the old lines and those of the new lines.
+pub(super) fn split_marks(pairs: Vec<LinePair>) -> (WordMarks, WordMarks) {
     pairs.into_iter().map(|pair| ((pair.before, pair.removed), (pair.after, pair.added))).unzip()
 }
 
-/// Each line with its position and its own marks.
-fn marked<'a>(
+/// Returns each line with its position and its marks.
+fn with_marks<'a>(
     lines: &'a [&'a str],
-    marks: Marks,
+    marks: WordMarks,
 ) -> impl Iterator<Item = (usize, &'a str, Vec<Range<usize>>)> {
     let mut marks = marks.into_iter().peekable();
     lines.iter().enumerate().map(move |(nth, text)| {
@@ -233,8 +243,8 @@ fn marked<'a>(
     })
 }
 
-/// A range as `diff -u` writes it: `START,COUNT`, the count left out if it is 1.
-fn place(range: &Range<usize>) -> String {
+/// Formats a range as `diff -u` does: `START,COUNT`, without the count if it is 1.
+fn format_range(range: &Range<usize>) -> String {
     match range.len() {
         0 => format!("{},0", range.start),
         1 => format!("{}", range.start + 1),
@@ -248,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_know_their_numbers() {
+    fn lines_have_their_line_numbers() {
         let before = "a\nb\nc\nd\n";
         let after = "a\nx\ny\nc\nd\ne\n";
         let diff = Diff::between(before, after);

@@ -1,13 +1,13 @@
-//! Two changes of one text put together, line by line.
+//! The merge of two changes of one text, line by line.
 //!
-//! Changes are apart if at least one unchanged line is between them, as in git. Where they meet there is no telling which comes
-//! first, so that is a conflict, unless both did the same.
+//! Two changes are independent if at least one unchanged line is between them, as in git. Where they meet, their order is unknown,
+//! so that is a conflict, unless both sides did the same.
 
 use std::ops::Range;
 
-use super::{Block, Diff, part};
+use super::{ChangedBlock, Diff, lines_in};
 
-/// What became of two changes of one text.
+/// The result of merging two changes of one text.
 ///
 /// ```
 /// use windlass_tools::diff::{Merge, merge};
@@ -18,13 +18,13 @@ use super::{Block, Diff, part};
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Merge {
-    /// The text with both changes; `None` if there are conflicts.
+    /// Text with both changes; `None` if there are conflicts.
     pub text: Option<String>,
-    /// How many places were changed by both, differently.
+    /// Number of regions that both sides changed differently.
     pub conflicts: usize,
 }
 
-/// Puts two changes of one text together, if they are in different places or the same.
+/// Merges two changes of one text, if they are in different places or the same.
 ///
 /// ```
 /// use windlass_tools::diff::merge;
@@ -37,11 +37,11 @@ pub struct Merge {
 pub fn merge(base: &str, theirs: &str, ours: &str) -> Merge {
     let (theirs, ours) = (Diff::between(base, theirs), Diff::between(base, ours));
     let regions = regions(&theirs, &ours);
-    let conflicts = conflicts(&regions);
-    Merge { text: (conflicts == 0).then(|| merged(&theirs, &ours, &regions)), conflicts }
+    let conflicts = count_conflicts(&regions);
+    Merge { text: (conflicts == 0).then(|| merged_text(&theirs, &ours, &regions)), conflicts }
 }
 
-/// Lines that at least one side changed.
+/// A range of lines that at least one side changed.
 ///
 /// ```
 /// use windlass_tools::diff::{Names, RegionKind, three_way};
@@ -53,20 +53,21 @@ pub fn merge(base: &str, theirs: &str, ours: &str) -> Merge {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Region {
-    /// Who changed them.
+    /// The side that changed the lines.
     pub kind: RegionKind,
-    /// The lines in the base, counted from 0.
+    /// Lines in the base, counted from 0.
     pub base: Range<usize>,
     /// The same lines in their text.
     pub theirs: Range<usize>,
     /// The same lines in our text.
     pub ours: Range<usize>,
-    /// Which blocks of the two diffs they are.
+    /// Blocks of their diff that are in this region.
     pub(super) their_blocks: Range<usize>,
+    /// Blocks of our diff that are in this region.
     pub(super) our_blocks: Range<usize>,
 }
 
-/// Who changed the lines of a region.
+/// The side that changed the lines of a region.
 ///
 /// ```
 /// use windlass_tools::diff::{Names, RegionKind, three_way};
@@ -82,21 +83,22 @@ pub struct Region {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RegionKind {
-    /// They alone.
+    /// Only their side changed.
     Theirs,
-    /// We alone.
+    /// Only our side changed.
     Ours,
-    /// Both, in the same way.
+    /// Both sides made the same change.
     Same,
-    /// Both, and not in the same way.
+    /// Both sides made different changes.
     Conflict,
 }
 
-pub(super) fn conflicts(regions: &[Region]) -> usize {
+/// Returns the number of regions in conflict.
+pub(super) fn count_conflicts(regions: &[Region]) -> usize {
     regions.iter().filter(|region| region.kind == RegionKind::Conflict).count()
 }
 
-/// The regions that either side changed, in order. Both diffs must be of the same base.
+/// Returns the regions that either side changed, in order. Both diffs must have the same base.
 pub(super) fn regions(theirs: &Diff<'_>, ours: &Diff<'_>) -> Vec<Region> {
     let (mut their_next, mut our_next) = (0, 0);
     std::iter::from_fn(|| {
@@ -104,17 +106,17 @@ pub(super) fn regions(theirs: &Diff<'_>, ours: &Diff<'_>) -> Vec<Region> {
         let start = starts.into_iter().flatten().map(|block| block.before.start).min()?;
         let (their_first, our_first) = (their_next, our_next);
         let mut end = start;
-        // What one side changed may reach what the other side changed next, and so on.
-        while take(&theirs.blocks, &mut their_next, &mut end)
-            || take(&ours.blocks, &mut our_next, &mut end)
+        // A block of one side may reach the next block of the other side, and so on.
+        while absorb_block(&theirs.blocks, &mut their_next, &mut end)
+            || absorb_block(&ours.blocks, &mut our_next, &mut end)
         {}
-        Some(region(theirs, ours, start..end, their_first..their_next, our_first..our_next))
+        Some(region_of(theirs, ours, start..end, their_first..their_next, our_first..our_next))
     })
     .collect()
 }
 
-/// Moves on over a block that begins before `end` or right there, and moves `end` behind it.
-fn take(blocks: &[Block], next: &mut usize, end: &mut usize) -> bool {
+/// Takes the next block into the region if it starts at or before `end`, and moves `end` behind it. Returns false if it starts later.
+fn absorb_block(blocks: &[ChangedBlock], next: &mut usize, end: &mut usize) -> bool {
     match blocks.get(*next) {
         Some(block) if block.before.start <= *end => {
             *next += 1;
@@ -125,46 +127,55 @@ fn take(blocks: &[Block], next: &mut usize, end: &mut usize) -> bool {
     }
 }
 
-fn region(
+/// Makes the region of these base lines and blocks, and finds out which side changed it.
+fn region_of(
     theirs: &Diff<'_>,
     ours: &Diff<'_>,
     base: Range<usize>,
     their_blocks: Range<usize>,
     our_blocks: Range<usize>,
 ) -> Region {
-    let their_lines = lines_after(&theirs.blocks, &their_blocks, &base);
-    let our_lines = lines_after(&ours.blocks, &our_blocks, &base);
+    let their_lines = lines_in_new_text(&theirs.blocks, &their_blocks, &base);
+    let our_lines = lines_in_new_text(&ours.blocks, &our_blocks, &base);
     let kind = match (their_blocks.is_empty(), our_blocks.is_empty()) {
         (_, true) => RegionKind::Theirs,
         (true, _) => RegionKind::Ours,
-        _ if part(&theirs.after, &their_lines) == part(&ours.after, &our_lines) => RegionKind::Same,
+        _ if lines_in(&theirs.after, &their_lines) == lines_in(&ours.after, &our_lines) => {
+            RegionKind::Same
+        }
         _ => RegionKind::Conflict,
     };
     Region { kind, base, theirs: their_lines, ours: our_lines, their_blocks, our_blocks }
 }
 
-/// Where lines of the base, which hold just these blocks, are in the new text.
-fn lines_after(blocks: &[Block], within: &Range<usize>, base: &Range<usize>) -> Range<usize> {
-    let after = |blocks: Option<&[Block]>, line: usize| match blocks.and_then(<[Block]>::last) {
+/// Maps lines of the base to lines of the new text; `within` are the blocks inside these lines.
+fn lines_in_new_text(
+    blocks: &[ChangedBlock],
+    within: &Range<usize>,
+    base: &Range<usize>,
+) -> Range<usize> {
+    let after = |blocks: Option<&[ChangedBlock]>, line: usize| match blocks
+        .and_then(<[ChangedBlock]>::last)
+    {
         Some(block) => block.after.end + (line - block.before.end),
         None => line,
     };
     after(blocks.get(..within.start), base.start)..after(blocks.get(..within.end), base.end)
 }
 
-/// The text with the changes of both sides; of a conflict, theirs.
-pub(super) fn merged(theirs: &Diff<'_>, ours: &Diff<'_>, regions: &[Region]) -> String {
+/// Returns the text with the changes of both sides; of a conflict, theirs.
+pub(super) fn merged_text(theirs: &Diff<'_>, ours: &Diff<'_>, regions: &[Region]) -> String {
     let mut lines: Vec<&str> = Vec::with_capacity(theirs.after.len() + ours.added());
     let mut at = 0;
     for region in regions {
-        lines.extend(part(&theirs.before, &(at..region.base.start)));
+        lines.extend(lines_in(&theirs.before, &(at..region.base.start)));
         lines.extend(match region.kind {
-            RegionKind::Ours => part(&ours.after, &region.ours),
-            _ => part(&theirs.after, &region.theirs),
+            RegionKind::Ours => lines_in(&ours.after, &region.ours),
+            _ => lines_in(&theirs.after, &region.theirs),
         });
         at = region.base.end;
     }
-    lines.extend(part(&theirs.before, &(at..theirs.before.len())));
+    lines.extend(lines_in(&theirs.before, &(at..theirs.before.len())));
     lines.concat()
 }
 
@@ -174,7 +185,7 @@ mod tests {
 
     use super::*;
 
-    /// Either the merged text or the number of conflicts.
+    /// Merges in both directions; expects the merged text or the number of conflicts.
     fn check(base: &str, theirs: &str, ours: &str, expected: Result<&str, usize>) {
         let expected = Merge {
             text: expected.ok().map(str::to_owned),
@@ -185,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn merges() {
+    fn independent_changes_are_merged() {
         check("", "", "", Ok(""));
         check("a\n", "a\n", "b\n", Ok("b\n"));
         check("a\nb\nc\n", "x\nb\nc\n", "a\nb\ny\n", Ok("x\nb\ny\n"));
@@ -195,33 +206,33 @@ mod tests {
         // The same in both, once.
         check("a\nb\nc\n", "a\nx\nc\n", "a\nx\nc\n", Ok("a\nx\nc\n"));
         check("a\nb\nc\n", "a\nx\nc\n", "a\nx\nc\nd\n", Ok("a\nx\nc\nd\n"));
-        // No final line feed.
+        // Without a final line feed.
         check("a\nb\nc", "x\nb\nc", "a\nb\nc\n", Ok("x\nb\nc\n"));
         check("a\nb\nc\n", "a\nb\nc", "a\nb\nc\nd\n", Err(1));
         check("a\r\nb\r\nc\r\n", "x\r\nb\r\nc\r\n", "a\r\nb\r\n", Ok("x\r\nb\r\n"));
     }
 
     #[test]
-    fn conflicts() {
+    fn touching_changes_are_conflicts() {
         check("a\n", "b\n", "c\n", Err(1));
         check("", "b\n", "c\n", Err(1));
-        // Neighbouring lines, and two texts at one place: nobody knows which comes first.
+        // Changes of neighbouring lines, and two insertions at one place: their order is unknown.
         check("a\nb\n", "x\nb\n", "a\ny\n", Err(1));
         check("a\nb\n", "a\nx\nb\n", "a\ny\nb\n", Err(1));
         check("a\nb\nc\n", "a\nx\nb\nc\n", "a\ny\nc\n", Err(1));
         // One long change of ours over two of theirs is one conflict; two apart are two.
         check("1\n2\n3\n4\n5\n", "1\nx\n3\ny\n5\n", "1\nz\n5\n", Err(1));
         check("1\n2\n3\n4\n5\n", "x\n2\n3\n4\ny\n", "z\n2\n3\n4\nw\n", Err(2));
-        // What one deleted and the other changed.
+        // One side deleted the line that the other changed.
         check("a\nb\nc\n", "", "a\nx\nc\n", Err(1));
     }
 
-    /// Texts of a few lines that are often alike.
+    /// Texts of a few lines that are often equal.
     fn text() -> impl Strategy<Value = String> {
         "([abc]\n){0,12}[ab]?"
     }
 
-    /// For each line of a base, in turn: who changes it (nobody, they, we), and to how many lines.
+    /// For each line of a base, in turn: the side that changes it (0 none, 1 theirs, 2 ours), and the number of its new lines.
     fn changes() -> impl Strategy<Value = Vec<(u8, usize)>> {
         proptest::collection::vec((0u8..3, 0usize..3), 1..20)
     }
@@ -230,7 +241,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(1_000))]
 
         #[test]
-        fn a_side_that_did_nothing_adds_nothing(base in text(), changed in text()) {
+        fn unchanged_side_adds_nothing(base in text(), changed in text()) {
             let expected = Merge { text: Some(changed.clone()), conflicts: 0 };
             prop_assert_eq!(merge(&base, &base, &changed), expected.clone());
             prop_assert_eq!(merge(&base, &changed, &base), expected.clone());
@@ -238,13 +249,13 @@ mod tests {
         }
 
         #[test]
-        fn sides_can_be_exchanged(base in text(), theirs in text(), ours in text()) {
+        fn merge_is_the_same_with_sides_exchanged(base in text(), theirs in text(), ours in text()) {
             prop_assert_eq!(merge(&base, &theirs, &ours), merge(&base, &ours, &theirs));
         }
 
-        /// Every line of the base is different, so that there is but one way to read each change.
+        /// Every line of the base is different, so that each change can be read in one way only.
         #[test]
-        fn changes_apart_are_both_made(changes in changes()) {
+        fn independent_changes_are_both_made(changes in changes()) {
             let (mut base, mut theirs, mut ours, mut both) =
                 (String::new(), String::new(), String::new(), String::new());
             for (at, (who, count)) in changes.iter().enumerate() {
@@ -260,7 +271,7 @@ mod tests {
 
         /// The regions cover all that either side changed, in order, and each side's text is the base with its regions replaced.
         #[test]
-        fn regions_tell_all(base in text(), theirs in text(), ours in text()) {
+        fn regions_cover_all_changes(base in text(), theirs in text(), ours in text()) {
             let (their_diff, our_diff) = (Diff::between(&base, &theirs), Diff::between(&base, &ours));
             let regions = regions(&their_diff, &our_diff);
             let lines = super::super::lines(&base);

@@ -1,4 +1,4 @@
-//! The page that a diff is written on: with or without colours, of bounded length, and no character in it that acts on a terminal.
+//! The page that a diff is written on: with or without colours, of bounded length, without characters that control a terminal.
 
 use std::fmt::Write as _;
 
@@ -6,14 +6,14 @@ use windlass_core::quote;
 
 use crate::shown;
 
-/// How many lines of hunks are shown unless more are asked for.
-const MAX_LINES: usize = 500;
-/// How many characters of a line are shown unless more are asked for.
-const MAX_CHARACTERS: usize = 400;
-/// How many characters stand before the first difference in a line whose beginning is left out.
-const LEAD: usize = 40;
+/// Default limit of shown lines.
+const DEFAULT_MAX_LINES: usize = 500;
+/// Default limit of shown characters of a line.
+const DEFAULT_MAX_CHARACTERS: usize = 400;
+/// Number of characters shown before the first difference of a line whose beginning is left out.
+const CHARACTERS_BEFORE_DIFFERENCE: usize = 40;
 
-/// With colours, or without.
+/// Output with or without colours.
 ///
 /// ```
 /// use windlass_tools::diff::{Diff, Look, Style, render};
@@ -24,13 +24,13 @@ const LEAD: usize = 40;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
-    /// Characters only.
+    /// Characters only, without escape sequences.
     Plain,
-    /// ANSI sequences: old lines red, new ones green, the words that differ inverse.
+    /// ANSI escape sequences: old lines red, new lines green, differing words inverse.
     Colour,
 }
 
-/// How a diff is to look.
+/// The format of a rendered diff.
 ///
 /// ```
 /// use windlass_tools::diff::{Diff, Look, render};
@@ -41,31 +41,34 @@ pub enum Style {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Look {
+    /// Colours or plain text.
     pub(super) style: Style,
+    /// True if differing words are marked.
     pub(super) words: bool,
+    /// True if lines are numbered.
     pub(super) numbers: bool,
     max_lines: usize,
     max_characters: usize,
 }
 
 impl Look {
-    /// Without colours, words or numbers: a unified diff.
+    /// Returns a format without colours, word marks or line numbers: a unified diff.
     pub const fn plain() -> Self {
         Self {
             style: Style::Plain,
             words: false,
             numbers: false,
-            max_lines: MAX_LINES,
-            max_characters: MAX_CHARACTERS,
+            max_lines: DEFAULT_MAX_LINES,
+            max_characters: DEFAULT_MAX_CHARACTERS,
         }
     }
 
-    /// For a terminal: with colours, words and numbers.
+    /// Returns the format for a terminal: with colours, word marks and line numbers.
     pub const fn colour() -> Self {
         Self { style: Style::Colour, words: true, numbers: true, ..Self::plain() }
     }
 
-    /// The usual look in this style.
+    /// Returns the default format of a style.
     pub const fn of(style: Style) -> Self {
         match style {
             Style::Plain => Self::plain(),
@@ -73,29 +76,29 @@ impl Look {
         }
     }
 
-    /// Whether words that differ are marked: inverse in colour, `[-old-]{+new+}` in plain text. There, an old and a new line that
-    /// are like each other become one line, with `~` before it.
+    /// Sets whether differing words are marked: inverse in colour, `[-old-]{+new+}` in plain text. Plain text then shows an old and a
+    /// new line that are similar as one line, with `~` before it.
     #[must_use]
     pub const fn words(mut self, marked: bool) -> Self {
         self.words = marked;
         self
     }
 
-    /// Whether the numbers of the lines stand before them, in the old text and in the new one.
+    /// Sets whether line numbers of the old and of the new text stand before the lines.
     #[must_use]
     pub const fn numbers(mut self, shown: bool) -> Self {
         self.numbers = shown;
         self
     }
 
-    /// How many lines are shown. Default: 500.
+    /// Sets the number of shown lines. Default: 500.
     #[must_use]
     pub const fn max_lines(mut self, lines: usize) -> Self {
         self.max_lines = lines;
         self
     }
 
-    /// Leaves out nothing: all lines, and all of each line. For whoever has to decide on a change.
+    /// Shows all lines, and all of each line, so that a person can decide on a change.
     #[must_use]
     pub const fn whole(mut self) -> Self {
         self.max_lines = usize::MAX;
@@ -104,9 +107,9 @@ impl Look {
     }
 }
 
-/// What something is, and so how it is painted.
+/// The part that a text plays in a diff; it decides the colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ink {
+pub(super) enum TextRole {
     Heading,
     Hunk,
     Aside,
@@ -115,8 +118,8 @@ pub(super) enum Ink {
     Added,
 }
 
-impl Ink {
-    /// The ANSI code; `None` for what is left as it is.
+impl TextRole {
+    /// Returns the ANSI code of the colour; `None` for text without colour.
     fn code(self) -> Option<&'static str> {
         match self {
             Self::Heading => Some("1"),
@@ -129,194 +132,204 @@ impl Ink {
     }
 }
 
-/// A part of a line: common to both texts (`Kept`), or in one of them only.
+/// A part of a line: in both texts (`Kept`), or in one of them only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Piece<'a> {
-    pub(super) ink: Ink,
+pub(super) struct LinePiece<'a> {
+    pub(super) role: TextRole,
     pub(super) text: &'a str,
 }
 
-/// A line of a hunk as it is shown.
+/// A line of a hunk as it is shown: sign, line numbers, text and ending.
 #[derive(Debug)]
-pub(super) struct Row<'a> {
+pub(super) struct PageRow<'a> {
     pub(super) sign: char,
-    pub(super) ink: Ink,
+    pub(super) role: TextRole,
     pub(super) before: Option<usize>,
     pub(super) after: Option<usize>,
-    pub(super) pieces: Vec<Piece<'a>>,
-    pub(super) ending: Ending,
+    pub(super) pieces: Vec<LinePiece<'a>>,
+    pub(super) ending: ShownEnding,
 }
 
-/// What is shown of the end of a line.
+/// The visible mark at the end of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ending {
-    /// As everywhere.
+pub(super) enum ShownEnding {
+    /// The ending is not shown.
     Usual,
-    /// A carriage return that matters.
+    /// A carriage return is shown.
     Return,
-    /// The text ends without a line feed.
+    /// A remark says that the text ends without a line feed.
     Missing,
 }
 
-/// What is written down so far, and what had to be left out.
+/// Text written so far, with the number of changes that were left out.
 #[derive(Debug)]
-pub(super) struct Page {
+pub(super) struct DiffPage {
     look: Look,
     text: String,
-    /// How many more lines of hunks may follow.
-    room: usize,
-    /// How many digits a line number has.
+    /// Number of lines of hunks that may still follow.
+    lines_left: usize,
+    /// Width of a line number in digits.
     digits: usize,
-    left_out: Count,
+    /// New and removed lines that are not shown.
+    left_out: LineCounts,
+    /// Number of changed places that are not shown or not fully shown.
     places_left_out: usize,
 }
 
-/// How many lines are new, and how many are gone.
+/// Numbers of new and of removed lines.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Count {
+pub(super) struct LineCounts {
     pub(super) added: usize,
     pub(super) removed: usize,
 }
 
-impl Page {
-    /// An empty page for texts of at most so many lines.
+impl DiffPage {
+    /// Makes an empty page for texts of at most `lines` lines.
     pub(super) fn new(look: Look, lines: usize) -> Self {
         let digits = lines.max(1).ilog10() as usize + 1;
         Self {
             look,
             text: String::new(),
-            room: look.max_lines,
+            lines_left: look.max_lines,
             digits,
-            left_out: Count::default(),
+            left_out: LineCounts::default(),
             places_left_out: 0,
         }
     }
 
-    /// The text, with a last line that says what is not in it.
+    /// Returns the text. A last line counts the changes that are not shown.
     pub(super) fn finish(mut self) -> String {
         if self.places_left_out > 0 {
             let places = shown::count(self.places_left_out, "more place", "more places");
-            let Count { added, removed } = self.left_out;
-            self.push_line(Ink::Aside, &format!("[left out: {places}, +{added} -{removed}]"));
+            let LineCounts { added, removed } = self.left_out;
+            self.push_line(TextRole::Aside, &format!("[left out: {places}, +{added} -{removed}]"));
         }
         self.text
     }
 
+    /// Returns the format of the page.
     pub(super) fn look(&self) -> Look {
         self.look
     }
 
-    /// Whether so many lines of hunks can follow.
+    /// Returns whether so many lines of hunks can follow.
     pub(super) fn has_room(&self, lines: usize) -> bool {
-        self.room >= lines
+        self.lines_left >= lines
     }
 
-    /// Notes that changed lines of one place are not shown.
-    pub(super) fn leave_out(&mut self, count: Count) {
-        if count != Count::default() {
+    /// Counts changed lines of one place that are not shown.
+    pub(super) fn leave_out(&mut self, count: LineCounts) {
+        if count != LineCounts::default() {
             self.places_left_out += 1;
             self.left_out.added += count.added;
             self.left_out.removed += count.removed;
         }
     }
 
-    /// Adds a whole line of one kind.
-    pub(super) fn push_line(&mut self, ink: Ink, words: &str) {
-        self.push(ink, &quote::visible(words));
+    /// Adds a whole line in one colour, with invisible characters escaped.
+    pub(super) fn push_line(&mut self, role: TextRole, words: &str) {
+        self.push(role, &quote::visible(words));
         self.text.push('\n');
     }
 
     /// Adds the header of a hunk.
     pub(super) fn push_header(&mut self, header: &str) {
-        self.room = self.room.saturating_sub(1);
-        self.push_line(Ink::Hunk, header);
+        self.lines_left = self.lines_left.saturating_sub(1);
+        self.push_line(TextRole::Hunk, header);
     }
 
-    /// Adds a line of a hunk.
-    pub(super) fn push_row(&mut self, row: &Row<'_>) {
-        self.room = self.room.saturating_sub(1);
+    /// Adds a line of a hunk, cut to the limit of characters.
+    pub(super) fn push_row(&mut self, row: &PageRow<'_>) {
+        self.lines_left = self.lines_left.saturating_sub(1);
         if self.look.numbers {
             self.push_numbers(row.before, row.after);
         }
-        self.begin(row.ink);
+        self.begin_colour(row.role);
         self.text.push(row.sign);
-        let cut = Cut::of(&row.pieces, self.look.max_characters);
+        let cut = CutRow::of(&row.pieces, self.look.max_characters);
         self.text.push_str(if cut.front { "…" } else { "" });
         for piece in &cut.pieces {
             self.push_piece(*piece);
         }
         self.text.push_str(if cut.back { "… [cut]" } else { "" });
-        self.text.push_str(if row.ending == Ending::Return { "␍" } else { "" });
-        self.end(row.ink);
+        self.text.push_str(if row.ending == ShownEnding::Return { "␍" } else { "" });
+        self.end_colour(row.role);
         self.text.push('\n');
-        if row.ending == Ending::Missing {
-            self.push_line(Ink::Aside, "\\ No newline at end of file");
+        if row.ending == ShownEnding::Missing {
+            self.push_line(TextRole::Aside, "\\ No newline at end of file");
         }
     }
 
+    /// Adds the line numbers, padded to equal width.
     fn push_numbers(&mut self, before: Option<usize>, after: Option<usize>) {
         let number = |number: Option<usize>| number.map(|number| number.to_string());
         let (before, after) =
             (number(before).unwrap_or_default(), number(after).unwrap_or_default());
         let digits = self.digits;
-        self.push(Ink::Aside, &format!("{before:>digits$} {after:>digits$}"));
+        self.push(TextRole::Aside, &format!("{before:>digits$} {after:>digits$}"));
         self.text.push(' ');
     }
 
-    fn push_piece(&mut self, piece: Piece<'_>) {
+    /// Adds a part of a line, with marks around it if it differs and words are marked.
+    fn push_piece(&mut self, piece: LinePiece<'_>) {
         let text = quote::visible(piece.text);
-        if !self.look.words || piece.ink == Ink::Kept {
+        if !self.look.words || piece.role == TextRole::Kept {
             self.text.push_str(&text);
             return;
         }
-        let (open, close) = match (self.look.style, piece.ink) {
+        let (open, close) = match (self.look.style, piece.role) {
             (Style::Colour, _) => ("\x1b[7m", "\x1b[27m"),
-            (Style::Plain, Ink::Removed) => ("[-", "-]"),
+            (Style::Plain, TextRole::Removed) => ("[-", "-]"),
             (Style::Plain, _) => ("{+", "+}"),
         };
         self.text.push_str(open);
-        // What differs must be seen, also if it is a tab.
+        // A tab that differs must be visible.
         self.text.push_str(&text.replace('\t', "␉"));
         self.text.push_str(close);
     }
 
-    /// Adds text of one kind; what is not visible in it must have been spelled out.
-    fn push(&mut self, ink: Ink, text: &str) {
-        self.begin(ink);
+    /// Adds text in one colour. The caller must have escaped invisible characters.
+    fn push(&mut self, role: TextRole, text: &str) {
+        self.begin_colour(role);
         self.text.push_str(text);
-        self.end(ink);
+        self.end_colour(role);
     }
 
-    fn begin(&mut self, ink: Ink) {
-        if let (Style::Colour, Some(code)) = (self.look.style, ink.code()) {
+    /// Starts the colour of a role, if the page has colours.
+    fn begin_colour(&mut self, role: TextRole) {
+        if let (Style::Colour, Some(code)) = (self.look.style, role.code()) {
             let written = write!(self.text, "\x1b[{code}m");
             debug_assert!(written.is_ok(), "writing to a string does not fail");
         }
     }
 
-    fn end(&mut self, ink: Ink) {
-        if self.look.style == Style::Colour && ink.code().is_some() {
+    /// Ends the colour of a role, if the page has colours.
+    fn end_colour(&mut self, role: TextRole) {
+        if self.look.style == Style::Colour && role.code().is_some() {
             self.text.push_str("\x1b[0m");
         }
     }
 }
 
-/// Text of one kind, by itself.
-pub(super) fn painted(look: Look, ink: Ink, text: &str) -> String {
-    let mut page = Page::new(look, 0);
-    page.push(ink, &quote::visible(text));
+/// Returns a text in one colour, with invisible characters escaped.
+pub(super) fn paint(look: Look, role: TextRole, text: &str) -> String {
+    let mut page = DiffPage::new(look, 0);
+    page.push(role, &quote::visible(text));
     page.text
 }
 
-/// The pieces of a line that are shown, such that the first difference is among them.
-struct Cut<'a> {
+/// The parts of a line that are shown within the limit, including its first difference.
+struct CutRow<'a> {
+    /// True if the beginning of the line is left out.
     front: bool,
-    pieces: Vec<Piece<'a>>,
+    pieces: Vec<LinePiece<'a>>,
+    /// True if the end of the line is left out.
     back: bool,
 }
 
-impl<'a> Cut<'a> {
-    fn of(pieces: &[Piece<'a>], max: usize) -> Self {
+impl<'a> CutRow<'a> {
+    /// Cuts the pieces to `max` characters; a long common beginning is cut first.
+    fn of(pieces: &[LinePiece<'a>], max: usize) -> Self {
         let bytes: usize = pieces.iter().map(|piece| piece.text.len()).sum();
         if bytes <= max {
             return Self { front: false, pieces: pieces.to_vec(), back: false };
@@ -325,28 +338,34 @@ impl<'a> Cut<'a> {
         let mut room = max;
         for (nth, piece) in pieces.iter().enumerate() {
             let mut text = piece.text;
-            if nth == 0 && pieces.len() > 1 && piece.ink == Ink::Kept && is_longer(text, max / 2) {
-                text = last_characters(text, LEAD);
+            if nth == 0
+                && pieces.len() > 1
+                && piece.role == TextRole::Kept
+                && is_longer(text, max / 2)
+            {
+                text = last_characters(text, CHARACTERS_BEFORE_DIFFERENCE);
                 cut.front = true;
             }
             let Some((end, _)) = text.char_indices().nth(room) else {
                 room -= text.chars().count();
-                cut.pieces.push(Piece { text, ..*piece });
+                cut.pieces.push(LinePiece { text, ..*piece });
                 continue;
             };
             let text = text.get(..end).unwrap_or_default();
             cut.back = true;
-            cut.pieces.extend((!text.is_empty()).then_some(Piece { text, ..*piece }));
+            cut.pieces.extend((!text.is_empty()).then_some(LinePiece { text, ..*piece }));
             break;
         }
         cut
     }
 }
 
+/// Returns whether a text has more than `characters` characters.
 fn is_longer(text: &str, characters: usize) -> bool {
     text.chars().nth(characters).is_some()
 }
 
+/// Returns the last `count` characters of a text.
 fn last_characters(text: &str, count: usize) -> &str {
     let start = text.char_indices().rev().take(count).last().map_or(text.len(), |(at, _)| at);
     text.get(start..).unwrap_or_default()
@@ -359,33 +378,33 @@ mod tests {
     #[test]
     fn a_long_line_is_cut_around_its_first_difference() {
         let long = "é".repeat(500);
-        let check = |pieces: &[(Ink, &str)], expected: &str| {
-            let pieces: Vec<Piece<'_>> =
-                pieces.iter().map(|(ink, text)| Piece { ink: *ink, text }).collect();
-            let mut page = Page::new(Look::plain().words(true), 1);
-            page.push_row(&Row {
+        let check = |pieces: &[(TextRole, &str)], expected: &str| {
+            let pieces: Vec<LinePiece<'_>> =
+                pieces.iter().map(|(role, text)| LinePiece { role: *role, text }).collect();
+            let mut page = DiffPage::new(Look::plain().words(true), 1);
+            page.push_row(&PageRow {
                 sign: '~',
-                ink: Ink::Kept,
+                role: TextRole::Kept,
                 before: None,
                 after: None,
                 pieces,
-                ending: Ending::Usual,
+                ending: ShownEnding::Usual,
             });
             assert_eq!(page.finish(), expected);
         };
-        check(&[(Ink::Kept, "short")], "~short\n");
-        check(&[(Ink::Kept, &"é".repeat(400))], &format!("~{}\n", "é".repeat(400)));
-        check(&[(Ink::Kept, &long)], &format!("~{}… [cut]\n", "é".repeat(400)));
+        check(&[(TextRole::Kept, "short")], "~short\n");
+        check(&[(TextRole::Kept, &"é".repeat(400))], &format!("~{}\n", "é".repeat(400)));
+        check(&[(TextRole::Kept, &long)], &format!("~{}… [cut]\n", "é".repeat(400)));
         check(
-            &[(Ink::Kept, &long), (Ink::Removed, "x"), (Ink::Added, "y")],
+            &[(TextRole::Kept, &long), (TextRole::Removed, "x"), (TextRole::Added, "y")],
             &format!("~…{}[-x-]{{+y+}}\n", "é".repeat(40)),
         );
         check(
-            &[(Ink::Kept, &long), (Ink::Added, "y"), (Ink::Kept, &long)],
+            &[(TextRole::Kept, &long), (TextRole::Added, "y"), (TextRole::Kept, &long)],
             &format!("~…{}{{+y+}}{}… [cut]\n", "é".repeat(40), "é".repeat(359)),
         );
         check(
-            &[(Ink::Kept, "a"), (Ink::Added, &long)],
+            &[(TextRole::Kept, "a"), (TextRole::Added, &long)],
             &format!("~a{{+{}+}}… [cut]\n", "é".repeat(399)),
         );
     }

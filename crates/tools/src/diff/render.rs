@@ -1,16 +1,16 @@
-//! The difference between two texts as a person sees it.
+//! A diff of two texts, rendered for a person.
 //!
-//! Every character of the texts is visible: what acts on a terminal, turns the direction of reading or has no width is spelled
-//! out. What is not shown is counted in the last line.
+//! Every character of the texts is visible: control characters, changes of text direction and characters without width are escaped.
+//! Changes that are not shown are counted in the last line.
 
 use std::ops::Range;
 
-use super::hunk::{Section, marks};
-use super::page::{Count, Ending, Ink, Look, Page, Piece, Row, Style};
-use super::words::Pair;
+use super::hunk::{HunkSection, split_marks};
+use super::page::{DiffPage, LineCounts, LinePiece, Look, PageRow, ShownEnding, Style, TextRole};
+use super::words::LinePair;
 use super::{Diff, Hunk, Line, LineKind, split_ending};
 
-/// The hunks of a diff, without a header for the file.
+/// Renders the hunks of a diff, without a header for the file.
 ///
 /// ```
 /// use windlass_tools::diff::{Diff, Look, render};
@@ -20,19 +20,20 @@ use super::{Diff, Hunk, Line, LineKind, split_ending};
 /// assert_eq!(render(&diff, &Look::plain().max_lines(0)), "[left out: 1 more place, +1 -1]\n");
 /// ```
 pub fn render(diff: &Diff<'_>, look: &Look) -> String {
-    let mut page = Page::new(*look, diff.before.len().max(diff.after.len()));
+    let mut page = DiffPage::new(*look, diff.before.len().max(diff.after.len()));
     push_hunks(&mut page, diff, 0..diff.blocks.len());
     page.finish()
 }
 
-/// Adds the hunks of some of the blocks of a diff to a page.
-pub(super) fn push_hunks(page: &mut Page, diff: &Diff<'_>, blocks: Range<usize>) {
+/// Adds the hunks of some blocks of a diff to a page.
+pub(super) fn push_hunks(page: &mut DiffPage, diff: &Diff<'_>, blocks: Range<usize>) {
     for hunk in diff.hunks_of(blocks) {
-        push_hunk(page, hunk, diff.show_returns);
+        push_hunk(page, hunk, diff.show_carriage_returns);
     }
 }
 
-fn push_hunk(page: &mut Page, hunk: Hunk<'_>, show_returns: bool) {
+/// Adds the header and the lines of a hunk; without room for two lines, only counts it as left out.
+fn push_hunk(page: &mut DiffPage, hunk: Hunk<'_>, show_carriage_returns: bool) {
     // A header alone says nothing.
     if !page.has_room(2) {
         hunk.sections().for_each(|section| page.leave_out(section.count()));
@@ -40,134 +41,144 @@ fn push_hunk(page: &mut Page, hunk: Hunk<'_>, show_returns: bool) {
     }
     page.push_header(&hunk.header());
     for section in hunk.sections() {
-        push_section(page, section, show_returns);
+        push_section(page, section, show_carriage_returns);
     }
 }
 
-fn push_section(page: &mut Page, section: Section<'_>, show_returns: bool) {
+/// Adds the lines of a section; lines that do not fit are counted as left out.
+fn push_section(page: &mut DiffPage, section: HunkSection<'_>, show_carriage_returns: bool) {
     if !page.has_room(1) {
         page.leave_out(section.count());
         return;
     }
     let look = page.look();
-    // Also without a mark on the words: a long line is cut around what differs.
+    // Pairs are needed also without word marks: a long line is cut around its differences.
     let pairs = section.pairs();
-    let mut left_out = Count::default();
-    let mut push = |entry: Entry<'_>| {
+    let mut left_out = LineCounts::default();
+    let mut push = |entry: RowContent<'_>| {
         if page.has_room(1) {
-            page.push_row(&entry.row(show_returns));
+            page.push_row(&entry.row(show_carriage_returns));
         } else {
             left_out = left_out.plus(entry.count());
         }
     };
     if look.style == Style::Plain && look.words {
-        woven(section, pairs).for_each(&mut push);
+        joined_rows(section, pairs).for_each(&mut push);
     } else {
-        section.lines(pairs).map(Entry::Line).for_each(&mut push);
+        section.lines(pairs).map(RowContent::Line).for_each(&mut push);
     }
     page.leave_out(left_out);
 }
 
-impl Section<'_> {
-    fn count(&self) -> Count {
-        Count { added: self.added.len(), removed: self.removed.len() }
+impl HunkSection<'_> {
+    /// Returns the numbers of added and removed lines.
+    fn count(&self) -> LineCounts {
+        LineCounts { added: self.added.len(), removed: self.removed.len() }
     }
 }
 
-impl Count {
+impl LineCounts {
+    /// Adds up two counts.
     fn plus(self, other: Self) -> Self {
         Self { added: self.added + other.added, removed: self.removed + other.removed }
     }
 }
 
-/// What one row shows.
-enum Entry<'a> {
+/// The content of one row.
+enum RowContent<'a> {
+    /// One line of a text.
     Line(Line<'a>),
-    /// An old line and the new one that took its place.
+    /// An old line and the new line that replaces it, shown as one row.
     Changed(Line<'a>, Line<'a>),
 }
 
-impl<'a> Entry<'a> {
-    fn count(&self) -> Count {
+impl<'a> RowContent<'a> {
+    /// Returns the numbers of added and removed lines in this row.
+    fn count(&self) -> LineCounts {
         match self {
-            Self::Line(Line { kind: LineKind::Kept { .. }, .. }) => Count::default(),
+            Self::Line(Line { kind: LineKind::Kept { .. }, .. }) => LineCounts::default(),
             Self::Line(Line { kind: LineKind::Removed { .. }, .. }) => {
-                Count { added: 0, removed: 1 }
+                LineCounts { added: 0, removed: 1 }
             }
-            Self::Line(Line { kind: LineKind::Added { .. }, .. }) => Count { added: 1, removed: 0 },
-            Self::Changed(..) => Count { added: 1, removed: 1 },
+            Self::Line(Line { kind: LineKind::Added { .. }, .. }) => {
+                LineCounts { added: 1, removed: 0 }
+            }
+            Self::Changed(..) => LineCounts { added: 1, removed: 1 },
         }
     }
 
-    fn row(&self, show_returns: bool) -> Row<'a> {
+    /// Makes the row that the page shows.
+    fn row(&self, show_carriage_returns: bool) -> PageRow<'a> {
         match self {
-            Self::Line(line) => row(line, show_returns),
-            Self::Changed(old, new) => Row {
+            Self::Line(line) => row_of_line(line, show_carriage_returns),
+            Self::Changed(old, new) => PageRow {
                 sign: '~',
-                ink: Ink::Kept,
+                role: TextRole::Kept,
                 before: old.kind.numbers().0,
                 after: new.kind.numbers().1,
-                pieces: woven_pieces(old, new),
-                ending: ending(new.text, show_returns),
+                pieces: join_pieces(old, new),
+                ending: shown_ending(new.text, show_carriage_returns),
             },
         }
     }
 }
 
-fn row<'a>(line: &Line<'a>, show_returns: bool) -> Row<'a> {
-    let ink = match line.kind {
-        LineKind::Kept { .. } => Ink::Kept,
-        LineKind::Removed { .. } => Ink::Removed,
-        LineKind::Added { .. } => Ink::Added,
+/// Makes the row of a single line.
+fn row_of_line<'a>(line: &Line<'a>, show_carriage_returns: bool) -> PageRow<'a> {
+    let role = match line.kind {
+        LineKind::Kept { .. } => TextRole::Kept,
+        LineKind::Removed { .. } => TextRole::Removed,
+        LineKind::Added { .. } => TextRole::Added,
     };
     let (before, after) = line.kind.numbers();
-    let ending = ending(line.text, show_returns);
-    Row { sign: line.kind.sign(), ink, before, after, pieces: pieces(line, ink), ending }
+    let ending = shown_ending(line.text, show_carriage_returns);
+    PageRow { sign: line.kind.sign(), role, before, after, pieces: line_pieces(line, role), ending }
 }
 
-fn ending(line: &str, show_returns: bool) -> Ending {
+/// Returns the mark for the ending of a line.
+fn shown_ending(line: &str, show_carriage_returns: bool) -> ShownEnding {
     match split_ending(line).1 {
-        "" => Ending::Missing,
-        "\r\n" if show_returns => Ending::Return,
-        _ => Ending::Usual,
+        "" => ShownEnding::Missing,
+        "\r\n" if show_carriage_returns => ShownEnding::Return,
+        _ => ShownEnding::Usual,
     }
 }
 
-/// A line in pieces, those of its words that differ in this ink.
-fn pieces<'a>(line: &Line<'a>, ink: Ink) -> Vec<Piece<'a>> {
+/// Splits a line into pieces; its differing words get the role, the rest is `Kept`.
+fn line_pieces<'a>(line: &Line<'a>, role: TextRole) -> Vec<LinePiece<'a>> {
     let content = split_ending(line.text).0;
     let mut pieces = Vec::with_capacity(2 * line.words.len() + 1);
-    let mut push = |ink: Ink, range: Range<usize>| {
+    let mut push = |role: TextRole, range: Range<usize>| {
         let text = content.get(range).unwrap_or_default();
-        pieces.extend((!text.is_empty()).then_some(Piece { ink, text }));
+        pieces.extend((!text.is_empty()).then_some(LinePiece { role, text }));
     };
     let mut at = 0;
     for word in &line.words {
-        push(Ink::Kept, at..word.start);
-        push(ink, word.clone());
+        push(TextRole::Kept, at..word.start);
+        push(role, word.clone());
         at = word.end;
     }
-    push(Ink::Kept, at..content.len());
+    push(TextRole::Kept, at..content.len());
     pieces
 }
 
-/// Two lines as one: what they have in common once, what is gone before what is new.
-fn woven_pieces<'a>(old: &Line<'a>, new: &Line<'a>) -> Vec<Piece<'a>> {
-    let (old, new) = (pieces(old, Ink::Removed), pieces(new, Ink::Added));
+/// Joins the pieces of two lines to one line: common text once, removed text before added text.
+fn join_pieces<'a>(old: &Line<'a>, new: &Line<'a>) -> Vec<LinePiece<'a>> {
+    let (old, new) = (line_pieces(old, TextRole::Removed), line_pieces(new, TextRole::Added));
     let (mut old, mut new) = (old.into_iter().peekable(), new.into_iter().peekable());
     let mut pieces = Vec::new();
     loop {
-        pieces.extend(old.next_if(|piece| piece.ink == Ink::Removed));
-        pieces.extend(new.next_if(|piece| piece.ink == Ink::Added));
+        pieces.extend(old.next_if(|piece| piece.role == TextRole::Removed));
+        pieces.extend(new.next_if(|piece| piece.role == TextRole::Added));
         let (Some(kept), Some(same)) = (old.peek_mut(), new.peek_mut()) else { break };
-        // Where a piece of one side is shorter, there is a difference of that side only.
+        // If a piece of one side is shorter, the difference is on that side only.
         let len = kept.text.len().min(same.text.len());
         let (Some((common, old_rest)), Some((_, new_rest))) =
             (kept.text.split_at_checked(len), same.text.split_at_checked(len))
         else {
             break;
         };
-        pieces.push(Piece { ink: Ink::Kept, text: common });
+        pieces.push(LinePiece { role: TextRole::Kept, text: common });
         (kept.text, same.text) = (old_rest, new_rest);
         old.next_if(|piece| piece.text.is_empty());
         new.next_if(|piece| piece.text.is_empty());
@@ -175,17 +186,20 @@ fn woven_pieces<'a>(old: &Line<'a>, new: &Line<'a>) -> Vec<Piece<'a>> {
     pieces
 }
 
-/// The lines of a section, an old and a new line that are a pair as one.
-fn woven<'a>(section: Section<'a>, pairs: Vec<Pair>) -> impl Iterator<Item = Entry<'a>> {
+/// Returns the lines of a section; paired old and new lines become one row.
+fn joined_rows<'a>(
+    section: HunkSection<'a>,
+    pairs: Vec<LinePair>,
+) -> impl Iterator<Item = RowContent<'a>> {
     let ending = |lines: &[&'a str], at: usize| lines.get(at).map(|line| split_ending(line).1);
     let places: Vec<(usize, usize)> = pairs
         .iter()
         .map(|pair| (pair.before, pair.after))
-        // Where the ends differ, one line cannot show both.
+        // One row cannot show two different endings.
         .filter(|(old, new)| ending(section.removed, *old) == ending(section.added, *new))
         .collect();
     let mut places = places.into_iter().peekable();
-    let (old, new) = marks(pairs);
+    let (old, new) = split_marks(pairs);
     let mut removed = section.removed(old).enumerate().peekable();
     let mut added = section.added(new).enumerate().peekable();
     let changed = std::iter::from_fn(move || {
@@ -194,13 +208,13 @@ fn woven<'a>(section: Section<'a>, pairs: Vec<Pair>) -> impl Iterator<Item = Ent
             .next_if(|(at, _)| *at < before)
             .or_else(|| added.next_if(|(at, _)| *at < after));
         if let Some((_, line)) = alone {
-            return Some(Entry::Line(line));
+            return Some(RowContent::Line(line));
         }
         places.next()?;
         let ((_, old), (_, new)) = (removed.next()?, added.next()?);
-        Some(Entry::Changed(old, new))
+        Some(RowContent::Changed(old, new))
     });
-    section.kept().map(Entry::Line).chain(changed)
+    section.kept().map(RowContent::Line).chain(changed)
 }
 
 #[cfg(test)]
@@ -272,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn one_line_of_two() {
+    fn paired_lines_are_shown_as_one_row() {
         for (before, after, expected) in [
             ("f(a)\n", "f(a, b)\n", "~f(a{+, b+})\n"),
             ("f(a, b)\n", "f(a)\n", "~f(a[-, b-])\n"),
@@ -281,10 +295,10 @@ mod tests {
             ("x();\n", "x(); \n", "~x();{+ +}\n"),
             ("x(1);", "x(2);", "~x([-1-]{+2+});\n\\ No newline at end of file\n"),
             ("x(1);\r\n", "x(2);\r\n", "~x([-1-]{+2+});\n"),
-            // Where the ends differ, both are shown.
+            // Both lines are shown if their endings differ.
             ("x(1);\r\n", "x(2);\n", "-x([-1-]);␍\n+x({+2+});\n"),
             ("x(1);\n", "x(1);", "-x(1);\n+x(1);\n\\ No newline at end of file\n"),
-            // What is not alike stays apart, in order.
+            // Dissimilar lines stay separate, in order.
             (
                 "alpha;\nlet b = 1;\nomega();\n",
                 "let b = 2;\nnothing else\n",
@@ -298,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_invisible_is_spelled_out() {
+    fn invisible_characters_are_escaped() {
         let after = "a\x1b[31m\u{200b}\u{2066}\0\x08\rb\n";
         for (look, expected) in [
             (Look::plain(), "+a\\x1b[31m\\u{200b}\\u{2066}\\x00\\x08\\x0db\n"),
@@ -315,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_counted() {
+    fn left_out_changes_are_counted() {
         let numbers = |changed: &[usize]| -> String {
             (1..=30)
                 .map(|n| if changed.contains(&n) { "x\n".into() } else { format!("{n}\n") })
@@ -347,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_far_in_a_long_line_is_seen() {
+    fn difference_far_in_a_long_line_is_shown() {
         let line =
             |word: &str| format!("{}{word}{}\n", "some words ".repeat(300), " more".repeat(300));
         for look in [Look::plain(), Look::plain().words(true), Look::colour()] {
@@ -362,7 +376,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(500))]
 
-        /// Nothing in a text acts on a terminal.
+        /// No character of a text controls the terminal.
         #[test]
         fn every_character_is_visible(
             before in "([ab]|\\PC|\\p{Cc}|\u{200b}|\u{202e}|\n){0,40}",
@@ -379,23 +393,23 @@ mod tests {
             }
         }
 
-        /// One line of two holds both of them.
+        /// One row of two lines holds the text of both.
         #[test]
-        fn nothing_is_lost_in_one_line_of_two(old in "[abé _.]{0,20}", new in "[abé _.]{0,20}") {
+        fn joined_row_holds_the_text_of_both_lines(old in "[abé _.]{0,20}", new in "[abé _.]{0,20}") {
             let diff = Diff::between(&old, &new);
             for hunk in diff.hunks() {
                 let lines: Vec<Line<'_>> = hunk.marked_lines().collect();
                 let [a, b] = &lines[..] else { continue };
-                // Lines that are no pair have nothing marked, and are never made one.
+                // Lines without a pair have no marks, and are never joined.
                 if a.words.is_empty() && b.words.is_empty() {
                     continue;
                 }
-                let woven = woven_pieces(a, b);
-                let side = |other: Ink| -> String {
-                    woven.iter().filter(|piece| piece.ink != other).map(|piece| piece.text).collect()
+                let woven = join_pieces(a, b);
+                let side = |other: TextRole| -> String {
+                    woven.iter().filter(|piece| piece.role != other).map(|piece| piece.text).collect()
                 };
-                prop_assert_eq!(side(Ink::Added), old.clone());
-                prop_assert_eq!(side(Ink::Removed), new.clone());
+                prop_assert_eq!(side(TextRole::Added), old.clone());
+                prop_assert_eq!(side(TextRole::Removed), new.clone());
             }
         }
     }

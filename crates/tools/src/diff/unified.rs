@@ -1,49 +1,49 @@
-//! The difference between two texts as a model sees it: a unified diff of bounded size, which applies as a patch.
+//! A unified diff of two texts for a model, of bounded size, that applies as a patch.
 //!
-//! Nothing in it is escaped or coloured: what it shows is what an `edit` would have to name. For people there is
+//! Its text has no escapes or colours: a line of the diff is what an `edit` would have to name. For people there is
 //! [`render`](super::render()).
 
 use std::fmt::Write as _;
 
-use super::window::Window;
+use super::window::DiffWindow;
 use super::{Diff, Hunk, Line, split_ending};
 use crate::cut::Cutter;
 
-/// How many bytes of a diff are shown.
+/// Limit of shown bytes of a diff.
 const MAX_BYTES: usize = 16_000;
-/// How many characters of one line are shown.
+/// Limit of shown characters of a line.
 const MAX_CHARACTERS: usize = 400;
 
-/// A diff, ready to be shown.
+/// A unified diff as text, with the numbers of changed lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Changes {
-    /// Hunks as in `diff -u`, without a header; the last line says what was left out, if anything.
+pub(crate) struct UnifiedDiff {
+    /// Hunks as in `diff -u`, without a header; a last line counts the changes that are left out, if there are any.
     pub(crate) text: String,
-    /// How many lines are new.
+    /// Number of new lines.
     pub(crate) added: usize,
-    /// How many lines are gone.
+    /// Number of removed lines.
     pub(crate) removed: usize,
 }
 
-/// The difference between two texts.
-pub(crate) fn unified(before: &str, after: &str, cutter: Cutter<'_>) -> Changes {
-    let window = Window::of(before, after);
+/// Returns the unified diff of two texts.
+pub(crate) fn unified_diff(before: &str, after: &str, cutter: Cutter<'_>) -> UnifiedDiff {
+    let window = DiffWindow::of(before, after);
     let diff = Diff::between(window.before, window.after);
-    let text = text_of(&diff, window.skipped, cutter);
-    Changes { text, added: diff.added(), removed: diff.removed() }
+    let text = diff_text(&diff, window.skipped, cutter);
+    UnifiedDiff { text, added: diff.added(), removed: diff.removed() }
 }
 
-/// The text of a diff of what comes after so many lines.
-fn text_of(diff: &Diff<'_>, skipped: usize, cutter: Cutter<'_>) -> String {
+/// Returns the text of a diff; `skipped` lines come before the compared texts.
+fn diff_text(diff: &Diff<'_>, skipped: usize, cutter: Cutter<'_>) -> String {
     let mut text = String::new();
     let mut left = diff.blocks.len();
     for hunk in diff.hunks() {
         let start = text.len();
         left -= hunk.blocks.len();
         push_line(&mut text, format_args!("{}", hunk.header_after(skipped)));
-        push_lines(&mut text, &hunk, diff.show_returns, cutter);
+        push_hunk_lines(&mut text, &hunk, diff.show_carriage_returns, cutter);
         if text.len() > MAX_BYTES {
-            text.truncate(line_end(&text, start.max(MAX_BYTES)));
+            text.truncate(last_line_end(&text, start.max(MAX_BYTES)));
             push_line(
                 &mut text,
                 format_args!("[the diff is cut here; {left} more places changed]"),
@@ -54,17 +54,28 @@ fn text_of(diff: &Diff<'_>, skipped: usize, cutter: Cutter<'_>) -> String {
     text
 }
 
-/// Stops where it is plain that not all of it will be shown.
-fn push_lines(text: &mut String, hunk: &Hunk<'_>, show_returns: bool, cutter: Cutter<'_>) {
+/// Adds the lines of a hunk. Stops once the text is far above its limit.
+fn push_hunk_lines(
+    text: &mut String,
+    hunk: &Hunk<'_>,
+    show_carriage_returns: bool,
+    cutter: Cutter<'_>,
+) {
     for line in hunk.lines() {
         if text.len() > 2 * MAX_BYTES {
             return;
         }
-        push(text, &line, show_returns, cutter);
+        push_diff_line(text, &line, show_carriage_returns, cutter);
     }
 }
 
-fn push(text: &mut String, line: &Line<'_>, show_returns: bool, cutter: Cutter<'_>) {
+/// Adds a line with its sign, cut to the limit of characters.
+fn push_diff_line(
+    text: &mut String,
+    line: &Line<'_>,
+    show_carriage_returns: bool,
+    cutter: Cutter<'_>,
+) {
     let (content, ending) = split_ending(line.text);
     text.push(line.kind.sign());
     match cutter.beginning(content, MAX_CHARACTERS) {
@@ -74,7 +85,7 @@ fn push(text: &mut String, line: &Line<'_>, show_returns: bool, cutter: Cutter<'
         }
         None => text.push_str(content),
     }
-    if ending == "\r\n" && show_returns {
+    if ending == "\r\n" && show_carriage_returns {
         text.push('␍');
     }
     text.push('\n');
@@ -83,11 +94,12 @@ fn push(text: &mut String, line: &Line<'_>, show_returns: bool, cutter: Cutter<'
     }
 }
 
-/// The last end of a line at or before `at`.
-fn line_end(text: &str, at: usize) -> usize {
+/// Returns the position after the last line feed at or before `at`.
+fn last_line_end(text: &str, at: usize) -> usize {
     memchr::memrchr(b'\n', text.as_bytes().get(..at).unwrap_or_default()).map_or(0, |at| at + 1)
 }
 
+/// Adds formatted text and a line feed.
 fn push_line(text: &mut String, words: std::fmt::Arguments<'_>) {
     let written = writeln!(text, "{words}");
     debug_assert!(written.is_ok(), "writing to a string does not fail");
@@ -100,7 +112,11 @@ mod tests {
     use super::*;
 
     fn check(before: &str, after: &str, expected: &str) {
-        assert_eq!(unified(before, after, Cutter::PLAIN).text, expected, "{before:?} → {after:?}");
+        assert_eq!(
+            unified_diff(before, after, Cutter::PLAIN).text,
+            expected,
+            "{before:?} → {after:?}"
+        );
     }
 
     #[test]
@@ -131,19 +147,19 @@ mod tests {
     }
 
     #[test]
-    fn a_diff_is_bounded() {
+    fn diff_text_is_bounded() {
         let after: String =
             (0..100_000).map(|line| format!("{line}\n")).collect::<Vec<_>>().concat();
-        let changes = unified("", &after, Cutter::PLAIN);
+        let changes = unified_diff("", &after, Cutter::PLAIN);
         assert!(changes.text.len() < MAX_BYTES + 100, "{}", changes.text.len());
         assert!(changes.text.ends_with("\n[the diff is cut here; 0 more places changed]\n"));
         assert_eq!((changes.added, changes.removed), (100_000, 0));
-        let changes = unified("a\n", &format!("{}\n", "é".repeat(500)), Cutter::PLAIN);
+        let changes = unified_diff("a\n", &format!("{}\n", "é".repeat(500)), Cutter::PLAIN);
         assert_eq!(changes.text, format!("@@ -1 +1 @@\n-a\n+{}… [cut]\n", "é".repeat(400)));
     }
 
-    /// What `patch` would make of it.
-    fn applied(before: &str, diff: &str) -> Vec<String> {
+    /// Applies the diff to the old text, as `patch` does.
+    fn apply(before: &str, diff: &str) -> Vec<String> {
         let old: Vec<&str> = before.lines().collect();
         let mut new: Vec<String> = Vec::new();
         let mut at = 0;
@@ -175,8 +191,8 @@ mod tests {
             after in proptest::collection::vec("[abc]", 0..30),
         ) {
             let text = |lines: &[String]| lines.iter().map(|line| format!("{line}\n")).collect::<Vec<_>>().concat();
-            let changes = unified(&text(&before), &text(&after), Cutter::PLAIN);
-            prop_assert_eq!(applied(&text(&before), &changes.text), after);
+            let changes = unified_diff(&text(&before), &text(&after), Cutter::PLAIN);
+            prop_assert_eq!(apply(&text(&before), &changes.text), after);
         }
     }
 }

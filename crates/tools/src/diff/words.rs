@@ -1,86 +1,93 @@
-//! Which words differ where lines were replaced by others.
+//! Finds the words that differ between replaced lines and the lines that replace them.
 //!
-//! The lines of a block are paired first: those that took each other's place are alike, and in the same order. What is hardly
-//! like anything has no partner, and none of its words is marked; all of it is new, or gone. The work is bounded: a block of very
-//! many lines is paired by position, and a very long line is marked as one stretch, from its first to its last difference.
+//! The lines of a block are paired first: paired lines are similar and in the same order. A line that is similar to no other has no
+//! partner and no marked words; it is new or removed as a whole. The work is bounded: a block of very many lines is paired by
+//! position, and a very long line is marked as one span, from its first to its last difference.
 
 use std::ops::Range;
 
 use imara_diff::{Algorithm, Diff, InternedInput};
 
-use super::{Block, split_ending};
+use super::{ChangedBlock, split_ending};
 
-/// How many bytes are looked at to hold every old line against every new one; in larger blocks, lines are paired by position.
-const MAX_COMPARED: usize = 1_000_000;
-/// How many lines of a block are paired by their position.
-const MAX_BY_POSITION: usize = 1_000;
-/// How many bytes a line may have for its words to be compared.
-const MAX_LINE: usize = 2_000;
-/// How much two lines must have in common to be a pair, in percent.
+/// Limit of the bytes read to compare every old line with every new line; in larger blocks, lines are paired by position.
+const MAX_COMPARED_BYTES: usize = 1_000_000;
+/// Limit of the lines of a block that are paired by position.
+const MAX_LINES_BY_POSITION: usize = 1_000;
+/// Limit of the bytes of a line whose words are compared.
+const MAX_LINE_BYTES: usize = 2_000;
+/// Minimum similarity of a pair of lines, in percent.
 const MIN_LIKENESS: usize = 40;
 
-/// Two lines that took each other's place.
+/// An old line and the new line that replaces it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Pair {
-    /// The position of the old line among those removed.
+pub(super) struct LinePair {
+    /// Position of the old line among the removed lines.
     pub(super) before: usize,
-    /// The position of the new line among those added.
+    /// Position of the new line among the added lines.
     pub(super) after: usize,
-    /// What of the old line is not in the new one, in bytes.
+    /// Byte ranges of the old line that are not in the new line.
     pub(super) removed: Vec<Range<usize>>,
-    /// What of the new line was not in the old one, in bytes.
+    /// Byte ranges of the new line that are not in the old line.
     pub(super) added: Vec<Range<usize>>,
 }
 
-/// The pairs among lines that were replaced by others, in order.
-pub(super) fn pairs(removed: &[&str], added: &[&str]) -> Vec<Pair> {
+/// Pairs removed lines with added lines that are similar, in order.
+pub(super) fn pair_lines(removed: &[&str], added: &[&str]) -> Vec<LinePair> {
     let bytes = |lines: &[&str]| lines.iter().map(|line| line.len()).sum::<usize>();
     let old_work = bytes(removed).saturating_mul(added.len());
     let new_work = bytes(added).saturating_mul(removed.len());
-    let is_little = old_work.saturating_add(new_work) <= MAX_COMPARED;
-    if is_little && removed.iter().chain(added).all(|line| line.len() <= MAX_LINE) {
-        by_likeness(removed, added)
+    let is_little = old_work.saturating_add(new_work) <= MAX_COMPARED_BYTES;
+    if is_little && removed.iter().chain(added).all(|line| line.len() <= MAX_LINE_BYTES) {
+        pair_by_likeness(removed, added)
     } else if removed.len() == added.len() {
-        by_position(removed, added)
+        pair_by_position(removed, added)
     } else {
         Vec::new()
     }
 }
 
-fn by_position(removed: &[&str], added: &[&str]) -> Vec<Pair> {
-    let lines = removed.iter().zip(added).enumerate().take(MAX_BY_POSITION);
-    lines.filter_map(|(at, (old, new))| pair((at, old), (at, new))).collect()
+/// Pairs lines at the same position, if they are similar.
+fn pair_by_position(removed: &[&str], added: &[&str]) -> Vec<LinePair> {
+    let lines = removed.iter().zip(added).enumerate().take(MAX_LINES_BY_POSITION);
+    lines.filter_map(|(at, (old, new))| pair_if_similar((at, old), (at, new))).collect()
 }
 
-/// The two lines as a pair, if they are like each other.
-fn pair((before, old): (usize, &str), (after, new): (usize, &str)) -> Option<Pair> {
-    if old.len().max(new.len()) > MAX_LINE {
-        let (removed, added) = stretches(split_ending(old).0, split_ending(new).0)?;
-        return Some(Pair { before, after, removed, added });
+/// Makes a pair of two lines; `None` if they are not similar.
+fn pair_if_similar((before, old): (usize, &str), (after, new): (usize, &str)) -> Option<LinePair> {
+    if old.len().max(new.len()) > MAX_LINE_BYTES {
+        let (removed, added) = outer_spans(split_ending(old).0, split_ending(new).0)?;
+        return Some(LinePair { before, after, removed, added });
     }
-    let (old, new) = (Words::of(old), Words::of(new));
-    (old.likeness(&new) >= MIN_LIKENESS).then(|| pair_of(before, &old, after, &new))
+    let (old, new) = (TokenizedLine::of(old), TokenizedLine::of(new));
+    (old.likeness(&new) >= MIN_LIKENESS).then(|| pair_of_similar(before, &old, after, &new))
 }
 
-/// Pairs lines so that as much as possible is common to the lines of the pairs, taken together.
-fn by_likeness(removed: &[&str], added: &[&str]) -> Vec<Pair> {
-    let old: Vec<Words<'_>> = removed.iter().map(|line| Words::of(line)).collect();
-    let new: Vec<Words<'_>> = added.iter().map(|line| Words::of(line)).collect();
-    best_order(&Table::of_likeness(&old, &new))
+/// Pairs lines so that the sum of the similarities of all pairs is the largest.
+fn pair_by_likeness(removed: &[&str], added: &[&str]) -> Vec<LinePair> {
+    let old: Vec<TokenizedLine<'_>> = removed.iter().map(|line| TokenizedLine::of(line)).collect();
+    let new: Vec<TokenizedLine<'_>> = added.iter().map(|line| TokenizedLine::of(line)).collect();
+    best_order(&LikenessTable::of_likeness(&old, &new))
         .into_iter()
         .filter_map(|(before, after)| {
-            Some(pair_of(before, old.get(before)?, after, new.get(after)?))
+            Some(pair_of_similar(before, old.get(before)?, after, new.get(after)?))
         })
         .collect()
 }
 
-fn pair_of(before: usize, old: &Words<'_>, after: usize, new: &Words<'_>) -> Pair {
-    let (removed, added) = differing(&old.tokens, &new.tokens);
-    Pair { before, after, removed, added }
+/// Makes a pair of two lines with their differing spans.
+fn pair_of_similar(
+    before: usize,
+    old: &TokenizedLine<'_>,
+    after: usize,
+    new: &TokenizedLine<'_>,
+) -> LinePair {
+    let (removed, added) = differing_spans(&old.tokens, &new.tokens);
+    LinePair { before, after, removed, added }
 }
 
-/// The pairs, in order on both sides, whose likeness adds up to the most.
-fn best_order(likeness: &Table) -> Vec<(usize, usize)> {
+/// Returns the pairs (row, column), increasing on both sides, with the largest sum of similarities.
+fn best_order(likeness: &LikenessTable) -> Vec<(usize, usize)> {
     let sums = best_sums(likeness);
     let (mut row, mut column) = (0, 0);
     let mut pairs = Vec::new();
@@ -98,10 +105,10 @@ fn best_order(likeness: &Table) -> Vec<(usize, usize)> {
     pairs
 }
 
-/// What the pairs of the lines from each row and column on can add up to.
-fn best_sums(likeness: &Table) -> Table {
+/// Returns, for each row and column, the largest sum of similarities of the pairs from there on.
+fn best_sums(likeness: &LikenessTable) -> LikenessTable {
     let columns = likeness.columns();
-    let mut sums = Table(vec![vec![0; columns]; likeness.0.len()]);
+    let mut sums = LikenessTable(vec![vec![0; columns]; likeness.0.len()]);
     for row in (0..likeness.0.len()).rev() {
         for column in (0..columns).rev() {
             let paired = match likeness.at(row, column) {
@@ -117,40 +124,43 @@ fn best_sums(likeness: &Table) -> Table {
     sums
 }
 
-/// A number for each old line (a row) and each new one (a column); 0 beyond them.
-struct Table(Vec<Vec<usize>>);
+/// A number for each old line (a row) and each new line (a column); 0 outside of the table.
+struct LikenessTable(Vec<Vec<usize>>);
 
-impl Table {
-    /// How much each two lines have in common; 0 if that is too little.
-    fn of_likeness(old: &[Words<'_>], new: &[Words<'_>]) -> Self {
-        let like = |old: &Words<'_>, new: &Words<'_>| match old.likeness(new) {
+impl LikenessTable {
+    /// Computes the similarity of each two lines; 0 if it is below the minimum.
+    fn of_likeness(old: &[TokenizedLine<'_>], new: &[TokenizedLine<'_>]) -> Self {
+        let like = |old: &TokenizedLine<'_>, new: &TokenizedLine<'_>| match old.likeness(new) {
             like if like < MIN_LIKENESS => 0,
             like => like,
         };
         Self(old.iter().map(|old| new.iter().map(|new| like(old, new)).collect()).collect())
     }
 
+    /// Returns the number of columns.
     fn columns(&self) -> usize {
         self.0.first().map_or(0, Vec::len)
     }
 
+    /// Returns the number at a row and column, 0 outside of the table.
     fn at(&self, row: usize, column: usize) -> usize {
         self.0.get(row).and_then(|row| row.get(column)).copied().unwrap_or(0)
     }
 }
 
-/// The tokens of a line.
-struct Words<'a> {
+/// A line split into tokens.
+struct TokenizedLine<'a> {
     tokens: Vec<&'a str>,
-    /// Those that are not blank, sorted.
+    /// Tokens that are not blank, sorted.
     sorted: Vec<&'a str>,
-    /// How many bytes the latter have.
+    /// Number of bytes of the tokens in `sorted`.
     weight: usize,
 }
 
-impl<'a> Words<'a> {
+impl<'a> TokenizedLine<'a> {
+    /// Splits a line into tokens.
     fn of(line: &'a str) -> Self {
-        let tokens = tokens(split_ending(line).0);
+        let tokens = tokenize(split_ending(line).0);
         let mut sorted: Vec<&str> =
             tokens.iter().copied().filter(|token| !is_blank(token)).collect();
         sorted.sort_unstable();
@@ -158,12 +168,13 @@ impl<'a> Words<'a> {
         Self { tokens, sorted, weight }
     }
 
-    /// How much two lines have in common, from 0 to 100; long words count more, blanks nothing.
+    /// Returns the similarity of two lines from 0 to 100. Long words count more, blanks nothing.
     fn likeness(&self, other: &Self) -> usize {
         // Two blank lines are alike.
         (200 * self.common(other)).checked_div(self.weight + other.weight).unwrap_or(100)
     }
 
+    /// Returns the number of bytes of the tokens that are in both lines.
     fn common(&self, other: &Self) -> usize {
         let mut others = other.sorted.iter().peekable();
         let mut common = 0;
@@ -180,10 +191,11 @@ impl<'a> Words<'a> {
 /// The spans of two lines that differ, in bytes.
 type Spans = (Vec<Range<usize>>, Vec<Range<usize>>);
 
-fn differing(old: &[&str], new: &[&str]) -> Spans {
-    let blocks = blocks(old, new);
-    let spans = |tokens: &[&str], side: fn(&Block) -> &Range<usize>| {
-        let start = starts(tokens);
+/// Returns the byte spans of two tokenized lines that differ.
+fn differing_spans(old: &[&str], new: &[&str]) -> Spans {
+    let blocks = differing_blocks(old, new);
+    let spans = |tokens: &[&str], side: fn(&ChangedBlock) -> &Range<usize>| {
+        let start = token_offsets(tokens);
         let at = |token: usize| start.get(token).copied().unwrap_or_default();
         let spans = blocks.iter().map(side).map(|block| at(block.start)..at(block.end));
         spans.filter(|span| !span.is_empty()).collect()
@@ -191,18 +203,22 @@ fn differing(old: &[&str], new: &[&str]) -> Spans {
     (spans(old, |block| &block.before), spans(new, |block| &block.after))
 }
 
-/// The tokens that differ: what is between words that are in both lines, but for equal ends.
-fn blocks(old: &[&str], new: &[&str]) -> Vec<Block> {
-    let mut blocks: Vec<Block> = Vec::new();
+/// Returns the token ranges that differ: everything between common words, without equal tokens at their ends.
+fn differing_blocks(old: &[&str], new: &[&str]) -> Vec<ChangedBlock> {
+    let mut blocks: Vec<ChangedBlock> = Vec::new();
     let (mut old_at, mut new_at) = (0, 0);
     for (old_word, new_word) in common_words(old, new).into_iter().chain([(old.len(), new.len())]) {
-        let block = trimmed(old, new, Block { before: old_at..old_word, after: new_at..new_word });
+        let block = trim_equal_ends(
+            old,
+            new,
+            ChangedBlock { before: old_at..old_word, after: new_at..new_word },
+        );
         (old_at, new_at) = (old_word + 1, new_word + 1);
         if block.before.is_empty() && block.after.is_empty() {
             continue;
         }
         match blocks.last_mut() {
-            // So little is between the two that they read better as one.
+            // The two differences read better as one if only `_` is between them.
             Some(last) if old.get(last.before.end..block.before.start) == Some(&["_"]) => {
                 last.before.end = block.before.end;
                 last.after.end = block.after.end;
@@ -213,7 +229,7 @@ fn blocks(old: &[&str], new: &[&str]) -> Vec<Block> {
     blocks
 }
 
-/// Where words are that both lines have, in order. Blanks are no words: they would tie together what does not belong together.
+/// Returns the positions of words that are in both lines, in order. Blanks are excluded: they would join unrelated words.
 fn common_words(old: &[&str], new: &[&str]) -> Vec<(usize, usize)> {
     let words = |tokens: &[&str]| -> Vec<usize> {
         let is_word = |(_, token): &(usize, &&str)| !is_blank(token);
@@ -230,9 +246,9 @@ fn common_words(old: &[&str], new: &[&str]) -> Vec<(usize, usize)> {
     old_kept.zip(new_kept).map(|((_, old), (_, new))| (old, new)).collect()
 }
 
-/// The block without what is equal at its ends.
-fn trimmed(old: &[&str], new: &[&str], block: Block) -> Block {
-    let Block { mut before, mut after } = block;
+/// Removes equal tokens from both ends of a block.
+fn trim_equal_ends(old: &[&str], new: &[&str], block: ChangedBlock) -> ChangedBlock {
+    let ChangedBlock { mut before, mut after } = block;
     let are_equal = |a: usize, b: usize| old.get(a) == new.get(b);
     while !before.is_empty() && !after.is_empty() && are_equal(before.start, after.start) {
         before.start += 1;
@@ -242,11 +258,11 @@ fn trimmed(old: &[&str], new: &[&str], block: Block) -> Block {
         before.end -= 1;
         after.end -= 1;
     }
-    Block { before, after }
+    ChangedBlock { before, after }
 }
 
-/// Where each token begins, and where the last one ends.
-fn starts(tokens: &[&str]) -> Vec<usize> {
+/// Returns the byte offset of each token, and the length of the line as the last element.
+fn token_offsets(tokens: &[&str]) -> Vec<usize> {
     let ends = tokens.iter().scan(0, |at, token| {
         *at += token.len();
         Some(*at)
@@ -254,8 +270,8 @@ fn starts(tokens: &[&str]) -> Vec<usize> {
     std::iter::once(0).chain(ends).collect()
 }
 
-/// One span for each of two long lines, from the first to the last difference; `None` if little else is left.
-fn stretches(old: &str, new: &str) -> Option<Spans> {
+/// Returns one span for each of two long lines, from the first to the last difference; `None` if they are not similar.
+fn outer_spans(old: &str, new: &str) -> Option<Spans> {
     let (a, b) = (old.as_bytes(), new.as_bytes());
     let head = a.iter().zip(b).take_while(|(a, b)| a == b).count();
     let head = old.floor_char_boundary(head).min(new.floor_char_boundary(head));
@@ -268,60 +284,68 @@ fn stretches(old: &str, new: &str) -> Option<Spans> {
         .then(|| (span(old).into_iter().collect(), span(new).into_iter().collect()))
 }
 
+/// Returns whether a token is white space.
 fn is_blank(token: &str) -> bool {
     token.starts_with(char::is_whitespace)
 }
 
-/// A line in pieces: words, numbers, runs of white space, and single characters of any other kind. Together they are the line.
+/// Splits a line into words, numbers, runs of white space, and single characters of any other kind. The tokens make up the whole line.
 ///
-/// Names are split where people see a seam: `readFile`, `HTTPServer`, `utf8`, and at each `_`.
-fn tokens(line: &str) -> Vec<&str> {
+/// Names are split where people see a boundary: `readFile`, `HTTPServer`, `utf8`, and at each `_`.
+fn tokenize(line: &str) -> Vec<&str> {
     let mut rest = line;
     std::iter::from_fn(|| {
-        let (token, more) = rest.split_at_checked(token_len(rest)?)?;
+        let (token, more) = rest.split_at_checked(first_token_len(rest)?)?;
         rest = more;
         Some(token)
     })
     .collect()
 }
 
-/// How many bytes the first token has; `None` if there is none.
-fn token_len(text: &str) -> Option<usize> {
+/// Returns the length in bytes of the first token; `None` if the text is empty.
+fn first_token_len(text: &str) -> Option<usize> {
     let first = text.chars().next()?;
     let run = |from: usize, goes_on: fn(char) -> bool| -> usize {
         let rest = text.get(from..).unwrap_or_default();
-        from + rest.find(|c| !goes_on(c) && !is_joined(c)).unwrap_or(rest.len())
+        from + rest.find(|c| !goes_on(c) && !is_combining(c)).unwrap_or(rest.len())
     };
-    Some(match Kind::of(first) {
-        Kind::Blank => run(0, |c| Kind::of(c) == Kind::Blank),
-        Kind::Digit => run(0, |c| matches!(Kind::of(c), Kind::Digit | Kind::Lower | Kind::Upper)),
-        Kind::Lower => run(0, |c| Kind::of(c) == Kind::Lower),
-        Kind::Upper => {
-            let capitals = run(0, |c| Kind::of(c) == Kind::Upper);
-            let word = run(capitals, |c| Kind::of(c) == Kind::Lower);
+    Some(match CharacterKind::of(first) {
+        CharacterKind::Blank => run(0, |c| CharacterKind::of(c) == CharacterKind::Blank),
+        CharacterKind::Digit => run(0, |c| {
+            matches!(
+                CharacterKind::of(c),
+                CharacterKind::Digit | CharacterKind::Lower | CharacterKind::Upper
+            )
+        }),
+        CharacterKind::Lower => run(0, |c| CharacterKind::of(c) == CharacterKind::Lower),
+        CharacterKind::Upper => {
+            let capitals = run(0, |c| CharacterKind::of(c) == CharacterKind::Upper);
+            let word = run(capitals, |c| CharacterKind::of(c) == CharacterKind::Lower);
             let last = text.get(..capitals).and_then(|text| text.char_indices().next_back());
             match last {
-                // The last of several capitals begins the next word.
+                // The last of several capitals starts the next word.
                 Some((at, _)) if at > 0 && word > capitals => at,
                 _ => word,
             }
         }
-        Kind::Single => run(first.len_utf8(), |_| false),
+        CharacterKind::Single => run(first.len_utf8(), |_| false),
     })
 }
 
+/// The class of a character; it decides where a token ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum CharacterKind {
     Blank,
     Digit,
     Upper,
-    /// Also letters of scripts that have no capitals.
+    /// A lower-case letter, or a letter of a script without capitals.
     Lower,
-    /// Punctuation and the like, and signs that are words by themselves.
+    /// Punctuation and other characters that are tokens by themselves.
     Single,
 }
 
-impl Kind {
+impl CharacterKind {
+    /// Returns the class of a character.
     fn of(c: char) -> Self {
         match c {
             c if c.is_whitespace() => Self::Blank,
@@ -334,13 +358,13 @@ impl Kind {
     }
 }
 
-/// Scripts that put no spaces between words.
+/// Returns whether a character is of a script without spaces between words.
 fn is_ideograph(c: char) -> bool {
     matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}')
 }
 
-/// Signs that are one with the character before them: accents, variants, skin tones.
-fn is_joined(c: char) -> bool {
+/// Returns whether a character combines with the one before it: accents, variation selectors, skin tones.
+fn is_combining(c: char) -> bool {
     matches!(c, '\u{300}'..='\u{36f}' | '\u{fe00}'..='\u{fe0f}' | '\u{1f3fb}'..='\u{1f3ff}')
 }
 
@@ -351,7 +375,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_in_pieces() {
+    fn line_is_split_into_tokens() {
         for (line, expected) in [
             ("", &[][..]),
             ("let  a", &["let", "  ", "a"]),
@@ -373,12 +397,12 @@ mod tests {
             ("->", &["-", ">"]),
             ("\u{301}a", &["\u{301}", "a"]),
         ] {
-            assert_eq!(tokens(line), expected, "{line}");
+            assert_eq!(tokenize(line), expected, "{line}");
         }
     }
 
-    /// The pairs as people see them: the old line with `[…]` around what is gone, the new one with what is new.
-    fn shown(removed: &[&str], added: &[&str]) -> Vec<String> {
+    /// Formats pairs: the old line with `[…]` around removed text, and the new line with `[…]` around added text.
+    fn mark_pairs(removed: &[&str], added: &[&str]) -> Vec<String> {
         let mark = |line: &str, spans: &[Range<usize>]| {
             let mut text = line.to_owned();
             for span in spans.iter().rev() {
@@ -387,11 +411,11 @@ mod tests {
             }
             text
         };
-        let show = |pair: Pair| {
+        let show = |pair: LinePair| {
             let old = mark(removed[pair.before], &pair.removed);
             format!("{old} → {}", mark(added[pair.after], &pair.added))
         };
-        pairs(removed, added).into_iter().map(show).collect()
+        pair_lines(removed, added).into_iter().map(show).collect()
     }
 
     #[test]
@@ -411,7 +435,7 @@ mod tests {
             ("naïve café", "naïve cafe", "naïve [café] → naïve [cafe]"),
             ("a = b", "a = b", "a = b → a = b"),
         ] {
-            assert_eq!(shown(&[old], &[new]), [expected], "{old} → {new}");
+            assert_eq!(mark_pairs(&[old], &[new]), [expected], "{old} → {new}");
         }
     }
 
@@ -423,14 +447,14 @@ mod tests {
             ("use std::fmt;", "fn main() {"),
             ("aaaaaaaa;", "bbbbbbbb;"),
         ] {
-            assert_eq!(shown(&[old], &[new]), [""; 0], "{old} → {new}");
+            assert_eq!(mark_pairs(&[old], &[new]), [""; 0], "{old} → {new}");
         }
     }
 
     #[test]
     fn lines_are_paired_in_order() {
         let places = |removed: &[&str], added: &[&str]| -> Vec<(usize, usize)> {
-            pairs(removed, added).iter().map(|pair| (pair.before, pair.after)).collect()
+            pair_lines(removed, added).iter().map(|pair| (pair.before, pair.after)).collect()
         };
         let (one, two) = ("let one = call(1);", "if second { return; }");
         assert_eq!(
@@ -439,9 +463,9 @@ mod tests {
         );
         assert_eq!(places(&[one, two], &["if second { break; }"]), [(1, 0)]);
         assert_eq!(places(&[two], &["xyz", "if second { break; }"]), [(0, 1)]);
-        // Lines that changed places are not both paired: the order would be a lie.
+        // Lines that were swapped are not both paired: pairs keep the order.
         assert_eq!(places(&[one, two], &["if second { break; }", "let one = call(9);"]).len(), 1);
-        // What is most alike wins over what comes first.
+        // The most similar line wins over the first.
         assert_eq!(places(&["a b c d"], &["a b x y", "a b c x"]), [(0, 1)]);
     }
 
@@ -449,29 +473,29 @@ mod tests {
     fn work_is_bounded() {
         let long = |middle: &str| format!("{}{middle}{}", "é x ".repeat(500), " y è".repeat(500));
         let (old, new) = (long("one word"), long("two words"));
-        let found = pairs(&[&old], &[&new]);
-        let [Pair { removed, added, .. }] = &found[..] else { panic!("one pair") };
+        let found = pair_lines(&[&old], &[&new]);
+        let [LinePair { removed, added, .. }] = &found[..] else { panic!("one pair") };
         assert_eq!((&old[removed[0].clone()], &new[added[0].clone()]), ("one word", "two words"));
         assert_eq!((removed.len(), added.len()), (1, 1));
         let other = "z".repeat(4_000);
-        assert_eq!(pairs(&[&old], &[&other]), []);
-        assert_eq!(pairs(&[&old, "a"], &[&new]), [], "by position only if there are as many");
+        assert_eq!(pair_lines(&[&old], &[&other]), []);
+        assert_eq!(pair_lines(&[&old, "a"], &[&new]), [], "by position only if there are as many");
         let old: Vec<String> = (0..3_000).map(|n| format!("line {n} old")).collect();
         let new: Vec<String> = (0..3_000).map(|n| format!("line {n} new")).collect();
         let refs = |lines: &'static [String]| lines.iter().map(String::as_str).collect::<Vec<_>>();
         let (old, new) = (refs(old.leak()), refs(new.leak()));
-        assert_eq!(pairs(&old, &new).len(), MAX_BY_POSITION);
+        assert_eq!(pair_lines(&old, &new).len(), MAX_LINES_BY_POSITION);
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(1_000))]
 
         #[test]
-        fn tokens_are_the_line(line in "\\PC{0,40}") {
-            prop_assert_eq!(tokens(&line).concat(), line);
+        fn tokens_make_up_the_line(line in "\\PC{0,40}") {
+            prop_assert_eq!(tokenize(&line).concat(), line);
         }
 
-        /// What is not marked is the same on both sides.
+        /// Text without marks is the same on both sides.
         #[test]
         fn unmarked_text_is_common(
             old in proptest::collection::vec("[abAé _.1]{0,12}", 1..5),
@@ -484,7 +508,7 @@ mod tests {
                 spans.iter().rev().for_each(|span| line.replace_range(span.clone(), ""));
                 line
             };
-            let found = pairs(&old, &new);
+            let found = pair_lines(&old, &new);
             for pair in &found {
                 let (a, b) = (old[pair.before], new[pair.after]);
                 prop_assert_eq!(rest(a, &pair.removed), rest(b, &pair.added));

@@ -1,30 +1,31 @@
-//! Text with differences taken out that a reader does not see, and the way back to the real bytes.
+//! Text with invisible differences folded away, and a map back to the original bytes.
 //!
-//! Both the file and what is looked for are folded; a place that is found in the folded file is then turned into the place in
-//! the file itself. Only the beginning of each line is remembered: the rest is found by folding that one line again.
+//! The file and the searched text are both folded; a match in the folded file is then mapped to the file itself. Only the start of each
+//! line is stored: positions inside a line are found by folding that line again.
 
 use std::ops::Range;
 
-/// What does not count.
+/// The differences that a search ignores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fold {
-    /// Whether a line ends with a carriage return.
+pub(super) enum FoldMode {
+    /// Ignores the carriage return at the end of a line.
     LineEndings,
-    /// Also white space at the end of a line, and how much of it there is between words. Indentation counts.
+    /// Also ignores white space at the end of a line and the amount of white space between words. Indentation counts.
     Whitespace,
 }
 
-/// A folded text.
-pub(super) struct Folded<'a> {
-    fold: Fold,
+/// A folded text with a map to its original.
+pub(super) struct FoldedText<'a> {
+    fold: FoldMode,
     original: &'a [u8],
     bytes: Vec<u8>,
-    /// Where each line begins: folded, and in the original.
+    /// Start of each line: (position in the folded bytes, position in the original).
     lines: Vec<(usize, usize)>,
 }
 
-impl<'a> Folded<'a> {
-    pub(super) fn new(fold: Fold, original: &'a [u8]) -> Self {
+impl<'a> FoldedText<'a> {
+    /// Folds a text.
+    pub(super) fn new(fold: FoldMode, original: &'a [u8]) -> Self {
         let mut folded =
             Self { fold, original, bytes: Vec::with_capacity(original.len()), lines: Vec::new() };
         let mut start = 0;
@@ -36,19 +37,19 @@ impl<'a> Folded<'a> {
         folded
     }
 
-    /// The folded bytes.
+    /// Returns the folded bytes.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The bytes of the original that a part of the folded ones stands for. It must not be empty.
+    /// Maps a range of folded bytes to the original. The range must not be empty.
     pub(super) fn original(&self, range: Range<usize>) -> Range<usize> {
         let start = self.origin(range.start).start;
         let end = self.origin(range.end.saturating_sub(1)).end;
         start..end.max(start)
     }
 
-    /// The bytes that one folded byte stands for.
+    /// Maps one folded byte to its range in the original.
     fn origin(&self, at: usize) -> Range<usize> {
         let line = self.lines.partition_point(|(folded, _)| *folded <= at).saturating_sub(1);
         let (folded, start) = self.lines.get(line).copied().unwrap_or_default();
@@ -65,33 +66,34 @@ impl<'a> Folded<'a> {
     }
 }
 
-/// Gives out the folded bytes of a line, each with the bytes of the line that it stands for.
-fn fold_line(fold: Fold, line: &[u8], emit: &mut dyn FnMut(u8, Range<usize>)) {
+/// Calls `emit` with each folded byte of a line and its range in the line.
+fn fold_line(fold: FoldMode, line: &[u8], emit: &mut dyn FnMut(u8, Range<usize>)) {
     let (content, closed) = match line.strip_suffix(b"\n") {
         Some(content) => (content, true),
         None => (line, false),
     };
     let content = match fold {
-        Fold::LineEndings if closed => content.strip_suffix(b"\r").unwrap_or(content),
-        Fold::LineEndings => content,
-        Fold::Whitespace => trim_end(content),
+        FoldMode::LineEndings if closed => content.strip_suffix(b"\r").unwrap_or(content),
+        FoldMode::LineEndings => content,
+        FoldMode::Whitespace => trim_end(content),
     };
     match fold {
-        Fold::LineEndings => emit_all(content, 0, emit),
-        Fold::Whitespace => emit_words(content, emit),
+        FoldMode::LineEndings => emit_all(content, 0, emit),
+        FoldMode::Whitespace => emit_words(content, emit),
     }
     if closed {
         emit(b'\n', content.len()..line.len());
     }
 }
 
+/// Emits bytes unchanged; `start` is their position in the line.
 fn emit_all(bytes: &[u8], start: usize, emit: &mut dyn FnMut(u8, Range<usize>)) {
     for (at, byte) in bytes.iter().enumerate() {
         emit(*byte, start + at..start + at + 1);
     }
 }
 
-/// The indentation as it is, then words with one space between them.
+/// Emits the indentation unchanged, then words with one space between them.
 fn emit_words(content: &[u8], emit: &mut dyn FnMut(u8, Range<usize>)) {
     let indentation = indentation(content).len();
     emit_all(content.get(..indentation).unwrap_or_default(), 0, emit);
@@ -104,28 +106,29 @@ fn emit_words(content: &[u8], emit: &mut dyn FnMut(u8, Range<usize>)) {
     }
 }
 
-/// The spaces and tabs that a line begins with.
+/// Returns the spaces and tabs at the start of a line.
 pub(crate) fn indentation(line: &[u8]) -> &[u8] {
     let len = line.iter().take_while(|byte| is_blank(**byte)).count();
     line.get(..len).unwrap_or_default()
 }
 
-/// The line without white space at its end.
+/// Returns the line without white space and carriage returns at its end.
 pub(super) fn trim_end(line: &[u8]) -> &[u8] {
     let blank = line.iter().rev().take_while(|byte| is_blank(**byte) || **byte == b'\r').count();
     line.get(..line.len() - blank).unwrap_or_default()
 }
 
+/// Returns whether a byte is a space or a tab.
 pub(super) fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t')
 }
 
-/// Whether two lines are the same but for indentation, white space at the end and its amount in between.
+/// Returns whether two lines are equal apart from their white space: indentation, trailing blanks, and the amount between words.
 pub(crate) fn same_words(a: &[u8], b: &[u8]) -> bool {
     words(a).eq(words(b))
 }
 
-/// A line without white space around it, and with one space wherever there are blanks.
+/// Returns the bytes of a line without white space at either end, and with one space for each run of blanks inside.
 pub(crate) fn words(line: &[u8]) -> impl Iterator<Item = u8> + '_ {
     let line = trim_start(trim_end(line));
     let after_blank = std::iter::once(false).chain(line.iter().map(|byte| is_blank(*byte)));
@@ -136,6 +139,7 @@ pub(crate) fn words(line: &[u8]) -> impl Iterator<Item = u8> + '_ {
     })
 }
 
+/// Returns the line without its indentation.
 fn trim_start(line: &[u8]) -> &[u8] {
     line.get(indentation(line).len()..).unwrap_or_default()
 }
@@ -144,12 +148,12 @@ fn trim_start(line: &[u8]) -> &[u8] {
 mod tests {
     use super::*;
 
-    fn folded(fold: Fold, text: &str) -> String {
-        String::from_utf8(Folded::new(fold, text.as_bytes()).bytes().to_vec()).unwrap()
+    fn fold_text(fold: FoldMode, text: &str) -> String {
+        String::from_utf8(FoldedText::new(fold, text.as_bytes()).bytes().to_vec()).unwrap()
     }
 
     #[test]
-    fn what_does_not_count_is_gone() {
+    fn ignored_differences_are_folded_away() {
         for (text, endings, whitespace) in [
             ("", "", ""),
             ("a\r\nb\n", "a\nb\n", "a\nb\n"),
@@ -157,15 +161,15 @@ mod tests {
             ("\t a \t b  \r\n", "\t a \t b  \n", "\t a b\n"),
             ("  \n x", "  \n x", "\n x"),
         ] {
-            assert_eq!(folded(Fold::LineEndings, text), endings, "{text:?}");
-            assert_eq!(folded(Fold::Whitespace, text), whitespace, "{text:?}");
+            assert_eq!(fold_text(FoldMode::LineEndings, text), endings, "{text:?}");
+            assert_eq!(fold_text(FoldMode::Whitespace, text), whitespace, "{text:?}");
         }
     }
 
     #[test]
-    fn places_are_found_again() {
+    fn positions_map_back_to_the_original() {
         let text = "one\r\n  two   three \r\nfour";
-        let folded = Folded::new(Fold::Whitespace, text.as_bytes());
+        let folded = FoldedText::new(FoldMode::Whitespace, text.as_bytes());
         let bytes = std::str::from_utf8(folded.bytes()).unwrap();
         for (part, original) in [
             ("one", "one"),
@@ -180,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_compared() {
+    fn lines_are_compared_by_words() {
         for (a, b, same) in [
             ("  a  b ", "\ta b", true),
             ("a b", "ab", false),

@@ -1,4 +1,4 @@
-//! Why an edit comes to nothing, in words that help with the next try: the closest place, its lines, and what differs.
+//! Explains why an edit cannot be made: the most similar place in the file, its lines, and the first difference.
 
 mod closest;
 
@@ -6,38 +6,38 @@ use std::fmt::Write as _;
 
 use windlass_core::quote;
 
-use self::closest::{Part, closest};
+use self::closest::{LinePart, most_similar_start};
 use super::fold::{indentation, trim_end};
-use super::plan::{Edit, MAX_CANDIDATES, Miss, Strategy, line_number};
+use super::plan::{EditMiss, MAX_MATCHES, MatchStrategy, TextEdit, line_number};
 use crate::cut::Cutter;
 use crate::taken_out;
 
-/// How many lines of the closest place are shown.
+/// Limit of the shown lines of the most similar place.
 const MAX_LINES: usize = 20;
-/// How many line numbers are named.
-const MAX_NUMBERS: usize = 20;
-/// How many characters of a line are shown.
+/// Limit of the named line numbers.
+const MAX_LINE_NUMBERS: usize = 20;
+/// Limit of the shown characters of a line.
 const MAX_CHARACTERS: usize = 200;
-/// How many letters tell where a part of a line begins.
-const FIRST_LETTERS: usize = 6;
+/// Number of characters by which the start of a part of a line is found.
+const START_CHARACTERS: usize = 6;
 
-/// What the texts of an edit are called in front of whoever gave them.
+/// Names of the texts of an edit in a message, for the model that gave them.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Terms<'c> {
-    /// What was looked for.
+pub(crate) struct TextNames<'c> {
+    /// Name of the searched text.
     pub(crate) old: &'static str,
-    /// What would take its place, with its verb.
+    /// Name of the new text, with its verb.
     pub(crate) new_is: &'static str,
-    /// How lines are cut that are shown.
+    /// Cuts the shown lines.
     pub(crate) cutter: Cutter<'c>,
 }
 
-impl Miss {
-    /// What went wrong, and how to go on.
+impl EditMiss {
+    /// Returns the message: the problem, and the next step.
     pub(super) fn explain(
         &self,
         text: &[u8],
-        edit: &Edit,
+        edit: &TextEdit,
         path: &str,
         cutter: Cutter<'_>,
     ) -> String {
@@ -54,10 +54,11 @@ impl Miss {
     }
 }
 
-fn ambiguous(lines: &[usize], strategy: Strategy, edit: &Edit, path: &str) -> String {
-    let least = if lines.len() >= MAX_CANDIDATES { "at least " } else { "" };
+/// Says that the searched text occurs several times, at which lines, and how to make it unique.
+fn ambiguous(lines: &[usize], strategy: MatchStrategy, edit: &TextEdit, path: &str) -> String {
+    let least = if lines.len() >= MAX_MATCHES { "at least " } else { "" };
     let next = match (strategy, edit.all) {
-        (Strategy::Exact, _) => "give more of the lines around it, or set replace_all",
+        (MatchStrategy::Exact, _) => "give more of the lines around it, or set replace_all",
         (_, true) => "replace_all needs it exactly as it is in the file",
         (_, false) => "give more of the lines around it, exactly as they are in the file",
     };
@@ -65,30 +66,37 @@ fn ambiguous(lines: &[usize], strategy: Strategy, edit: &Edit, path: &str) -> St
         "old_string is in {path} {least}{} times{}: at lines {}\n{next}",
         lines.len(),
         strategy.apart_from(),
-        numbers(lines)
+        line_numbers(lines)
     )
 }
 
-/// The numbers of lines, as far as they are worth naming.
-pub(crate) fn numbers(lines: &[usize]) -> String {
-    let mut shown: Vec<String> = lines.iter().take(MAX_NUMBERS).map(ToString::to_string).collect();
-    if lines.len() > MAX_NUMBERS {
+/// Lists line numbers, up to a limit.
+pub(crate) fn line_numbers(lines: &[usize]) -> String {
+    let mut shown: Vec<String> =
+        lines.iter().take(MAX_LINE_NUMBERS).map(ToString::to_string).collect();
+    if lines.len() > MAX_LINE_NUMBERS {
         shown.push("…".into());
     }
     shown.join(", ")
 }
 
-fn not_found(text: &[u8], edit: &Edit, path: &str, cutter: Cutter<'_>) -> String {
+/// Says that the searched text was not found, with the most similar place.
+fn not_found(text: &[u8], edit: &TextEdit, path: &str, cutter: Cutter<'_>) -> String {
     let mut words = format!("old_string was not found in {path}");
-    let terms = Terms { old: "old_string", new_is: "new_string is", cutter };
-    push_nearest(&mut words, text, edit, terms);
+    let names = TextNames { old: "old_string", new_is: "new_string is", cutter };
+    push_most_similar_place(&mut words, text, edit, names);
     words
 }
 
-/// Adds the closest place to what was not found, and what differs there; each on a line of its own.
-pub(crate) fn push_nearest(words: &mut String, text: &[u8], edit: &Edit, terms: Terms<'_>) {
-    if let Some(hint) = known_mistake(text, edit, terms) {
-        push(words, &hint);
+/// Adds the most similar place and its difference to the searched text; each on a line of its own.
+pub(crate) fn push_most_similar_place(
+    words: &mut String,
+    text: &[u8],
+    edit: &TextEdit,
+    names: TextNames<'_>,
+) {
+    if let Some(hint) = frequent_mistake(text, edit, names) {
+        push_line(words, &hint);
     }
     let lines: Vec<&[u8]> = text.split(|byte| *byte == b'\n').map(trim_return).collect();
     let old: Vec<&[u8]> = edit
@@ -98,17 +106,17 @@ pub(crate) fn push_nearest(words: &mut String, text: &[u8], edit: &Edit, terms: 
         .split(|byte| *byte == b'\n')
         .map(trim_return)
         .collect();
-    match closest(&lines, &old) {
+    match most_similar_start(&lines, &old) {
         Some(start) => {
-            push_place(words, &lines, &old, start, terms);
-            push_line_ends(words, text, edit, (&lines, &old, start), terms);
+            push_place_and_difference(words, &lines, &old, start, names);
+            push_missing_newline(words, text, edit, (&lines, &old, start), names);
         }
-        None => push(words, "nothing in the file is like it; read the file again"),
+        None => push_line(words, "nothing in the file is like it; read the file again"),
     }
 }
 
-/// Mistakes that are made often enough to be looked for.
-fn known_mistake(text: &[u8], edit: &Edit, terms: Terms<'_>) -> Option<String> {
+/// Recognises frequent mistakes: a redaction placeholder, an edit made before, line numbers, or escapes in the searched text.
+fn frequent_mistake(text: &[u8], edit: &TextEdit, names: TextNames<'_>) -> Option<String> {
     let place = |wanted: &str| {
         let at =
             memchr::memmem::find(text, wanted.as_bytes()).filter(|_| !wanted.trim().is_empty())?;
@@ -119,14 +127,14 @@ fn known_mistake(text: &[u8], edit: &Edit, terms: Terms<'_>) -> Option<String> {
             "the text holds {word}, which stands for something that was taken out of what was shown: leave that line out, and give those around it"
         ));
     }
-    // A few letters are in any file.
+    // Very short texts occur in any file.
     if edit.old != edit.new
         && edit.new.trim().len() > 3
         && let Some(line) = place(&edit.new)
     {
         return Some(format!(
             "{} there already, at line {line}: was this edit made before?",
-            terms.new_is
+            names.new_is
         ));
     }
     if let Some(line) = without_numbers(&edit.old).and_then(|plain| place(&plain)) {
@@ -140,7 +148,7 @@ fn known_mistake(text: &[u8], edit: &Edit, terms: Terms<'_>) -> Option<String> {
     })
 }
 
-/// The text without `NUMBER⇥` before each line; `None` if a line has none.
+/// Returns the text without the `NUMBER⇥` before each line; `None` if a line has none.
 fn without_numbers(text: &str) -> Option<String> {
     text.split_inclusive('\n')
         .map(|line| {
@@ -150,39 +158,53 @@ fn without_numbers(text: &str) -> Option<String> {
         .collect()
 }
 
-fn push_place(words: &mut String, lines: &[&[u8]], old: &[&[u8]], start: usize, terms: Terms<'_>) {
+/// Adds the lines of the most similar place and the first difference.
+fn push_place_and_difference(
+    words: &mut String,
+    lines: &[&[u8]],
+    old: &[&[u8]],
+    start: usize,
+    names: TextNames<'_>,
+) {
     let end = (start + old.len()).min(lines.len());
     let shown = end.min(start + MAX_LINES);
-    push(words, &format!("the closest place is lines {}-{end}:", start + 1));
+    push_line(words, &format!("the closest place is lines {}-{end}:", start + 1));
     for (at, line) in lines.iter().enumerate().take(shown).skip(start) {
-        push(words, &format!("{}\t{}", at + 1, cut(&String::from_utf8_lossy(line), terms.cutter)));
+        push_line(
+            words,
+            &format!("{}\t{}", at + 1, cut_line(&String::from_utf8_lossy(line), names.cutter)),
+        );
     }
     if shown < end {
-        push(words, &format!("… {} more lines", end - shown));
+        push_line(words, &format!("… {} more lines", end - shown));
     }
-    // What is all on one line may be a part of a longer one.
-    let from = |line: &[u8]| if let [part] = old { beginning(line, part) } else { 0 };
+    // A searched text of one line may be a part of a longer line.
+    let from = |line: &[u8]| if let [part] = old { start_of_part(line, part) } else { 0 };
     let difference =
         old.iter().enumerate().find_map(|(nth, old_line)| match lines.get(start + nth) {
-            Some(line) if Part::of(nth, old.len()).is_in(line, old_line) => None,
-            Some(line) => Some(describe(start + nth + 1, line, old_line, terms, from(line))),
-            None => Some(format!("the file ends before line {} of {}", nth + 1, terms.old)),
+            Some(line) if LinePart::of(nth, old.len()).is_in(line, old_line) => None,
+            Some(line) => {
+                Some(describe_difference(start + nth + 1, line, old_line, names, from(line)))
+            }
+            None => Some(format!("the file ends before line {} of {}", nth + 1, names.old)),
         });
     if let Some(difference) = difference {
-        push(words, &difference);
+        push_line(words, &difference);
     }
 }
 
-/// Where all lines are there: what was looked for ends with more line ends than the file has in that place.
-fn push_line_ends(
+/// Explains a match of all lines in which only the newline at the end of the searched text is missing in the file.
+fn push_missing_newline(
     words: &mut String,
     text: &[u8],
-    edit: &Edit,
+    edit: &TextEdit,
     (lines, old, start): (&[&[u8]], &[&[u8]], usize),
-    terms: Terms<'_>,
+    names: TextNames<'_>,
 ) {
     let is_there = |(nth, old_line): (usize, &&[u8])| {
-        lines.get(start + nth).is_some_and(|line| Part::of(nth, old.len()).is_in(line, old_line))
+        lines
+            .get(start + nth)
+            .is_some_and(|line| LinePart::of(nth, old.len()).is_in(line, old_line))
     };
     if !edit.old.ends_with('\n') || !old.iter().enumerate().all(is_there) {
         return;
@@ -193,24 +215,30 @@ fn push_line_ends(
     } else {
         "other text follows there in the file"
     };
-    push(words, &format!("{} ends with a newline; {what}", terms.old));
+    push_line(words, &format!("{} ends with a newline; {what}", names.old));
 }
 
-/// What differs between a line of the file, from this character on, and one that was looked for.
-fn describe(number: usize, line: &[u8], old: &[u8], terms: Terms<'_>, start: usize) -> String {
-    let name = terms.old;
+/// Describes the first difference between a line of the file, from character `start` on, and a searched line.
+fn describe_difference(
+    number: usize,
+    line: &[u8],
+    old: &[u8],
+    names: TextNames<'_>,
+    start: usize,
+) -> String {
+    let name = names.old;
     if trim_end(line) == trim_end(old) {
         return format!(
             "line {number} ends with {} in the file, with {} in {name}",
-            blanks(line.get(trim_end(line).len()..).unwrap_or_default()),
-            blanks(old.get(trim_end(old).len()..).unwrap_or_default())
+            describe_blanks(line.get(trim_end(line).len()..).unwrap_or_default()),
+            describe_blanks(old.get(trim_end(old).len()..).unwrap_or_default())
         );
     }
     if line.trim_ascii() == old.trim_ascii() {
         return format!(
             "line {number} is indented by {} in the file, by {} in {name}",
-            blanks(indentation(line)),
-            blanks(indentation(old))
+            describe_blanks(indentation(line)),
+            describe_blanks(indentation(old))
         );
     }
     let (line, old) = (String::from_utf8_lossy(line), String::from_utf8_lossy(old));
@@ -218,22 +246,22 @@ fn describe(number: usize, line: &[u8], old: &[u8], terms: Terms<'_>, start: usi
     format!(
         "line {number} differs from character {} on\n  in the file:   {}\n  {:<15}{}",
         start + same + 1,
-        around(&line, start + same, terms.cutter),
+        around(&line, start + same, names.cutter),
         format!("in {name}:"),
-        around(&old, same, terms.cutter)
+        around(&old, same, names.cutter)
     )
 }
 
-/// The character of a line where what was looked for begins, if it begins in the middle: there its first letters are.
-fn beginning(line: &[u8], old: &[u8]) -> usize {
+/// Returns the character of a line at which the searched text starts, by its first characters; 0 if they are not found.
+fn start_of_part(line: &[u8], old: &[u8]) -> usize {
     let (line, old) = (String::from_utf8_lossy(line), String::from_utf8_lossy(old));
-    let head = old.char_indices().nth(FIRST_LETTERS).map_or(&*old, |(end, _)| &old[..end]);
-    let at = line.find(head).filter(|_| head.chars().count() == FIRST_LETTERS).unwrap_or(0);
+    let head = old.char_indices().nth(START_CHARACTERS).map_or(&*old, |(end, _)| &old[..end]);
+    let at = line.find(head).filter(|_| head.chars().count() == START_CHARACTERS).unwrap_or(0);
     line[..at].chars().count()
 }
 
-/// `2 spaces`, `1 tab`, `no blanks`, or the blanks themselves.
-fn blanks(bytes: &[u8]) -> String {
+/// Describes white space: `2 spaces`, `1 tab`, `no describe_blanks`, or the escaped bytes.
+fn describe_blanks(bytes: &[u8]) -> String {
     let count = |one: &str| {
         if bytes.len() == 1 { format!("1 {one}") } else { format!("{} {one}s", bytes.len()) }
     };
@@ -245,7 +273,7 @@ fn blanks(bytes: &[u8]) -> String {
     }
 }
 
-/// The part of a line around a character, with what is invisible spelled out.
+/// Returns the part of a line around a character, with invisible characters escaped.
 fn around(line: &str, at: usize, cutter: Cutter<'_>) -> String {
     let place = line.char_indices().nth(at).map_or(line.len(), |(place, _)| place);
     let (line, place) = cutter.around(line.into(), place);
@@ -256,11 +284,11 @@ fn around(line: &str, at: usize, cutter: Cutter<'_>) -> String {
         if start > 0 { "…" } else { "" },
         if line.chars().nth(start + MAX_CHARACTERS).is_some() { "…" } else { "" },
     );
-    format!("{before}{}{after}", spelled_out(&part))
+    format!("{before}{}{after}", escape_invisible(&part))
 }
 
-/// A text in which every blank but the space, and all that is invisible, is spelled out.
-fn spelled_out(text: &str) -> String {
+/// Escapes every white space except the space, and all invisible characters.
+fn escape_invisible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in quote::visible(text).chars() {
         match c {
@@ -272,18 +300,21 @@ fn spelled_out(text: &str) -> String {
     shown
 }
 
-fn cut(line: &str, cutter: Cutter<'_>) -> String {
+/// Returns a line, cut to the limit of characters.
+fn cut_line(line: &str, cutter: Cutter<'_>) -> String {
     match cutter.beginning(line, MAX_CHARACTERS) {
         Some(beginning) => format!("{beginning}…"),
         None => line.to_owned(),
     }
 }
 
+/// Returns the line without a carriage return at its end.
 fn trim_return(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-fn push(words: &mut String, line: &str) {
+/// Adds a line to the message.
+fn push_line(words: &mut String, line: &str) {
     let written = write!(words, "\n{line}");
     debug_assert!(written.is_ok(), "writing to a string does not fail");
 }
@@ -293,8 +324,9 @@ mod tests {
     use super::super::plan::plan;
     use super::*;
 
-    fn explained(text: &str, old: &str, new: &str) -> String {
-        let edit = Edit { old: old.into(), new: new.into(), all: false };
+    /// Returns the explanation for an edit that cannot be made.
+    fn explain_miss(text: &str, old: &str, new: &str) -> String {
+        let edit = TextEdit { old: old.into(), new: new.into(), all: false };
         plan(text.as_bytes(), &edit).unwrap_err().explain(
             text.as_bytes(),
             &edit,
@@ -304,9 +336,9 @@ mod tests {
     }
 
     #[test]
-    fn the_closest_place_is_shown() {
+    fn most_similar_place_is_shown() {
         let text = "fn one() {\n    let a = 1;\n    a + 1\n}\n\nfn two() {\n    let b = 2;\n    b + 2\n}\n";
-        insta::assert_snapshot!(explained(text, "fn two() {\n    let b = 3;\n    b + 2\n}", "x"), @"
+        insta::assert_snapshot!(explain_miss(text, "fn two() {\n    let b = 3;\n    b + 2\n}", "x"), @"
         old_string was not found in f
         the closest place is lines 6-9:
         6	fn two() {
@@ -317,7 +349,7 @@ mod tests {
           in the file:       let b = 2;
           in old_string:     let b = 3;
         ");
-        insta::assert_snapshot!(explained(text, "let  a := 1", "x"), @"
+        insta::assert_snapshot!(explain_miss(text, "let  a := 1", "x"), @"
         old_string was not found in f
         the closest place is lines 2-2:
         2	    let a = 1;
@@ -327,7 +359,7 @@ mod tests {
         ");
         let long =
             "one\nThis tool runs the calls of language models on your own machine, and is quick.\n";
-        insta::assert_snapshot!(explained(long, "runs the call of language", "x"), @"
+        insta::assert_snapshot!(explain_miss(long, "runs the call of language", "x"), @"
         old_string was not found in f
         the closest place is lines 2-2:
         2	This tool runs the calls of language models on your own machine, and is quick.
@@ -335,11 +367,11 @@ mod tests {
           in the file:   This tool runs the calls of language models on your own machine, and is quick.
           in old_string: runs the call of language
         ");
-        insta::assert_snapshot!(explained(text, "fn three(): unit", "x"), @"
+        insta::assert_snapshot!(explain_miss(text, "fn three(): unit", "x"), @"
         old_string was not found in f
         nothing in the file is like it; read the file again
         ");
-        insta::assert_snapshot!(explained("aa\n\tbb\nxx\n", "aa\n    bb\n  xy\n", "y"), @"
+        insta::assert_snapshot!(explain_miss("aa\n\tbb\nxx\n", "aa\n    bb\n  xy\n", "y"), @"
         old_string was not found in f
         the closest place is lines 1-3:
         1	aa
@@ -350,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_sees_is_spelled_out() {
+    fn invisible_characters_are_escaped() {
         for (text, old, differs) in [
             ("x\na\u{a0}b\n", "a b", [r"  in the file:   a\u{a0}b", "  in old_string: a b"]),
             (
@@ -364,7 +396,7 @@ mod tests {
                 ["  in the file:   say “hi”", "  in old_string: \"hi\""],
             ),
         ] {
-            let words = explained(text, old, "q");
+            let words = explain_miss(text, old, "q");
             for line in differs {
                 assert!(words.lines().any(|one| one == line), "{line}: {words}");
             }
@@ -372,9 +404,9 @@ mod tests {
     }
 
     #[test]
-    fn what_begins_in_the_middle_of_a_line_is_not_what_differs() {
+    fn searched_part_of_a_line_does_not_count_as_a_difference() {
         let text = "a\n  let x = 1;\n  let y = 2;\nend\n";
-        insta::assert_snapshot!(explained(text, "let x = 1;\n  let z = 2;\nend", "q"), @"
+        insta::assert_snapshot!(explain_miss(text, "let x = 1;\n  let z = 2;\nend", "q"), @"
         old_string was not found in f
         the closest place is lines 2-4:
         2	  let x = 1;
@@ -387,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn line_ends_that_are_not_there_are_named() {
+    fn missing_newline_is_named() {
         for (text, old, last) in [
             (
                 "a\nb",
@@ -401,7 +433,7 @@ mod tests {
             ),
             ("ab\n", "a\n", "old_string ends with a newline; other text follows there in the file"),
         ] {
-            let words = explained(text, old, "q");
+            let words = explain_miss(text, old, "q");
             assert_eq!(words.lines().last(), Some(last), "{words}");
         }
     }
@@ -428,7 +460,7 @@ mod tests {
                 "with its escapes (`\\n`, `\\t`, `\\\"`) resolved it is there, at line 1",
             ),
         ] {
-            let words = explained(text, old, new);
+            let words = explain_miss(text, old, new);
             assert_eq!(words.lines().nth(1), Some(expected), "{words}");
         }
     }
@@ -452,16 +484,16 @@ mod tests {
                 "old_string is in f 2 times, apart from indentation: at lines 1, 3\ngive more of the lines around it, exactly as they are in the file",
             ),
         ] {
-            assert_eq!(explained(text, old, "z"), expected);
+            assert_eq!(explain_miss(text, old, "z"), expected);
         }
     }
 
     #[test]
-    fn nothing_to_do_is_said_after_not_found() {
-        assert!(explained("a\n", "b", "b").starts_with("old_string was not found in f"));
+    fn unchanged_text_is_reported_after_not_found() {
+        assert!(explain_miss("a\n", "b", "b").starts_with("old_string was not found in f"));
         assert!(
-            explained("a\n", "a", "a").starts_with("old_string and new_string come to the same")
+            explain_miss("a\n", "a", "a").starts_with("old_string and new_string come to the same")
         );
-        assert!(explained("a\n", "", "x").contains("use `write`"));
+        assert!(explain_miss("a\n", "", "x").contains("use `write`"));
     }
 }

@@ -1,4 +1,4 @@
-//! The edit engine as laws and tables, and `edit` through the whole engine.
+//! Properties and tables of the edit engine, and calls of `edit` through the whole engine.
 
 mod spans;
 
@@ -6,21 +6,22 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use windlass_core::Outcome;
 
-use super::plan::{Edit, Miss, Strategy, plan};
+use super::plan::{EditMiss, MatchStrategy, TextEdit, plan};
 use crate::document::{Document, Replacement};
-use crate::testing::{Meddled, Workspace};
+use crate::testing::{InterceptingHost, Workspace};
 
-fn wanted(old: &str, new: &str, all: bool) -> Edit {
-    Edit { old: old.into(), new: new.into(), all }
+fn text_edit(old: &str, new: &str, all: bool) -> TextEdit {
+    TextEdit { old: old.into(), new: new.into(), all }
 }
 
-/// The text after an edit, and how it was found.
-fn edited(text: &[u8], edit: &Edit) -> Result<(Strategy, Vec<u8>), Miss> {
+/// Returns the text after an edit, and the strategy by which it was found.
+fn apply_edit(text: &[u8], edit: &TextEdit) -> Result<(MatchStrategy, Vec<u8>), EditMiss> {
     let plan = plan(text, edit)?;
-    Ok((plan.strategy, replaced(text, &plan.replacements)))
+    Ok((plan.strategy, replace_all(text, &plan.replacements)))
 }
 
-fn replaced(text: &[u8], replacements: &[Replacement]) -> Vec<u8> {
+/// Returns the text with the replacements made.
+fn replace_all(text: &[u8], replacements: &[Replacement]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut from = 0;
     for Replacement { range, with } in replacements {
@@ -33,8 +34,8 @@ fn replaced(text: &[u8], replacements: &[Replacement]) -> Vec<u8> {
 }
 
 #[test]
-fn strategies() {
-    use Strategy::{Exact, Indentation, Whitespace};
+fn strategies_match_in_order() {
+    use MatchStrategy::{Exact, Indentation, Whitespace};
     for (text, old, new, strategy, expected) in [
         ("a b c", "b", "x", Exact, "a x c"),
         ("a\r\nb\r\n", "a", "x\ny", Exact, "x\r\ny\r\nb\r\n"),
@@ -42,7 +43,7 @@ fn strategies() {
         ("a\nb\r\n", "a\nb", "x\ny\nz", Exact, "x\ny\nz\r\n"),
         ("a\r\nb\r\n", "a\r\nb", "x\ny", Exact, "x\ny\r\n"),
         ("a\n", "a\n", "x\r\n", Exact, "x\r\n"),
-        // Line endings never stand in the way.
+        // Line endings are ignored.
         ("a\r\nb\r\nc\r\n", "a\nb\n", "x\ny\nz\n", Whitespace, "x\r\ny\r\nz\r\nc\r\n"),
         ("a\r\nb\nc\r\n", "a\nb\nc", "x\ny\nz", Whitespace, "x\r\ny\nz\r\n"),
         ("a\r\nfoo\r\n", "\nfoo", "\nbar", Whitespace, "a\r\nbar\r\n"),
@@ -67,7 +68,7 @@ fn strategies() {
             Indentation,
             "{\r\n  c\r\n  d\r\n  e\r\n}\r\n",
         ),
-        // Each line is indented otherwise: the new ones stay as they are.
+        // Each line has another indentation: the new lines stay as given.
         (
             "if x:\n    a()\n  b()\nend\n",
             "a()\n    b()\n",
@@ -77,51 +78,59 @@ fn strategies() {
         ),
         ("  a\nb\n", "a\n  b", "x\n  y", Whitespace, "x\n  y\n"),
         ("\ta  =  1\r\n b\r\n", "a = 1\n    b\n", "c\n", Whitespace, "c\r\n"),
-        // Of two places, the one where all lines are shifted alike.
+        // Of two matches, the one whose lines all have the same indentation rule.
         ("  a\nb\n--\n a\n b\n", "\ta\n\tb", "\tx", Indentation, "  a\nb\n--\n x\n"),
     ] {
         let expected = Ok((strategy, expected.as_bytes().to_vec()));
-        assert_eq!(edited(text.as_bytes(), &wanted(old, new, false)), expected, "{text:?} {old:?}");
+        assert_eq!(
+            apply_edit(text.as_bytes(), &text_edit(old, new, false)),
+            expected,
+            "{text:?} {old:?}"
+        );
     }
 }
 
 #[test]
-fn only_one_place_may_be_meant() {
-    use Strategy::{Exact, Indentation, Whitespace};
+fn loose_match_must_be_unique() {
+    use MatchStrategy::{Exact, Indentation, Whitespace};
     for (text, old, all, expected) in [
-        ("a\na\n", "a", false, Err(Miss::Ambiguous(vec![1, 2], Exact))),
-        ("}\n}\n}\n", "}\n}\n", false, Err(Miss::Ambiguous(vec![1, 2], Exact))),
+        ("a\na\n", "a", false, Err(EditMiss::Ambiguous(vec![1, 2], Exact))),
+        ("}\n}\n}\n", "}\n}\n", false, Err(EditMiss::Ambiguous(vec![1, 2], Exact))),
         ("a\na\n", "a", true, Ok((Exact, "x\nx\n"))),
         ("aaa", "aa", true, Ok((Exact, "xa"))),
         ("a\r\nb\r\na\r\nb\r\n", "a\nb", true, Ok((Whitespace, "x\r\nx\r\n"))),
-        ("a  b a   b", "a b", true, Err(Miss::Ambiguous(vec![1, 1], Whitespace))),
-        ("a  b a   b", "a b", false, Err(Miss::Ambiguous(vec![1, 1], Whitespace))),
-        (" a\n b\n  a\n  b\n", "a\nb", true, Err(Miss::Ambiguous(vec![1, 3], Indentation))),
-        ("  a\nb\n  a\nb\n", "a\n  b", false, Err(Miss::Ambiguous(vec![1, 3], Whitespace))),
-        ("a", "b", true, Err(Miss::NotFound)),
-        ("a", "", false, Err(Miss::Empty)),
-        ("x", "x", false, Err(Miss::Same)),
-        ("   \n", "  \t\n", false, Err(Miss::NotFound)),
+        ("a  b a   b", "a b", true, Err(EditMiss::Ambiguous(vec![1, 1], Whitespace))),
+        ("a  b a   b", "a b", false, Err(EditMiss::Ambiguous(vec![1, 1], Whitespace))),
+        (" a\n b\n  a\n  b\n", "a\nb", true, Err(EditMiss::Ambiguous(vec![1, 3], Indentation))),
+        ("  a\nb\n  a\nb\n", "a\n  b", false, Err(EditMiss::Ambiguous(vec![1, 3], Whitespace))),
+        ("a", "b", true, Err(EditMiss::NotFound)),
+        ("a", "", false, Err(EditMiss::Empty)),
+        ("x", "x", false, Err(EditMiss::Same)),
+        ("   \n", "  \t\n", false, Err(EditMiss::NotFound)),
     ] {
         let expected = expected.map(|(strategy, text)| (strategy, text.as_bytes().to_vec()));
-        assert_eq!(edited(text.as_bytes(), &wanted(old, "x", all)), expected, "{text:?} {old:?}");
+        assert_eq!(
+            apply_edit(text.as_bytes(), &text_edit(old, "x", all)),
+            expected,
+            "{text:?} {old:?}"
+        );
     }
 }
 
-/// Bytes of a text in an encoding, with its mark.
+/// An encoding, with or without a byte order mark.
 #[derive(Debug, Clone, Copy)]
-enum Coding {
+enum TestEncoding {
     Utf8,
     Utf8Bom,
     Utf16LeBom,
     Utf16BeBom,
     ShiftJis,
     Latin,
-    /// UTF-8 with bytes in it that are none.
+    /// UTF-8 with invalid bytes.
     Broken,
 }
 
-impl Coding {
+impl TestEncoding {
     fn encode(self, text: &str) -> Vec<u8> {
         match self {
             Self::Utf8 => text.into(),
@@ -143,7 +152,7 @@ impl Coding {
         }
     }
 
-    /// Letters that the encoding has, and enough of them for it to be recognised.
+    /// Returns words of characters that the encoding has, enough of them for detection.
     fn words(self) -> (&'static str, &'static str) {
         match self {
             Self::Latin => ("abcdé \t", "ça a été déjà là, à l'été, naïve façade, où ça: élève\n"),
@@ -158,25 +167,25 @@ impl Coding {
     }
 }
 
-fn codings() -> impl proptest::strategy::Strategy<Value = Coding> {
+fn encodings() -> impl proptest::strategy::Strategy<Value = TestEncoding> {
     prop_oneof![
-        Just(Coding::Utf8),
-        Just(Coding::Utf8Bom),
-        Just(Coding::Utf16LeBom),
-        Just(Coding::Utf16BeBom),
-        Just(Coding::ShiftJis),
-        Just(Coding::Latin),
-        Just(Coding::Broken),
+        Just(TestEncoding::Utf8),
+        Just(TestEncoding::Utf8Bom),
+        Just(TestEncoding::Utf16LeBom),
+        Just(TestEncoding::Utf16BeBom),
+        Just(TestEncoding::ShiftJis),
+        Just(TestEncoding::Latin),
+        Just(TestEncoding::Broken),
     ]
 }
 
 prop_compose! {
-    /// An encoding and lines of text, each with its own ending, the last perhaps without.
+    /// An encoding, and lines of text with various endings; the last line may have none.
     fn files()(
-        coding in codings(),
+        coding in encodings(),
         lines in proptest::collection::vec((proptest::collection::vec(any::<u8>(), 0..8), any::<bool>()), 1..8),
         closed in any::<bool>(),
-    ) -> (Coding, String) {
+    ) -> (TestEncoding, String) {
         let (letters, beginning) = coding.words();
         let letters: Vec<char> = letters.chars().collect();
         let mut text = beginning.to_owned();
@@ -194,9 +203,9 @@ prop_compose! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_500))]
 
-    /// Whatever is edited in whatever file: the bytes before and after the places are those that were there.
+    /// The bytes before and after the replaced ranges stay the same, for any edit of any file.
     #[test]
-    fn bytes_outside_of_the_edit_stay(
+    fn bytes_outside_of_the_edit_stay_the_same(
         (coding, text) in files(),
         from in any::<prop::sample::Index>(),
         len in 1usize..12,
@@ -210,19 +219,19 @@ proptest! {
         let characters: Vec<char> = shown.chars().collect();
         let start = from.index(characters.len().max(1));
         let old: String = characters.iter().skip(start).take(len).collect();
-        // As a model would give it: without carriage returns, perhaps with other blanks.
+        // The text as a model would give it: without carriage returns, perhaps with other blanks.
         let old = old.replace("\r\n", "\n");
         let old = if loosen { old.replace('\t', "  ").replace(" \n", "\n") } else { old };
-        let Ok(plan) = plan(document.text(), &wanted(&old, &new, all)) else { return Ok(()) };
+        let Ok(plan) = plan(document.text(), &text_edit(&old, &new, all)) else { return Ok(()) };
         let after = document.splice(&plan.replacements);
         prop_assert!(after.is_ok(), "{after:?}");
         let after = after.unwrap();
 
-        let expected = replaced(document.text(), &plan.replacements);
+        let expected = replace_all(document.text(), &plan.replacements);
         let again = document.with_bytes(after.clone());
         prop_assert_eq!(again.text(), &expected[..], "the text is the one that was wanted");
 
-        // The pieces between the places, cut out of the old file by how long they are when they are encoded by themselves.
+        // The pieces between the matches, located in the old file by their encoded lengths.
         let raw_len = |part: &[u8]| match std::str::from_utf8(part) {
             Ok(part) if !document.encoding().is_utf8() => document.encoding().encode(part).unwrap().len(),
             _ => part.len(),
@@ -241,9 +250,9 @@ proptest! {
         prop_assert_eq!(after, expected);
     }
 
-    /// An exact edit there and back again gives the same file.
+    /// An exact edit, and the opposite edit, restore the same file.
     #[test]
-    fn an_edit_can_be_taken_back(
+    fn opposite_edit_restores_the_file(
         (coding, text) in files(),
         from in any::<prop::sample::Index>(),
         len in 1usize..12,
@@ -253,8 +262,8 @@ proptest! {
         let shown = document.to_text().into_owned();
         let characters: Vec<char> = shown.chars().collect();
         let old: String = characters.iter().skip(from.index(characters.len().max(1))).take(len).collect();
-        let Ok(there) = plan(document.text(), &wanted(&old, "ZZ", false)) else { return Ok(()) };
-        if there.strategy != Strategy::Exact {
+        let Ok(there) = plan(document.text(), &text_edit(&old, "ZZ", false)) else { return Ok(()) };
+        if there.strategy != MatchStrategy::Exact {
             return Ok(());
         }
         let changed = document.with_bytes(document.splice(&there.replacements).unwrap());
@@ -264,7 +273,7 @@ proptest! {
     }
 }
 
-/// The file after one call, and the answer.
+/// Makes one call and checks the file and the output.
 fn check(content: impl AsRef<[u8]>, mut input: Value, expected: impl AsRef<[u8]>, answer: &str) {
     let workspace = Workspace::new(&[]);
     workspace.write("f", content);
@@ -297,7 +306,7 @@ fn one_edit() {
 }
 
 #[test]
-fn several_edits_see_each_other() {
+fn edit_applies_to_the_result_of_the_one_before() {
     check(
         "a\nb\n",
         json!({"edits": [
@@ -310,7 +319,7 @@ fn several_edits_see_each_other() {
 }
 
 #[test]
-fn all_or_none() {
+fn several_edits_are_all_made_or_none() {
     check(
         "a\nb\n",
         json!({"edits": [{"old_string": "a", "new_string": "x"}, {"old_string": "q", "new_string": "y"}]}),
@@ -320,7 +329,7 @@ fn all_or_none() {
 }
 
 #[test]
-fn arguments_that_do_not_fit() {
+fn invalid_arguments_are_refused() {
     let workspace = Workspace::new(&[("f", "a")]);
     let one = json!([{"old_string": "a", "new_string": "b"}]);
     for (input, words) in [
@@ -343,7 +352,7 @@ fn arguments_that_do_not_fit() {
 }
 
 #[test]
-fn what_cannot_be_edited() {
+fn uneditable_files_are_refused() {
     let workspace = Workspace::new(&[("dir/", "")]);
     workspace.write("latin", b"d\xe9j\xe0 vu, \xe0 l'\xe9t\xe9\n");
     for (path, new, words) in [
@@ -385,7 +394,7 @@ fn wr_5_what_is_no_text_is_edited_to_the_byte() {
 }
 
 #[test]
-fn metadata_holds_the_same_facts() {
+fn metadata_matches_the_text() {
     let workspace = Workspace::new(&[("f", "a a\n\tb\n\tc\n")]);
     let input = json!({"path": "f", "edits": [
         {"old_string": "a", "new_string": "x", "replace_all": true},
@@ -399,7 +408,7 @@ fn metadata_holds_the_same_facts() {
 }
 
 #[test]
-fn an_edit_is_not_a_look() {
+fn editing_does_not_count_as_reading() {
     let workspace = Workspace::new(&[("f", "a\nsecret\n")]);
     workspace.call("edit", json!({"path": "f", "old_string": "a", "new_string": "b"}));
     let result = workspace.call("write", json!({"path": "f", "content": "gone"}));
@@ -414,11 +423,11 @@ fn an_edit_is_not_a_look() {
     assert_eq!(result.outcome, Outcome::Ok);
 }
 
-/// Somebody who saves the file at the last moment: their name, and what they do.
-type Saving = (&'static str, fn(&std::path::Path));
+/// An editor that saves the file just before the rename: its name, and its action.
+type EditorSave = (&'static str, fn(&std::path::Path));
 
-#[expect(clippy::disallowed_methods, reason = "it is somebody else's editor")]
-const SAVING: [Saving; 3] = [
+#[expect(clippy::disallowed_methods, reason = "it acts as another program's editor")]
+const EDITOR_SAVES: [EditorSave; 3] = [
     ("by a rename", |path| {
         let new = path.with_extension("new");
         std::fs::write(&new, "theirs\n").unwrap();
@@ -426,13 +435,13 @@ const SAVING: [Saving; 3] = [
     }),
     ("in place", |path| std::fs::write(path, "theirs\n").unwrap()),
     ("in place, as long as it was", |path| {
-        // Before Linux 6.13, times of files are no finer than the ticks of a clock.
+        // Before Linux 6.13, the times of files have the resolution of the clock tick.
         std::thread::sleep(std::time::Duration::from_millis(20));
         std::fs::write(path, "their\nb\n").unwrap();
     }),
 ];
 
-/// An editor that saves between our look and our rename is noticed, and what it saved stays.
+/// An editor that saves between our read and our rename is noticed, and its content stays.
 #[test]
 fn cc_4_what_an_editor_saves_in_between_is_not_lost() {
     let patch = "*** Begin Patch\n*** Update File: f\n@@\n-first\n+ours\n*** End Patch\n";
@@ -442,10 +451,10 @@ fn cc_4_what_an_editor_saves_in_between_is_not_lost() {
         ("write", json!({"path": "f", "content": "ours\n", "mode": "append"})),
         ("patch", json!({"patch": patch})),
     ] {
-        for (how, save) in SAVING {
+        for (how, save) in EDITOR_SAVES {
             let workspace = Workspace::on(&[("f", "first\nb\n")], |local| {
-                Meddled::before_changes(local, move |_, path| {
-                    // What was made is taken back, and with it the time of the workspace directory is.
+                InterceptingHost::before_changes(local, move |_, path| {
+                    // The new file is removed again, which changes the time of the workspace directory.
                     if path.file_name().is_some_and(|name| name == "f") {
                         save(path);
                     }
@@ -463,9 +472,9 @@ fn cc_4_what_an_editor_saves_in_between_is_not_lost() {
     }
 }
 
-/// What was saved in between is as if it had been there before, where the change can be made all the same.
+/// A change that is possible nevertheless is applied to the content that was saved in between.
 #[test]
-#[expect(clippy::disallowed_methods, reason = "somebody else saves a file")]
+#[expect(clippy::disallowed_methods, reason = "another program saves a file")]
 fn cc_2_a_change_is_made_to_what_is_there_by_then() {
     for (tool, input, expected) in [
         (
@@ -481,7 +490,7 @@ fn cc_2_a_change_is_made_to_what_is_there_by_then() {
     ] {
         let workspace = Workspace::on(&[("f", "first\nb\n")], |local| {
             let saved = std::sync::Once::new();
-            Meddled::before_changes(local, move |_, path| {
+            InterceptingHost::before_changes(local, move |_, path| {
                 saved.call_once(|| std::fs::write(path, "theirs\nfirst\nb\n").unwrap());
                 Ok(())
             })
@@ -494,7 +503,7 @@ fn cc_2_a_change_is_made_to_what_is_there_by_then() {
     }
 }
 
-/// What is in the workspace, hidden or not.
+/// Returns the names of all files in the workspace, hidden or not.
 #[expect(clippy::disallowed_methods, reason = "a look at what a tool left behind")]
 fn names(workspace: &Workspace) -> Vec<String> {
     let entries = std::fs::read_dir(workspace.path("")).unwrap();
@@ -503,7 +512,7 @@ fn names(workspace: &Workspace) -> Vec<String> {
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a look at what a tool left alone")]
-fn what_comes_to_the_same_changes_nothing() {
+fn edits_that_cancel_each_other_change_nothing() {
     let workspace = Workspace::new(&[("f", "a\nb\n")]);
     let written = || std::fs::metadata(workspace.path("f")).unwrap().modified().unwrap();
     let before = written();

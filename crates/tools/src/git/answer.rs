@@ -1,4 +1,4 @@
-//! What is said of a run of git: its own text, how it ended, and which files it changed besides its own.
+//! The output of a run of git: its own text, its end, and the files that it changed outside of `.git`.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -7,59 +7,60 @@ use std::path::{Path, PathBuf};
 use windlass_core::{Changed, Context, Job, JobEnd, Output, ProcessEnd, ToolError};
 
 use super::hidden;
-use super::plan::{COMMITS, Plan};
+use super::plan::{DEFAULT_COMMITS, GitPlan};
 use crate::program::changed::{self, Base};
 use crate::program::missing::Missing;
 use crate::program::{answer, closing, facts};
 use crate::shown::push_line;
 
-/// How much of what git printed is looked at.
-const LOOKED_AT: u64 = 16 << 20;
+/// Limit of the printed bytes that are read.
+const MAX_READ_BYTES: u64 = 16 << 20;
 
-/// Said where git worked on a view that was thrown away.
+/// Remark for a command whose view, with its changes to the repository, was discarded.
 const NOT_KEPT: &str = "nothing that git did in the repository is kept";
 
+/// Makes the output of a finished run of git.
 pub(super) fn answer(
     cx: &Context,
-    plan: &Plan,
+    plan: &GitPlan,
     top: &Path,
     job: &Job,
     end: &JobEnd,
 ) -> Result<Output, ToolError> {
-    let (mut text, is_cut) = printed(cx, job);
-    if plan.looks {
-        text = visible(cx, plan, top, &text);
+    let (mut text, is_cut) = printed_text(cx, job);
+    if plan.read_only {
+        text = without_hidden_files(cx, plan, top, &text);
     }
     text.truncate(text.trim_end().len());
-    let kept_config = take_config_complaint(plan, &mut text);
+    let kept_config = remove_config_complaint(plan, &mut text);
     let succeeded = end.cut_off().is_none() && (plan.is_success(end.how) || kept_config);
     if text.is_empty() && succeeded {
-        text.push_str(silence(plan));
+        text.push_str(text_for_no_output(plan));
     }
-    let end = &without_its_own(end);
-    let mut said = Vec::new();
+    let end = &without_git_directory(end);
+    let mut remarks = Vec::new();
     if kept_config {
-        said.push(
+        remarks.push(
             "what the configuration of the repository says of the branch was left as it is"
                 .to_owned(),
         );
     } else {
-        said.extend(how(job, end));
+        remarks.extend(end_remark(job, end));
     }
     if is_cut {
-        said.push("the rest was left out".to_owned());
+        remarks.push("the rest was left out".to_owned());
     }
-    if plan.is_cut() && text.lines().count() >= COMMITS {
-        said.push(format!("{COMMITS} commits at most: `-n` in `args` for more"));
+    if plan.has_default_limit() && text.lines().count() >= DEFAULT_COMMITS {
+        remarks.push(format!("{DEFAULT_COMMITS} commits at most: `-n` in `args` for more"));
     }
     if let Some(hint) = hint(&text).filter(|_| !succeeded) {
-        said.push(hint.to_owned());
+        remarks.push(hint.to_owned());
     }
     if let Ok(changed) = &end.changed {
-        said.extend(changed::told(changed, &Base::of(cx)));
-        said.extend((changed.is_dropped && !plan.looks).then(|| NOT_KEPT.to_owned()));
+        remarks.extend(changed::told(changed, &Base::of(cx)));
+        remarks.extend((changed.is_dropped && !plan.read_only).then(|| NOT_KEPT.to_owned()));
     }
-    let closing = closing::line(&said);
+    let closing = closing::line(&remarks);
     if !closing.is_empty() {
         push_line(&mut text, &closing);
     }
@@ -78,15 +79,15 @@ pub(super) fn answer(
     Ok(missing.facts(facts(output, cx, Some(end))).with("truncated", is_cut))
 }
 
-/// What was printed, and whether that is not all.
-fn printed(cx: &Context, job: &Job) -> (String, bool) {
-    let end = job.printed().min(LOOKED_AT);
+/// Returns the printed text, and whether it was cut at the limit.
+fn printed_text(cx: &Context, job: &Job) -> (String, bool) {
+    let end = job.printed().min(MAX_READ_BYTES);
     let text = cx.printed(job, 0..end).map(|piece| piece.text).collect();
     (text, end < job.printed())
 }
 
-/// The text without the lines of files that no tool may see.
-fn visible(cx: &Context, plan: &Plan, top: &Path, text: &str) -> String {
+/// Returns the text without the lines of files that are hidden from tools.
+fn without_hidden_files(cx: &Context, plan: &GitPlan, top: &Path, text: &str) -> String {
     let known: RefCell<HashMap<PathBuf, bool>> = RefCell::default();
     let is_hidden = |name: &Path| {
         let path = top.join(name);
@@ -97,11 +98,11 @@ fn visible(cx: &Context, plan: &Plan, top: &Path, text: &str) -> String {
         known.borrow_mut().insert(path, is);
         is
     };
-    hidden::leave_out(text, plan.has_graph(), &is_hidden)
+    hidden::omit_hidden_files(text, plan.has_graph(), &is_hidden)
 }
 
-/// Takes out what git says of the configuration, which is protected, when it has renamed or deleted a branch; whether it did so.
-fn take_config_complaint(plan: &Plan, text: &mut String) -> bool {
+/// Removes git's complaints about the protected configuration after it renamed or deleted a branch. Returns whether there were any.
+fn remove_config_complaint(plan: &GitPlan, text: &mut String) -> bool {
     const COMPLAINTS: [&str; 4] = [
         "error: could not write config file",
         "error: could not lock config file",
@@ -118,20 +119,20 @@ fn take_config_complaint(plan: &Plan, text: &mut String) -> bool {
     has_complained
 }
 
-/// What is said where git says nothing.
-fn silence(plan: &Plan) -> &'static str {
+/// Returns the text for a successful command that printed nothing.
+fn text_for_no_output(plan: &GitPlan) -> &'static str {
     match plan.verb.name {
         "diff" => "no differences",
         "log" => "no commits",
         "stash list" => "no stashes",
-        "branch" if plan.looks => "no branches",
-        _ if plan.looks => "nothing to show",
+        "branch" if plan.read_only => "no branches",
+        _ if plan.read_only => "nothing to show",
         _ => "done",
     }
 }
 
-/// The end of a run without what changed in `.git`: that is git's own affair.
-fn without_its_own(end: &JobEnd) -> JobEnd {
+/// Returns the end of a run without changes in `.git`, which are git's own.
+fn without_git_directory(end: &JobEnd) -> JobEnd {
     let changed = match &end.changed {
         Ok(changed) => {
             let is_own = |path: &Path| path.components().any(|part| part.as_os_str() == ".git");
@@ -143,8 +144,8 @@ fn without_its_own(end: &JobEnd) -> JobEnd {
     JobEnd { changed, ..*end }
 }
 
-/// How it ended, if not as it should.
-fn how(job: &Job, end: &JobEnd) -> Option<String> {
+/// Describes the end of the run, unless it exited with 0.
+fn end_remark(job: &Job, end: &JobEnd) -> Option<String> {
     match end.how {
         _ if end.timed_out => {
             let after = job.limit().map(closing::limit_seconds).unwrap_or_default();
@@ -158,7 +159,7 @@ fn how(job: &Job, end: &JobEnd) -> Option<String> {
     }
 }
 
-/// What to do about what git complains of, where that is not what git itself advises.
+/// Returns advice for an error of git, for cases in which git itself gives none.
 fn hint(text: &str) -> Option<&'static str> {
     const HINTS: [(&str, &str); 5] = [
         (
@@ -182,12 +183,12 @@ fn hint(text: &str) -> Option<&'static str> {
     HINTS.iter().find(|(words, _)| text.contains(words)).map(|(_, hint)| *hint)
 }
 
-impl Plan {
-    /// Whether an end is a good one: with some options git answers by its exit code.
+impl GitPlan {
+    /// Returns whether an end is a success. With some options exit code 1 is an answer.
     fn is_success(&self, how: ProcessEnd) -> bool {
         match how {
             ProcessEnd::Exited(0) => true,
-            ProcessEnd::Exited(1) => self.answers_by_code(),
+            ProcessEnd::Exited(1) => self.exit_code_is_answer(),
             _ => false,
         }
     }

@@ -1,11 +1,11 @@
-//! The surroundings in which git runs: nothing that it could start is left switched on.
+//! The environment variables for git: they switch off everything that it could start.
 //!
-//! Configuration is given by environment variables rather than by `-c`: it counts as much, and the words of the command, which rules
-//! are about and which people are asked about, stay those of the command.
+//! Configuration is given by environment variables rather than by `-c`: its effect is the same, and the words of the command, which
+//! rules and approvals are about, stay those of the model.
 
 use std::path::Path;
 
-/// What is configured, whatever the repository, its owner or the machine say.
+/// Configuration that overrides those of the repository, its owner and the machine.
 pub(super) const CONFIG: &[(&str, &str)] = &[
     ("core.hooksPath", "/dev/null"),
     ("core.fsmonitor", "false"),
@@ -24,32 +24,32 @@ pub(super) const CONFIG: &[(&str, &str)] = &[
     ("gpg.ssh.program", "false"),
     ("gpg.ssh.defaultKeyCommand", ""),
     ("merge.verifySignatures", "false"),
-    // A file that it names would be quoted where it is not what it should be.
+    // Git would quote lines of the file that is named here if it is not a list of revisions.
     ("blame.ignoreRevsFile", ""),
     ("diff.submodule", "short"),
     ("diff.ignoreSubmodules", "dirty"),
     ("status.submoduleSummary", "false"),
     ("submodule.recurse", "false"),
-    // A repository that lies among the files of another is one that somebody else set up.
+    // A bare repository among the files of another may have been made by an attacker.
     ("safe.bareRepository", "explicit"),
     ("protocol.allow", "never"),
     ("protocol.ext.allow", "never"),
-    // What would go on in the background is ended with the command.
+    // Work in the background would be ended with the command.
     ("gc.auto", "0"),
     ("maintenance.auto", "false"),
-    // The configuration of a repository cannot be changed from here, so a new branch follows none.
+    // The configuration of a repository cannot be changed from here, so a new branch has no upstream.
     ("branch.autoSetupMerge", "false"),
     ("advice.detachedHead", "false"),
     ("color.ui", "false"),
     ("column.ui", "never"),
 ];
 
-/// Every variable that git gets besides those that every program gets. `top` is where the files of the repository are: it may not
-/// say itself that they are elsewhere.
-pub(super) fn variables(top: &Path, looks: bool) -> Vec<(String, String)> {
+/// Returns all variables that git gets in addition to those of every program. `top` is the working tree, so that the repository cannot
+/// claim that its files are elsewhere.
+pub(super) fn variables(top: &Path, read_only: bool) -> Vec<(String, String)> {
     let fixed = [
         ("GIT_WORK_TREE", top.to_string_lossy().into_owned()),
-        // What git says is read here too.
+        // Git's messages are parsed here.
         ("LC_ALL", "C.UTF-8".into()),
         ("LANGUAGE", "en".into()),
         ("GIT_TERMINAL_PROMPT", "0".into()),
@@ -58,16 +58,20 @@ pub(super) fn variables(top: &Path, looks: bool) -> Vec<(String, String)> {
         ("GIT_SEQUENCE_EDITOR", "true".into()),
         ("GIT_ASKPASS", "true".into()),
         ("SSH_ASKPASS", "true".into()),
-        // An empty list: no transport at all, also where objects are missing and git would fetch them by itself.
+        // An empty list forbids all transports, so git cannot fetch missing objects.
         ("GIT_ALLOW_PROTOCOL", String::new()),
         ("GIT_NO_LAZY_FETCH", "1".into()),
-        ("GIT_OPTIONAL_LOCKS", if looks { "0" } else { "1" }.into()),
+        ("GIT_OPTIONAL_LOCKS", if read_only { "0" } else { "1" }.into()),
         ("GIT_CONFIG_COUNT", CONFIG.len().to_string()),
     ];
-    fixed.into_iter().map(|(name, value)| (name.to_owned(), value)).chain(numbered()).collect()
+    fixed
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .chain(numbered_config())
+        .collect()
 }
 
-/// The same for a git that is run by a command which only looks: wherever the repository is, and in whatever language.
+/// Returns the variables for git in a read-only shell command: for any repository and language.
 pub(crate) fn looking() -> Vec<(String, String)> {
     let fixed = [
         ("GIT_TERMINAL_PROMPT", "0"),
@@ -78,11 +82,11 @@ pub(crate) fn looking() -> Vec<(String, String)> {
     ];
     let fixed = fixed.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
     let count = ("GIT_CONFIG_COUNT".to_owned(), CONFIG.len().to_string());
-    fixed.chain([count]).chain(numbered()).collect()
+    fixed.chain([count]).chain(numbered_config()).collect()
 }
 
-/// The configuration, one variable for each name and each value.
-fn numbered() -> impl Iterator<Item = (String, String)> {
+/// Returns the variables `GIT_CONFIG_KEY_n` and `GIT_CONFIG_VALUE_n` for the configuration.
+fn numbered_config() -> impl Iterator<Item = (String, String)> {
     CONFIG.iter().enumerate().flat_map(|(at, (key, value))| {
         [
             (format!("GIT_CONFIG_KEY_{at}"), (*key).to_owned()),

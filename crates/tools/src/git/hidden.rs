@@ -1,80 +1,90 @@
-//! Takes out of a text of git what belongs to files that no tool may see: their names stay, their lines do not.
+//! Removes lines of hidden files from the output of git. The names of the files stay.
 //!
-//! A diff says at its head which files it is about. From there on everything is left out until the next head; where it is in doubt
-//! what a line belongs to, it is left out too.
+//! The header of a diff names its files. All lines from the header of a hidden file to the next header are removed. A line whose file
+//! is in doubt is removed, too.
 
 use std::path::Path;
 
-/// What begins a diff, and what is behind it.
-const HEADS: [&str; 3] = ["diff --git ", "diff --cc ", "diff --combined "];
-/// Lines of a head that name a file.
-const NAMING: [&str; 6] = ["--- ", "+++ ", "rename from ", "rename to ", "copy from ", "copy to "];
-/// How git draws a history beside its text.
-const GRAPH: [char; 6] = ['*', '|', '/', '\\', '_', ' '];
+/// Beginnings of the first line of a diff.
+const DIFF_BEGINNINGS: [&str; 3] = ["diff --git ", "diff --cc ", "diff --combined "];
+/// Beginnings of the lines of a diff header that name a file.
+const NAME_LINE_BEGINNINGS: [&str; 6] =
+    ["--- ", "+++ ", "rename from ", "rename to ", "copy from ", "copy to "];
+/// Characters with which `--graph` draws a history beside the text.
+const GRAPH_CHARACTERS: [char; 6] = ['*', '|', '/', '\\', '_', ' '];
 
-/// The text without the lines of hidden files.
-pub(super) fn leave_out(text: &str, has_graph: bool, is_hidden: &dyn Fn(&Path) -> bool) -> String {
-    let undrawn = |line: &str| -> usize {
-        if has_graph { line.len() - line.trim_start_matches(GRAPH).len() } else { 0 }
+/// Returns the text without the lines of hidden files.
+pub(super) fn omit_hidden_files(
+    text: &str,
+    has_graph: bool,
+    is_hidden: &dyn Fn(&Path) -> bool,
+) -> String {
+    let graph_len = |line: &str| -> usize {
+        if has_graph { line.len() - line.trim_start_matches(GRAPH_CHARACTERS).len() } else { 0 }
     };
     let mut kept = String::with_capacity(text.len());
-    let mut head: Vec<&str> = Vec::new();
-    let mut part = Part::Outside;
+    let mut header: Vec<&str> = Vec::new();
+    let mut part = DiffPart::Outside;
     for line in text.split_inclusive('\n') {
-        let bare = line.get(undrawn(line)..).unwrap_or(line);
-        if HEADS.iter().any(|begin| bare.starts_with(begin)) {
-            flush(&mut kept, &mut head, part, is_hidden);
-            part = Part::Head;
+        let bare = line.get(graph_len(line)..).unwrap_or(line);
+        if DIFF_BEGINNINGS.iter().any(|begin| bare.starts_with(begin)) {
+            end_header(&mut kept, &mut header, part, is_hidden);
+            part = DiffPart::Head;
         } else if is_commit(bare) {
-            flush(&mut kept, &mut head, part, is_hidden);
-            part = Part::Outside;
-        } else if part == Part::Head && is_content(bare) {
-            part = flush(&mut kept, &mut head, part, is_hidden);
+            end_header(&mut kept, &mut header, part, is_hidden);
+            part = DiffPart::Outside;
+        } else if part == DiffPart::Head && is_content(bare) {
+            part = end_header(&mut kept, &mut header, part, is_hidden);
         }
         match part {
-            Part::Outside | Part::Shown => kept.push_str(line),
-            Part::Head => head.push(line),
-            Part::Hidden => {}
+            DiffPart::Outside | DiffPart::Shown => kept.push_str(line),
+            DiffPart::Head => header.push(line),
+            DiffPart::Hidden => {}
         }
     }
-    flush(&mut kept, &mut head, part, is_hidden);
+    end_header(&mut kept, &mut header, part, is_hidden);
     kept
 }
 
+/// The part of the text that a line belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
+enum DiffPart {
+    /// Outside of any diff.
     Outside,
-    /// Lines that say which file it is about.
+    /// The header of a diff, which names its files.
     Head,
+    /// The content of a diff of a visible file.
     Shown,
+    /// The content of a diff of a hidden file.
     Hidden,
 }
 
-/// Ends a head: what is behind it is shown, or is not.
-fn flush(
+/// Ends a header and returns the part that follows: shown, or hidden if the header may name a hidden file.
+fn end_header(
     kept: &mut String,
-    head: &mut Vec<&str>,
-    part: Part,
+    header: &mut Vec<&str>,
+    part: DiffPart,
     is_hidden: &dyn Fn(&Path) -> bool,
-) -> Part {
-    if part != Part::Head {
+) -> DiffPart {
+    if part != DiffPart::Head {
         return part;
     }
-    let is_secret = head.iter().any(|line| names(line).any(|name| is_hidden(Path::new(name))));
-    kept.extend(head.drain(..));
+    let is_secret =
+        header.iter().any(|line| possible_names(line).any(|name| is_hidden(Path::new(name))));
+    kept.extend(header.drain(..));
     if is_secret {
         kept.push_str("[no tool may see this file]\n");
-        return Part::Hidden;
+        return DiffPart::Hidden;
     }
-    Part::Shown
+    DiffPart::Shown
 }
 
-/// Whether a line of a diff is about content rather than about files.
+/// Returns whether a line starts the content of a diff.
 fn is_content(line: &str) -> bool {
     line.starts_with("@@") || line.starts_with("GIT binary patch")
 }
 
-/// `commit 1a2b3c…`, with which the next entry of a history begins.
+/// Returns whether a line is `commit 1a2b3c…`, which starts the next entry of a history.
 fn is_commit(line: &str) -> bool {
     line.strip_prefix("commit ").is_some_and(|rest| {
         let digits = rest.bytes().take_while(u8::is_ascii_hexdigit).count();
@@ -82,11 +92,14 @@ fn is_commit(line: &str) -> bool {
     })
 }
 
-/// Every name that a line of a head may stand for: with and without what git puts before names, and word by word where it is open
-/// where one name ends and the next begins.
-fn names(line: &str) -> impl Iterator<Item = &str> {
-    let line = line.trim_end().trim_start_matches(GRAPH_BEFORE);
-    let begin = HEADS.iter().chain(&NAMING).find_map(|begin| line.strip_prefix(begin));
+/// Returns every name that a header line may contain: with and without git's prefix, and word by word if the end of a name is
+/// ambiguous.
+fn possible_names(line: &str) -> impl Iterator<Item = &str> {
+    let line = line.trim_end().trim_start_matches(GRAPH_PREFIX_CHARACTERS);
+    let begin = DIFF_BEGINNINGS
+        .iter()
+        .chain(&NAME_LINE_BEGINNINGS)
+        .find_map(|begin| line.strip_prefix(begin));
     let rest = begin.unwrap_or_default();
     let whole = [rest, rest.get(..rest.len() / 2).unwrap_or_default()].into_iter();
     whole.chain(rest.split_whitespace()).flat_map(|name| {
@@ -95,8 +108,8 @@ fn names(line: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What a history is drawn with, but for the slashes, which names begin with too.
-const GRAPH_BEFORE: [char; 3] = ['*', '|', ' '];
+/// Characters of a drawn history, except slashes, which names begin with, too.
+const GRAPH_PREFIX_CHARACTERS: [char; 3] = ['*', '|', ' '];
 
 #[cfg(test)]
 mod tests {
@@ -127,15 +140,15 @@ diff --git a/a.txt b/a.txt
 
     #[test]
     fn lines_of_hidden_files_are_left_out() {
-        let shown = leave_out(DIFF, false, &is_hidden);
+        let shown = omit_hidden_files(DIFF, false, &is_hidden);
         let expected =
             DIFF.replace("@@ -1 +1 @@\n-KEY=old\n+KEY=new\n", "[no tool may see this file]\n");
         assert_eq!(shown, expected);
     }
 
     #[test]
-    fn however_the_file_is_named() {
-        for head in [
+    fn hidden_file_is_recognised_in_any_header() {
+        for header in [
             "diff --git a/private/x b/private/x\n",
             "diff --git private/x private/x\n",
             "diff --git \"a/private/x y\" \"b/private/x y\"\n",
@@ -144,22 +157,22 @@ diff --git a/a.txt b/a.txt
             "diff --git a/old b/private/x\nrename from old\nrename to private/x\n",
             "diff --git a/deep/.env b/deep/.env\ndeleted file mode 100644\n",
         ] {
-            let text = format!("{head}@@ -1 +1 @@\n-secret\n+secret\n\ncommit 1234567\nafter\n");
-            let shown = leave_out(&text, false, &is_hidden);
-            let expected = format!("{head}[no tool may see this file]\ncommit 1234567\nafter\n");
+            let text = format!("{header}@@ -1 +1 @@\n-secret\n+secret\n\ncommit 1234567\nafter\n");
+            let shown = omit_hidden_files(&text, false, &is_hidden);
+            let expected = format!("{header}[no tool may see this file]\ncommit 1234567\nafter\n");
             assert_eq!(shown, expected);
         }
         let drawn = "* commit 1234567\n| diff --git a/.env b/.env\n| --- a/.env\n| +++ b/.env\n| @@ -1 +1 @@\n| -secret\n* commit 7654321\n| after\n";
-        let shown = leave_out(drawn, true, &is_hidden);
+        let shown = omit_hidden_files(drawn, true, &is_hidden);
         assert!(!shown.contains("secret") && shown.contains("after"), "{shown}");
     }
 
     #[test]
-    fn everything_else_stays_as_it_is() {
+    fn other_text_stays_unchanged() {
         for text in ["", "no line end", "diff\n", " M .env\n", "commit message about .env\n"] {
-            assert_eq!(leave_out(text, false, &is_hidden), text);
+            assert_eq!(omit_hidden_files(text, false, &is_hidden), text);
         }
         let other = DIFF.replace(".env", ".envrc");
-        assert_eq!(leave_out(&other, false, &is_hidden), other);
+        assert_eq!(omit_hidden_files(&other, false, &is_hidden), other);
     }
 }

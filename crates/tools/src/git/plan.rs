@@ -1,4 +1,4 @@
-//! A call, understood: which command, its words in the order that git wants them, and what it reads on its standard input.
+//! The parsed arguments of a call: the command, its words in the order that git requires, and the text for its standard input.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt as _;
@@ -10,71 +10,72 @@ use windlass_core::{
 };
 
 use super::repository::Repository;
-use super::verbs::{Looks, VERBS, Verb, Words};
-use super::words::Sorted;
+use super::verbs::{ReadOnly, VERBS, Verb, WordKind};
+use super::words::ParsedArguments;
 use super::{Args, environment};
 use crate::program;
 
-/// How many commits `log` shows unless a number is given.
-pub(super) const COMMITS: usize = 30;
+/// Number of commits that `log` shows by default.
+pub(super) const DEFAULT_COMMITS: usize = 30;
 
-/// What git is to do.
+/// The planned run of git.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct GitPlan {
     pub(super) verb: &'static Verb,
-    /// Whether it only looks.
-    pub(super) looks: bool,
-    /// The names of its options.
-    given: Vec<&'static str>,
+    /// True if the command changes nothing.
+    pub(super) read_only: bool,
+    /// Names of the given options.
+    option_names: Vec<&'static str>,
     options: Vec<String>,
     words: Vec<String>,
     paths: Vec<PathBuf>,
     stdin: Option<String>,
 }
 
-impl Plan {
-    /// Understands a call, or says what is wrong with it.
+impl GitPlan {
+    /// Parses the arguments of a call, or explains the first error.
     pub(super) fn of(args: &Args) -> Result<Self, ToolError> {
-        let (verb, rest) = verb_of(args.command.name(), &args.args)?;
-        let sorted = Sorted::of(verb, rest)?;
-        let looks = looks(verb, &sorted);
-        let (more, stdin) = spoken(verb, &sorted, args.message.as_deref())?;
-        let preset = preset(verb, &sorted);
-        let Sorted { options, given, words, paths } = sorted;
-        let is_path = verb.words == Words::Paths;
+        let (verb, rest) = find_verb(args.command.name(), &args.args)?;
+        let parsed = ParsedArguments::of(verb, rest)?;
+        let read_only = read_only(verb, &parsed);
+        let (more, stdin) = message_options(verb, &parsed, args.message.as_deref())?;
+        let defaults = default_options(verb, &parsed);
+        let ParsedArguments { options, option_names, words, paths } = parsed;
+        let is_path = verb.words == WordKind::Paths;
         let (words, early) = if is_path { (Vec::new(), words) } else { (words, Vec::new()) };
         let paths = early.into_iter().chain(paths).chain(args.paths.iter().cloned());
         Ok(Self {
             verb,
-            looks,
-            given,
-            options: preset.into_iter().chain(options).chain(more).collect(),
+            read_only,
+            option_names,
+            options: defaults.into_iter().chain(options).chain(more).collect(),
             words,
             paths: paths.map(|path| quote::unpath(&path)).collect(),
             stdin,
         })
     }
 
-    /// Whether `log` ends after [`COMMITS`] because nobody said when.
-    pub(super) fn is_cut(&self) -> bool {
-        self.verb.name == "log" && !self.given.contains(&"max-count")
+    /// Returns whether `log` stops after [`DEFAULT_COMMITS`] because the call gives no number.
+    pub(super) fn has_default_limit(&self) -> bool {
+        self.verb.name == "log" && !self.option_names.contains(&"max-count")
     }
 
-    /// Whether lines begin with a drawing of the history.
+    /// Returns whether lines begin with a drawn history.
     pub(super) fn has_graph(&self) -> bool {
-        self.given.contains(&"graph")
+        self.option_names.contains(&"graph")
     }
 
-    /// Whether exit code 1 is an answer rather than a failure.
-    pub(super) fn answers_by_code(&self) -> bool {
-        self.looks && (self.given.contains(&"exit-code") || self.given.contains(&"quiet"))
+    /// Returns whether exit code 1 is an answer rather than a failure.
+    pub(super) fn exit_code_is_answer(&self) -> bool {
+        self.read_only
+            && (self.option_names.contains(&"exit-code") || self.option_names.contains(&"quiet"))
     }
 
-    /// The words that are executed.
+    /// Returns the words that are executed.
     pub(super) fn argv(&self) -> Vec<OsString> {
         let mut argv = vec![OsString::from("git")];
-        argv.extend(self.verb.head().map(OsString::from));
-        argv.extend(self.verb.always.split_whitespace().map(OsString::from));
+        argv.extend(self.verb.command_words().map(OsString::from));
+        argv.extend(self.verb.fixed_options.split_whitespace().map(OsString::from));
         argv.extend(self.options.iter().chain(&self.words).map(OsString::from));
         if !self.paths.is_empty() {
             argv.push("--".into());
@@ -83,42 +84,45 @@ impl Plan {
         argv
     }
 
-    /// The same as an effect.
+    /// Returns the words as they are declared in an effect.
     pub(super) fn command_line(&self) -> CommandLine {
         CommandLine::words(self.argv().iter().map(|word| word.to_string_lossy().into_owned()))
     }
 
-    /// The same as a program to start.
+    /// Returns the request that starts git with these words.
     pub(super) fn request(
         &self,
         cx: &Context,
         repository: &Repository,
     ) -> Result<ProcessRequest, ToolError> {
-        let directory = program::directory(cx, &repository.here)?;
+        let directory = program::directory(cx, &repository.start_directory)?;
         let request = ProcessRequest::new(Program::Words(self.argv()), directory);
         let stdin =
             self.stdin.clone().map_or(Stdin::Closed, |text| Stdin::Bytes(text.into_bytes()));
         Ok(ProcessRequest {
-            environment: environment::variables(&repository.top, self.looks),
+            environment: environment::variables(&repository.top, self.read_only),
             stdin,
-            access: if self.looks { Access::Read } else { Access::Staged },
+            access: if self.read_only { Access::Read } else { Access::Staged },
             ..request
         })
     }
 
-    /// Refuses places outside of the workspace and the repository.
-    pub(super) fn check_places(
+    /// Refuses paths outside of the workspace and the repository.
+    pub(super) fn check_paths_inside(
         &self,
         scene: &Scene<'_>,
         repository: &Repository,
     ) -> Result<(), ToolError> {
         let is_inside = |path: &Path| {
-            let place = normalize(&repository.here.join(path));
+            let place = normalize(&repository.start_directory.join(path));
             place.starts_with(scene.workspace()) || place.starts_with(&repository.top)
         };
-        let paths =
-            self.paths.iter().map(|path| plain_path(path)).collect::<Result<Vec<_>, _>>()?;
-        let words = self.words.iter().map(Path::new).filter(|word| could_lead_away(word));
+        let paths = self
+            .paths
+            .iter()
+            .map(|path| without_exclude_magic(path))
+            .collect::<Result<Vec<_>, _>>()?;
+        let words = self.words.iter().map(Path::new).filter(|word| may_leave_directory(word));
         match paths.into_iter().chain(words).find(|path| !is_inside(path)) {
             None => Ok(()),
             Some(path) => Err(ToolError::invalid_args(format!(
@@ -129,10 +133,14 @@ impl Plan {
         }
     }
 
-    /// The files that a call names by themselves: whoever may not see one gets no history of it either.
+    /// Returns the files that a call names explicitly: a session that may not see a file gets no history of it either.
     pub(super) fn named_files(&self, scene: &Scene<'_>, repository: &Repository) -> Vec<PathBuf> {
-        let paths = self.paths.iter().filter_map(|path| plain_path(path).ok()).map(Path::to_owned);
-        // `git blame` takes a file without `--`, and one that is not there any more.
+        let paths = self
+            .paths
+            .iter()
+            .filter_map(|path| without_exclude_magic(path).ok())
+            .map(Path::to_owned);
+        // `git blame` takes a file without `--`, and one that does not exist any more.
         let is_file =
             |word: &&String| self.verb.name == "blame" || scene.kind(Path::new(word)).is_some();
         let words = self.words.iter().filter(is_file).map(PathBuf::from);
@@ -145,8 +153,8 @@ impl Plan {
     }
 }
 
-/// The command that is meant, and the arguments behind what names it.
-fn verb_of<'a>(
+/// Finds the command in the table, and returns the arguments that follow its name.
+fn find_verb<'a>(
     command: &str,
     args: &'a [String],
 ) -> Result<(&'static Verb, &'a [String]), ToolError> {
@@ -155,53 +163,55 @@ fn verb_of<'a>(
         return Ok((verb, args));
     }
     let usual = if command == "stash" { "push" } else { "list" };
-    let (said, rest) = match args.split_first() {
+    let (second_word, rest) = match args.split_first() {
         Some((first, rest)) if !first.starts_with('-') => (first.as_str(), rest),
         _ => (usual, args),
     };
-    match find(&format!("{command} {said}")) {
+    match find(&format!("{command} {second_word}")) {
         Some(verb) => Ok((verb, rest)),
-        None => Err(unknown_verb(command, said)),
+        None => Err(unknown_verb(command, second_word)),
     }
 }
 
-fn unknown_verb(command: &str, said: &str) -> ToolError {
+/// Returns the error for an unknown second word, such as `stash foo`.
+fn unknown_verb(command: &str, second_word: &str) -> ToolError {
     let prefix = format!("{command} ");
     let known: Vec<&str> =
         VERBS.iter().filter_map(|verb| verb.name.strip_prefix(&prefix)).collect();
-    let near = nearest(said, known.iter().copied());
+    let near = nearest(second_word, known.iter().copied());
     let near = near.map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
-    ToolError::invalid_args(format!("`git {command}` has no `{said}` here"))
+    ToolError::invalid_args(format!("`git {command}` has no `{second_word}` here"))
         .hint(format!("{near}there is {}", known.join(", ")))
 }
 
-fn looks(verb: &Verb, sorted: &Sorted) -> bool {
-    match verb.looks {
-        Looks::Always => true,
-        Looks::Never => false,
-        Looks::With { one_of, none_of } => {
-            !sorted.has(none_of) && (sorted.words.is_empty() || sorted.has(one_of))
+/// Returns whether the command changes nothing with these arguments.
+fn read_only(verb: &Verb, parsed: &ParsedArguments) -> bool {
+    match verb.read_only {
+        ReadOnly::Always => true,
+        ReadOnly::Never => false,
+        ReadOnly::With { one_of, none_of } => {
+            !parsed.has(none_of) && (parsed.words.is_empty() || parsed.has(one_of))
         }
     }
 }
 
-/// What is said where the call leaves it open.
-fn preset(verb: &Verb, sorted: &Sorted) -> Vec<String> {
+/// Returns options that are added where the call gives none.
+fn default_options(verb: &Verb, parsed: &ParsedArguments) -> Vec<String> {
     match verb.name {
-        "status" if !sorted.has(&["short", "porcelain", "long"]) => {
+        "status" if !parsed.has(&["short", "porcelain", "long"]) => {
             vec!["--short".to_owned(), "--branch".to_owned()]
         }
-        "log" if !sorted.has(&["max-count"]) => vec![format!("--max-count={COMMITS}")],
-        // Any option would turn its summary into a patch.
-        "stash show" if sorted.given.is_empty() => vec!["--stat".to_owned()],
+        "log" if !parsed.has(&["max-count"]) => vec![format!("--max-count={DEFAULT_COMMITS}")],
+        // Any other option would turn its summary into a patch.
+        "stash show" if parsed.option_names.is_empty() => vec!["--stat".to_owned()],
         _ => Vec::new(),
     }
 }
 
-/// The message: as options, or on the standard input.
-fn spoken(
+/// Returns the options for the message, and the text for standard input.
+fn message_options(
     verb: &Verb,
-    sorted: &Sorted,
+    parsed: &ParsedArguments,
     message: Option<&str>,
 ) -> Result<(Vec<String>, Option<String>), ToolError> {
     if let Some(message) = message {
@@ -210,7 +220,7 @@ fn spoken(
                 "the `message` is empty or has a NUL character in it",
             ));
         }
-        if sorted.has(&["message", "reuse-message", "no-edit"]) {
+        if parsed.has(&["message", "reuse-message", "no-edit"]) {
             return Err(ToolError::invalid_args(
                 "there are two messages: in `message` and in `args`",
             ));
@@ -223,18 +233,18 @@ fn spoken(
             Err(ToolError::invalid_args("only `commit` and `stash push` take a `message`"))
         }
         ("commit", None)
-            if sorted.has(&["message", "reuse-message", "fixup", "dry-run", "no-edit"]) =>
+            if parsed.has(&["message", "reuse-message", "fixup", "dry-run", "no-edit"]) =>
         {
             Ok((Vec::new(), None))
         }
-        ("commit", None) if sorted.has(&["amend"]) => Ok((vec!["--no-edit".to_owned()], None)),
+        ("commit", None) if parsed.has(&["amend"]) => Ok((vec!["--no-edit".to_owned()], None)),
         ("commit", None) => Err(ToolError::invalid_args("`git commit` needs a `message`")),
         (_, None) => Ok((Vec::new(), None)),
     }
 }
 
-/// The place that a path names, also where it is one that is left out.
-fn plain_path(path: &Path) -> Result<&Path, ToolError> {
+/// Returns the path without `:!` or `:(exclude)` in front; refuses other path magic.
+fn without_exclude_magic(path: &Path) -> Result<&Path, ToolError> {
     let bytes = path.as_os_str().as_bytes();
     let excluded =
         [&b":(exclude)"[..], b":!", b":^"].iter().find_map(|magic| bytes.strip_prefix(*magic));
@@ -248,12 +258,12 @@ fn plain_path(path: &Path) -> Result<&Path, ToolError> {
     Ok(quote::path_of_bytes(plain))
 }
 
-/// Whether a word, taken for a path, could lead out of the directory.
-fn could_lead_away(word: &Path) -> bool {
+/// Returns whether a word, read as a path, could lead out of the directory.
+fn may_leave_directory(word: &Path) -> bool {
     word.is_absolute() || word.components().any(|part| part == Component::ParentDir)
 }
 
-/// The path in `HEAD:path` and `:0:path`.
+/// Returns the path in words such as `HEAD:path` and `:0:path`.
 fn file_in_revision(word: &str) -> Option<&str> {
     // `HEAD^{/text: more}` is a search, and so is `:/text`.
     let braced = word.rfind('}').map_or(0, |end| end + 1);

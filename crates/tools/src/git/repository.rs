@@ -1,4 +1,4 @@
-//! Which repository a call is about, where its parts lie, and which programs its own configuration names.
+//! The repository of a call: its directories, and the programs that its own configuration names.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -8,48 +8,50 @@ use windlass_core::{
 };
 
 use super::environment;
-use super::plan::Plan;
+use super::plan::GitPlan;
 use crate::program;
 
-/// How much of a `.git` file and of a configuration is looked at.
-const POINTER_BYTES: u64 = 4096;
-const CONFIG_BYTES: usize = 4 << 20;
+/// Limit of the bytes of a `.git` file that are read.
+const MAX_GIT_FILE_BYTES: u64 = 4096;
+/// Limit of the bytes of a configuration listing that are read.
+const MAX_CONFIG_BYTES: usize = 4 << 20;
 
-/// A repository with files, and where in it the call works.
+/// A repository with a working tree, and the directory in it that the call works in.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Repository {
-    /// The directory that git is started in.
-    pub(super) here: PathBuf,
-    /// The directory that has `.git` in it.
+    /// Directory that git is started in.
+    pub(super) start_directory: PathBuf,
+    /// Directory that contains `.git`.
     pub(super) top: PathBuf,
-    /// Where its objects and branches are, if that is not below `top`.
-    objects: Option<PathBuf>,
+    /// Directory with the objects and branches, if `.git` is a file that points to it.
+    git_directory: Option<PathBuf>,
 }
 
 impl Repository {
-    /// The repository that the call would work on: the nearest one upwards, as git finds it.
+    /// Finds the repository that the call would work on: the nearest one upwards, as git does.
     pub(super) fn find(scene: &Scene<'_>) -> Result<Self, ToolError> {
-        let here = scene.resolve(Path::new("."))?.path;
-        let Some((top, kind)) = nearest(&here, &|path| scene.kind(path)) else {
+        let start_directory = scene.resolve(Path::new("."))?.path;
+        let Some((top, kind)) = nearest_repository(&start_directory, &|path| scene.kind(path))
+        else {
             return Err(ToolError::failed(format!(
                 "`{}` is not in a git repository: there is no `.git` in it or above it",
-                quote::path(&here)
+                quote::path(&start_directory)
             ))
             .hint("`bash` can make one with `git init`"));
         };
-        let objects = match kind {
-            FileKind::File => {
-                scene.peek(&top.join(".git"), POINTER_BYTES).and_then(|text| pointed_to(top, &text))
-            }
+        let git_directory = match kind {
+            FileKind::File => scene
+                .peek(&top.join(".git"), MAX_GIT_FILE_BYTES)
+                .and_then(|text| parse_git_file(top, &text)),
             _ => None,
         };
-        Ok(Self { top: top.to_owned(), here, objects })
+        Ok(Self { top: top.to_owned(), start_directory, git_directory })
     }
 
-    /// Checks that git will find the repository that was decided on: it may have gone since, or another may be nearer.
+    /// Checks that git will find the repository that policy decided on: it may be gone, or another may be nearer now.
     pub(super) fn check(&self, cx: &Context) -> Result<(), ToolError> {
         let kind = |path: &Path| cx.files().stat(path).ok().flatten().map(|stat| stat.kind);
-        let why = match nearest(&self.here, &kind) {
+        let why = match nearest_repository(&self.start_directory, &kind) {
             Some((top, _)) if top == self.top => return Ok(()),
             Some(_) => "another repository is nearer now than the one at",
             None => "the repository is not there any more at",
@@ -58,27 +60,28 @@ impl Repository {
             .hint("call again"))
     }
 
-    /// What belongs to it and is not in the workspace: git will look at it there.
-    pub(super) fn elsewhere(&self, workspace: &Path) -> impl Iterator<Item = PathBuf> {
-        // Of the files around the workspace, git sees what the sandbox shows to every program.
+    /// Returns the directories of the repository outside of the workspace, which git will read.
+    pub(super) fn outside_paths(&self, workspace: &Path) -> impl Iterator<Item = PathBuf> {
+        // Of the files around the workspace, git sees only what the sandbox shows to every program.
         let top = Some(self.top.join(".git")).filter(|git| !git.starts_with(workspace));
         let is_known = |path: &PathBuf| path.starts_with(workspace) || path.starts_with(&self.top);
-        let objects = self.objects.clone().filter(|objects| !is_known(objects));
-        top.into_iter().chain(objects)
+        let git_directory =
+            self.git_directory.clone().filter(|git_directory| !is_known(git_directory));
+        top.into_iter().chain(git_directory)
     }
 }
 
-/// The nearest directory upwards that has `.git` in it, and what that is.
-fn nearest<'p>(
-    here: &'p Path,
+/// Returns the nearest directory upwards that contains `.git`, and the kind of that `.git`.
+fn nearest_repository<'p>(
+    start_directory: &'p Path,
     kind: &dyn Fn(&Path) -> Option<FileKind>,
 ) -> Option<(&'p Path, FileKind)> {
     let is_git = |kind: &FileKind| matches!(kind, FileKind::Directory | FileKind::File);
-    here.ancestors().find_map(|top| Some((top, kind(&top.join(".git")).filter(is_git)?)))
+    start_directory.ancestors().find_map(|top| Some((top, kind(&top.join(".git")).filter(is_git)?)))
 }
 
-/// Where a `.git` file says that the repository is. A second working tree has its own part below the repository's `worktrees`.
-fn pointed_to(top: &Path, text: &[u8]) -> Option<PathBuf> {
+/// Parses a `.git` file and returns the directory of the repository. A linked working tree has its own directory below `worktrees`.
+fn parse_git_file(top: &Path, text: &[u8]) -> Option<PathBuf> {
     let path = text.strip_prefix(b"gitdir:")?.trim_ascii();
     let directory = normalize(&top.join(quote::path_of_bytes(path)));
     let parent = directory.parent()?;
@@ -86,22 +89,25 @@ fn pointed_to(top: &Path, text: &[u8]) -> Option<PathBuf> {
     Some(if is_second { parent.parent()?.to_owned() } else { directory })
 }
 
-/// A look at the configuration as git sees it, with where each line of it comes from.
-pub(super) fn listing(cx: &Context, repository: &Repository) -> Result<ProcessRequest, ToolError> {
+/// Returns a request for the configuration as git sees it, with the scope of each entry.
+pub(super) fn config_listing(
+    cx: &Context,
+    repository: &Repository,
+) -> Result<ProcessRequest, ToolError> {
     let words = ["git", "config", "--list", "--show-scope", "--includes", "-z"];
-    let directory = program::directory(cx, &repository.here)?;
+    let directory = program::directory(cx, &repository.start_directory)?;
     let request = ProcessRequest::new(Program::words(words), directory);
     let environment = environment::variables(&repository.top, true);
     Ok(ProcessRequest { environment, access: Access::Read, ..request })
 }
 
-/// Refuses a command that could run programs which the repository's own configuration names. What is in there came with the files
-/// or was put there by whoever could write them; what people configure for themselves is their own decision.
-pub(super) fn refuse_programs(plan: &Plan, listed: &Job) -> Result<(), ToolError> {
-    let listing = listed.since(0, CONFIG_BYTES).bytes;
-    let entries = entries(&listing);
+/// Refuses a command that could run programs named by the repository's own configuration. That configuration may come from other people;
+/// the configuration of a person's account is their own decision.
+pub(super) fn refuse_programs(plan: &GitPlan, listed: &Job) -> Result<(), ToolError> {
+    let config_listing = listed.since(0, MAX_CONFIG_BYTES).bytes;
+    let entries = parse_listing(&config_listing);
     if !entries.iter().any(|(scope, key, _)| *scope == b"command" && *key == b"core.hookspath") {
-        return Err(unseen(&windlass_core::plain(&listing)));
+        return Err(config_unreadable_error(&windlass_core::plain(&config_listing)));
     }
     let own = entries.iter().filter(|(scope, ..)| matches!(*scope, b"local" | b"worktree"));
     let programs: Vec<String> = own
@@ -119,18 +125,18 @@ pub(super) fn refuse_programs(plan: &Plan, listed: &Job) -> Result<(), ToolError
     .hint("`bash` runs git as it is configured"))
 }
 
-/// What is said where the configuration cannot be seen.
-fn unseen(said: &str) -> ToolError {
-    let line = said.lines().next().unwrap_or("it said nothing");
+/// Returns the error for a configuration that git does not list.
+fn config_unreadable_error(message: &str) -> ToolError {
+    let line = message.lines().next().unwrap_or("it said nothing");
     let error = ToolError::failed(format!(
         "git does not tell how it is configured, so nothing was run: {line}"
     ));
-    if said.starts_with("fatal:") { error } else { error.hint("git 2.31 or newer is needed") }
+    if message.starts_with("fatal:") { error } else { error.hint("git 2.31 or newer is needed") }
 }
 
-/// Scope, key and value of each entry of a listing: the scope ends with a NUL, the key with a line break, the value with a NUL.
-fn entries(listing: &[u8]) -> Vec<(&[u8], &[u8], &[u8])> {
-    let mut parts = listing.split(|byte| *byte == 0);
+/// Parses a listing into (scope, key, value): the scope ends with a NUL, the key with a line feed, the value with a NUL.
+fn parse_listing(config_listing: &[u8]) -> Vec<(&[u8], &[u8], &[u8])> {
+    let mut parts = config_listing.split(|byte| *byte == 0);
     let mut entries = Vec::new();
     while let (Some(scope), Some(entry)) = (parts.next(), parts.next()) {
         let end = entry.iter().position(|byte| *byte == b'\n').unwrap_or(entry.len());
@@ -140,7 +146,7 @@ fn entries(listing: &[u8]) -> Vec<(&[u8], &[u8], &[u8])> {
     entries
 }
 
-/// Whether git runs what stands under this key, in spite of all that is switched off.
+/// Returns whether git runs the value of this key even with all switches of [`environment`] off.
 fn names_program(key: &[u8]) -> bool {
     let Some(dot) = key.iter().rposition(|byte| *byte == b'.') else { return false };
     let (section, variable) = key.split_at(dot);
@@ -175,26 +181,26 @@ mod tests {
     }
 
     #[test]
-    fn a_listing_is_taken_apart() {
-        let listing = b"local\0core.bare\nfalse\0local\0a.b\0command\0x.y\nline\nline\0";
+    fn listing_is_parsed() {
+        let config_listing = b"local\0core.bare\nfalse\0local\0a.b\0command\0x.y\nline\nline\0";
         let expected: [(&[u8], &[u8], &[u8]); 3] = [
             (b"local", b"core.bare", b"false"),
             (b"local", b"a.b", b"true"),
             (b"command", b"x.y", b"line\nline"),
         ];
-        assert_eq!(entries(listing), expected);
-        assert_eq!(entries(b"fatal: not in a git directory\n"), []);
+        assert_eq!(parse_listing(config_listing), expected);
+        assert_eq!(parse_listing(b"fatal: not in a git directory\n"), []);
     }
 
     #[test]
-    fn what_a_git_file_points_to() {
+    fn git_file_points_to_a_directory() {
         for (text, expected) in [
             ("gitdir: /r/.git/worktrees/a\n", Some("/r/.git")),
             ("gitdir: ../.git/modules/sub\n", Some("/w/.git/modules/sub")),
             ("gitdir: .real\n", Some("/w/sub/.real")),
             ("something else", None),
         ] {
-            let found = pointed_to(Path::new("/w/sub"), text.as_bytes());
+            let found = parse_git_file(Path::new("/w/sub"), text.as_bytes());
             assert_eq!(found.as_deref(), expected.map(Path::new), "{text}");
         }
     }

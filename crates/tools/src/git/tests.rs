@@ -1,4 +1,4 @@
-//! Tables of arguments, and real repositories.
+//! Tests of the argument tables, and tests with real repositories.
 #![expect(
     clippy::disallowed_methods,
     reason = "tests lay out the repositories that the tool then works on"
@@ -13,14 +13,14 @@ use serde_json::{Value, json};
 use windlass_core::{CallResult, Confinement, Host, Level, Mode, NetworkAccess, Outcome, Policy};
 use windlass_host::{LocalHost, ProcessSettings};
 
-use super::plan::Plan;
+use super::plan::GitPlan;
 use super::{Args, verbs};
 use crate::testing::Workspace;
 
-fn plan(input: &Value) -> Result<Plan, String> {
+fn plan(input: &Value) -> Result<GitPlan, String> {
     let args: Args =
         serde_json::from_value(input.clone()).unwrap_or_else(|error| panic!("{input}: {error}"));
-    Plan::of(&args).map_err(|error| {
+    GitPlan::of(&args).map_err(|error| {
         let message = error.message();
         format!(
             "{}: {} {}",
@@ -31,12 +31,12 @@ fn plan(input: &Value) -> Result<Plan, String> {
     })
 }
 
-/// The words that are executed and whether the command only looks, or why it is refused.
+/// Checks the executed words and whether the command is read-only, or the reason of the refusal.
 fn check(command: &str, args: &[&str], expected: Result<(&str, bool), &str>) {
     let planned = plan(&json!({"command": command, "args": args}));
     match (planned, expected) {
-        (Ok(plan), Ok((words, looks))) => {
-            assert_eq!((plan.command_line().text.as_str(), plan.looks), (words, looks));
+        (Ok(plan), Ok((words, read_only))) => {
+            assert_eq!((plan.command_line().text.as_str(), plan.read_only), (words, read_only));
         }
         (Err(error), Err(words)) => assert!(error.contains(words), "{command} {args:?}: {error}"),
         (planned, _) => panic!("git {command} {args:?}: {planned:?}"),
@@ -44,8 +44,8 @@ fn check(command: &str, args: &[&str], expected: Result<(&str, bool), &str>) {
 }
 
 #[test]
-fn what_is_executed() {
-    for (command, args, words, looks) in [
+fn executed_words() {
+    for (command, args, words, read_only) in [
         ("status", &[][..], "git status --ignore-submodules=dirty --short --branch", true),
         ("status", &["--long"], "git status --ignore-submodules=dirty --long", true),
         ("status", &["-uno"], "git status --ignore-submodules=dirty --short --branch -uno", true),
@@ -102,13 +102,13 @@ fn what_is_executed() {
         ("worktree", &[], "git worktree list", true),
         ("worktree", &["add", "-b", "x", "trees/x"], "git worktree add -bx trees/x", false),
     ] {
-        check(command, args, Ok((words, looks)));
+        check(command, args, Ok((words, read_only)));
     }
 }
 
-/// None of these reaches git, in any of the forms in which it would be understood.
+/// None of these options reaches git, in any form that git understands.
 #[test]
-fn options_that_do_more_than_they_seem_are_refused() {
+fn options_that_run_programs_or_leave_the_repository_are_refused() {
     for (command, args) in [
         ("diff", &["--output=/tmp/x"][..]),
         ("diff", &["--output", "/tmp/x"]),
@@ -173,7 +173,7 @@ fn options_that_do_more_than_they_seem_are_refused() {
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn wrong_arguments_are_explained() {
     for (command, args, words) in [
         ("diff", &["--name-onyl"][..], "did you mean `--name-only`?"),
         ("stash", &["lst"], "did you mean `list`?"),
@@ -202,7 +202,7 @@ fn what_is_wrong_is_said() {
 }
 
 #[test]
-fn a_message_is_not_an_argument() {
+fn message_is_not_an_argument() {
     let message = "--amend\n\n`$(id)`";
     let plan =
         plan(&json!({"command": "commit", "message": message, "paths": ["a", "-b"]})).unwrap();
@@ -221,9 +221,9 @@ fn any_argument() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// Whatever the arguments are: an option that reaches git is one of the table, and everything else looks like none.
+    /// For any arguments: an option that reaches git is in a table, and no other word looks like an option.
     #[test]
-    fn no_word_is_an_option_that_is_not_known(
+    fn every_option_that_reaches_git_is_in_a_table(
         at in 0..verbs::VERBS.len(),
         args in proptest::collection::vec(any_argument(), 0..5),
     ) {
@@ -231,7 +231,7 @@ proptest! {
         let (command, rest) = verb.name.split_once(' ').unwrap_or((verb.name, ""));
         let args: Vec<String> =
             Some(rest.to_owned()).filter(|rest| !rest.is_empty()).into_iter().chain(args).collect();
-        let known = verb.spelled();
+        let known = verb.option_spellings();
         if let Ok(plan) = plan(&json!({"command": command, "args": args})) {
             let words: Vec<String> =
                 plan.argv().iter().map(|word| word.to_str().unwrap().to_owned()).collect();
@@ -239,7 +239,7 @@ proptest! {
             for option in options.filter(|word| word.starts_with('-')) {
                 let name = option.split('=').next().unwrap();
                 let short: String = option.chars().take(2).collect();
-                let is_ours = verb.always.split_whitespace().any(|word| word == option);
+                let is_ours = verb.fixed_options.split_whitespace().any(|word| word == option);
                 let is_number = option[1..].bytes().all(|byte| byte.is_ascii_digit());
                 let is_known = known.iter().any(|known| known == name || *known == short);
                 prop_assert!(is_ours || is_number || is_known, "{option} in {words:?}");
@@ -252,7 +252,7 @@ proptest! {
 #[test]
 fn no_table_has_a_name_twice() {
     for verb in verbs::VERBS {
-        let mut names = verb.spelled();
+        let mut names = verb.option_spellings();
         names.sort_unstable();
         let all = names.len();
         names.dedup();
@@ -260,19 +260,19 @@ fn no_table_has_a_name_twice() {
     }
 }
 
-/// A workspace, mostly with a repository in it.
-struct Place(Workspace);
+/// A workspace, usually with a repository in it.
+struct TestRepository(Workspace);
 
-/// How programs are run.
-type Settings = fn() -> ProcessSettings;
+/// A function that makes the settings for programs.
+type SettingsFn = fn() -> ProcessSettings;
 
-impl Place {
-    /// With a repository that has one commit: `a.txt`, of one line.
+impl TestRepository {
+    /// Makes a workspace with a repository that has one commit: `a.txt`, of one line.
     fn new() -> Self {
         Self::with(Mode::Auto, ProcessSettings::default)
     }
 
-    /// Without a sandbox: what git can be made to run can do anything.
+    /// Makes a workspace without a sandbox, in which programs started by git could do anything.
     fn unconfined() -> Self {
         Self::with(Mode::Auto, || ProcessSettings {
             confinement: Confinement {
@@ -284,25 +284,27 @@ impl Place {
         })
     }
 
-    fn with(mode: Mode, settings: Settings) -> Self {
+    /// Makes a workspace with a repository and one commit, in this mode.
+    fn with(mode: Mode, settings: SettingsFn) -> Self {
         let place = Self::open(tempfile::tempdir().unwrap(), mode, settings);
-        place.set_up(".");
+        place.init_repository(".");
         place.write("a.txt", "one\n");
         place.git(&["add", "a.txt"]);
         place.git(&["commit", "-q", "-m", "first"]);
         place
     }
 
-    /// A directory as a workspace.
-    fn open(directory: tempfile::TempDir, mode: Mode, settings: Settings) -> Self {
+    /// Opens a directory as a workspace.
+    fn open(directory: tempfile::TempDir, mode: Mode, settings: SettingsFn) -> Self {
         let host = |local: LocalHost| Arc::new(local.with_processes(settings())) as Arc<dyn Host>;
         Self(Workspace::in_directory(directory, &[], host, Policy::new(mode)))
     }
 
-    fn set_up(&self, at: &str) {
+    /// Makes a repository in a directory of the workspace.
+    fn init_repository(&self, at: &str) {
         let directory = self.0.path(at);
         std::fs::create_dir_all(&directory).unwrap();
-        set_up(&directory);
+        init_repository(&directory);
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -317,7 +319,7 @@ impl Place {
         String::from_utf8(self.0.read(name)).unwrap()
     }
 
-    /// A program that leaves a file, wherever it is run.
+    /// Makes a program that leaves a file when it is run.
     fn trap(&self, name: &str) -> String {
         let sprung = self.path("sprung");
         self.write(name, &format!("#!/bin/sh\ntouch '{}'\ncat 2>/dev/null\n", sprung.display()));
@@ -325,11 +327,12 @@ impl Place {
         self.path(name).display().to_string()
     }
 
-    fn is_sprung(&self) -> bool {
+    /// Returns whether a trap program has been run.
+    fn trap_was_run(&self) -> bool {
         self.path("sprung").exists()
     }
 
-    /// Git as a person would run it.
+    /// Runs git as a person would.
     fn git(&self, args: &[&str]) -> String {
         run(&self.path("."), args)
     }
@@ -338,12 +341,12 @@ impl Place {
         self.0.call("git", input.clone())
     }
 
-    /// The text of a call that must succeed.
+    /// Returns the text of a call that must succeed.
     fn ok(&self, input: &Value) -> String {
         self.ends(input, Outcome::Ok)
     }
 
-    /// The text of a call that must end like this.
+    /// Returns the text of a call that must end with this outcome.
     fn ends(&self, input: &Value, outcome: Outcome) -> String {
         let result = self.call(input);
         assert_eq!(result.outcome, outcome, "{input}: {}", result.output.to_text());
@@ -351,20 +354,21 @@ impl Place {
     }
 }
 
-/// Makes a repository.
-fn set_up(directory: &Path) {
+/// Makes a repository with one commit.
+fn init_repository(directory: &Path) {
     run(directory, &["init", "-q", "-b", "main"]);
     for (key, value) in [("user.name", "Ann"), ("user.email", "ann@example.org")] {
         run(directory, &["config", key, value]);
     }
 }
 
-/// A folder that confined programs can see from outside of the workspace: they have a `/tmp` of their own.
+/// Makes a directory that confined programs can see outside of the workspace: they have their own `/tmp`.
 fn visible_folder() -> tempfile::TempDir {
     let program = std::env::current_exe().unwrap();
     tempfile::tempdir_in(program.parent().unwrap()).unwrap()
 }
 
+/// Runs git without the precautions of the tool, and returns its exit status and output.
 fn start(directory: &Path, args: &[&str]) -> std::process::Output {
     std::process::Command::new("git")
         .args(args)
@@ -374,6 +378,7 @@ fn start(directory: &Path, args: &[&str]) -> std::process::Output {
         .expect("git must be installed for these tests")
 }
 
+/// Runs git, which must succeed, and returns the printed text.
 fn run(directory: &Path, args: &[&str]) -> String {
     let output = start(directory, args);
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -383,8 +388,8 @@ fn run(directory: &Path, args: &[&str]) -> String {
 }
 
 #[test]
-fn looking_needs_no_more_than_to_read() {
-    let place = Place::with(Mode::Plan, ProcessSettings::default);
+fn read_only_commands_need_only_read_permission() {
+    let place = TestRepository::with(Mode::Plan, ProcessSettings::default);
     place.write("a.txt", "two\n");
     place.write("new.txt", "new\n");
     for (input, words) in [
@@ -409,7 +414,7 @@ fn looking_needs_no_more_than_to_read() {
         json!({"command": "commit", "message": "x"}),
         json!({"command": "branch", "args": ["new"]}),
     ] {
-        // A plan may try it; nothing stays.
+        // In plan mode the command runs, but its changes are discarded.
         let text = place
             .ends(&input, if input["command"] == "commit" { Outcome::Error } else { Outcome::Ok });
         assert!(text.contains("nothing that git did in the repository is kept"), "{text}");
@@ -419,7 +424,7 @@ fn looking_needs_no_more_than_to_read() {
 
 #[test]
 fn a_change_is_committed_and_can_be_undone() {
-    let place = Place::new();
+    let place = TestRepository::new();
     place.write("a.txt", "two\n");
     place.ok(&json!({"command": "add", "paths": ["a.txt"]}));
     assert_eq!(place.git(&["status", "--short"]), "M  a.txt\n");
@@ -434,7 +439,7 @@ fn a_change_is_committed_and_can_be_undone() {
 
 #[test]
 fn branches_stashes_and_working_trees() {
-    let place = Place::new();
+    let place = TestRepository::new();
     place.ok(&json!({"command": "switch", "args": ["-c", "feature"]}));
     place.write("a.txt", "two\n");
     place.ok(&json!({"command": "commit", "args": ["-a"], "message": "on the branch"}));
@@ -464,8 +469,8 @@ fn branches_stashes_and_working_trees() {
 }
 
 #[test]
-fn git_explains_itself() {
-    let place = Place::new();
+fn errors_of_git_are_shown() {
+    let place = TestRepository::new();
     let text = place.ends(&json!({"command": "show", "args": ["nowhere"]}), Outcome::Error);
     assert!(text.contains("unknown revision") && text.contains("exit code 128"), "{text}");
     let result = place.call(&json!({"command": "commit", "message": "nothing"}));
@@ -480,8 +485,8 @@ fn git_explains_itself() {
 }
 
 #[test]
-fn places_outside_are_refused() {
-    let place = Place::new();
+fn paths_outside_are_refused() {
+    let place = TestRepository::new();
     for input in [
         json!({"command": "diff", "paths": ["/etc/passwd", "/dev/null"]}),
         json!({"command": "diff", "args": ["/etc/passwd", "/dev/null"]}),
@@ -501,7 +506,7 @@ fn places_outside_are_refused() {
 
 #[test]
 fn files_that_no_tool_may_see_have_no_history_either() {
-    let place = Place::new();
+    let place = TestRepository::new();
     place.write(".env", "KEY=hunter2\n");
     place.write(".aiexclude", "private/\n");
     place.write("private/plan.txt", "hunter2\n");
@@ -530,21 +535,21 @@ fn files_that_no_tool_may_see_have_no_history_either() {
 }
 
 #[test]
-fn where_there_is_no_repository() {
+fn missing_repository_is_explained() {
     let folder = tempfile::tempdir().unwrap();
-    let place = Place::open(folder, Mode::Auto, ProcessSettings::default);
+    let place = TestRepository::open(folder, Mode::Auto, ProcessSettings::default);
     for input in [json!({"command": "status"}), json!({"command": "add", "args": ["-A"]})] {
         let text = place.ends(&input, Outcome::Error);
         assert!(text.contains("not in a git repository"), "{text}");
     }
 }
 
-/// What looks like a repository without files, among the files, is not taken for one.
+/// A directory that looks like a bare repository is not taken for one.
 #[test]
 fn a_bare_repository_among_the_files_is_not_worked_in() {
     let outer = visible_folder();
-    set_up(outer.path());
-    let place = Place::open(
+    init_repository(outer.path());
+    let place = TestRepository::open(
         tempfile::tempdir_in(outer.path()).unwrap(),
         Mode::Yolo,
         ProcessSettings::default,
@@ -558,14 +563,14 @@ fn a_bare_repository_among_the_files_is_not_worked_in() {
     assert!(text.contains("safe.bareRepository"), "{text}");
 }
 
-/// A repository around the workspace is looked at only if somebody says so: it is outside.
+/// A repository around the workspace is outside, so its use needs an approval.
 #[test]
 fn a_repository_around_the_workspace_is_outside() {
     let folder = visible_folder();
     run(folder.path(), &["init", "-q", "-b", "main"]);
     for (mode, outcome) in [(Mode::Auto, Outcome::Denied), (Mode::Yolo, Outcome::Ok)] {
         let inner = tempfile::tempdir_in(folder.path()).unwrap();
-        let place = Place::open(inner, mode, ProcessSettings::default);
+        let place = TestRepository::open(inner, mode, ProcessSettings::default);
         let text = place.ends(&json!({"command": "status"}), outcome);
         assert!(text.contains("read /") || text.contains("## No commits yet"), "{text}");
     }
@@ -574,18 +579,18 @@ fn a_repository_around_the_workspace_is_outside() {
 #[test]
 fn a_second_working_tree_is_a_workspace_too() {
     let folder = visible_folder();
-    set_up(folder.path());
+    init_repository(folder.path());
     run(folder.path(), &["commit", "-q", "--allow-empty", "-m", "first"]);
     let tree = visible_folder();
     run(folder.path(), &["worktree", "add", "-q", "-b", "second", tree.path().to_str().unwrap()]);
-    let other = Place::open(tree, Mode::Yolo, ProcessSettings::default);
+    let other = TestRepository::open(tree, Mode::Yolo, ProcessSettings::default);
     assert!(other.ok(&json!({"command": "status"})).starts_with("## second"));
     assert!(other.ok(&json!({"command": "log", "args": ["--oneline"]})).contains("first"));
 }
 
-/// Without any sandbox around it: what a repository brings along is not run.
+/// Even without a sandbox, programs that a repository configures are not run.
 #[test]
-fn nothing_that_a_repository_names_is_run() {
+fn programs_of_the_repository_are_not_run() {
     for (keys, input) in [
         (&["core.fsmonitor"][..], json!({"command": "status"})),
         (&["core.pager", "pager.log"], json!({"command": "log"})),
@@ -607,7 +612,7 @@ fn nothing_that_a_repository_names_is_run() {
         (&["core.sshCommand", "core.gitProxy"], json!({"command": "show", "args": ["HEAD"]})),
         (&["alias.status"], json!({"command": "status"})),
     ] {
-        let place = Place::unconfined();
+        let place = TestRepository::unconfined();
         let trap = place.trap("trap");
         for key in keys {
             place.git(&["config", key, &trap]);
@@ -618,13 +623,13 @@ fn nothing_that_a_repository_names_is_run() {
         place.write(".gitattributes", "*.txt diff=trap\n");
         place.write("a.txt", "two\n");
         place.ok(&input);
-        assert!(!place.is_sprung(), "{keys:?} {input}");
+        assert!(!place.trap_was_run(), "{keys:?} {input}");
     }
 }
 
-/// The traps above would catch whoever runs git without precautions.
+/// The traps of the tests above are sprung by a git without precautions.
 #[test]
-fn traps_work() {
+fn traps_are_sprung_without_precautions() {
     for (keys, args) in [
         (&["core.fsmonitor"][..], &["status"][..]),
         (&["diff.external"], &["diff"]),
@@ -635,7 +640,7 @@ fn traps_work() {
         (&["core.editor"], &["commit", "-a", "--amend"]),
         (&["filter.trap.clean"], &["status"]),
     ] {
-        let place = Place::unconfined();
+        let place = TestRepository::unconfined();
         let trap = place.trap("trap");
         for key in keys {
             place.git(&["config", key, &trap]);
@@ -643,13 +648,13 @@ fn traps_work() {
         place.write(".gitattributes", "*.txt diff=trap filter=trap\n");
         place.write("a.txt", "two\n");
         drop(start(&place.path("."), args));
-        assert!(place.is_sprung(), "{keys:?} {args:?}");
+        assert!(place.trap_was_run(), "{keys:?} {args:?}");
     }
 }
 
 #[test]
 fn hooks_are_not_run() {
-    let place = Place::unconfined();
+    let place = TestRepository::unconfined();
     for hook in [
         "pre-commit",
         "prepare-commit-msg",
@@ -666,20 +671,20 @@ fn hooks_are_not_run() {
     place.ok(&json!({"command": "checkout", "args": ["-b", "new"]}));
     place.ok(&json!({"command": "worktree", "args": ["add", "tree"]}));
     place.ok(&json!({"command": "status"}));
-    assert!(!place.is_sprung());
+    assert!(!place.trap_was_run());
     place.git(&["commit", "-q", "--allow-empty", "-m", "y"]);
-    assert!(place.is_sprung(), "the trap works");
+    assert!(place.trap_was_run(), "the trap works");
 }
 
-/// Filters and merge drivers cannot be switched off, so nothing is run at all.
+/// Filters and merge drivers cannot be switched off, so the command is refused.
 #[test]
 fn filters_of_the_repository_are_a_reason_to_refuse() {
     for key in
         ["filter.trap.clean", "filter.trap.smudge", "filter.trap.process", "merge.trap.driver"]
     {
-        let place = Place::unconfined();
+        let place = TestRepository::unconfined();
         let trap = place.trap("trap");
-        // By way of another file, which `git config --local` would not show.
+        // The configuration includes another file, which `git config --local` would not show.
         place.write(".git/more", "");
         place.git(&["config", "--file", ".git/more", key, &trap]);
         place.git(&["config", "include.path", "more"]);
@@ -698,14 +703,14 @@ fn filters_of_the_repository_are_a_reason_to_refuse() {
             assert!(text.contains(key) && text.contains("nothing was run"), "{text}");
         }
         place.ok(&json!({"command": "log", "args": ["-p"]}));
-        assert!(!place.is_sprung(), "{key}");
+        assert!(!place.trap_was_run(), "{key}");
     }
 }
 
 #[test]
 fn a_submodule_does_not_run_its_programs() {
-    let place = Place::unconfined();
-    place.set_up("sub");
+    let place = TestRepository::unconfined();
+    place.init_repository("sub");
     place.write("sub/b.txt", "one\n");
     run(&place.path("sub"), &["add", "b.txt"]);
     run(&place.path("sub"), &["commit", "-q", "-m", "sub"]);
@@ -719,16 +724,16 @@ fn a_submodule_does_not_run_its_programs() {
     place.write("sub/b.txt", "two\n");
     place.ok(&json!({"command": "status"}));
     place.ok(&json!({"command": "diff"}));
-    assert!(!place.is_sprung());
+    assert!(!place.trap_was_run());
 }
 
-/// A repository cannot say that its files are elsewhere.
+/// A repository cannot claim that its files are elsewhere.
 #[test]
-fn the_files_of_a_repository_are_where_it_is() {
-    let place = Place::unconfined();
-    let elsewhere = tempfile::tempdir().unwrap();
-    std::fs::write(elsewhere.path().join("a.txt"), "hunter2\n").unwrap();
-    place.git(&["config", "core.worktree", elsewhere.path().to_str().unwrap()]);
+fn repository_cannot_move_its_working_tree() {
+    let place = TestRepository::unconfined();
+    let outside_paths = tempfile::tempdir().unwrap();
+    std::fs::write(outside_paths.path().join("a.txt"), "hunter2\n").unwrap();
+    place.git(&["config", "core.worktree", outside_paths.path().to_str().unwrap()]);
     for input in [json!({"command": "diff"}), json!({"command": "status"})] {
         let text = place.ok(&input);
         assert!(!text.contains("hunter2") && !text.contains("M a.txt"), "{text}");
@@ -736,8 +741,8 @@ fn the_files_of_a_repository_are_where_it_is() {
 }
 
 #[test]
-fn objects_that_are_missing_are_not_fetched() {
-    let place = Place::unconfined();
+fn missing_objects_are_not_fetched() {
+    let place = TestRepository::unconfined();
     let trap = place.trap("trap");
     let blob = place.git(&["rev-parse", "HEAD:a.txt"]);
     let (directory, name) = blob.trim().split_at(2);
@@ -753,13 +758,13 @@ fn objects_that_are_missing_are_not_fetched() {
     for url in [format!("ext::{trap} x"), "ssh://host/x".to_owned()] {
         place.git(&["config", "remote.origin.url", &url]);
         place.ends(&json!({"command": "show", "args": ["HEAD:a.txt"]}), Outcome::Error);
-        assert!(!place.is_sprung(), "{url}");
+        assert!(!place.trap_was_run(), "{url}");
     }
 }
 
 #[test]
 fn names_of_every_kind() {
-    let place = Place::new();
+    let place = TestRepository::new();
     for name in ["café.txt", "two words.txt", "-dash.txt", ":colon.txt"] {
         place.write(name, "x\n");
     }

@@ -1,29 +1,30 @@
-//! The answer as text: lines as `path:line:text`, those around them as `path-line-text`, groups apart by `--`.
+//! The output as text: matching lines as `path:push_line:text`, context lines as `path-push_line-text`, groups separated by `--`.
 
 use std::fmt::Write as _;
 
 use windlass_core::Output;
 
-use super::found::{Hits, Line, Unit};
+use super::first_hits::{FileHits, HitLine, LimitUnit};
 use super::query::{Mode, Query};
 use crate::shown;
 
-/// The answer, file by file.
-pub(super) struct Answer<'a> {
+/// The output, built file by file.
+pub(super) struct GrepAnswer<'a> {
     query: &'a Query,
     text: String,
     matches: usize,
     files: usize,
-    /// Files whose search a NUL ended.
+    /// Files whose search ended at a NUL, with the offset of the NUL.
     stopped: Vec<(String, u64)>,
 }
 
-impl<'a> Answer<'a> {
+impl<'a> GrepAnswer<'a> {
     pub(super) fn new(query: &'a Query) -> Self {
         Self { query, text: String::new(), matches: 0, files: 0, stopped: Vec::new() }
     }
 
-    pub(super) fn add(&mut self, name: &str, hits: &Hits) {
+    /// Adds the hits of a file, unless the limit is reached.
+    pub(super) fn add(&mut self, name: &str, hits: &FileHits) {
         if self.is_full() {
             return;
         }
@@ -32,11 +33,11 @@ impl<'a> Answer<'a> {
             Mode::Content => self.add_lines(name, hits),
             Mode::Files => {
                 self.matches += 1;
-                self.line(format_args!("{name}"));
+                self.push_line(format_args!("{name}"));
             }
             Mode::Count => {
                 self.matches += hits.matches;
-                self.line(format_args!("{name}:{}", hits.matches));
+                self.push_line(format_args!("{name}:{}", hits.matches));
             }
         }
         if let Some(offset) = hits.binary {
@@ -44,16 +45,17 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// One more than the limit may have been found: that is how it is known that there are more.
+    /// Returns whether the limit is reached. One hit more than the limit may have been found, to know that there are more.
     fn is_full(&self) -> bool {
         let units = match self.query.mode.unit() {
-            Unit::Match => self.matches,
-            Unit::File => self.files,
+            LimitUnit::Match => self.matches,
+            LimitUnit::File => self.files,
         };
         units >= self.query.limit
     }
 
-    fn add_lines(&mut self, name: &str, hits: &Hits) {
+    /// Adds matching lines and their context, with `--` between groups.
+    fn add_lines(&mut self, name: &str, hits: &FileHits) {
         let lines = first_matches(&hits.lines, self.query.limit - self.matches, self.query.after);
         let mut previous = None;
         for line in lines {
@@ -62,22 +64,25 @@ impl<'a> Answer<'a> {
                 self.text.push_str("--\n");
             }
             let mark = if line.is_match { ':' } else { '-' };
-            self.line(format_args!("{name}{mark}{}{mark}{}", line.number, line.text));
+            self.push_line(format_args!("{name}{mark}{}{mark}{}", line.number, line.text));
             self.matches += usize::from(line.is_match);
             previous = Some(line.number);
         }
     }
 
+    /// Returns whether context lines are shown.
     fn shows_context(&self) -> bool {
         self.query.before > 0 || self.query.after > 0
     }
 
-    fn line(&mut self, line: std::fmt::Arguments<'_>) {
+    /// Adds a line of text.
+    fn push_line(&mut self, line: std::fmt::Arguments<'_>) {
         let written = self.text.write_fmt(line);
         debug_assert!(written.is_ok(), "writing to a string does not fail");
         self.text.push('\n');
     }
 
+    /// Returns the output, with remarks about the limit, binary files and other notes.
     pub(super) fn finish(
         mut self,
         truncated: bool,
@@ -86,8 +91,8 @@ impl<'a> Answer<'a> {
         self.text.truncate(self.text.trim_end_matches('\n').len());
         if truncated {
             let shown = match self.query.mode.unit() {
-                Unit::Match => shown::count(self.matches, "match", "matches"),
-                Unit::File => shown::count(self.files, "file", "files"),
+                LimitUnit::Match => shown::count(self.matches, "match", "matches"),
+                LimitUnit::File => shown::count(self.files, "file", "files"),
             };
             let how = format!(
                 "[the first {shown}; there are more: narrow the pattern, `path` or `glob`, or raise `limit` (now {})]",
@@ -109,8 +114,8 @@ impl<'a> Answer<'a> {
     }
 }
 
-/// The lines up to the last match that is shown, and as many after it as were asked for.
-fn first_matches(lines: &[Line], limit: usize, after: usize) -> impl Iterator<Item = &Line> {
+/// Returns the lines up to match number `limit`, and `after` context lines behind it.
+fn first_matches(lines: &[HitLine], limit: usize, after: usize) -> impl Iterator<Item = &HitLine> {
     let last = lines.iter().filter(|line| line.is_match).take(limit).last();
     let last = last.map_or(0, |line| line.number);
     let next = lines.iter().find(|line| line.is_match && line.number > last);

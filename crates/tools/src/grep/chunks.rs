@@ -1,7 +1,7 @@
-//! The search of one large file, in chunks of whole lines, on several threads.
+//! The search of one large file in chunks of whole lines, on several threads.
 //!
-//! A chunk fits into the cache of a core, where the pattern and the ends of lines are looked for. The file is read, not mapped: a
-//! mapped file that another program cuts short would end this process.
+//! A chunk fits into the cache of a core, where the pattern and line feeds are searched. The file is read, not mapped: if another program
+//! truncated a mapped file, this process would be ended by SIGBUS.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,45 +11,45 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::buffer::Buffer;
-use super::found::Hits;
+use super::buffer::FileBuffer;
+use super::first_hits::FileHits;
 use super::query::{Mode, Query};
-use super::scanner::{Scanner, has_mark};
+use super::scanner::{Scanner, has_byte_order_mark};
 use windlass_core::Context;
 
-/// The sizes by which a file is cut.
+/// The sizes of chunks and of the work per thread.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Sizes {
-    /// A chunk has the lines that begin in so many bytes.
+pub(super) struct ChunkSizes {
+    /// Number of bytes of a chunk; a chunk has the lines that begin in these bytes.
     chunk: usize,
-    /// So much is read behind it at once, for the end of its last line.
+    /// Number of bytes read behind the chunk to find the end of its last line.
     tail: usize,
-    /// A line longer than this is left to another way of searching.
+    /// Limit of the length of a line; a file with a longer one is not searched in chunks.
     longest: usize,
-    /// The least that is worth another thread.
+    /// Number of bytes that are worth one more thread.
     per_thread: u64,
 }
 
-impl Default for Sizes {
+impl Default for ChunkSizes {
     fn default() -> Self {
         Self { chunk: 256 << 10, tail: 4 << 10, longest: 4 << 20, per_thread: 16 << 20 }
     }
 }
 
-/// Threads of one search at most: more wait for the memory.
+/// Limit of the threads of one search: more would only wait for memory.
 const MAX_THREADS: u64 = 4;
-/// The kernel copies faster to the beginning of a page.
-const PAGE: usize = 4096;
+/// Alignment of the read address: the kernel copies faster to the beginning of a page.
+const PAGE_BYTES: usize = 4096;
 
-/// Searches a file whose lines can be looked at one by one; `None` if that is not so, because of a long line or an encoding.
+/// Searches a file line by line. Returns `None` if that is impossible because of a very long line or an encoding.
 pub(super) fn search(
     cx: &Context,
     query: &Query,
     file: &File,
     len: u64,
-    sizes: Sizes,
-) -> io::Result<Option<Hits>> {
-    let search = Search {
+    sizes: ChunkSizes,
+) -> io::Result<Option<FileHits>> {
+    let search = ChunkSearch {
         cx,
         query,
         file,
@@ -63,62 +63,64 @@ pub(super) fn search(
     let threads = (len / sizes.per_thread.max(1)).clamp(1, MAX_THREADS.min(cores));
     std::thread::scope(|scope| {
         for _ in 1..threads {
-            // Where the system has no thread to give, the others do the work.
-            drop(std::thread::Builder::new().spawn_scoped(scope, || search.work()));
+            // If no more threads can be started, those that run do the work.
+            drop(std::thread::Builder::new().spawn_scoped(scope, || search.search_chunks()));
         }
-        search.work();
+        search.search_chunks();
     });
     search.merged.into_inner().unwrap_or_else(PoisonError::into_inner).end.map(|end| match end {
-        End::Hits(hits) => Some(hits),
-        End::Unsuited => None,
+        ChunkSearchEnd::FileHits(hits) => Some(hits),
+        ChunkSearchEnd::Unsuited => None,
     })
 }
 
 /// The state that the threads of a search share.
-struct Search<'a> {
+struct ChunkSearch<'a> {
     cx: &'a Context,
     query: &'a Query,
     file: &'a File,
     len: u64,
-    sizes: Sizes,
+    sizes: ChunkSizes,
     next: AtomicU64,
     is_over: AtomicBool,
-    merged: Mutex<Merged>,
+    merged: Mutex<MergedHits>,
 }
 
-/// The hits of the chunks so far, in the order of the file.
-struct Merged {
-    end: io::Result<End>,
-    /// Chunks that are done before one that comes before them.
-    waiting: BTreeMap<u64, Chunk>,
-    /// The next chunk, and the lines before it.
+/// The hits of all chunks so far, in the order of the file.
+struct MergedHits {
+    end: io::Result<ChunkSearchEnd>,
+    /// Finished chunks that wait for an earlier one.
+    waiting: BTreeMap<u64, ChunkHits>,
+    /// Number of the next chunk to merge; `u64::MAX` once the search is complete.
     chunk: u64,
+    /// Number of lines before that chunk.
     lines: u64,
 }
 
-enum End {
-    Hits(Hits),
+/// The end of a chunked search.
+enum ChunkSearchEnd {
+    FileHits(FileHits),
     /// The file cannot be searched in chunks.
     Unsuited,
 }
 
-/// The matches of a chunk.
+/// The matches of a chunk and its number of lines.
 #[derive(Default)]
-struct Chunk {
-    hits: Hits,
+struct ChunkHits {
+    hits: FileHits,
     lines: u64,
 }
 
-impl Default for Merged {
+impl Default for MergedHits {
     fn default() -> Self {
-        let end = Ok(End::Hits(Hits::default()));
+        let end = Ok(ChunkSearchEnd::FileHits(FileHits::default()));
         Self { end, waiting: BTreeMap::new(), chunk: 0, lines: 0 }
     }
 }
 
-impl Search<'_> {
-    /// Searches one chunk after another, until none is left or it is known how the search ends.
-    fn work(&self) {
+impl ChunkSearch<'_> {
+    /// Searches chunks until none is left or the result is known.
+    fn search_chunks(&self) {
         let mut scanner = Scanner::for_chunks(self.cx, self.query);
         let mut room = Vec::new();
         while !self.is_over.load(Ordering::Acquire) {
@@ -127,31 +129,32 @@ impl Search<'_> {
                 return;
             }
             match self.search_chunk(at, &mut scanner, &mut room) {
-                Ok(Some(chunk)) => self.merge(at, chunk),
-                Ok(None) => self.end(Ok(End::Unsuited)),
+                Ok(Some(chunk)) => self.merge_chunk(at, chunk),
+                Ok(None) => self.end(Ok(ChunkSearchEnd::Unsuited)),
                 Err(error) => self.end(Err(error)),
             }
         }
     }
 
+    /// Searches one chunk; `None` if the file is not suited for chunks.
     fn search_chunk(
         &self,
         at: u64,
         scanner: &mut Scanner<'_>,
         room: &mut Vec<u8>,
-    ) -> io::Result<Option<Chunk>> {
+    ) -> io::Result<Option<ChunkHits>> {
         if self.cx.is_cancelled() {
             return Err(io::Error::other("the call was stopped"));
         }
         let offset = at * self.sizes.chunk as u64;
         let Some((begin, text)) = self.read(offset, room)? else { return Ok(None) };
-        if at == 0 && has_mark(text) {
+        if at == 0 && has_byte_order_mark(text) {
             return Ok(None);
         }
         let binary = memchr::memchr(0, text);
         let text = match binary {
-            // A file that begins like this is no text at all.
-            Some(nul) if at == 0 && nul < Buffer::SIZE => &[],
+            // A NUL this early means that the whole file is binary.
+            Some(nul) if at == 0 && nul < FileBuffer::MAX_SMALL_FILE_BYTES => &[],
             Some(nul) => {
                 let before = text.get(..nul).unwrap_or_default();
                 let end = memchr::memrchr(b'\n', before).map_or(0, |feed| feed + 1);
@@ -163,23 +166,23 @@ impl Search<'_> {
         hits.binary = binary.map(|nul| offset + (begin + nul) as u64);
         let is_numbered = self.query.mode == Mode::Content;
         let lines = if is_numbered { memchr::memchr_iter(b'\n', text).count() as u64 } else { 0 };
-        Ok(Some(Chunk { hits, lines }))
+        Ok(Some(ChunkHits { hits, lines }))
     }
 
-    /// The lines of the chunk at an offset, and where in the chunk they begin: those that begin behind a line feed of it. `None` if
-    /// the last of them is too long.
+    /// Reads the chunk at an offset: the lines that begin behind its first line feed (at offset 0, from its start), and their position in
+    /// the chunk. `None` if the last line is too long.
     fn read<'r>(
         &self,
         offset: u64,
         room: &'r mut Vec<u8>,
     ) -> io::Result<Option<(usize, &'r [u8])>> {
-        let Sizes { chunk, tail, longest, .. } = self.sizes;
+        let ChunkSizes { chunk, tail, longest, .. } = self.sizes;
         let mut size = chunk + tail;
         loop {
-            if room.len() < size + PAGE {
-                room.resize(size + PAGE, 0);
+            if room.len() < size + PAGE_BYTES {
+                room.resize(size + PAGE_BYTES, 0);
             }
-            let start = room.as_ptr().align_offset(PAGE).min(PAGE);
+            let start = room.as_ptr().align_offset(PAGE_BYTES).min(PAGE_BYTES);
             let free = room.get_mut(start..start + size).unwrap_or_default();
             let len = read_at(self.file, free, offset)?;
             let behind = free.get(chunk.min(len)..len).unwrap_or_default();
@@ -202,19 +205,19 @@ impl Search<'_> {
         }
     }
 
-    /// Adds the hits of a chunk behind those of the chunks before it.
-    fn merge(&self, at: u64, chunk: Chunk) {
+    /// Adds the hits of a chunk behind those of earlier chunks.
+    fn merge_chunk(&self, at: u64, chunk: ChunkHits) {
         let mut merged = self.merged.lock().unwrap_or_else(PoisonError::into_inner);
         merged.waiting.insert(at, chunk);
         loop {
             let next = merged.chunk;
             let Some(chunk) = merged.waiting.remove(&next) else { return };
             let lines = merged.lines;
-            let Ok(End::Hits(hits)) = &mut merged.end else { return };
+            let Ok(ChunkSearchEnd::FileHits(hits)) = &mut merged.end else { return };
             hits.add(chunk.hits, lines);
             if hits.binary.is_some() || self.query.is_enough(hits) {
                 self.is_over.store(true, Ordering::Release);
-                // What comes behind does not count.
+                // Later chunks do not count.
                 merged.waiting.clear();
                 merged.chunk = u64::MAX;
                 return;
@@ -224,10 +227,10 @@ impl Search<'_> {
         }
     }
 
-    /// Ends the search otherwise than by hits, unless these are complete.
-    fn end(&self, how: io::Result<End>) {
+    /// Ends the search without hits, unless the hits are already complete.
+    fn end(&self, how: io::Result<ChunkSearchEnd>) {
         let mut merged = self.merged.lock().unwrap_or_else(PoisonError::into_inner);
-        if merged.chunk != u64::MAX && matches!(merged.end, Ok(End::Hits(_))) {
+        if merged.chunk != u64::MAX && matches!(merged.end, Ok(ChunkSearchEnd::FileHits(_))) {
             merged.end = how;
         }
         self.is_over.store(true, Ordering::Release);
@@ -260,9 +263,9 @@ mod tests {
 
     use super::*;
 
-    const SMALL: Sizes = Sizes { chunk: 16, tail: 3, longest: 40, per_thread: 20 };
+    const SMALL: ChunkSizes = ChunkSizes { chunk: 16, tail: 3, longest: 40, per_thread: 20 };
 
-    /// Runs inside of a call, since only that has a context.
+    /// Runs a check inside a call, which provides the context.
     fn in_call(check: impl Fn(&Context) + Send + Sync + 'static) {
         let check = Arc::new(check);
         let tool = MockTool::named("check").answering(move |cx, _| {
@@ -283,7 +286,7 @@ mod tests {
         assert_eq!(result.outcome, Outcome::Ok, "{}", result.output.to_text());
     }
 
-    /// A text of letters that make long, short and empty lines, by a number.
+    /// Returns a text of random letters with long, short and empty lines.
     fn text(mut seed: u64) -> Vec<u8> {
         let letters = b"ab\n\r\nab abc";
         let mut random = move || {
@@ -297,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_have_the_hits_of_the_whole() {
+    fn chunks_have_the_hits_of_the_whole_file() {
         in_call(|cx| {
             let directory = tempfile::tempdir().unwrap();
             let path = directory.path().join("f");
@@ -320,7 +323,7 @@ mod tests {
                 let Some(chunks) = search(cx, &query, &file, len, SMALL).unwrap() else { continue };
                 searched += 1;
                 let shown = String::from_utf8_lossy(&text).into_owned();
-                let first = |hits: &Hits| {
+                let first = |hits: &FileHits| {
                     let most = usize::try_from(limit).unwrap() + 1;
                     let matches =
                         if mode == "content" { hits.matches.min(most) } else { hits.matches };
@@ -334,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nul_ends_a_text_wherever_it_is() {
+    fn nul_ends_the_search_at_any_position() {
         in_call(|cx| {
             let directory = tempfile::tempdir().unwrap();
             let path = directory.path().join("f");
@@ -346,16 +349,17 @@ mod tests {
                 text[nul] = 0;
                 std::fs::write(&path, &text).unwrap();
                 let file = File::open(&path).unwrap();
-                let hits = search(cx, &query, &file, text.len() as u64, Sizes::default());
+                let hits = search(cx, &query, &file, text.len() as u64, ChunkSizes::default());
                 let hits = hits.unwrap().unwrap();
-                let matches = if nul < Buffer::SIZE { 0 } else { nul / line.len() };
+                let matches =
+                    if nul < FileBuffer::MAX_SMALL_FILE_BYTES { 0 } else { nul / line.len() };
                 assert_eq!((hits.matches, hits.binary), (matches, Some(nul as u64)));
             }
         });
     }
 
     #[test]
-    fn what_has_no_lines_of_its_own_is_left_to_another_way() {
+    fn long_lines_and_encodings_are_not_searched_in_chunks() {
         in_call(|cx| {
             let directory = tempfile::tempdir().unwrap();
             let path = directory.path().join("f");
@@ -372,7 +376,7 @@ mod tests {
                 let hits = search(cx, &query, &file, text.len() as u64, SMALL).unwrap();
                 assert_eq!(hits.is_some(), is_searched, "{:?}", text.escape_ascii().to_string());
             }
-            // It is shorter by now than it was when it was opened.
+            // The file is now shorter than it was when it was opened.
             let file = File::open(&path).unwrap();
             let hits = search(cx, &query, &file, 100_000, SMALL).unwrap().unwrap();
             assert_eq!(hits.matches, 50);

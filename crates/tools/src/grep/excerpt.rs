@@ -1,43 +1,45 @@
-//! A line as it is shown: whole if it is short, otherwise the part around the match.
+//! A line of the output: the whole line if it is short, otherwise the part around the match.
 
 use std::borrow::Cow;
 
 use crate::cut::Cutter;
 
-/// How many characters of a line are shown.
-const WIDTH: usize = 400;
-/// How many of them stand before the match, where there are enough.
-const BEFORE: usize = 100;
-/// The longest a character can be, in bytes.
-const LONGEST: usize = 4;
+/// Number of shown characters of a line.
+const MAX_CHARACTERS: usize = 400;
+/// Number of them before the match, if there are as many.
+const CHARACTERS_BEFORE_MATCH: usize = 100;
+/// Largest length of a UTF-8 character in bytes.
+const MAX_CHARACTER_BYTES: usize = 4;
 
-/// The line without its end, cut to [`WIDTH`] characters around the byte `at`; `…` stands for what was cut.
+/// Returns the line without its ending, cut to [`MAX_CHARACTERS`] characters around the byte `at`, with `…` in place of the rest.
 pub(super) fn excerpt(line: &[u8], at: impl FnOnce(&[u8]) -> usize, cutter: Cutter<'_>) -> String {
-    let line = without_end(line);
-    if line.len() <= WIDTH {
+    let line = without_line_ending(line);
+    if line.len() <= MAX_CHARACTERS {
         return String::from_utf8_lossy(line).into_owned();
     }
-    around(line, at(line).min(line.len()), cutter)
+    excerpt_around(line, at(line).min(line.len()), cutter)
 }
 
-fn without_end(line: &[u8]) -> &[u8] {
+/// Returns the line without its line feed and carriage return.
+fn without_line_ending(line: &[u8]) -> &[u8] {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-fn around(line: &[u8], at: usize, cutter: Cutter<'_>) -> String {
-    // Some bytes too many, decoded, then cut by characters: a line can have a hundred million of them.
-    const REACH: usize = WIDTH * LONGEST + Cutter::AROUND;
-    let from = boundary(line, at.saturating_sub(REACH));
-    let to = boundary(line, line.len().min(at + REACH));
-    let head = decode(line, from..at);
+/// Returns the part of a long line around the byte `at`.
+fn excerpt_around(line: &[u8], at: usize, cutter: Cutter<'_>) -> String {
+    // Decodes more bytes than needed, then cuts by characters, because a line can have a hundred million of them.
+    const BYTES_AROUND: usize = MAX_CHARACTERS * MAX_CHARACTER_BYTES + Cutter::CONTEXT_BYTES;
+    let from = next_character_boundary(line, at.saturating_sub(BYTES_AROUND));
+    let to = next_character_boundary(line, line.len().min(at + BYTES_AROUND));
+    let head = decode_range(line, from..at);
     let place = head.len();
-    let (text, place) = cutter.around(head + decode(line, at..to), place);
+    let (text, place) = cutter.around(head + decode_range(line, at..to), place);
     let (head, tail) = text.split_at(place);
     let (before, after) = (head.chars().count(), tail.chars().count());
-    let tail_width = after.min(WIDTH - before.min(BEFORE));
-    let head_width = before.min(WIDTH - tail_width);
-    let mut text = String::with_capacity(WIDTH * 2);
+    let tail_width = after.min(MAX_CHARACTERS - before.min(CHARACTERS_BEFORE_MATCH));
+    let head_width = before.min(MAX_CHARACTERS - tail_width);
+    let mut text = String::with_capacity(MAX_CHARACTERS * 2);
     if from > 0 || head_width < before {
         text.push('…');
     }
@@ -49,14 +51,16 @@ fn around(line: &[u8], at: usize, cutter: Cutter<'_>) -> String {
     text
 }
 
-fn decode(line: &[u8], range: std::ops::Range<usize>) -> Cow<'_, str> {
+/// Decodes a range of bytes; invalid bytes become U+FFFD.
+fn decode_range(line: &[u8], range: std::ops::Range<usize>) -> Cow<'_, str> {
     String::from_utf8_lossy(line.get(range).unwrap_or_default())
 }
 
-/// The next place that is not in the middle of a character.
-fn boundary(line: &[u8], at: usize) -> usize {
+/// Returns the next position that is not inside a character.
+fn next_character_boundary(line: &[u8], at: usize) -> usize {
     let rest = line.get(at..).unwrap_or_default();
-    let inside = rest.iter().take(LONGEST - 1).take_while(|byte| **byte & 0xc0 == 0x80).count();
+    let inside =
+        rest.iter().take(MAX_CHARACTER_BYTES - 1).take_while(|byte| **byte & 0xc0 == 0x80).count();
     at + inside
 }
 
@@ -114,16 +118,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn never_too_long_and_never_torn(text in "[aä€𝄞]{0,900}", at in 0usize..4_000) {
+        fn excerpt_is_short_and_splits_no_character(text in "[aä€𝄞]{0,900}", at in 0usize..4_000) {
             let shown = excerpt(text.as_bytes(), |_| at, Cutter::PLAIN);
-            prop_assert!(shown.chars().count() <= WIDTH + 2);
+            prop_assert!(shown.chars().count() <= MAX_CHARACTERS + 2);
             let at_boundary = text.is_char_boundary(at.min(text.len()));
             prop_assert!(!at_boundary || !shown.contains(char::REPLACEMENT_CHARACTER));
         }
 
         #[test]
-        fn any_bytes_will_do(line in proptest::collection::vec(any::<u8>(), 0..3000), at in 0usize..3100) {
-            prop_assert!(excerpt(&line, |_| at, Cutter::PLAIN).chars().count() <= WIDTH + 2);
+        fn any_bytes_are_accepted(line in proptest::collection::vec(any::<u8>(), 0..3000), at in 0usize..3100) {
+            prop_assert!(excerpt(&line, |_| at, Cutter::PLAIN).chars().count() <= MAX_CHARACTERS + 2);
         }
     }
 }

@@ -1,9 +1,9 @@
-//! `grep` as models call it: through the engine, on real files.
+//! Tests of `grep` through the whole engine, on real files.
 
 use serde_json::{Value, json};
 use windlass_core::{Outcome, Overrides};
 
-use crate::testing::{Meddled, Workspace};
+use crate::testing::{InterceptingHost, Workspace};
 
 const CODE: &[(&str, &str)] = &[
     ("README.md", "# Alpha\n\nalpha beta\nfn in prose\n"),
@@ -100,7 +100,7 @@ fn every_parameter() {
 }
 
 #[test]
-fn metadata_says_the_same() {
+fn metadata_matches_the_text() {
     let workspace = Workspace::new(CODE);
     for (input, matches, files, truncated) in [
         (json!({"pattern": "alpha"}), 5, 5, false),
@@ -120,7 +120,7 @@ fn metadata_says_the_same() {
 }
 
 #[test]
-fn no_match_says_what_was_searched() {
+fn no_match_names_the_searched_files() {
     let hint = "; ignored files are searched with `all:true`";
     for (input, expected) in [
         (json!({"pattern": "nowhere"}), format!("no match for `nowhere` in . (5 files){hint}")),
@@ -142,7 +142,7 @@ fn no_match_says_what_was_searched() {
 }
 
 #[test]
-fn arguments_that_cannot_be() {
+fn invalid_arguments_are_refused() {
     let workspace = Workspace::new(CODE);
     for (input, expected) in [
         (json!({"pattern": ""}), "the pattern is empty"),
@@ -176,7 +176,7 @@ fn arguments_that_cannot_be() {
 }
 
 #[test]
-fn a_pattern_as_a_path_is_told_where_it_belongs() {
+fn pattern_as_a_path_is_explained() {
     let text = Workspace::new(CODE).text("grep", json!({"pattern": "x", "path": "src/**/*.rs"}));
     assert!(text.contains("no such file") && text.contains("belongs in `glob`"), "{text}");
 }
@@ -231,7 +231,8 @@ fn h15_secrets_are_not_searched_and_outside_asks() {
 #[test]
 fn h37_g28_what_cannot_be_read_is_a_note() {
     let files = [("a", "alpha\n"), ("locked", "alpha\n"), ("shut/b", "alpha\n"), ("z", "alpha\n")];
-    let workspace = Workspace::on(&files, |local| Meddled::locked(local, &["locked", "shut"]));
+    let workspace =
+        Workspace::on(&files, |local| InterceptingHost::locked(local, &["locked", "shut"]));
     let result = workspace.call("grep", json!({"pattern": "alpha"}));
     assert_eq!(result.outcome, Outcome::Ok);
     assert_eq!(
@@ -332,7 +333,7 @@ fn b3_14_ignored_files_and_repositories_are_left_out() {
 }
 
 #[test]
-fn all_does_not_lift_aiexclude() {
+fn all_does_not_override_aiexclude() {
     let files = [(".aiexclude", "private\n"), ("private/a", "alpha\n"), ("b", "alpha\n")];
     check(&files, json!({"pattern": "alpha", "all": true}), "b:1:alpha");
 }
@@ -382,7 +383,7 @@ fn utf16_and_marks_are_understood() {
 }
 
 #[test]
-fn bytes_that_are_no_text_are_shown_as_such() {
+fn invalid_bytes_are_shown_as_replacement_characters() {
     let workspace = Workspace::new(&[]);
     workspace.write("latin", b"caf\xe9 alpha\r\n");
     assert_eq!(workspace.text("grep", json!({"pattern": "alpha"})), "latin:1:caf\u{fffd} alpha");
@@ -409,7 +410,7 @@ fn large_files_are_searched_like_small_ones() {
 }
 
 #[test]
-fn line_by_line_means_that_the_ends_of_a_text_are_the_ends_of_a_line() {
+fn text_anchors_match_at_line_ends() {
     let files = [("a", "one\ntwo\n")];
     check(&files, json!({"pattern": "\\Atwo\\z"}), "a:2:two");
     check(&files, json!({"pattern": "^"}), "a:1:one\na:2:two");
@@ -461,8 +462,8 @@ fn a_stopped_search_reads_no_further() {
     let watching = watched.clone();
     let big = "nothing to see\n".repeat(1 << 20);
     let workspace = Workspace::on(&[("big", &big)], move |local| {
-        Meddled::watched(local, move |_, opened| {
-            // The copy has the same position, so it tells afterwards how far the search came.
+        InterceptingHost::observing_opens(local, move |_, opened| {
+            // The copy shares its position, so it tells afterwards how far the search read.
             *watching.1.lock().unwrap() = Some(opened.file.try_clone().unwrap());
             watching.0.get().unwrap().cancel();
         })

@@ -1,19 +1,19 @@
-//! Divides a number of lines among directories: small ones are shown whole, the others get equal parts of what is left.
+//! Divides a number of lines among directories: small ones are shown whole, the others get equal shares of the rest.
 
-/// The part of each directory, given out in the order of the directories.
+/// The shares of directories, given out in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Shares {
-    /// What every directory gets, if it has so many entries.
+pub(super) struct LineShares {
+    /// Number of lines for every directory that has as many entries.
     each: usize,
-    /// Lines that do not suffice for one more in each: they go to the first directories that are cut.
+    /// Lines that remain after that; the first directories that are cut get one more each.
     rest: usize,
 }
 
-impl Shares {
-    /// Divides `lines` among directories with so many entries.
+impl LineShares {
+    /// Divides `lines` among directories with these numbers of entries.
     pub(super) fn new(lines: usize, entries: &(impl Iterator<Item = usize> + Clone)) -> Self {
         let used = |each: usize| entries.clone().map(|entries| entries.min(each)).sum::<usize>();
-        // Uses more the larger it is, so the largest that fits is found by halving.
+        // The number of used lines grows with `each`, so binary search finds the largest that fits.
         let (mut fits, mut too_many) = (0, lines + 1);
         while too_many - fits > 1 {
             let each = usize::midpoint(fits, too_many);
@@ -26,12 +26,12 @@ impl Shares {
         Self { each: fits, rest: lines - used(fits) }
     }
 
-    /// The most that any directory gets.
+    /// Returns the largest share of any directory.
     pub(super) fn largest(self) -> usize {
         self.each + usize::from(self.rest > 0)
     }
 
-    /// Takes the part of the next directory, which has so many entries.
+    /// Takes the share of the next directory, which has so many entries.
     pub(super) fn take(&mut self, entries: usize) -> usize {
         if entries <= self.each {
             return entries;
@@ -48,13 +48,14 @@ mod tests {
 
     use super::*;
 
+    /// Returns the shares of directories with these numbers of entries.
     fn divide(lines: usize, entries: &[usize]) -> Vec<usize> {
-        let mut shares = Shares::new(lines, &entries.iter().copied());
+        let mut shares = LineShares::new(lines, &entries.iter().copied());
         entries.iter().map(|entries| shares.take(*entries)).collect()
     }
 
     #[test]
-    fn small_directories_whole_and_the_others_alike() {
+    fn small_directories_are_whole_and_others_get_equal_shares() {
         for (lines, entries, expected) in [
             (10, &[][..], &[][..]),
             (0, &[3, 0], &[0, 0]),
@@ -70,7 +71,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn all_is_given_out_and_nobody_is_ahead(
+        fn all_lines_are_given_out_and_shares_differ_by_one(
             lines in 0usize..60,
             entries in proptest::collection::vec(0usize..30, 0..12),
         ) {
@@ -83,9 +84,9 @@ mod tests {
             }
         }
 
-        /// So what a directory cannot get any more can be forgotten while the others are still counted.
+        /// So entries beyond the share of a directory can be dropped while others are still counted.
         #[test]
-        fn a_part_never_grows_when_more_is_found(
+        fn share_never_grows_when_more_entries_are_found(
             lines in 0usize..60,
             entries in proptest::collection::vec(0usize..30, 1..12),
             at in 0usize..12,
@@ -100,7 +101,7 @@ mod tests {
                 let is_whole = other == at && before[other] == entries[other];
                 prop_assert!(is_whole || after[other] <= before[other], "{:?} {:?}", before, after);
             }
-            let largest = |entries: &[usize]| Shares::new(lines, &entries.iter().copied()).largest();
+            let largest = |entries: &[usize]| LineShares::new(lines, &entries.iter().copied()).largest();
             prop_assert!(after.iter().all(|part| *part <= largest(&entries)));
         }
     }

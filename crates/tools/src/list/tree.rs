@@ -1,91 +1,93 @@
-//! The tree that is shown: level by level, until all of it or as many entries as wanted are in it.
+//! The shown tree, built level by level until it is complete or has as many entries as requested.
 //!
-//! A level is complete before the next begins. One that is more than what is left is shared among its directories, so none hides
-//! another. What a directory has is counted even if none of it is shown; what is not shown is not looked into.
+//! A level is complete before the next begins. If a level has more entries than remain, its directories get shares, so that none hides
+//! another. Entries of a shown directory are counted even if they are not shown; directories that are not shown are not read.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use super::shares::Shares;
+use super::shares::LineShares;
 
-/// What a name stands for.
+/// The kind of an entry.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum NodeKind {
     Directory,
-    /// Anything else, with what to say about it.
+    /// Another kind of entry, with its description.
     Other(String),
 }
 
-/// A directory with what is shown of it. The first node is the root.
+/// The shown part of a directory tree. The first node is the root.
 #[derive(Debug)]
 pub(super) struct Tree {
     nodes: Vec<Node>,
-    /// The directories among them, by their paths below the root.
+    /// Shown directories, by their paths below the root.
     directories: HashMap<PathBuf, usize>,
-    /// The directories of the deepest level, which are not looked into yet.
+    /// Directories of the deepest level, which are not read yet.
     deepest: Vec<usize>,
-    /// How many entries can still be shown.
+    /// Number of entries that can still be shown.
     left: usize,
 }
 
+/// An entry of the tree.
 #[derive(Debug)]
 struct Node {
     name: String,
-    kind: Kind,
-    /// What is shown of it.
+    kind: NodeKind,
+    /// Shown entries of a directory.
     children: Vec<usize>,
-    /// How many entries it has, shown or not.
+    /// Number of entries of a directory, shown or not.
     entries: usize,
 }
 
 /// The text of a tree.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Drawing {
+pub(super) struct TreeDrawing {
     pub(super) text: String,
-    /// Entries shown.
+    /// Number of shown entries.
     pub(super) count: usize,
-    /// Whether something was left out for its number.
+    /// True if entries were left out because of the limit.
     pub(super) truncated: bool,
 }
 
 impl Tree {
-    /// An empty tree that will have at most `limit` entries.
+    /// Makes an empty tree that will have at most `limit` entries.
     pub(super) fn new(limit: usize) -> Self {
-        let root = Node::new(String::new(), Kind::Directory);
+        let root = Node::new(String::new(), NodeKind::Directory);
         let directories = HashMap::from([(PathBuf::new(), 0)]);
         Self { nodes: vec![root], directories, deepest: vec![0], left: limit }
     }
 
+    /// Returns whether the tree has no entries.
     pub(super) fn is_empty(&self) -> bool {
         self.nodes.len() == 1
     }
 
-    /// Tells whether there is no directory left to look into.
+    /// Returns whether no directory is left to read.
     pub(super) fn is_complete(&self) -> bool {
         self.deepest.is_empty()
     }
 
-    /// Tells whether this is a directory that is shown.
+    /// Returns whether this is a shown directory.
     pub(super) fn has_directory(&self, path: &Path) -> bool {
         self.directories.contains_key(path)
     }
 
-    /// The next level, with nothing in it yet.
-    pub(super) fn next_level(&self) -> Level {
+    /// Returns the next level, without entries.
+    pub(super) fn next_level(&self) -> TreeLevel {
         let places = self.deepest.iter().enumerate().map(|(place, node)| (*node, place));
         let places: HashMap<usize, usize> = places.collect();
-        let found = self.deepest.iter().map(|node| Found::of(*node)).collect();
+        let found = self.deepest.iter().map(|node| FoundDirectory::of(*node)).collect();
         let directories = self.directories.iter();
         let by_path = directories
             .filter_map(|(path, node)| Some((path.clone(), *places.get(node)?)))
             .collect();
-        Level { by_path, found, lines: self.left, most: self.left, kept: 0 }
+        TreeLevel { by_path, found, lines: self.left, largest_share: self.left, kept: 0 }
     }
 
-    /// Adds a level, as much of it as there is room for.
-    pub(super) fn add(&mut self, mut level: Level) {
-        level.cut();
+    /// Adds a level, cut to the entries that remain.
+    pub(super) fn add(&mut self, mut level: TreeLevel) {
+        level.drop_surplus();
         self.left -= level.kept;
         self.deepest.clear();
         for found in level.found {
@@ -94,7 +96,7 @@ impl Tree {
             directory.entries = found.entries;
             directory.children = (at..at + found.kept.len()).collect();
             for (at, (path, name, kind)) in (at..).zip(found.kept) {
-                if kind == Kind::Directory {
+                if kind == NodeKind::Directory {
                     self.directories.insert(path, at);
                     self.deepest.push(at);
                 }
@@ -103,40 +105,44 @@ impl Tree {
         }
     }
 
-    /// The tree as an indented text.
-    pub(super) fn draw(&self) -> Drawing {
-        let mut drawing = Drawing { text: String::new(), count: 0, truncated: false };
+    /// Draws the tree as indented text.
+    pub(super) fn draw(&self) -> TreeDrawing {
+        let mut drawing = TreeDrawing { text: String::new(), count: 0, truncated: false };
         self.draw_directory(0, 0, &mut drawing);
         drawing
     }
 
-    fn draw_directory(&self, at: usize, indent: usize, drawing: &mut Drawing) {
+    /// Draws the entries of a directory, with a line for those that are left out.
+    fn draw_directory(&self, at: usize, indent: usize, drawing: &mut TreeDrawing) {
         let Some(directory) = self.nodes.get(at) else { return };
         for child in &directory.children {
             let Some(node) = self.nodes.get(*child) else { continue };
             match &node.kind {
-                Kind::Directory => drawing.line(indent, &format!("{}/", node.name)),
-                Kind::Other(what) => drawing.line(indent, &format!("{} {what}", node.name)),
+                NodeKind::Directory => drawing.push_line(indent, &format!("{}/", node.name)),
+                NodeKind::Other(what) => {
+                    drawing.push_line(indent, &format!("{} {what}", node.name));
+                }
             }
             drawing.count += 1;
             self.draw_directory(*child, indent + 1, drawing);
         }
         let more = directory.entries.saturating_sub(directory.children.len());
         if more > 0 {
-            drawing.line(indent, &format!("… {more} more"));
+            drawing.push_line(indent, &format!("… {more} more"));
             drawing.truncated = true;
         }
     }
 }
 
 impl Node {
-    fn new(name: String, kind: Kind) -> Self {
+    fn new(name: String, kind: NodeKind) -> Self {
         Self { name, kind, children: Vec::new(), entries: 0 }
     }
 }
 
-impl Drawing {
-    fn line(&mut self, indent: usize, line: &str) {
+impl TreeDrawing {
+    /// Adds an indented line.
+    fn push_line(&mut self, indent: usize, line: &str) {
         if !self.text.is_empty() {
             self.text.push('\n');
         }
@@ -145,56 +151,57 @@ impl Drawing {
     }
 }
 
-/// What a sorted walk finds in the deepest directories of a tree. Never much more is kept than can be shown.
+/// The entries that a sorted walk finds in the deepest directories of a tree. Little more is kept than can be shown.
 #[derive(Debug)]
-pub(super) struct Level {
-    /// The places of the directories in `found`.
+pub(super) struct TreeLevel {
+    /// Positions of the directories in `found`.
     by_path: HashMap<PathBuf, usize>,
-    found: Vec<Found>,
-    /// How many entries can be shown.
+    found: Vec<FoundDirectory>,
+    /// Number of entries that can be shown.
     lines: usize,
-    /// The most that can be shown of one directory, as far as is known.
-    most: usize,
-    /// How many entries are kept.
+    /// Largest number of entries of one directory that can be shown, as far as is known.
+    largest_share: usize,
+    /// Number of kept entries.
     kept: usize,
 }
 
+/// The entries found in one directory.
 #[derive(Debug)]
-struct Found {
+struct FoundDirectory {
     node: usize,
-    /// How many there are, kept or not.
+    /// Number of entries, kept or not.
     entries: usize,
-    /// The first of them: path, name and kind.
-    kept: Vec<(PathBuf, String, Kind)>,
+    /// First entries: path, name and kind.
+    kept: Vec<(PathBuf, String, NodeKind)>,
 }
 
-impl Found {
+impl FoundDirectory {
     fn of(node: usize) -> Self {
         Self { node, entries: 0, kept: Vec::new() }
     }
 }
 
-impl Level {
-    /// Counts an entry; `name` and `kind` are asked for only if it may be shown.
-    pub(super) fn add(&mut self, path: &Path, entry: impl FnOnce() -> (String, Kind)) {
+impl TreeLevel {
+    /// Counts an entry; `entry` is called only if it may be shown.
+    pub(super) fn add(&mut self, path: &Path, entry: impl FnOnce() -> (String, NodeKind)) {
         let place = path.parent().and_then(|parent| self.by_path.get(parent));
         let Some(found) = place.and_then(|place| self.found.get_mut(*place)) else { return };
         found.entries += 1;
-        if found.kept.len() >= self.most {
+        if found.kept.len() >= self.largest_share {
             return;
         }
         let (name, kind) = entry();
         found.kept.push((path.to_owned(), name, kind));
         self.kept += 1;
         if self.kept > self.lines.saturating_mul(2) {
-            self.cut();
+            self.drop_surplus();
         }
     }
 
-    /// Forgets what cannot be shown, by what is counted so far: the more there is, the less of each is shown.
-    fn cut(&mut self) {
-        let mut shares = Shares::new(self.lines, &self.found.iter().map(|found| found.entries));
-        self.most = shares.largest();
+    /// Drops entries that cannot be shown by the present counts: the more entries there are, the fewer of each directory are shown.
+    fn drop_surplus(&mut self) {
+        let mut shares = LineShares::new(self.lines, &self.found.iter().map(|found| found.entries));
+        self.largest_share = shares.largest();
         self.kept = 0;
         for found in &mut self.found {
             found.kept.truncate(shares.take(found.entries));
@@ -212,12 +219,12 @@ mod tests {
 
     use super::*;
 
-    /// What is there, by path, in the order of a walk. Directories end in `/`.
-    type All = BTreeMap<PathBuf, bool>;
+    /// The entries of a test tree, by path, in the order of a walk. The value is true for directories, which end in `/`.
+    type EntryPaths = BTreeMap<PathBuf, bool>;
 
-    /// Out of a drawing: two spaces of indentation per level.
-    fn all(drawing: &str) -> All {
-        let (mut all, mut open) = (All::new(), Vec::new());
+    /// Parses a drawing: two spaces of indentation per level.
+    fn parse_drawing(drawing: &str) -> EntryPaths {
+        let (mut all, mut open) = (EntryPaths::new(), Vec::new());
         for line in drawing.lines() {
             let name = line.trim_start();
             open.truncate((line.len() - name.len()) / 2);
@@ -227,8 +234,8 @@ mod tests {
         all
     }
 
-    /// Builds a tree as `list` does. Also returns how many names and sizes were asked for.
-    fn build(all: &All, depth: usize, limit: usize) -> (Tree, usize) {
+    /// Builds a tree as `list` does. Also returns the number of requested names and sizes.
+    fn build(all: &EntryPaths, depth: usize, limit: usize) -> (Tree, usize) {
         let mut tree = Tree::new(limit);
         let asked = Cell::new(0);
         for deepest in 1..=depth {
@@ -238,9 +245,9 @@ mod tests {
                     level.add(path, || {
                         asked.set(asked.get() + 1);
                         let kind = if *is_directory {
-                            Kind::Directory
+                            NodeKind::Directory
                         } else {
-                            Kind::Other("(1 B)".into())
+                            NodeKind::Other("(1 B)".into())
                         };
                         (path.file_name().unwrap().to_str().unwrap().to_owned(), kind)
                     });
@@ -254,8 +261,9 @@ mod tests {
         (tree, asked.get())
     }
 
+    /// Builds a tree with this limit and checks its drawing.
     fn check(limit: usize, drawn: &str, expected: &str) {
-        let drawing = build(&all(drawn), 10, limit).0.draw();
+        let drawing = build(&parse_drawing(drawn), 10, limit).0.draw();
         assert_eq!(drawing.text.replace(" (1 B)", ""), expected, "limit {limit}");
         assert_eq!(drawing.truncated, expected.contains('…'), "limit {limit}");
         let names = expected.lines().filter(|line| !line.trim_start().starts_with('…')).count();
@@ -263,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_shown() {
+    fn small_tree_is_shown_whole() {
         let all = "a/\n  b/\n    c\n  d\ne";
         for limit in 5..8 {
             check(limit, all, all);
@@ -284,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_shared() {
+    fn remaining_lines_are_shared() {
         let drawn = "a/\n  1\n  2\n  3\n  4\n  5\n  6\nb/\n  1\nc/\n  1\n  2\n  3\n  4\n  5\nd";
         check(16, drawn, drawn);
         check(
@@ -295,9 +303,9 @@ mod tests {
     }
 
     #[test]
-    fn no_more_names_are_asked_for_than_about_what_is_shown() {
+    fn few_more_names_are_requested_than_shown() {
         let names = |directories: usize, entries: usize| {
-            let mut all = All::new();
+            let mut all = EntryPaths::new();
             for directory in 0..directories {
                 let directory = PathBuf::from(format!("{directory:04}"));
                 all.extend(
@@ -315,7 +323,7 @@ mod tests {
         }
     }
 
-    /// What a drawing shows, by path, and how many more are said to be in which directory.
+    /// Parses a drawing into the shown paths and the number of left-out entries in each directory.
     fn read(drawing: &str) -> (Vec<PathBuf>, BTreeMap<PathBuf, usize>) {
         let (mut shown, mut more, mut open) = (Vec::new(), BTreeMap::new(), Vec::<&str>::new());
         for line in drawing.lines() {
@@ -332,22 +340,24 @@ mod tests {
         (shown, more)
     }
 
-    fn below(all: &All, directory: &Path) -> usize {
+    /// Returns the number of entries directly in a directory.
+    fn below(all: &EntryPaths, directory: &Path) -> usize {
         all.keys().filter(|path| path.parent() == Some(directory)).count()
     }
 
+    /// Returns the number of paths with this number of components.
     fn of_level<'a>(paths: impl Iterator<Item = &'a PathBuf>, level: usize) -> usize {
         paths.filter(|path| path.components().count() == level).count()
     }
 
     proptest! {
         #[test]
-        fn laws(
+        fn drawing_follows_the_rules(
             depths in proptest::collection::vec((1usize..5, any::<bool>()), 0..60),
             limit in 1usize..40,
             depth in 1usize..6,
         ) {
-            let (mut there, mut open) = (All::new(), Vec::<String>::new());
+            let (mut there, mut open) = (EntryPaths::new(), Vec::<String>::new());
             for (at, (depth, is_directory)) in depths.iter().enumerate() {
                 open.truncate(depth - 1);
                 open.push(format!("{at:02}"));
@@ -360,19 +370,19 @@ mod tests {
             let (shown, more) = read(&drawing.text);
             let wanted = there.keys().filter(|path| path.components().count() <= depth).count();
 
-            // As many as there is room for, and told truly.
+            // All lines are used, and counts are true.
             prop_assert_eq!(drawing.count, shown.len());
             prop_assert_eq!(shown.len(), limit.min(wanted), "{}", drawing.text);
             prop_assert_eq!(drawing.truncated, shown.len() < wanted);
 
-            // Every level before the next.
+            // A level is complete before the next begins.
             for level in 1..depth {
                 if of_level(shown.iter(), level + 1) > 0 {
                     prop_assert_eq!(of_level(shown.iter(), level), of_level(there.keys(), level));
                 }
             }
 
-            // Every directory above the deepest level says what it does not show: the first are shown.
+            // Every directory above the deepest level says how many entries are left out; the first ones are shown.
             let root = PathBuf::new();
             let directories = shown.iter().filter(|path| there[*path]).chain([&root]);
             for directory in directories.filter(|path| path.components().count() < depth) {
@@ -386,7 +396,7 @@ mod tests {
                 prop_assert_eq!(&children, &has);
                 let left_out = below(&there, directory) - children.len();
                 prop_assert_eq!(more.get(directory).copied().unwrap_or(0), left_out);
-                // None that is cut is two behind another of its level.
+                // Directories that are cut differ by at most one entry from others of their level.
                 for other in &shown {
                     if left_out > 0 && other.components().count() == directory.components().count() {
                         let others = shown.iter().filter(|path| path.parent() == Some(other.as_path()));

@@ -1,38 +1,38 @@
-//! From a text and hunks to the very bytes that change. It touches no file.
+//! Turns hunks into replacements of bytes in a text. It touches no file.
 //!
-//! Lines that a hunk keeps are not written: whatever their white space, ending or broken bytes, they stay. New lines end as those
-//! that they replace, or as their neighbours; and a last line without a line feed stays one, unless the hunk says otherwise.
+//! Lines that a hunk keeps are not rewritten: their white space, line endings and invalid bytes stay. New lines get the line ending of
+//! the lines that they replace, or of their neighbours. A last line without a line feed stays so, unless the hunk says otherwise.
 
-use super::hunk::{Hunk, Line, Sign};
-use super::place::{Miss, Place, Text, find};
+use super::hunk::{Hunk, HunkLine, LineSign};
+use super::place::{HunkMiss, HunkPlace, LineText, find_place};
 use crate::document::{LineEnding, Replacement};
-use crate::edit::plan::Strategy;
+use crate::edit::plan::MatchStrategy;
 
-/// What hunks come to.
+/// The result of applying hunks to a text.
 #[derive(Debug, Default)]
-pub(super) struct Applied {
-    /// In order, apart.
+pub(super) struct AppliedHunks {
+    /// Replacements in order, without overlaps.
     pub(super) replacements: Vec<Replacement>,
-    /// Where each hunk is, in their order; without those behind the last miss that was allowed.
-    pub(super) places: Vec<Result<Place, Miss>>,
+    /// The place of each hunk, in order; hunks after the last permitted miss have no entry.
+    pub(super) places: Vec<Result<HunkPlace, HunkMiss>>,
 }
 
-/// Finds each hunk behind the one before, and what it changes; until `most_misses` of them have no place.
-pub(super) fn apply(text: &[u8], hunks: &[Hunk], most_misses: usize) -> Applied {
-    let text = Text::new(text);
-    let mut applied = Applied::default();
+/// Matches each hunk behind the one before, and collects its replacements; stops after `max_misses` hunks without a place.
+pub(super) fn apply(text: &[u8], hunks: &[Hunk], max_misses: usize) -> AppliedHunks {
+    let text = LineText::new(text);
+    let mut applied = AppliedHunks::default();
     let (mut floor, mut drift, mut misses) = (0, 0, 0);
     for hunk in hunks {
-        if misses == most_misses {
+        if misses == max_misses {
             break;
         }
-        let found = find(&text, hunk, floor, drift);
+        let found = find_place(&text, hunk, floor, drift);
         if let Ok(place) = &found {
             if let Some(at) = hunk.at {
                 drift = place.start.cast_signed() - at.cast_signed();
             }
             floor = place.start + hunk.old_lines().count();
-            Writer { text: &text, hunk, place }.push_to(&mut applied.replacements);
+            HunkWriter { text: &text, hunk, place }.push_to(&mut applied.replacements);
         }
         misses += usize::from(found.is_err());
         applied.places.push(found);
@@ -40,38 +40,41 @@ pub(super) fn apply(text: &[u8], hunks: &[Hunk], most_misses: usize) -> Applied 
     applied
 }
 
-struct Writer<'w> {
-    text: &'w Text<'w>,
+/// Makes the replacements of one matched hunk.
+struct HunkWriter<'w> {
+    text: &'w LineText<'w>,
     hunk: &'w Hunk,
-    place: &'w Place,
+    place: &'w HunkPlace,
 }
 
-/// Lines that are removed and added with none kept between them.
+/// Removed and added lines without a kept line between them.
 #[derive(Default)]
-struct Run<'w> {
+struct ChangedRun<'w> {
     start: usize,
     removed: usize,
-    added: Vec<&'w Line>,
+    added: Vec<&'w HunkLine>,
 }
 
-impl Writer<'_> {
+impl HunkWriter<'_> {
+    /// Adds the replacements of all runs of the hunk.
     fn push_to(&self, replacements: &mut Vec<Replacement>) {
-        let mut run = Run { start: self.place.start, ..Run::default() };
+        let mut run = ChangedRun { start: self.place.start, ..ChangedRun::default() };
         for line in &self.hunk.lines {
             match line.sign {
-                Sign::Remove => run.removed += 1,
-                Sign::Add => run.added.push(line),
-                Sign::Keep => {
+                LineSign::Remove => run.removed += 1,
+                LineSign::Add => run.added.push(line),
+                LineSign::Keep => {
                     let next = run.start + run.removed + 1;
                     replacements.extend(self.replacement(&run));
-                    run = Run { start: next, ..Run::default() };
+                    run = ChangedRun { start: next, ..ChangedRun::default() };
                 }
             }
         }
         replacements.extend(self.replacement(&run));
     }
 
-    fn replacement(&self, run: &Run<'_>) -> Option<Replacement> {
+    /// Returns the replacement of a run; `None` if the run is empty.
+    fn replacement(&self, run: &ChangedRun<'_>) -> Option<Replacement> {
         if run.removed == 0 && run.added.is_empty() {
             return None;
         }
@@ -80,62 +83,70 @@ impl Writer<'_> {
         Some(Replacement { range, with: self.new_lines(run) })
     }
 
-    fn new_lines(&self, run: &Run<'_>) -> String {
+    /// Returns the new lines of a run with their endings.
+    fn new_lines(&self, run: &ChangedRun<'_>) -> String {
         let end = run.start + run.removed;
         let mut endings = (run.start..end).filter_map(|at| self.ending(at));
-        let mut ending = endings.next().unwrap_or_else(|| self.ending_near(run.start, end));
+        let mut ending = endings.next().unwrap_or_else(|| self.nearest_ending(run.start, end));
         let mut new = String::new();
-        let is_behind_open = run.removed == 0 && self.is_last_open() && end == self.text.len();
+        let is_behind_open =
+            run.removed == 0 && self.last_line_lacks_line_feed() && end == self.text.len();
         if is_behind_open {
             new.push_str(ending.as_str());
         }
         for (nth, line) in (1..).zip(&run.added) {
             self.push_content(&mut new, line);
             let is_last = nth == run.added.len() && end == self.text.len();
-            if !(is_last && self.stays_open(line)) {
-                new.push_str(if self.is_verbatim() { "\n" } else { ending.as_str() });
+            if !(is_last && self.lacks_line_feed(line)) {
+                new.push_str(if self.uses_endings_of_hunk() { "\n" } else { ending.as_str() });
             }
             ending = endings.next().unwrap_or(ending);
         }
         new
     }
 
-    fn push_content(&self, new: &mut String, line: &Line) {
+    /// Adds the content of a new line, with the indentation of the file.
+    fn push_content(&self, new: &mut String, line: &HunkLine) {
         let content = match line.text.strip_suffix('\r') {
-            Some(content) if !self.is_verbatim() => content,
+            Some(content) if !self.uses_endings_of_hunk() => content,
             _ => &line.text,
         };
-        match &self.place.shift {
-            Some(shift) => new.push_str(&shift.apply(content)),
+        match &self.place.indentation_rule {
+            Some(indentation_rule) => new.push_str(&indentation_rule.apply(content)),
             None => new.push_str(content),
         }
     }
 
-    /// Whether lines end as the hunk says: it tells, and what it says of the old lines is true.
-    fn is_verbatim(&self) -> bool {
-        self.hunk.tells_returns() && self.place.strategy == Strategy::Exact
+    /// Returns whether new lines end as the hunk says: the hunk shows line endings, and those of its old lines match the file.
+    fn uses_endings_of_hunk(&self) -> bool {
+        self.hunk.shows_carriage_returns() && self.place.strategy == MatchStrategy::Exact
     }
 
-    /// Whether no line feed ends a new last line.
-    fn stays_open(&self, line: &Line) -> bool {
-        if self.hunk.tells_open() { line.open } else { self.is_last_open() }
+    /// Returns whether a new last line has no line feed.
+    fn lacks_line_feed(&self, line: &HunkLine) -> bool {
+        if self.hunk.shows_missing_line_feed() {
+            line.open
+        } else {
+            self.last_line_lacks_line_feed()
+        }
     }
 
-    fn is_last_open(&self) -> bool {
-        self.text.len().checked_sub(1).is_some_and(|last| self.text.is_open(last))
+    /// Returns whether the last line of the file has no line feed.
+    fn last_line_lacks_line_feed(&self) -> bool {
+        self.text.len().checked_sub(1).is_some_and(|last| self.text.lacks_final_line_feed(last))
     }
 
-    /// How a line ends; `None` if it is open, or not there.
+    /// Returns the ending of a line; `None` if it has no line feed or does not exist.
     fn ending(&self, at: usize) -> Option<LineEnding> {
         let line = self.text.line(at);
         let feed = line.len().checked_sub(1).filter(|_| line.ends_with(b"\n"))?;
         Some(LineEnding::at(line, feed))
     }
 
-    /// How the line before ends, or else the one behind.
-    fn ending_near(&self, start: usize, end: usize) -> LineEnding {
+    /// Returns the ending of the line before, or else of the line behind.
+    fn nearest_ending(&self, start: usize, end: usize) -> LineEnding {
         let before = start.checked_sub(1).and_then(|at| self.ending(at));
-        // The last line may be open: then the one before it tells.
+        // If the last line has no line feed, the line before it decides.
         let earlier = || start.checked_sub(2).and_then(|at| self.ending(at));
         before.or_else(|| self.ending(end)).or_else(earlier).unwrap_or(LineEnding::Lf)
     }

@@ -1,19 +1,19 @@
-//! A patch as data, whichever form it was written in.
+//! A parsed patch, independent of the format in which it was written.
 
 use std::path::PathBuf;
 
-/// What happens to one file.
+/// The change of one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FilePatch {
-    /// The file, as the patch names it.
+    /// Path of the file, as the patch names it.
     pub(super) path: PathBuf,
     pub(super) action: Action,
-    /// Whether the patch also speaks of permissions, which stay as they are.
-    pub(super) speaks_of_mode: bool,
+    /// True if the patch also changes permissions, which the tool does not do.
+    pub(super) changes_mode: bool,
 }
 
 impl FilePatch {
-    /// How many hunks it has; what has none counts as one.
+    /// Returns the number of hunks; a change without hunks counts as one.
     pub(super) fn hunks(&self) -> usize {
         match &self.action {
             Action::Add(_) => 1,
@@ -22,110 +22,113 @@ impl FilePatch {
     }
 }
 
+/// The kind of change of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Action {
-    /// A new file with this text.
+    /// Creates the file with this text.
     Add(String),
-    /// Other lines, another place, or both.
+    /// Changes lines, moves the file, or both.
     Change { hunks: Vec<Hunk>, to: Option<PathBuf> },
-    /// No file any more; the hunks say what was in it, if there are any.
+    /// Deletes the file; the hunks, if there are any, say what it contained.
     Delete(Vec<Hunk>),
 }
 
-/// Lines that are replaced by others, and the lines around them.
+/// Lines that are replaced by others, with the lines around them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Hunk {
-    /// Its first line in the patch, counted from 1.
+    /// Number of its first line in the patch, counted from 1.
     pub(super) line: usize,
-    /// The header as it was written; empty if there was none.
+    /// Header as written; empty if there is none.
     pub(super) header: String,
-    /// The line of the old file where it begins, counted from 0, if the header says so.
+    /// Line of the old file at which it starts, counted from 0, if the header says so.
     pub(super) at: Option<usize>,
-    /// Lines that come before it in the file, each after the one before.
+    /// Lines that come before it in the file, in their order.
     pub(super) anchors: Vec<String>,
-    /// Whether it ends where the file ends.
+    /// True if it ends at the end of the file.
     pub(super) at_end: bool,
-    pub(super) lines: Vec<Line>,
+    pub(super) lines: Vec<HunkLine>,
 }
 
+/// A line of a hunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Line {
-    pub(super) sign: Sign,
-    /// Without its line feed. A carriage return is there only if the patch has some lines with and some without.
+pub(super) struct HunkLine {
+    pub(super) sign: LineSign,
+    /// Text without line feed. It has a carriage return only if some lines of the patch have one and some do not.
     pub(super) text: String,
-    /// Whether the patch says that no line feed ends it.
+    /// True if the patch says that the line has no line feed.
     pub(super) open: bool,
 }
 
+/// The role of a line in a hunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sign {
+pub(super) enum LineSign {
     Keep,
     Remove,
     Add,
 }
 
 impl Hunk {
-    /// The lines that must be in the file.
-    pub(super) fn old_lines(&self) -> impl Iterator<Item = &Line> {
-        self.lines.iter().filter(|line| line.sign != Sign::Add)
+    /// Returns the lines that must be in the old file.
+    pub(super) fn old_lines(&self) -> impl Iterator<Item = &HunkLine> {
+        self.lines.iter().filter(|line| line.sign != LineSign::Add)
     }
 
-    /// The lines that will be in the file.
-    pub(super) fn new_lines(&self) -> impl Iterator<Item = &Line> {
-        self.lines.iter().filter(|line| line.sign != Sign::Remove)
+    /// Returns the lines that will be in the new file.
+    pub(super) fn new_lines(&self) -> impl Iterator<Item = &HunkLine> {
+        self.lines.iter().filter(|line| line.sign != LineSign::Remove)
     }
 
-    /// Whether anything is added or removed.
-    pub(super) fn changes(&self) -> bool {
-        self.lines.iter().any(|line| line.sign != Sign::Keep)
+    /// Returns whether any line is added or removed.
+    pub(super) fn changes_lines(&self) -> bool {
+        self.lines.iter().any(|line| line.sign != LineSign::Keep)
     }
 
-    /// Whether it tells how its lines end.
-    pub(super) fn tells_returns(&self) -> bool {
+    /// Returns whether its lines show carriage returns.
+    pub(super) fn shows_carriage_returns(&self) -> bool {
         self.lines.iter().any(|line| line.text.ends_with('\r'))
     }
 
-    /// Whether it ends where the file ends: it says so, or it speaks of a line that no line feed ends.
+    /// Returns whether it ends at the end of the file: it says so, or one of its lines has no line feed.
     pub(super) fn ends_file(&self) -> bool {
-        self.at_end || self.tells_open()
+        self.at_end || self.shows_missing_line_feed()
     }
 
-    /// Whether it tells which lines no line feed ends.
-    pub(super) fn tells_open(&self) -> bool {
+    /// Returns whether it says which lines have no line feed.
+    pub(super) fn shows_missing_line_feed(&self) -> bool {
         self.lines.iter().any(|line| line.open)
     }
 
-    /// Adds a line as it is in a patch; `false` if it begins with no sign.
+    /// Adds a line of a patch; returns false if the line has no sign.
     pub(super) fn push(&mut self, line: &str) -> bool {
         let (sign, text) = match line.split_at_checked(1) {
-            Some((" ", text)) => (Sign::Keep, text),
-            Some(("-", text)) => (Sign::Remove, text),
-            Some(("+", text)) => (Sign::Add, text),
+            Some((" ", text)) => (LineSign::Keep, text),
+            Some(("-", text)) => (LineSign::Remove, text),
+            Some(("+", text)) => (LineSign::Add, text),
             Some(("\\", _)) => {
                 if let Some(last) = self.lines.last_mut() {
                     last.open = true;
                 }
                 return true;
             }
-            // An empty line lost the blank that it should begin with.
-            None | Some(("\r", "")) => (Sign::Keep, line),
+            // An empty line has lost its leading space.
+            None | Some(("\r", "")) => (LineSign::Keep, line),
             _ => return false,
         };
-        self.lines.push(Line { sign, text: text.into(), open: false });
+        self.lines.push(HunkLine { sign, text: text.into(), open: false });
         true
     }
 
-    /// Drops empty lines at the end: nobody can tell whether they belong to the hunk or stand between it and the next.
-    pub(super) fn trim(&mut self, count: usize) {
-        let is_blank = |line: &Line| line.sign == Sign::Keep && line.text.trim().is_empty();
+    /// Drops up to `count` empty lines at the end, because they may stand between this hunk and the next.
+    pub(super) fn drop_blank_end(&mut self, count: usize) {
+        let is_blank = |line: &HunkLine| line.sign == LineSign::Keep && line.text.trim().is_empty();
         for _ in 0..count {
             self.lines.pop_if(|line| is_blank(line));
         }
     }
 }
 
-/// Lines as a text, each ended by a line feed.
-pub(super) fn text<'l>(lines: impl Iterator<Item = &'l Line>) -> String {
+/// Joins lines to a text, each with its line feed.
+pub(super) fn join_lines<'l>(lines: impl Iterator<Item = &'l HunkLine>) -> String {
     let mut text = String::new();
     for line in lines {
         text.push_str(&line.text);

@@ -1,4 +1,4 @@
-//! File names as patches write them: after a prefix, before a tab, perhaps quoted as git does.
+//! File names in patches: with a prefix such as `a/`, before a tab, perhaps quoted as git does.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 
 use windlass_core::quote;
 
-/// A name in a header, as bytes: a name need not be text.
+/// A file name of a header, as bytes, because it need not be UTF-8.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Name {
+pub(super) struct PatchName {
     bytes: Vec<u8>,
-    /// Whether it was quoted, so that it is meant to the letter.
+    /// True if the name was quoted, so that it is not interpreted further.
     quoted: bool,
 }
 
-impl Name {
-    /// What stands behind `---`, `+++`, `rename from` and the like; a time may follow after a tab.
+impl PatchName {
+    /// Parses the name behind `---`, `+++`, `rename from` and so on; a time may follow after a tab.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let text = text.trim_end_matches('\r');
         let name = if let Some((bytes, _)) = unquote(text) {
@@ -27,8 +27,8 @@ impl Name {
         (!name.bytes.is_empty()).then_some(name)
     }
 
-    /// The two names of `diff --git`, where they can be told apart.
-    pub(super) fn pair(text: &str) -> Option<(Self, Self)> {
+    /// Parses the two names of `diff --git`; `None` if their boundary is ambiguous.
+    pub(super) fn parse_pair(text: &str) -> Option<(Self, Self)> {
         let text = text.trim_end_matches('\r').trim();
         if let Some((bytes, rest)) = unquote(text) {
             return Some((Self { bytes, quoted: true }, Self::parse(rest.trim())?));
@@ -37,7 +37,7 @@ impl Name {
             let (old, new) = text.split_at(at);
             return Some((Self::parse(old)?, Self::parse(new.trim())?));
         }
-        // Names may have blanks; but where nothing is renamed, both are as long.
+        // Names may contain spaces; without a rename, both have the same length.
         let (old, new) = text.split_at_checked(text.len() / 2)?;
         let (old, new) = (Self::parse(old)?, Self::parse(new.strip_prefix(' ')?)?);
         let is_same = strip_pair(&old, &new).is_some_and(|(old, new)| old == new) || old == new;
@@ -51,19 +51,19 @@ impl Name {
         }
     }
 
-    /// Whether it stands for no file.
-    pub(super) fn is_nothing(&self) -> bool {
+    /// Returns whether the name is `/dev/null`, which stands for a missing file.
+    pub(super) fn is_dev_null(&self) -> bool {
         !self.quoted && self.bytes == b"/dev/null"
     }
 
-    /// The path, as a tool takes it.
+    /// Returns the path in the form that tools take.
     pub(super) fn path(&self) -> PathBuf {
         let path = Path::new(OsStr::from_bytes(&self.bytes));
         if self.quoted { PathBuf::from(quote::path(path).into_owned()) } else { path.to_owned() }
     }
 
-    /// Without the directory that stands for a side.
-    fn strip(&self, sides: &[u8]) -> Option<(u8, Self)> {
+    /// Returns the side and the name without its prefix, if that is one of `sides`.
+    fn strip_side(&self, sides: &[u8]) -> Option<(u8, Self)> {
         match self.bytes.as_slice() {
             [side, b'/', rest @ ..] if sides.contains(side) && !rest.is_empty() => {
                 Some((*side, Self { bytes: rest.to_vec(), quoted: self.quoted }))
@@ -73,30 +73,30 @@ impl Name {
     }
 }
 
-/// Both names without the prefixes that tell the sides apart, if they have some.
-pub(super) fn without_prefixes(old: Name, new: Name) -> (Name, Name) {
-    match (old.is_nothing(), new.is_nothing()) {
+/// Returns both names without the prefixes that distinguish the sides, if they have any.
+pub(super) fn without_prefixes(old: PatchName, new: PatchName) -> (PatchName, PatchName) {
+    match (old.is_dev_null(), new.is_dev_null()) {
         (true, false) => {
-            let new = new.strip(b"b").map_or(new, |(_, name)| name);
+            let new = new.strip_side(b"b").map_or(new, |(_, name)| name);
             (old, new)
         }
         (false, true) => {
-            let old = old.strip(b"a").map_or(old, |(_, name)| name);
+            let old = old.strip_side(b"a").map_or(old, |(_, name)| name);
             (old, new)
         }
         _ => strip_pair(&old, &new).unwrap_or((old, new)),
     }
 }
 
-/// `a/` and `b/`; or any two letters of git's, if the rest is the same.
-fn strip_pair(old: &Name, new: &Name) -> Option<(Name, Name)> {
-    let (old_side, old) = old.strip(b"aciow")?;
-    let (new_side, new) = new.strip(b"bciow")?;
+/// Removes `a/` and `b/`, or two different letters of git's if the rest of both names is equal.
+fn strip_pair(old: &PatchName, new: &PatchName) -> Option<(PatchName, PatchName)> {
+    let (old_side, old) = old.strip_side(b"aciow")?;
+    let (new_side, new) = new.strip_side(b"bciow")?;
     let is_pair = (old_side, new_side) == (b'a', b'b') || old_side != new_side && old == new;
     is_pair.then_some((old, new))
 }
 
-/// A name in quotes as git writes it, and what follows.
+/// Parses a name in quotes as git writes it, and returns what follows.
 fn unquote(text: &str) -> Option<(Vec<u8>, &str)> {
     let text = text.trim_start().strip_prefix('"')?;
     let mut bytes = Vec::with_capacity(text.len());
@@ -135,8 +135,8 @@ fn unquote(text: &str) -> Option<(Vec<u8>, &str)> {
 mod tests {
     use super::*;
 
-    fn name(text: &str) -> Name {
-        Name::parse(text).unwrap()
+    fn name(text: &str) -> PatchName {
+        PatchName::parse(text).unwrap()
     }
 
     #[test]
@@ -174,7 +174,7 @@ mod tests {
             ("a/x y b/z", None),
             ("é", None),
         ] {
-            let names = Name::pair(text).map(|(old, new)| without_prefixes(old, new));
+            let names = PatchName::parse_pair(text).map(|(old, new)| without_prefixes(old, new));
             let paths = names.map(|(old, new)| (old.path(), new.path()));
             assert_eq!(paths, expected.map(|(a, b)| (a.into(), b.into())), "{text}");
         }

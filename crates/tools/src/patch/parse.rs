@@ -1,20 +1,20 @@
-//! Reads a patch in either form. What can be meant in one way only is taken so; anything else is an error that names the line.
+//! Parses a patch in either format. Unambiguous deviations are accepted; anything else is an error that names the line.
 
 use std::fmt;
 
 use super::hunk::{FilePatch, Hunk};
 use super::{envelope, unified};
 
-/// Why a text is not a patch.
+/// Reason for which a text is not a patch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ParseError {
-    /// The line of the patch, counted from 1; 0 if it is about all of it.
+    /// Line of the patch, counted from 1; 0 if the error is about the whole patch.
     pub(super) line: usize,
     pub(super) why: String,
 }
 
 impl ParseError {
-    /// An error at a line that is counted from 0.
+    /// Makes an error at a line that is counted from 0.
     pub(super) fn at(line: usize, why: impl Into<String>) -> Self {
         Self { line: line + 1, why: why.into() }
     }
@@ -29,7 +29,7 @@ impl fmt::Display for ParseError {
     }
 }
 
-/// What a patch does to each file, in its order.
+/// Parses a patch into the changes of each file, in its order.
 pub(super) fn parse(text: &str) -> Result<Vec<FilePatch>, ParseError> {
     let lines = lines(text);
     if lines.iter().all(|line| line.trim().is_empty()) {
@@ -47,7 +47,7 @@ pub(super) fn parse(text: &str) -> Result<Vec<FilePatch>, ParseError> {
     Ok(files)
 }
 
-/// The lines of a patch. Where each ends with a carriage return, that says nothing about the files.
+/// Splits a patch into lines. If all lines end with a carriage return, these are dropped, because they say nothing about the files.
 fn lines(text: &str) -> Vec<&str> {
     let mut lines: Vec<&str> = text.split('\n').collect();
     lines.pop_if(|line| line.is_empty());
@@ -62,22 +62,22 @@ fn lines(text: &str) -> Vec<&str> {
     lines
 }
 
-/// Where a hunk is, as its header says.
+/// The place of a hunk according to its header.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Header {
-    /// The line of the old file where it begins, counted from 0.
+pub(super) struct HunkHeader {
+    /// Line of the old file at which it starts, counted from 0.
     pub(super) at: Option<usize>,
-    /// How many lines the old and the new file have there.
+    /// Numbers of lines in the old and in the new file.
     pub(super) counts: Option<(usize, usize)>,
-    /// A line that comes before it.
+    /// Line of the file before the hunk.
     pub(super) anchor: Option<String>,
 }
 
-impl Header {
-    /// `@@ -3,4 +3,5 @@ …`, `@@ fn main() {`, or `@@` alone.
+impl HunkHeader {
+    /// Parses `@@ -3,4 +3,5 @@ …`, `@@ fn main() {`, or `@@` alone.
     pub(super) fn parse(line: &str) -> Self {
         let rest = line.trim_start_matches('@').trim();
-        if let Some(header) = Self::numbers(rest) {
+        if let Some(header) = Self::parse_numbers(rest) {
             return header;
         }
         let anchor = rest.strip_suffix("@@").unwrap_or(rest).trim();
@@ -85,28 +85,29 @@ impl Header {
         Self { anchor: (!says_nothing).then(|| anchor.to_owned()), ..Self::default() }
     }
 
-    fn numbers(rest: &str) -> Option<Self> {
+    /// Parses the line numbers; `None` if the header has none.
+    fn parse_numbers(rest: &str) -> Option<Self> {
         let mut words = rest.split_whitespace();
-        let (start, old) = range(words.next()?.strip_prefix('-')?)?;
-        let new = words.next().and_then(|word| range(word.strip_prefix('+')?));
-        // An empty range is named by the line before it.
+        let (start, old) = parse_range(words.next()?.strip_prefix('-')?)?;
+        let new = words.next().and_then(|word| parse_range(word.strip_prefix('+')?));
+        // The position of an empty range is the line before it.
         let at = if old == Some(0) { start } else { start.saturating_sub(1) };
         let counts = new.map(|(_, new)| (old.unwrap_or(1), new.unwrap_or(1)));
         Some(Self { at: Some(at), counts, anchor: None })
     }
 }
 
-/// `3,4`, or `3` alone.
-fn range(word: &str) -> Option<(usize, Option<usize>)> {
+/// Parses `3,4`, or `3` alone.
+fn parse_range(word: &str) -> Option<(usize, Option<usize>)> {
     match word.split_once(',') {
         Some((start, count)) => Some((start.parse().ok()?, Some(count.parse().ok()?))),
         None => Some((word.parse().ok()?, None)),
     }
 }
 
-/// Makes sure that a hunk is one.
-pub(super) fn check(hunk: &Hunk) -> Result<(), ParseError> {
-    if hunk.changes() {
+/// Refuses a hunk without lines or without changes.
+pub(super) fn check_hunk(hunk: &Hunk) -> Result<(), ParseError> {
+    if hunk.changes_lines() {
         return Ok(());
     }
     let why = if hunk.lines.is_empty() {

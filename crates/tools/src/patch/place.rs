@@ -1,137 +1,139 @@
 //! Finds the place of a hunk in a text. It touches no file.
 //!
-//! A line number is a hint, since whoever wrote it may have counted wrong or seen an older file; the lines themselves are what
-//! counts, all of them. Where they are at several places, the one nearest to the hint is meant; without a hint there must be only
-//! one. White space may differ only where nothing fits exactly, and then, too, only at one place.
+//! A line number is only a hint, because its author may have counted wrong or seen an older version; all lines of the hunk must match.
+//! Of several matches, the one nearest to the hint is taken; without a hint there must be exactly one. White space may differ only
+//! if there is no exact match, and then only at a single place.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::ops::Range;
 
-use super::hunk::{Hunk, Line};
+use super::hunk::{Hunk, HunkLine};
 use crate::edit::fold::{indentation, same_words, words};
-use crate::edit::indent::Shift;
-use crate::edit::plan::Strategy;
+use crate::edit::indent::IndentationRule;
+use crate::edit::plan::MatchStrategy;
 
-/// A text, cut into lines.
-pub(super) struct Text<'t> {
+/// A text, split into lines and indexed by their words.
+pub(super) struct LineText<'t> {
     pub(super) bytes: &'t [u8],
-    /// Each with its end.
+    /// Range of each line, with its line ending.
     lines: Vec<Range<usize>>,
-    /// The lines that have the same words, in order, by a hash of these: a hunk is looked for where its rarest line is, so that
-    /// thousands of hunks do not each walk through the file.
+    /// Lines by a hash of their words, in order. A hunk is looked up by its rarest line, so that thousands of hunks do not each scan the
+    /// whole file.
     by_words: HashMap<u64, Vec<usize>>,
 }
 
-/// Where a hunk is.
+/// The place of a hunk in a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
-    /// The first line, counted from 0.
+pub(super) struct HunkPlace {
+    /// First line, counted from 0.
     pub(super) start: usize,
-    pub(super) strategy: Strategy,
-    /// How the file is indented otherwise.
-    pub(super) shift: Option<Shift>,
+    pub(super) strategy: MatchStrategy,
+    /// Rule for the different indentation of the file, if there is one.
+    pub(super) indentation_rule: Option<IndentationRule>,
 }
 
-/// Why a hunk has no place.
+/// Reason for which a hunk has no place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Miss {
-    /// Its lines are not there.
+pub(super) enum HunkMiss {
+    /// Its lines are not in the file.
     NotFound,
-    /// Its lines are at this line, counted from 1, where they cannot be meant; and why not.
+    /// Its lines are at this line, counted from 1, where the hunk cannot apply, with the reason.
     Elsewhere(usize, &'static str),
-    /// The line that its header names is not there.
+    /// The line that its header names is not in the file.
     NoAnchor(String),
-    /// It could be at any of these lines, counted from 1.
-    Ambiguous(Vec<usize>, Strategy),
-    /// It only adds lines, and nothing says where in a way that could be checked.
+    /// Its lines are at several places: the lines, counted from 1.
+    Ambiguous(Vec<usize>, MatchStrategy),
+    /// It only adds lines, and has no context that could be checked.
     NoContext,
-    /// The lines are there, but one of them has bytes that are no characters, and a new line would lose them: its number.
+    /// Its lines are at this line, which has invalid bytes that a new line would lose.
     Unreadable(usize),
 }
 
-impl<'t> Text<'t> {
+impl<'t> LineText<'t> {
+    /// Splits a text into lines and indexes them.
     pub(super) fn new(bytes: &'t [u8]) -> Self {
         let mut start = 0;
         let mut text = Self { bytes, lines: Vec::new(), by_words: HashMap::new() };
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
-            text.by_words.entry(words_hash(&shown(line))).or_default().push(text.lines.len());
+            text.by_words.entry(words_hash(&as_shown(line))).or_default().push(text.lines.len());
             text.lines.push(start..start + line.len());
             start += line.len();
         }
         text
     }
 
-    /// The lines that may be this one, be it exactly or apart from white space.
+    /// Returns the lines that can match this one, exactly or apart from white space.
     fn lines_with_words_of(&self, line: &str) -> &[usize] {
         self.by_words.get(&words_hash(line)).map_or(&[], Vec::as_slice)
     }
 
-    /// How many lines there are.
+    /// Returns the number of lines.
     pub(super) fn len(&self) -> usize {
         self.lines.len()
     }
 
-    /// Where a line begins; the end of the text if there is no such line.
+    /// Returns the position of a line; the length of the text if there is no such line.
     pub(super) fn offset(&self, line: usize) -> usize {
         self.lines.get(line).map_or(self.bytes.len(), |range| range.start)
     }
 
-    /// A line with its end.
+    /// Returns a line with its ending.
     pub(super) fn line(&self, line: usize) -> &'t [u8] {
         self.lines.get(line).and_then(|range| self.bytes.get(range.clone())).unwrap_or_default()
     }
 
-    /// Whether no line feed ends it.
-    pub(super) fn is_open(&self, line: usize) -> bool {
+    /// Returns whether a line has no line feed.
+    pub(super) fn lacks_final_line_feed(&self, line: usize) -> bool {
         !self.line(line).ends_with(b"\n")
     }
 
-    /// A line without its end.
+    /// Returns a line without its ending.
     fn content(&self, line: usize) -> &'t [u8] {
         let line = self.line(line);
         line.strip_suffix(b"\n").map_or(line, |line| line.strip_suffix(b"\r").unwrap_or(line))
     }
 }
 
-/// The place of a hunk at or after the line `floor`, if possible where its header says, moved by `drift`.
-pub(super) fn find(
-    text: &Text<'_>,
+/// Finds the place of a hunk at or after line `floor`, if possible at the line of its header moved by `drift`.
+pub(super) fn find_place(
+    text: &LineText<'_>,
     hunk: &Hunk,
     floor: usize,
     drift: isize,
-) -> Result<Place, Miss> {
-    let search = Search { text, hunk, old: hunk.old_lines().collect(), floor };
-    let starts = search.starts()?;
+) -> Result<HunkPlace, HunkMiss> {
+    let search = PlaceSearch { text, hunk, old: hunk.old_lines().collect(), floor };
+    let starts = search.allowed_starts()?;
     if search.old.is_empty() {
-        return search.insertion(&starts);
+        return search.insertion_place(&starts);
     }
-    for strategy in [Strategy::Exact, Strategy::Whitespace, Strategy::Indentation] {
+    for strategy in [MatchStrategy::Exact, MatchStrategy::Whitespace, MatchStrategy::Indentation] {
         let places = search.places(strategy, &starts);
         if !places.is_empty() {
-            let place = search.decide(places, strategy, drift)?;
+            let place = search.nearest_to_hint(places, strategy, drift)?;
             return search.check_readable(place);
         }
     }
-    Err(search.why_not())
+    Err(search.explain_miss())
 }
 
-struct Search<'s> {
-    text: &'s Text<'s>,
+/// The search for the place of one hunk.
+struct PlaceSearch<'s> {
+    text: &'s LineText<'s>,
     hunk: &'s Hunk,
-    old: Vec<&'s Line>,
+    old: Vec<&'s HunkLine>,
     floor: usize,
 }
 
-impl Search<'_> {
-    /// The lines from which the hunk may begin: those of its anchors, if it has some.
-    fn starts(&self) -> Result<Vec<usize>, Miss> {
+impl PlaceSearch<'_> {
+    /// Returns the lines from which on the hunk may start: those of its anchors, or `floor` without anchors.
+    fn allowed_starts(&self) -> Result<Vec<usize>, HunkMiss> {
         let mut anchors = self.hunk.anchors.iter();
         let Some(first) = anchors.next() else { return Ok(vec![self.floor]) };
         let mut starts = self.lines_like(first, self.floor);
         if starts.is_empty() {
-            // Several hunks of one function may all name it.
+            // Several hunks of one function may all name the function, which is then above `floor`.
             starts = self.lines_like(first, 0);
         }
         let mut last = first;
@@ -141,11 +143,11 @@ impl Search<'_> {
             starts.dedup();
             last = anchor;
         }
-        if starts.is_empty() { Err(Miss::NoAnchor(last.clone())) } else { Ok(starts) }
+        if starts.is_empty() { Err(HunkMiss::NoAnchor(last.clone())) } else { Ok(starts) }
     }
 
-    /// The lines from `from` on that are meant by an anchor: equal to it but for blanks around, or else beginning with it, or else
-    /// containing it.
+    /// Returns the lines from `from` on that match an anchor: lines equal to it apart from blanks at both ends; if there are none, lines
+    /// that begin with it; if there are none, lines that contain it.
     fn lines_like(&self, anchor: &str, from: usize) -> Vec<usize> {
         let equal = self.text.lines_with_words_of(anchor).iter().copied();
         let anchor = anchor.trim().as_bytes();
@@ -167,24 +169,25 @@ impl Search<'_> {
             .unwrap_or_default()
     }
 
-    /// Where lines come that replace none and have none around them.
-    fn insertion(&self, starts: &[usize]) -> Result<Place, Miss> {
-        let exact = |start| Ok(Place { start, strategy: Strategy::Exact, shift: None });
+    /// Returns the place of a hunk that only adds lines and has no context.
+    fn insertion_place(&self, starts: &[usize]) -> Result<HunkPlace, HunkMiss> {
+        let exact =
+            |start| Ok(HunkPlace { start, strategy: MatchStrategy::Exact, indentation_rule: None });
         if self.hunk.ends_file() || self.text.len() == 0 {
             return exact(self.text.len());
         }
         match starts {
-            _ if self.hunk.anchors.is_empty() => Err(Miss::NoContext),
+            _ if self.hunk.anchors.is_empty() => Err(HunkMiss::NoContext),
             [start] if *start + 1 >= self.floor => exact(start + 1),
-            [start] => Err(Miss::Elsewhere(start + 1, "before those of the hunk before it")),
-            _ => Err(ambiguous(starts, Strategy::Exact)),
+            [start] => Err(HunkMiss::Elsewhere(start + 1, "before those of the hunk before it")),
+            _ => Err(ambiguous_miss(starts, MatchStrategy::Exact)),
         }
     }
 
-    /// Every place where the old lines are; of those behind one anchor only the first.
-    fn places(&self, strategy: Strategy, starts: &[usize]) -> Vec<Place> {
-        let is_blank = |line: &&Line| line.text.trim().is_empty();
-        if strategy != Strategy::Exact && self.old.iter().all(is_blank) {
+    /// Returns every place at which the old lines match; behind each anchor only the first.
+    fn places(&self, strategy: MatchStrategy, starts: &[usize]) -> Vec<HunkPlace> {
+        let is_blank = |line: &&HunkLine| line.text.trim().is_empty();
+        if strategy != MatchStrategy::Exact && self.old.iter().all(is_blank) {
             return Vec::new();
         }
         let first = starts.first().copied().unwrap_or_default().max(self.floor);
@@ -201,18 +204,23 @@ impl Search<'_> {
         chosen
     }
 
-    fn all_places(&self, strategy: Strategy, from: usize) -> impl Iterator<Item = Place> {
-        let past = self.past();
-        let from = if self.hunk.ends_file() { from.max(past.saturating_sub(1)) } else { from };
-        self.candidates(from..past).filter_map(move |at| self.place(strategy, at))
+    /// Returns every place from a line on at which the old lines match.
+    fn all_places(&self, strategy: MatchStrategy, from: usize) -> impl Iterator<Item = HunkPlace> {
+        let first_impossible_start = self.first_impossible_start();
+        let from = if self.hunk.ends_file() {
+            from.max(first_impossible_start.saturating_sub(1))
+        } else {
+            from
+        };
+        self.candidates(from..first_impossible_start).filter_map(move |at| self.place(strategy, at))
     }
 
-    /// The first line at which the hunk cannot begin any more.
-    fn past(&self) -> usize {
+    /// Returns the first line at which the hunk is too long to start.
+    fn first_impossible_start(&self) -> usize {
         (self.text.len() + 1).saturating_sub(self.old.len())
     }
 
-    /// The lines of a range at which the hunk can begin, by where its rarest line is.
+    /// Returns the lines of a range at which the hunk can start, derived from the lines that match its rarest line.
     fn candidates(&self, range: Range<usize>) -> impl Iterator<Item = usize> {
         let rarest = (0..)
             .zip(&self.old)
@@ -224,91 +232,104 @@ impl Search<'_> {
         lines.iter().map(move |at| at - nth).take_while(move |at| range.contains(at))
     }
 
-    /// The place that begins at a line, if the old lines are there.
-    fn place(&self, strategy: Strategy, start: usize) -> Option<Place> {
+    /// Returns the place that starts at a line, if the old lines match there.
+    fn place(&self, strategy: MatchStrategy, start: usize) -> Option<HunkPlace> {
         let is_same = match strategy {
-            Strategy::Exact => Self::is_same,
-            Strategy::Whitespace => Self::is_same_but_blanks,
-            Strategy::Indentation => Self::has_same_words,
+            MatchStrategy::Exact => Self::is_same,
+            MatchStrategy::Whitespace => Self::is_same_after_indentation,
+            MatchStrategy::Indentation => Self::has_same_words,
         };
         let mut lines = (start..).zip(&self.old);
         if !lines.all(|(at, line)| is_same(self, at, line)) {
             return None;
         }
-        let shift = match strategy {
-            Strategy::Indentation => Some(self.shift(start)?),
-            Strategy::Exact | Strategy::Whitespace => None,
+        let indentation_rule = match strategy {
+            MatchStrategy::Indentation => Some(self.indentation_rule(start)?),
+            MatchStrategy::Exact | MatchStrategy::Whitespace => None,
         };
-        Some(Place { start, strategy, shift })
+        Some(HunkPlace { start, strategy, indentation_rule })
     }
 
-    fn is_same_but_blanks(&self, at: usize, line: &Line) -> bool {
+    /// Returns whether two lines are equal apart from white space after the indentation.
+    fn is_same_after_indentation(&self, at: usize, line: &HunkLine) -> bool {
         indentation(self.text.content(at)) == indentation(line.text.as_bytes())
             && self.has_same_words(at, line)
     }
 
-    fn has_same_words(&self, at: usize, line: &Line) -> bool {
+    /// Returns whether two lines are equal apart from white space.
+    fn has_same_words(&self, at: usize, line: &HunkLine) -> bool {
         same_words(self.text.content(at), line.text.as_bytes())
     }
 
-    fn shift(&self, at: usize) -> Option<Shift> {
+    /// Returns the rule for the indentation of the file at a line.
+    fn indentation_rule(&self, at: usize) -> Option<IndentationRule> {
         let pairs: Vec<(&[u8], &[u8])> = self
             .old
             .iter()
             .enumerate()
             .map(|(nth, line)| (line.text.as_bytes(), self.text.content(at + nth)))
             .collect();
-        Shift::between(&pairs)
+        IndentationRule::between(&pairs)
     }
 
-    /// Whether a line of the file is one of the hunk. Line endings count only where the hunk tells them.
-    fn is_same(&self, at: usize, line: &Line) -> bool {
+    /// Returns whether a line of the file equals a line of the hunk. Line endings count only if the hunk shows them.
+    fn is_same(&self, at: usize, line: &HunkLine) -> bool {
         let raw = self.text.line(at);
         let content = match raw.strip_suffix(b"\n") {
-            Some(content) if !self.hunk.tells_returns() => {
+            Some(content) if !self.hunk.shows_carriage_returns() => {
                 content.strip_suffix(b"\r").unwrap_or(content)
             }
             content => content.unwrap_or(raw),
         };
-        let ends_so = !self.hunk.tells_open() || line.open == self.text.is_open(at);
-        ends_so && (content == line.text.as_bytes() || shown(content) == line.text)
+        let ends_so = !self.hunk.shows_missing_line_feed()
+            || line.open == self.text.lacks_final_line_feed(at);
+        ends_so && (content == line.text.as_bytes() || as_shown(content) == line.text)
     }
 
-    fn decide(&self, places: Vec<Place>, strategy: Strategy, drift: isize) -> Result<Place, Miss> {
-        let hint = self.hunk.at.filter(|_| strategy == Strategy::Exact);
-        let distance =
-            |place: &Place| hint.map(|at| place.start.abs_diff(at.saturating_add_signed(drift)));
+    /// Returns the place nearest to the hint; several equally near places are an error.
+    fn nearest_to_hint(
+        &self,
+        places: Vec<HunkPlace>,
+        strategy: MatchStrategy,
+        drift: isize,
+    ) -> Result<HunkPlace, HunkMiss> {
+        let hint = self.hunk.at.filter(|_| strategy == MatchStrategy::Exact);
+        let distance = |place: &HunkPlace| {
+            hint.map(|at| place.start.abs_diff(at.saturating_add_signed(drift)))
+        };
         let nearest = places.iter().map(distance).min().flatten();
-        let mut meant: Vec<Place> =
+        let mut nearest_places: Vec<HunkPlace> =
             places.into_iter().filter(|place| distance(place) == nearest).collect();
-        match (meant.pop(), meant.is_empty()) {
+        match (nearest_places.pop(), nearest_places.is_empty()) {
             (Some(only), true) => Ok(only),
             (last, _) => {
                 let starts: Vec<usize> =
-                    meant.iter().chain(&last).map(|place| place.start).collect();
-                Err(ambiguous(&starts, strategy))
+                    nearest_places.iter().chain(&last).map(|place| place.start).collect();
+                Err(ambiguous_miss(&starts, strategy))
             }
         }
     }
 
-    /// A line that cannot be shown as it is cannot be written as it is either.
-    fn check_readable(&self, place: Place) -> Result<Place, Miss> {
+    /// Refuses a place with invalid bytes if new lines have U+FFFD: the bytes were shown as such and would be lost.
+    fn check_readable(&self, place: HunkPlace) -> Result<HunkPlace, HunkMiss> {
         let lost = self.hunk.new_lines().any(|line| {
-            line.sign == super::hunk::Sign::Add && line.text.contains(char::REPLACEMENT_CHARACTER)
+            line.sign == super::hunk::LineSign::Add
+                && line.text.contains(char::REPLACEMENT_CHARACTER)
         });
         let broken = (place.start..place.start + self.old.len())
             .find(|at| std::str::from_utf8(self.text.line(*at)).is_err());
         match broken {
-            Some(at) if lost => Err(Miss::Unreadable(at + 1)),
+            Some(at) if lost => Err(HunkMiss::Unreadable(at + 1)),
             _ => Ok(place),
         }
     }
 
-    /// Its lines may be where they cannot be meant.
-    fn why_not(&self) -> Miss {
-        let mut candidates = self.candidates(0..self.past());
-        let Some(start) = candidates.find(|at| self.place(Strategy::Exact, *at).is_some()) else {
-            return Miss::NotFound;
+    /// Returns the miss for a hunk without a place; its lines may be where the hunk cannot apply.
+    fn explain_miss(&self) -> HunkMiss {
+        let mut candidates = self.candidates(0..self.first_impossible_start());
+        let Some(start) = candidates.find(|at| self.place(MatchStrategy::Exact, *at).is_some())
+        else {
+            return HunkMiss::NotFound;
         };
         let why = if start < self.floor {
             "before those of the hunk before it"
@@ -317,16 +338,16 @@ impl Search<'_> {
         } else {
             "before the line that its header names"
         };
-        Miss::Elsewhere(start + 1, why)
+        HunkMiss::Elsewhere(start + 1, why)
     }
 }
 
-/// A line as it is shown: what is no character as U+FFFD.
-fn shown(line: &[u8]) -> Cow<'_, str> {
+/// Returns a line with invalid bytes as U+FFFD, as it was shown.
+fn as_shown(line: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(line)
 }
 
-/// A hash that is the same for lines which are equal but for white space.
+/// Returns a hash that is equal for lines that differ only in white space.
 fn words_hash(line: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     for byte in words(line.trim_end_matches('\n').as_bytes()) {
@@ -335,7 +356,7 @@ fn words_hash(line: &str) -> u64 {
     hasher.finish()
 }
 
-/// Lines that are counted from 0 become lines for people.
-fn ambiguous(starts: &[usize], strategy: Strategy) -> Miss {
-    Miss::Ambiguous(starts.iter().map(|at| at + 1).collect(), strategy)
+/// Makes the miss for several places, with lines counted from 1.
+fn ambiguous_miss(starts: &[usize], strategy: MatchStrategy) -> HunkMiss {
+    HunkMiss::Ambiguous(starts.iter().map(|at| at + 1).collect(), strategy)
 }

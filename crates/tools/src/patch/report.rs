@@ -1,45 +1,48 @@
-//! What a patch did, file by file, with a diff of bounded size.
+//! The output of an applied patch: each file with a diff of bounded size.
 
 use serde_json::{Value, json};
 use windlass_core::Output;
 
-use super::stage::{Fate, Stage, Staged};
+use super::stage::{FileChange, PatchStage, StagedFile};
 use crate::cut::Cutter;
 use crate::diff;
-use crate::edit::plan::Strategy;
+use crate::edit::plan::MatchStrategy;
 use crate::shown;
 use crate::syntax;
 
-/// How many bytes of diffs are shown in all.
-const MAX_DIFF: usize = 24_000;
+/// Limit of the bytes of all diffs together.
+const MAX_DIFF_BYTES: usize = 24_000;
 
-/// The answer to a call whose patch was applied.
-pub(super) fn report(stage: &Stage, cutter: Cutter<'_>) -> Output {
+/// Makes the output of a call whose patch was applied.
+pub(super) fn report(stage: &PatchStage, cutter: Cutter<'_>) -> Output {
     let hunks: usize = stage.files.iter().map(|file| file.hunks).sum();
-    let strategy = stage.files.iter().map(|file| file.strategy).max().unwrap_or(Strategy::Exact);
+    let strategy =
+        stage.files.iter().map(|file| file.strategy).max().unwrap_or(MatchStrategy::Exact);
     let mut text = String::new();
     let mut files: Vec<Value> = Vec::new();
-    let mut left = MAX_DIFF;
+    let mut left = MAX_DIFF_BYTES;
     for (at, file) in stage.files.iter().enumerate() {
-        let Some(told) = tell(stage, at, file, cutter) else { continue };
-        shown::push_line(&mut text, &told.headline);
-        match left.checked_sub(told.diff.len()) {
+        let Some(file_report) = report_file(stage, at, file, cutter) else { continue };
+        shown::push_line(&mut text, &file_report.headline);
+        match left.checked_sub(file_report.diff.len()) {
             Some(less) => {
                 left = less;
-                shown::push_line(&mut text, &told.diff);
+                shown::push_line(&mut text, &file_report.diff);
             }
             None => {
                 shown::push_line(&mut text, "[its diff is left out: the answer is long enough]");
             }
         }
         text.push_str(&file.how_written);
-        files.push(told.entry);
+        files.push(file_report.entry);
     }
     if files.is_empty() {
         text = "unchanged: all is as the patch wants it already".into();
     } else {
-        let is_same = |(at, file): &(usize, &Staged)| {
-            file.hunks > 0 && file.after.is_some() && stage.fate(*at) == Fate::Unchanged
+        let is_same = |(at, file): &(usize, &StagedFile)| {
+            file.hunks > 0
+                && file.after.is_some()
+                && stage.file_change(*at) == FileChange::Unchanged
         };
         for (_, file) in stage.files.iter().enumerate().filter(is_same) {
             let line = format!("unchanged {}: it is as the patch wants it already", file.name);
@@ -58,24 +61,30 @@ pub(super) fn report(stage: &Stage, cutter: Cutter<'_>) -> Output {
         .with("strategy", strategy.as_str())
 }
 
-/// What there is to say of one file.
-struct Told {
+/// The report of one file.
+struct PatchedFileReport {
     headline: String,
     diff: String,
     entry: Value,
 }
 
-fn tell(stage: &Stage, at: usize, file: &Staged, cutter: Cutter<'_>) -> Option<Told> {
+/// Makes the report of one file; `None` if it is unchanged or reported at its new path.
+fn report_file(
+    stage: &PatchStage,
+    at: usize,
+    file: &StagedFile,
+    cutter: Cutter<'_>,
+) -> Option<PatchedFileReport> {
     let name = &file.name;
-    let (action, old) = match stage.fate(at) {
-        Fate::Unchanged => return None,
-        Fate::Added => ("added", None),
-        Fate::Changed => ("changed", None),
-        Fate::Deleted => ("deleted", None),
-        Fate::Moved(from) => ("moved", stage.files.get(from)),
+    let (action, old) = match stage.file_change(at) {
+        FileChange::Unchanged => return None,
+        FileChange::Added => ("added", None),
+        FileChange::Changed => ("changed", None),
+        FileChange::Deleted => ("deleted", None),
+        FileChange::Moved(from) => ("moved", stage.files.get(from)),
     };
     let (before, after) = file.texts(old);
-    let changes = diff::unified(&before, &after, cutter);
+    let changes = diff::unified_diff(&before, &after, cutter);
     let error = syntax::new_error(&file.path, &before, &after);
     let lines = format!("+{} -{}", changes.added, changes.removed);
     let mut headline = match old {
@@ -83,9 +92,9 @@ fn tell(stage: &Stage, at: usize, file: &Staged, cutter: Cutter<'_>) -> Option<T
         None => format!("{action} {name}: {lines}"),
     };
     headline.push_str(match file.strategy {
-        Strategy::Exact => "",
-        Strategy::Whitespace => ", found apart from white space",
-        Strategy::Indentation => ", found apart from indentation, new lines indented to fit",
+        MatchStrategy::Exact => "",
+        MatchStrategy::Whitespace => ", found apart from white space",
+        MatchStrategy::Indentation => ", found apart from indentation, new lines indented to fit",
     });
     for note in &file.notes {
         headline.push_str("; ");
@@ -99,8 +108,8 @@ fn tell(stage: &Stage, at: usize, file: &Staged, cutter: Cutter<'_>) -> Option<T
     if let (Some(error), Value::Object(entry)) = (error, &mut entry) {
         entry.insert("syntax_error".into(), error.into());
     }
-    // The patch itself says what a new file holds, and nothing is left to look at of one that is gone.
+    // The patch itself contains the text of a new file, and a deleted file has nothing left to show.
     let is_shown = matches!(action, "changed" | "moved");
     let diff = if is_shown { changes.text } else { String::new() };
-    Some(Told { headline, diff, entry })
+    Some(PatchedFileReport { headline, diff, entry })
 }

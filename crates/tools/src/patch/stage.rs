@@ -1,74 +1,78 @@
-//! All files of a patch in memory: as they were, and as they will be. Nothing is written here.
+//! All files of a patch in memory: before and after the patch. Nothing is written here.
 //!
-//! Each entry of a patch sees what those before it did, so that a file may occur more than once. Whatever does not work is
-//! collected rather than told one by one: whoever wrote the patch can mend all of it at once.
+//! Each entry of a patch sees the result of the entries before it, so a file may occur several times. Failures are collected rather
+//! than reported one by one, so that the model can correct all of them at once.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use windlass_core::{Attributes, Context, FileKind, Stat, ToolError};
 
-use super::apply::{Applied, apply};
+use super::apply::{AppliedHunks, apply};
 use super::explain;
 use super::hunk::{Action, FilePatch, Hunk};
 use crate::cut::Cutter;
 use crate::document::{self, Document};
-use crate::edit::plan::Strategy;
+use crate::edit::plan::MatchStrategy;
 use crate::shown::{self, Root};
 use crate::taken_out;
 
-/// Once so many parts of a patch do not apply, the rest of it is not tried: whoever wrote it has to write all of it again.
+/// Number of failures after which the rest of a patch is not tried, because most of it has to be written again.
 const MAX_FAILURES: usize = 100;
-/// The closest place is looked for and shown for so many hunks.
+/// Limit of the failed hunks for which the most similar place is searched and shown.
 const MAX_EXPLAINED: usize = 10;
 
-/// The files that a patch is about.
+/// The files of a patch.
 #[derive(Debug, Default)]
-pub(super) struct Stage {
-    pub(super) files: Vec<Staged>,
-    /// What does not apply, in words.
+pub(super) struct PatchStage {
+    pub(super) files: Vec<StagedFile>,
+    /// Messages about parts that do not apply.
     pub(super) failures: Vec<String>,
-    /// Hunks that were not tried, because enough others do not apply.
+    /// Number of hunks that were not tried after too many failures.
     not_tried: usize,
 }
 
-/// One place, before and after.
+/// A path, with its content before and after the patch.
 #[derive(Debug)]
-pub(super) struct Staged {
-    /// As the patch names it.
+pub(super) struct StagedFile {
+    /// Path as the patch names it.
     pub(super) path: PathBuf,
-    /// Where that really is.
+    /// Resolved path.
     pub(super) place: PathBuf,
-    /// For people and models.
+    /// Name in messages.
     pub(super) name: String,
+    /// Bytes and metadata of the file when it was read; `None` if it did not exist.
     pub(super) before: Option<(Vec<u8>, Stat)>,
+    /// Bytes after the patch; `None` if there is no file.
     pub(super) after: Option<Vec<u8>>,
-    /// The file that was moved here.
+    /// Index of the file that was moved to this path.
     pub(super) origin: Option<usize>,
-    /// What came along with it.
+    /// Attributes of the moved file.
     pub(super) attributes: Option<Attributes>,
+    /// Number of hunks applied to the file.
     pub(super) hunks: usize,
-    pub(super) strategy: Strategy,
-    /// What else there is to say of it.
+    /// Loosest strategy by which a hunk matched.
+    pub(super) strategy: MatchStrategy,
+    /// Remarks about the file.
     pub(super) notes: Vec<String>,
-    /// How it was written, if that is worth a note.
+    /// Remark about hard links or a write in place; empty if there is none.
     pub(super) how_written: String,
 }
 
-/// What happens to a file in the end.
+/// The change of a file by the whole patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum FileChange {
     Added,
     Changed,
-    /// From this one.
+    /// The file was moved here from the file with this index.
     Moved(usize),
     Deleted,
-    /// It is as it was, or is told of at the place that it was moved to.
+    /// The file is unchanged, or is reported at the path that it was moved to.
     Unchanged,
 }
 
-impl Stage {
-    /// Reads every file, and does in memory what the patch says.
+impl PatchStage {
+    /// Reads every file, and applies the patch in memory.
     pub(super) fn prepare(cx: &Context, patches: &[FilePatch]) -> Result<Self, ToolError> {
         let mut stage = Self::default();
         for patch in patches {
@@ -85,7 +89,7 @@ impl Stage {
         Ok(stage)
     }
 
-    /// Why nothing is changed, if something does not apply.
+    /// Returns the error for a patch of which a part does not apply; nothing is written then.
     pub(super) fn refusal(&self) -> Option<ToolError> {
         if self.failures.is_empty() {
             return None;
@@ -98,7 +102,7 @@ impl Stage {
         Some(ToolError::failed(words))
     }
 
-    /// Refuses what would write back what was only shown of a file.
+    /// Refuses a patch that would write redaction placeholders into a file.
     pub(super) fn check_taken_out(&self, cx: &Context) -> Result<(), ToolError> {
         for file in &self.files {
             let old = file.origin.and_then(|origin| self.files.get(origin));
@@ -108,6 +112,7 @@ impl Stage {
         Ok(())
     }
 
+    /// Applies the changes of one file.
     fn add(&mut self, cx: &Context, patch: &FilePatch) -> Result<(), ToolError> {
         let at = self.open(cx, &patch.path)?;
         match &patch.action {
@@ -120,7 +125,7 @@ impl Stage {
                 }
             }
         }
-        if patch.speaks_of_mode
+        if patch.changes_mode
             && let Some(file) = self.files.get_mut(at)
         {
             file.notes.push("permissions stay as they are".into());
@@ -128,7 +133,7 @@ impl Stage {
         Ok(())
     }
 
-    /// The file at a path, read if it was not yet.
+    /// Returns the index of the file at a path; reads the file if it is new.
     fn open(&mut self, cx: &Context, path: &Path) -> Result<usize, ToolError> {
         let place = cx.files().resolve(path)?.path;
         if let Some(known) = self.files.iter().position(|file| file.place == place) {
@@ -146,7 +151,7 @@ impl Stage {
             }
         };
         let after = before.as_ref().map(|(bytes, _)| bytes.clone());
-        self.files.push(Staged {
+        self.files.push(StagedFile {
             path: path.to_owned(),
             place,
             name,
@@ -155,19 +160,21 @@ impl Stage {
             origin: None,
             attributes: None,
             hunks: 0,
-            strategy: Strategy::Exact,
+            strategy: MatchStrategy::Exact,
             notes: Vec::new(),
             how_written: String::new(),
         });
         Ok(self.files.len() - 1)
     }
 
-    fn file(&mut self, at: usize) -> Result<&mut Staged, ToolError> {
+    /// Returns the file with this index.
+    fn file(&mut self, at: usize) -> Result<&mut StagedFile, ToolError> {
         self.files
             .get_mut(at)
             .ok_or_else(|| ToolError::internal("a file of the patch is not there"))
     }
 
+    /// Creates a file with a text; fails if it exists.
     fn create(&mut self, at: usize, text: &str) -> Result<(), ToolError> {
         let file = self.file(at)?;
         if file.after.is_some() {
@@ -179,12 +186,13 @@ impl Stage {
         Ok(())
     }
 
+    /// Deletes a file; if there are hunks, they must remove all of its content.
     fn delete(&mut self, cx: &Context, at: usize, hunks: &[Hunk]) -> Result<(), ToolError> {
         if !hunks.is_empty() {
             let failed = self.failures.len();
             self.change(cx, at, hunks)?;
             let file = self.file(at)?;
-            let left = file.after.as_ref().is_some_and(|bytes| !is_nothing(bytes));
+            let left = file.after.as_ref().is_some_and(|bytes| !is_empty_text(bytes));
             let name = file.name.clone();
             if left && self.failures.len() == failed {
                 return Err(ToolError::failed(format!(
@@ -193,26 +201,27 @@ impl Stage {
                 .hint("read it again; to delete it whatever is in it, use `*** Delete File: `"));
             }
         }
-        self.existing(cx, at)?;
+        self.require_bytes(cx, at)?;
         self.file(at)?.after = None;
         Ok(())
     }
 
-    /// Makes sure that there is a file.
-    fn existing(&mut self, cx: &Context, at: usize) -> Result<Vec<u8>, ToolError> {
+    /// Returns the present bytes of a file; fails if it does not exist.
+    fn require_bytes(&mut self, cx: &Context, at: usize) -> Result<Vec<u8>, ToolError> {
         let file = self.file(at)?;
         if let Some(bytes) = &file.after {
             return Ok(bytes.clone());
         }
         if file.before.is_none() && file.origin.is_none() {
-            // Says what was probably meant.
+            // Loading fails with an error that names similar paths.
             document::load(cx, &file.path)?;
         }
         Err(ToolError::failed(format!("cannot patch {}: the patch itself took it away", file.name)))
     }
 
+    /// Applies hunks to a file; failed hunks are collected.
     fn change(&mut self, cx: &Context, at: usize, hunks: &[Hunk]) -> Result<(), ToolError> {
-        let bytes = self.existing(cx, at)?;
+        let bytes = self.require_bytes(cx, at)?;
         if hunks.is_empty() {
             return Ok(());
         }
@@ -221,14 +230,15 @@ impl Stage {
             ToolError::failed(format!("cannot patch {name}: it is binary, and a patch is text"))
         })?;
         let allowed = MAX_FAILURES.saturating_sub(self.failures.len());
-        let Applied { replacements, places } = apply(document.text(), hunks, allowed);
+        let AppliedHunks { replacements, places } = apply(document.text(), hunks, allowed);
         self.not_tried += hunks.len() - places.len();
-        let whole = explain::Whole { name: &name, text: document.text(), cutter: Cutter::of(cx) };
+        let file =
+            explain::PatchedFile { name: &name, text: document.text(), cutter: Cutter::of(cx) };
         for (number, (hunk, place)) in (1..).zip(hunks.iter().zip(&places)) {
             if let Err(miss) = place {
                 let is_short = self.failures.len() >= MAX_EXPLAINED;
                 let which = (number, hunks.len());
-                self.failures.push(explain::failure(&whole, hunk, miss, which, is_short));
+                self.failures.push(explain::miss_message(&file, hunk, miss, which, is_short));
             }
         }
         let spliced = document
@@ -237,12 +247,13 @@ impl Stage {
         let file = self.file(at)?;
         let found = places.iter().flatten().map(|place| place.strategy);
         file.strategy = found.fold(file.strategy, Ord::max);
-        file.notes.extend(explain::moved(hunks, &places));
+        file.notes.extend(explain::shifted_hunks(hunks, &places));
         file.hunks += hunks.len();
         file.after = Some(spliced);
         Ok(())
     }
 
+    /// Moves a file to another path, which must be free.
     fn move_to(&mut self, cx: &Context, from: usize, to: &Path) -> Result<(), ToolError> {
         let to = self.open(cx, to)?;
         let name = self.file(from)?.name.clone();
@@ -255,7 +266,7 @@ impl Stage {
         }
         let file = self.file(from)?;
         let (after, hunks) = (file.after.take(), std::mem::take(&mut file.hunks));
-        let strategy = std::mem::replace(&mut file.strategy, Strategy::Exact);
+        let strategy = std::mem::replace(&mut file.strategy, MatchStrategy::Exact);
         let notes = std::mem::take(&mut file.notes);
         let own = file
             .before
@@ -271,34 +282,35 @@ impl Stage {
         Ok(())
     }
 
-    /// What happens to a file in the end.
-    pub(super) fn fate(&self, at: usize) -> Fate {
-        let Some(file) = self.files.get(at) else { return Fate::Unchanged };
+    /// Returns the change of a file by the whole patch.
+    pub(super) fn file_change(&self, at: usize) -> FileChange {
+        let Some(file) = self.files.get(at) else { return FileChange::Unchanged };
         match (&file.before, &file.after) {
-            (None, None) => Fate::Unchanged,
-            (Some(_), None) if self.is_moved(at) => Fate::Unchanged,
-            (Some(_), None) => Fate::Deleted,
-            (Some((before, _)), Some(after)) if before == after => Fate::Unchanged,
-            (Some(_), Some(_)) => Fate::Changed,
+            (None, None) => FileChange::Unchanged,
+            (Some(_), None) if self.is_moved(at) => FileChange::Unchanged,
+            (Some(_), None) => FileChange::Deleted,
+            (Some((before, _)), Some(after)) if before == after => FileChange::Unchanged,
+            (Some(_), Some(_)) => FileChange::Changed,
             (None, Some(_)) => match file.origin.filter(|origin| self.can_move(*origin, at)) {
-                Some(origin) => Fate::Moved(origin),
-                None => Fate::Added,
+                Some(origin) => FileChange::Moved(origin),
+                None => FileChange::Added,
             },
         }
     }
 
-    /// Whether a file is told of at its new place.
+    /// Returns whether a file is reported at the path that it was moved to.
     fn is_moved(&self, at: usize) -> bool {
-        (0..self.files.len()).any(|to| self.fate_is_from(to, at))
+        (0..self.files.len()).any(|to| self.is_moved_from(to, at))
     }
 
-    fn fate_is_from(&self, to: usize, from: usize) -> bool {
-        let is_new = |file: &Staged| file.before.is_none() && file.after.is_some();
+    /// Returns whether the file at `to` is reported as moved from `from`.
+    fn is_moved_from(&self, to: usize, from: usize) -> bool {
+        let is_new = |file: &StagedFile| file.before.is_none() && file.after.is_some();
         self.files.get(to).is_some_and(|file| is_new(file) && file.origin == Some(from))
             && self.can_move(from, to)
     }
 
-    /// Whether the old place is free in the end, and nobody else was moved from there before.
+    /// Returns whether the old path is free in the end, and no earlier file was moved from there.
     fn can_move(&self, from: usize, to: usize) -> bool {
         let is_free = self.files.get(from).is_some_and(|file| file.after.is_none());
         let is_first = !self.files.iter().take(to).any(|other| {
@@ -308,20 +320,21 @@ impl Stage {
     }
 }
 
-impl Staged {
-    /// Both contents as texts for people; what is binary is not shown.
-    pub(super) fn texts<'s>(&'s self, old: Option<&'s Staged>) -> (Cow<'s, str>, Cow<'s, str>) {
+impl StagedFile {
+    /// Returns the texts before and after; the text of a binary file is empty.
+    pub(super) fn texts<'s>(&'s self, old: Option<&'s StagedFile>) -> (Cow<'s, str>, Cow<'s, str>) {
         let before = old.unwrap_or(self).before.as_ref().map(|(bytes, _)| bytes);
         (text_of(before), text_of(self.after.as_ref()))
     }
 }
 
+/// Decodes bytes; returns an empty text if there are none or they are binary.
 fn text_of(bytes: Option<&Vec<u8>>) -> Cow<'_, str> {
     let document = bytes.and_then(|bytes| Document::parse(bytes.clone()).ok());
     document.map_or(Cow::Borrowed(""), |document| Cow::Owned(document.to_text().into_owned()))
 }
 
-/// Whether nothing is left but a byte order mark.
-fn is_nothing(bytes: &[u8]) -> bool {
+/// Returns whether only a byte order mark is left.
+fn is_empty_text(bytes: &[u8]) -> bool {
     matches!(bytes, b"" | b"\xef\xbb\xbf" | b"\xff\xfe" | b"\xfe\xff")
 }

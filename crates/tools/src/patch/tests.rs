@@ -1,4 +1,4 @@
-//! Patches in both forms as tables, the laws that hold for all of them, and what happens when not all of one can be done.
+//! Tests of both patch formats: tables, properties, and patches of which a part cannot be applied.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,18 +10,18 @@ use windlass_core::{CallResult, FileErrorKind, Outcome};
 use super::apply::apply;
 use super::hunk::{Action, FilePatch, Hunk};
 use super::parse::parse;
-use super::place::Miss;
+use super::place::HunkMiss;
 use crate::cut::Cutter;
 use crate::diff;
 use crate::document::Document;
-use crate::edit::plan::Strategy as Found;
-use crate::testing::{Meddled, Workspace};
+use crate::edit::plan::MatchStrategy as Found;
+use crate::testing::{InterceptingHost, Workspace};
 
 fn call(workspace: &Workspace, patch: &str) -> CallResult {
     workspace.call("patch", json!({"patch": patch}))
 }
 
-/// The files after a patch that applies; `None` where there is none.
+/// Applies a patch and checks the files; `None` stands for no file.
 fn check(files: &[(&str, &str)], patch: &str, expected: &[(&str, Option<&str>)]) -> String {
     let workspace = Workspace::new(files);
     let result = call(&workspace, patch);
@@ -42,7 +42,7 @@ fn is_there(workspace: &Workspace, name: &str) -> bool {
     workspace.path(name).exists()
 }
 
-/// Nothing is changed, and these words say why.
+/// Checks that nothing is changed, and that the message contains these words.
 fn check_refused(files: &[(&str, &str)], patch: &str, words: &[&str]) -> String {
     let workspace = Workspace::new(files);
     let result = call(&workspace, patch);
@@ -60,7 +60,7 @@ fn check_refused(files: &[(&str, &str)], patch: &str, words: &[&str]) -> String 
 const NUMBERS: &str = "one\ntwo\nthree\nfour\nfive\nsix\n";
 
 #[test]
-fn one_hunk_in_many_spellings() {
+fn hunk_is_accepted_in_many_spellings() {
     let body = " two\n-three\n+3\n four\n";
     for header in [
         "--- a/f\n+++ b/f\n@@ -2,3 +2,3 @@\n",
@@ -70,7 +70,7 @@ fn one_hunk_in_many_spellings() {
         "diff --git a/f b/f\n@@ -2,3 +2,3 @@\n",
         "Index: f\n=====\n--- f\n+++ f\n@@ -2,3 +2,3 @@\n",
         "Here is what I would do:\n\n```diff\n--- a/f\n+++ b/f\n@@ -2,3 +2,3 @@\n",
-        // Numbers that are missing or wrong.
+        // Line numbers that are missing or wrong.
         "--- a/f\n+++ b/f\n@@ -1,3 +1,3 @@\n",
         "--- a/f\n+++ b/f\n@@ -500,3 +500,3 @@\n",
         "--- a/f\n+++ b/f\n@@ -2,9 +2,1 @@\n",
@@ -79,7 +79,7 @@ fn one_hunk_in_many_spellings() {
         "--- a/f\n+++ b/f\n@@ ... @@\n",
         "--- a/f\n+++ b/f\n@@ one\n",
         "--- \"a/f\"\n+++ \"b/f\"\n@@ -2,3 +2,3 @@\n",
-        // The other form, also without its frame.
+        // The other format, also without its first and last line.
         "*** Update File: f\n@@\n",
         "*** Update File: f\n",
         "*** Update File: f\n@@ one\n",
@@ -107,7 +107,7 @@ fn several_hunks() {
         "--- a/f\n+++ b/f\n@@ -1,3 +1,4 @@\n+zero\n one\n-two\n+2\n three\n@@ -5,2 +6,3 @@\n five\n-six\n+6\n+7\n",
         "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n+zero\n one\n-two\n+2\n@@ -5,2 +6,3 @@\n five\n-six\n+6\n+7\n",
         "*** Begin Patch\n*** Update File: f\n@@\n+zero\n one\n@@\n-two\n+2\n@@ five\n-six\n+6\n+7\n*** End of File\n*** End Patch",
-        // Two entries for one file: the second sees what the first did.
+        // Two entries for one file: the second sees the result of the first.
         "--- a/f\n+++ b/f\n@@ -1,2 +1,3 @@\n+zero\n one\n-two\n+2\n--- a/f\n+++ b/f\n@@ -5,3 +5,4 @@\n four\n five\n-six\n+6\n+7\n",
     ] {
         check(&[("f", NUMBERS)], patch, expected);
@@ -146,7 +146,7 @@ fn adding_moving_deleting() {
             &[("f", None), ("d/g", Some("1\ntwo\nthree\nfour\nfive\nsix\n"))],
         ),
         ("*** Update File: f\n*** Move to: g\n", &[("f", None), ("g", Some(NUMBERS))]),
-        // Each entry sees what those before it did.
+        // Each entry sees the result of the entries before it.
         ("*** Delete File: f\n*** Add File: f\n+new\n", &[("f", Some("new\n"))]),
         (
             "*** Update File: f\n*** Move to: g\n*** Add File: f\n+new\n",
@@ -166,7 +166,7 @@ fn adding_moving_deleting() {
 }
 
 #[test]
-fn what_a_moved_file_has_stays() {
+fn moved_file_keeps_its_attributes() {
     use std::os::unix::fs::PermissionsExt;
     let workspace = Workspace::new(&[("run", "a\nb\n")]);
     let mode = |name: &str| {
@@ -209,7 +209,7 @@ fn line_endings_and_the_last_line() {
         ("a\nb\n", " a\n-b\n+b\n\\ No newline at end of file\n", "a\nb"),
         ("a\nb", " a\n-b\n", "a\n"),
         ("a\nb", "+x\n a\n b\n\\ No newline at end of file\n", "x\na\nb"),
-        // The patch itself tells how lines end.
+        // The patch itself shows how lines end.
         ("a\r\nb\r\n", "-a\r\n+a\n b\r\n", "a\nb\r\n"),
         ("a\nb\n", "-a\n+a\r\n b\n", "a\r\nb\n"),
         ("a\nb\n", "-a\r\n+c\r\n b\r\n", "c\nb\n"),
@@ -219,8 +219,8 @@ fn line_endings_and_the_last_line() {
     }
 }
 
-/// How the hunks of one file are found in a text.
-fn found(text: &str, hunks: &str) -> Vec<Result<(usize, Found), Miss>> {
+/// Returns the line and the strategy by which each hunk of one file matches a text.
+fn found(text: &str, hunks: &str) -> Vec<Result<(usize, Found), HunkMiss>> {
     let parsed = parse(&format!("*** Update File: f\n{hunks}")).unwrap();
     let [FilePatch { action: Action::Change { hunks, .. }, .. }] = &parsed[..] else { panic!() };
     let places = apply(text.as_bytes(), hunks, usize::MAX).places;
@@ -228,16 +228,16 @@ fn found(text: &str, hunks: &str) -> Vec<Result<(usize, Found), Miss>> {
 }
 
 #[test]
-fn places() {
+fn hunks_are_found_at_their_places() {
     use Found::{Exact, Indentation, Whitespace};
-    let ambiguous = |lines: &[usize], strategy| Err(Miss::Ambiguous(lines.to_vec(), strategy));
+    let ambiguous = |lines: &[usize], strategy| Err(HunkMiss::Ambiguous(lines.to_vec(), strategy));
     for (text, hunks, expected) in [
-        // The line that the header names, and else the nearest.
+        // The line that the header names, or else the nearest.
         ("x\na\nx\na\nx\na\n", "@@ -4 +4 @@\n-a\n+b\n", vec![Ok((3, Exact))]),
         ("x\na\nx\nx\nx\na\n", "@@ -5 +5 @@\n-a\n+b\n", vec![Ok((5, Exact))]),
         ("x\na\nx\na\n", "@@ -3 +3 @@\n-a\n+b\n", vec![ambiguous(&[2, 4], Exact)]),
         ("x\na\nx\na\n", "@@\n-a\n+b\n", vec![ambiguous(&[2, 4], Exact)]),
-        // Hunks follow each other, and are off by the same.
+        // Hunks follow each other, and are shifted by the same number of lines.
         (
             "a\na\n",
             "@@ -1 +1 @@\n-a\n+b\n@@ -2 +2 @@\n-a\n+b\n",
@@ -251,7 +251,7 @@ fn places() {
         (
             "a\nb\n",
             "@@\n-b\n+c\n@@\n-a\n+c\n",
-            vec![Ok((1, Exact)), Err(Miss::Elsewhere(1, "before those of the hunk before it"))],
+            vec![Ok((1, Exact)), Err(HunkMiss::Elsewhere(1, "before those of the hunk before it"))],
         ),
         // Anchors.
         ("f()\n a\ng()\n a\n", "@@ g()\n- a\n+ b\n", vec![Ok((3, Exact))]),
@@ -262,12 +262,12 @@ fn places() {
         (
             "a\nf()\n",
             "@@ f()\n-a\n+b\n",
-            vec![Err(Miss::Elsewhere(1, "before the line that its header names"))],
+            vec![Err(HunkMiss::Elsewhere(1, "before the line that its header names"))],
         ),
-        ("f()\n a\n", "@@ h()\n- a\n+ b\n", vec![Err(Miss::NoAnchor("h()".into()))]),
-        // Lines that are only added need a place that can be checked.
-        ("a\nb\n", "@@\n+x\n", vec![Err(Miss::NoContext)]),
-        ("a\nb\n", "@@ -1,0 +2 @@\n+x\n", vec![Err(Miss::NoContext)]),
+        ("f()\n a\n", "@@ h()\n- a\n+ b\n", vec![Err(HunkMiss::NoAnchor("h()".into()))]),
+        // Lines that are only added need context that can be checked.
+        ("a\nb\n", "@@\n+x\n", vec![Err(HunkMiss::NoContext)]),
+        ("a\nb\n", "@@ -1,0 +2 @@\n+x\n", vec![Err(HunkMiss::NoContext)]),
         ("a\nb\n", "@@ a\n+x\n", vec![Ok((1, Exact))]),
         ("a\nb\n", "@@\n+x\n*** End of File\n", vec![Ok((2, Exact))]),
         ("", "@@\n+x\n", vec![Ok((0, Exact))]),
@@ -276,13 +276,13 @@ fn places() {
         (
             "a\nb\n",
             "@@\n-a\n+c\n*** End of File\n",
-            vec![Err(Miss::Elsewhere(1, "not at the end of the file"))],
+            vec![Err(HunkMiss::Elsewhere(1, "not at the end of the file"))],
         ),
-        // White space, where only one place is meant.
+        // White space may differ if there is only one match.
         ("if (a  ==  b) { \n", "@@\n-if (a == b) {\n+c\n", vec![Ok((0, Whitespace))]),
         ("a  b\na   b\n", "@@ -1 +1 @@\n-a b\n+c\n", vec![ambiguous(&[1, 2], Whitespace)]),
         ("{\n\ta\n\tb\n}\n", "@@\n     a\n-    b\n+    c\n", vec![Ok((1, Indentation))]),
-        ("a\nb\n", "@@\n a\n-c\n+d\n", vec![Err(Miss::NotFound)]),
+        ("a\nb\n", "@@\n a\n-c\n+d\n", vec![Err(HunkMiss::NotFound)]),
     ] {
         assert_eq!(found(text, hunks), expected, "{text:?} {hunks:?}");
     }
@@ -299,7 +299,7 @@ fn new_lines_are_indented_as_the_file_is() {
 }
 
 #[test]
-fn what_is_no_patch() {
+fn invalid_patches_are_refused() {
     let workspace = Workspace::new(&[("f", NUMBERS)]);
     for (patch, words) in [
         ("", "`patch` is empty"),
@@ -360,7 +360,7 @@ fn what_is_no_patch() {
 }
 
 #[test]
-fn what_cannot_be_done_is_refused() {
+fn impossible_changes_are_refused() {
     let files = [("f", NUMBERS), ("g", "g\n"), ("d/x", "x\n"), ("zero", "a\0b")];
     for (patch, words) in [
         ("*** Add File: g\n+new\n", "cannot add g: it exists already"),
@@ -411,7 +411,7 @@ fn every_hunk_that_does_not_apply_is_explained() {
 }
 
 #[test]
-fn an_answer() {
+fn output_names_files_and_diffs() {
     let workspace = Workspace::new(&[("f", NUMBERS), ("g", "g\n"), ("h", "h\n")]);
     let result = call(
         &workspace,
@@ -449,7 +449,7 @@ fn an_answer() {
 /// A patch of five files: one changed, one added in a new directory, one moved, two deleted.
 const FIVE: &str = "*** Begin Patch\n*** Update File: a\n-one\n+1\n two\n*** Add File: d/e/new\n+new\n*** Update File: m\n*** Move to: k/moved\n-one\n+1\n two\n*** Delete File: y\n*** Delete File: z\n*** End Patch\n";
 
-/// Names and contents of all files, and names of directories.
+/// Returns names and contents of all files, and names of directories.
 #[expect(clippy::disallowed_methods, reason = "a look at what a tool left behind")]
 fn tree(workspace: &Workspace) -> Vec<(String, Option<Vec<u8>>)> {
     fn below(directory: &Path, root: &Path, found: &mut Vec<(String, Option<Vec<u8>>)>) {
@@ -470,10 +470,11 @@ fn tree(workspace: &Workspace) -> Vec<(String, Option<Vec<u8>>)> {
     found
 }
 
+/// Makes the workspace for `FIVE`, in which operations such as `write a` fail if they are in `refused`.
 fn five(refused: &'static [&'static str]) -> Workspace {
     let files = [("a", NUMBERS), ("m", NUMBERS), ("y", "y\n"), ("z", "z\n")];
     Workspace::on(&files, |local| {
-        Meddled::before_changes(local, move |doing, path| {
+        InterceptingHost::before_changes(local, move |doing, path| {
             let name = path.file_name().unwrap().to_str().unwrap();
             let is_refused = refused.contains(&format!("{doing} {name}").as_str());
             if is_refused { Err(FileErrorKind::NoSpace) } else { Ok(()) }
@@ -482,7 +483,7 @@ fn five(refused: &'static [&'static str]) -> Workspace {
 }
 
 #[test]
-fn all_five_or_none() {
+fn all_five_files_are_changed_or_none() {
     let workspace = five(&[]);
     assert_eq!(call(&workspace, FIVE).outcome, Outcome::Ok);
     let names: Vec<String> = tree(&workspace).into_iter().map(|(name, _)| name).collect();
@@ -502,7 +503,7 @@ fn all_five_or_none() {
         assert_eq!(result.outcome, Outcome::Error, "{text}");
         assert_eq!(tree(&workspace), before, "{text}");
         assert!(text.contains("nothing is changed"), "{text}");
-        // Nothing counts as seen that was not.
+        // No file counts as seen that the session has not seen.
         let written = workspace.call("write", json!({"path": "a", "content": "gone"}));
         assert!(written.output.to_text().starts_with("stale: a exists and was not read"));
         assert_eq!(text.contains("taken back: "), refused != ["write a"], "{text}");
@@ -510,7 +511,7 @@ fn all_five_or_none() {
 }
 
 #[test]
-fn what_was_taken_back_is_told() {
+fn undone_changes_are_reported() {
     let text = call(&five(&["remove z"]), FIVE).output.to_text();
     insta::assert_snapshot!(text, @"
     cannot remove z: no space is left on the device
@@ -521,12 +522,12 @@ fn what_was_taken_back_is_told() {
 }
 
 #[test]
-fn a_patch_that_is_stopped_in_the_middle_is_taken_back() {
+fn cancelled_patch_is_undone() {
     let files = [("a", NUMBERS), ("m", NUMBERS), ("y", "y\n"), ("z", "z\n")];
     let session = Arc::new(std::sync::OnceLock::<Arc<windlass_core::Session>>::new());
     let stop = session.clone();
     let mut workspace = Workspace::on(&files, |local| {
-        Meddled::before_changes(local, move |_, path| {
+        InterceptingHost::before_changes(local, move |_, path| {
             if path.ends_with("new") {
                 stop.get().unwrap().cancel();
             }
@@ -554,7 +555,7 @@ fn effects_come_from_the_patch() {
 }
 
 #[test]
-fn a_patch_is_not_a_look() {
+fn patching_does_not_count_as_reading() {
     let workspace = Workspace::new(&[("f", NUMBERS), ("g", NUMBERS)]);
     workspace.call("read", json!({"path": "g"}));
     let patch = "*** Update File: f\n-one\n+1\n two\n*** Update File: g\n-one\n+1\n two\n";
@@ -590,7 +591,7 @@ fn agentctl_3a_11_a_batch_that_fails_leaves_nothing_behind() {
     }
 }
 
-/// Hector, row 3B-13: its patch looked at the lines around a change only if it was asked to, which nobody did.
+/// Hector, row 3B-13: its patch checked the lines around a change only on request, and no caller requested it.
 #[test]
 fn hector_3b_13_context_is_always_validated() {
     for patch in [
@@ -604,7 +605,7 @@ fn hector_3b_13_context_is_always_validated() {
 }
 
 #[test]
-fn a_hunk_that_tells_of_an_open_line_is_at_the_end_of_the_file() {
+fn hunk_with_a_missing_newline_matches_only_at_the_end() {
     let workspace = Workspace::new(&[("f", "y\nx\n\n\n\n\n\n")]);
     let patch = "--- a/f\n+++ b/f\n@@ -4,3 +4,4 @@\n \n \n \n+a\n\\ No newline at end of file\n";
     let done = call(&workspace, patch);
@@ -613,7 +614,7 @@ fn a_hunk_that_tells_of_an_open_line_is_at_the_end_of_the_file() {
 }
 
 #[test]
-fn a_byte_that_is_no_character_is_kept_or_the_patch_refused() {
+fn invalid_byte_is_kept_or_the_patch_is_refused() {
     let workspace = Workspace::new(&[]);
     let content = b"caf\xc3\xa9 na\xc3\xafve\nbroken \xff here\nend\n";
     workspace.write("f", content);
@@ -629,7 +630,7 @@ fn a_byte_that_is_no_character_is_kept_or_the_patch_refused() {
     );
 }
 
-/// Lines of a file and those of the next version, each with its own ending.
+/// Lines of a file and of its next version, each with its own ending.
 fn versions() -> impl Strategy<Value = (Vec<String>, Vec<String>)> {
     let line = prop_oneof![3 => "[abc]", 2 => "[ab]{1,2} {0,2}[cé日]?", 1 => Just(String::new())];
     let lines = proptest::collection::vec(line.clone(), 0..25);
@@ -649,6 +650,7 @@ fn versions() -> impl Strategy<Value = (Vec<String>, Vec<String>)> {
     })
 }
 
+/// Joins lines with an ending; the last line gets it only if `closed`.
 fn joined(lines: &[String], ending: &str, closed: bool) -> String {
     let mut text = lines.join(ending);
     if closed && !lines.is_empty() {
@@ -657,7 +659,7 @@ fn joined(lines: &[String], ending: &str, closed: bool) -> String {
     text
 }
 
-/// The bytes of a text in an encoding by its number; some cannot be told from others, which does not matter here.
+/// Returns the bytes of a text in an encoding with this number; some encodings cannot be detected, which does not matter here.
 fn encoded(text: &str, encoding: usize) -> Vec<u8> {
     let marked = || format!("\u{feff}{text}");
     match encoding {
@@ -672,9 +674,9 @@ fn encoded(text: &str, encoding: usize) -> Vec<u8> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_500))]
 
-    /// What we show as a diff applies as a patch, and gives the new file to the byte.
+    /// A diff that our tools show applies as a patch, and gives the new file exactly.
     #[test]
-    fn our_own_diff_is_a_patch(
+    fn shown_diff_applies_as_a_patch(
         (before, after) in versions(),
         crlf in any::<bool>(),
         (closed, closed_after) in any::<(bool, bool)>(),
@@ -688,14 +690,14 @@ proptest! {
             joined(&lines, ending, closed)
         };
         let (old, new) = (text(&before, closed), text(&after, closed_after));
-        // Nobody can tell how the lines end of a file that has but one.
+        // The line ending of a file with a single line is ambiguous.
         prop_assume!(!crlf || old.contains('\n'));
         let (old, new) = (encoded(&old, encoding), encoded(&new, encoding));
         let (Ok(old), Ok(new)) = (Document::parse(old), Document::parse(new)) else {
             return Err(TestCaseError::fail("text"));
         };
         prop_assume!(old.encoding() == new.encoding());
-        let changes = diff::unified(&old.to_text(), &new.to_text(), Cutter::PLAIN);
+        let changes = diff::unified_diff(&old.to_text(), &new.to_text(), Cutter::PLAIN);
         prop_assume!(!changes.text.is_empty() && !changes.text.contains('␍'));
         let patch = format!("--- a/f\n+++ b/f\n{}", changes.text);
         let parsed = parse(&patch);
@@ -708,8 +710,8 @@ proptest! {
         prop_assert!(applied.places.iter().all(Result::is_ok), "{:?}\n{patch}", applied.places);
         let spliced = old.splice(&applied.replacements).unwrap();
         prop_assert_eq!(&spliced, new.bytes(), "{}", patch);
-        // Lines above that nobody told of move the place, and nothing else; where the lines of a hunk are at several places, the
-        // one that its header names may be another.
+        // Lines above that the patch does not know shift the place, and nothing else; if the lines of a hunk are at several places,
+        // its header may name another one.
         let above = "y\n".repeat(extra).replace('\n', ending);
         let more = [above.as_bytes(), old.text()].concat();
         let again = apply(&more, hunks, usize::MAX);
@@ -728,7 +730,7 @@ proptest! {
         }
     }
 
-    /// However the hunks of a patch come to their place: bytes outside of the lines that they change stay.
+    /// Bytes outside of the changed lines stay the same, however a hunk matches.
     #[test]
     fn kept_lines_keep_their_bytes(
         lines in proptest::collection::vec(("[abc]{1,3}", "[ \t]{0,2}", any::<bool>()), 3..12),
@@ -739,7 +741,7 @@ proptest! {
             .map(|(word, blanks, crlf)| format!("{word}{blanks}{}", if *crlf { "\r\n" } else { "\n" }))
             .collect();
         let at = 1 + at.index(lines.len() - 2);
-        // As a model would write it: without blanks at the end, without carriage returns.
+        // As a model would write it: without trailing blanks and carriage returns.
         let word = |at: usize| lines[at].0.as_str();
         let patch = format!(
             "--- a/f\n+++ b/f\n@@ -{at} +{at} @@\n {}\n-{}\n+new\n {}\n",
@@ -758,7 +760,7 @@ proptest! {
         prop_assert_eq!(String::from_utf8(new).unwrap(), expected.concat());
     }
 
-    /// Whatever is sent as a patch: an answer, never a panic.
+    /// Any text sent as a patch gets an output; the parser never panics.
     #[test]
     fn anything_can_be_parsed(lines in proptest::collection::vec(prop_oneof![
         "[ +-]?[ab@*\\\\-]{0,4}",
@@ -794,7 +796,7 @@ fn repeated(count: usize, part: impl Fn(usize) -> String) -> String {
     (0..count).map(part).collect::<Vec<_>>().concat()
 }
 
-/// A patch of hunks, each of which replaces one line.
+/// Returns a patch of hunks that replace one line each.
 fn many_hunks(count: usize, old: impl Fn(usize) -> String) -> String {
     let hunk = |at: usize| format!("@@ -{0} +{0} @@\n-{1}\n+new {at}\n", at + 1, old(at));
     format!("--- a/f\n+++ b/f\n{}", repeated(count, hunk))
@@ -805,15 +807,15 @@ fn thousands_of_wrong_hunks_are_bounded() {
     let text = repeated(2_000, |at| format!("line {at} of the file\n"));
     let files = [("f", text.as_str())];
     let patch = many_hunks(10_000, |at| format!("line {at} of another file"));
-    let told = check_refused(&files, &patch, &["f, hunk 1 of 10000", "f, hunk 100 of 10000"]);
-    assert!(told.len() < 30_000, "{} bytes", told.len());
-    assert!(told.ends_with("9900 more hunks were not tried; correct these first"), "{told}");
-    assert_eq!(told.matches("the closest place is").count(), 10);
+    let output = check_refused(&files, &patch, &["f, hunk 1 of 10000", "f, hunk 100 of 10000"]);
+    assert!(output.len() < 30_000, "{} bytes", output.len());
+    assert!(output.ends_with("9900 more hunks were not tried; correct these first"), "{output}");
+    assert_eq!(output.matches("the closest place is").count(), 10);
     let of_files = |count| {
         repeated(count, |at| format!("--- a/f{at}\n+++ b/f{at}\n@@ -1 +1 @@\n-one\n+two\n"))
     };
-    let told = check_refused(&files, &of_files(150), &["f0", "50 more hunks were not tried"]);
-    assert!(told.len() < 50_000, "{} bytes", told.len());
+    let output = check_refused(&files, &of_files(150), &["f0", "50 more hunks were not tried"]);
+    assert!(output.len() < 50_000, "{} bytes", output.len());
     check_refused(&files, &of_files(10_000), &["about 10000 files; it must be about at most 1000"]);
 }
 
@@ -821,13 +823,13 @@ fn thousands_of_wrong_hunks_are_bounded() {
 fn thousands_of_hunks_are_found() {
     let text = repeated(20_000, |at| format!("line {at} of the file\n"));
     let patch = many_hunks(10_000, |at| format!("line  {at} of the file"));
-    let told = check(&[("f", &text)], &patch, &[]);
-    assert!(told.starts_with("patched 1 file, 10000 hunks"), "{}", &told[..100]);
+    let output = check(&[("f", &text)], &patch, &[]);
+    assert!(output.starts_with("patched 1 file, 10000 hunks"), "{}", &output[..100]);
 }
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "a look at what a tool left alone")]
-fn what_comes_to_the_same_changes_nothing() {
+fn patch_without_effect_changes_nothing() {
     let workspace = Workspace::new(&[("f", "a\nb\n"), ("g", "a\n")]);
     let written = || std::fs::metadata(workspace.path("f")).unwrap().modified().unwrap();
     let before = written();
@@ -853,7 +855,7 @@ fn what_comes_to_the_same_changes_nothing() {
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "makes a link, as no tool can")]
-fn other_names_of_a_file_keep_the_old_content() {
+fn hard_links_keep_the_old_content() {
     let workspace = Workspace::new(&[("f", "a\n")]);
     std::fs::hard_link(workspace.path("f"), workspace.path("other")).unwrap();
     let text = call(&workspace, "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n").output.to_text();

@@ -1,7 +1,7 @@
-//! What was learnt about large files: their encoding and where their lines are. The next look at one starts from there.
+//! A cache of the encodings and line indexes of large files, so that the next read of a file starts near its goal.
 //!
-//! An entry belongs to a fingerprint, not to a path: a file that changed has another one, and its old entry is never asked
-//! for again.
+//! The key is a fingerprint, not a path: a changed file has another fingerprint, and its old entry is never requested
+//! again.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -11,49 +11,49 @@ use windlass_core::Fingerprint;
 use super::lines::LineIndex;
 use crate::encoding::TextEncoding;
 
-/// How many files are remembered.
-const CAPACITY: usize = 16;
+/// Number of cached files.
+const MAX_ENTRIES: usize = 16;
 
-/// What was learnt about one state of one file.
+/// The encoding and line index of one version of one file.
 #[derive(Debug, Clone)]
-pub(crate) struct Known {
+pub(crate) struct CachedIndex {
     pub(crate) encoding: TextEncoding,
     pub(crate) index: LineIndex,
 }
 
-/// The files that were looked at last.
+/// The files that were read last, the latest first.
 #[derive(Debug)]
-pub(crate) struct IndexCache(Mutex<Vec<(Fingerprint, Arc<Known>)>>);
+pub(crate) struct IndexCache(Mutex<Vec<(Fingerprint, Arc<CachedIndex>)>>);
 
 impl IndexCache {
     pub(crate) const fn new() -> Self {
         Self(Mutex::new(Vec::new()))
     }
 
-    /// What is known about a file in this state.
-    pub(crate) fn get(&self, fingerprint: &Fingerprint) -> Option<Arc<Known>> {
+    /// Returns the entry of a file with this fingerprint, and makes it the latest.
+    pub(crate) fn get(&self, fingerprint: &Fingerprint) -> Option<Arc<CachedIndex>> {
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let at = entries.iter().position(|(of, _)| of == fingerprint)?;
         entries.get_mut(..=at)?.rotate_right(1);
-        entries.first().map(|(_, known)| known.clone())
+        entries.first().map(|(_, cached)| cached.clone())
     }
 
-    /// Remembers what was learnt, unless the file could change without its fingerprint telling.
-    pub(crate) fn keep(&self, fingerprint: Fingerprint, known: Arc<Known>, now: SystemTime) {
+    /// Keeps an entry, unless the file is so new that it could change again without a new fingerprint.
+    pub(crate) fn keep(&self, fingerprint: Fingerprint, cached: Arc<CachedIndex>, now: SystemTime) {
         if !is_settled(&fingerprint, now) {
             return;
         }
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         entries.retain(|(of, _)| *of != fingerprint);
-        entries.insert(0, (fingerprint, known));
-        entries.truncate(CAPACITY);
+        entries.insert(0, (fingerprint, cached));
+        entries.truncate(MAX_ENTRIES);
     }
 }
 
-/// Whether the last change is so long ago that one more would get another time stamp.
+/// Returns whether the last change is so old that another change would get a different time stamp.
 ///
-/// Clocks of file systems tick: every few milliseconds as a rule, every second or two on old ones, which leave the
-/// nanoseconds at zero.
+/// Clocks of file systems tick: usually every few milliseconds, on old ones every second or two. Old ones leave the nanoseconds
+/// at zero.
 fn is_settled(fingerprint: &Fingerprint, now: SystemTime) -> bool {
     let latest = fingerprint.modified.max(fingerprint.changed);
     let coarse = latest % 1_000_000_000 == 0;
@@ -71,16 +71,16 @@ mod tests {
         Fingerprint { device: 1, inode, len: 9, modified, changed: modified }
     }
 
-    fn known() -> Arc<Known> {
-        Arc::new(Known { encoding: TextEncoding::UTF_8, index: LineIndex::default() })
+    fn cached() -> Arc<CachedIndex> {
+        Arc::new(CachedIndex { encoding: TextEncoding::UTF_8, index: LineIndex::default() })
     }
 
     #[test]
-    fn the_files_looked_at_last_are_kept() {
+    fn latest_files_are_kept() {
         let cache = IndexCache::new();
         let now = UNIX_EPOCH + Duration::from_secs(100);
-        for inode in 0..=CAPACITY as u64 {
-            cache.keep(fingerprint(inode, 1), known(), now);
+        for inode in 0..=MAX_ENTRIES as u64 {
+            cache.keep(fingerprint(inode, 1), cached(), now);
             assert!(cache.get(&fingerprint(1, 1)).is_some() || inode == 0);
         }
         assert!(cache.get(&fingerprint(0, 1)).is_none(), "the oldest made room");
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fresh_file_is_not_trusted() {
+    fn just_changed_file_is_not_cached() {
         let now = UNIX_EPOCH + Duration::from_secs(100);
         for (modified, settled) in [
             (99_900_000_001, true),

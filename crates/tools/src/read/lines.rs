@@ -1,32 +1,32 @@
-//! Lines of a file of any size: found fast, read in a bounded amount of memory.
+//! Lines of a file of any size: found fast, and read with bounded memory.
 //!
-//! A file is read in large aligned blocks, whose line feeds are counted, not looked at. A sparse [`LineIndex`] keeps the
-//! count before every so many blocks, so that the next look at the same file starts near its goal. Nothing here decodes: a
-//! line is bytes.
+//! A file is read in large aligned blocks, in which line feeds are counted. A sparse [`LineIndex`] stores the count before every few
+//! blocks, so that the next read of the same file starts near its goal. Nothing is decoded here: a line consists of
+//! bytes.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
 use crate::encoding::LineFeed;
 
-/// How much is read at once: enough for a system call to cost nothing, little enough to stay in the processor's cache.
-pub(crate) const BLOCK: usize = 256 << 10;
+/// Number of bytes per read: large enough to make the system call cheap, small enough for the processor's cache.
+pub(crate) const BLOCK_BYTES: usize = 256 << 10;
 
-/// Where blocks begin in memory. A copy from the page cache to an address of another page offset is several times slower on
+/// Alignment of blocks in memory. A copy from the page cache to an address with another page offset is several times slower on
 /// some machines.
 const ALIGNMENT: usize = 4096;
 
-/// How many bytes of one line are kept; the rest is counted and passed over.
-pub(crate) const MAX_LINE: usize = 8 << 10;
+/// Number of bytes of a line that are kept; the rest is only counted.
+pub(crate) const MAX_LINE_BYTES: usize = 8 << 10;
 
-/// How many counts an index holds before it keeps every second one only.
+/// Limit of the counts in an index; above it, every second one is dropped.
 const MAX_COUNTS: usize = 4096;
 
-/// Why lines could not be read.
+/// Reason for which lines could not be read.
 #[derive(Debug)]
 pub(crate) enum LinesError {
-    /// The machine refused.
+    /// A system call failed.
     Io(io::Error),
-    /// The call was stopped.
+    /// The call was cancelled.
     Cancelled,
 }
 
@@ -36,13 +36,14 @@ impl From<io::Error> for LinesError {
     }
 }
 
-/// How many line feeds come before certain places of a file, and how many lines it has if that is known.
+/// Numbers of line feeds before certain blocks of a file, and the number of its lines if it is known.
 #[derive(Debug, Clone)]
 pub(crate) struct LineIndex {
-    /// How many blocks lie between two counts.
+    /// Number of blocks between two counts.
     stride: u64,
-    /// Line feeds before block `0`, `stride`, `2 * stride` …
+    /// Numbers of line feeds before block `0`, `stride`, `2 * stride` …
     before: Vec<u64>,
+    /// Number of lines of the file, if it is known.
     total: Option<u64>,
 }
 
@@ -53,14 +54,14 @@ impl Default for LineIndex {
 }
 
 impl LineIndex {
-    /// The last known block that begins before the line does, and how many line feeds come before it.
-    fn nearest(&self, line: u64) -> (u64, u64) {
+    /// Returns the last indexed block that begins before a line, and the number of line feeds before that block.
+    fn nearest_block(&self, line: u64) -> (u64, u64) {
         let at = self.before.partition_point(|count| *count < line).saturating_sub(1);
         (at as u64 * self.stride, self.before.get(at).copied().unwrap_or(0))
     }
 
-    /// Notes the line feeds before a block, if it is the next one to note.
-    fn note(&mut self, block: u64, line_feeds: u64) {
+    /// Stores the number of line feeds before a block, if it is the next block of the index.
+    fn add_count(&mut self, block: u64, line_feeds: u64) {
         if block != self.before.len() as u64 * self.stride {
             return;
         }
@@ -76,39 +77,39 @@ impl LineIndex {
     }
 }
 
-/// One line, without what ends it.
+/// One line, without its ending.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Line<'a> {
-    /// Its first [`MAX_LINE`] bytes.
+pub(crate) struct FileLine<'a> {
+    /// First [`MAX_LINE_BYTES`] bytes of the line.
     pub(crate) bytes: &'a [u8],
-    /// How many bytes it has in all.
+    /// Number of bytes of the whole line.
     pub(crate) len: u64,
-    /// Whether a line feed ends it: the last line of a file may have none.
+    /// True if a line feed ends the line; the last line of a file may have none.
     pub(crate) closed: bool,
 }
 
-/// Goes through the lines of a file.
+/// Reads the lines of a file one after another.
 pub(crate) struct LineReader<'a, R> {
-    blocks: Blocks<R>,
+    blocks: BlockReader<R>,
     index: &'a mut LineIndex,
     line_feed: LineFeed,
     cancelled: &'a dyn Fn() -> bool,
-    /// How many bytes at the beginning of the file are no text.
+    /// Length of the byte order mark at the start of the file.
     mark: usize,
-    /// Where in the present block the next line begins.
+    /// Position of the next line in the present block.
     at: usize,
-    /// The number of the next line, counted from 0.
+    /// Number of the next line, counted from 0.
     line: u64,
-    /// Whether the bytes before `at` end in the middle of a line.
+    /// True if the bytes before `at` end in the middle of a line.
     open: bool,
-    /// A line that begins in one block and ends in another.
+    /// Start of a line that continues in the next block.
     carried: Vec<u8>,
 }
 
 impl<'a, R: Read + Seek> LineReader<'a, R> {
-    /// Begins before the first line, which begins after `mark` bytes.
+    /// Makes a reader before the first line, which begins after `mark` bytes.
     pub(crate) fn new(
-        blocks: Blocks<R>,
+        blocks: BlockReader<R>,
         index: &'a mut LineIndex,
         line_feed: LineFeed,
         mark: usize,
@@ -127,9 +128,9 @@ impl<'a, R: Read + Seek> LineReader<'a, R> {
         }
     }
 
-    /// Goes to where a line begins, counted from 0; to the end of the file if it has no such line.
+    /// Moves to the start of a line, counted from 0; to the end of the file if there is no such line.
     pub(crate) fn seek(&mut self, line: u64) -> Result<(), LinesError> {
-        let (block, line_feeds) = self.index.nearest(line);
+        let (block, line_feeds) = self.index.nearest_block(line);
         self.load(block)?;
         self.line = line_feeds;
         self.open = block > 0;
@@ -143,8 +144,8 @@ impl<'a, R: Read + Seek> LineReader<'a, R> {
         Ok(())
     }
 
-    /// The next line, or `None` at the end of the file.
-    pub(crate) fn next(&mut self) -> Result<Option<Line<'_>>, LinesError> {
+    /// Reads the next line; `None` at the end of the file.
+    pub(crate) fn next(&mut self) -> Result<Option<FileLine<'_>>, LinesError> {
         self.carried.clear();
         let mut len = 0u64;
         loop {
@@ -153,7 +154,7 @@ impl<'a, R: Read + Seek> LineReader<'a, R> {
                 return Ok(Some(self.finish(len, end)));
             }
             if !rest.is_empty() {
-                let room = MAX_LINE.saturating_sub(self.carried.len());
+                let room = MAX_LINE_BYTES.saturating_sub(self.carried.len());
                 self.carried.extend_from_slice(rest.get(..room).unwrap_or(rest));
                 len += rest.len() as u64;
                 self.open = true;
@@ -167,10 +168,10 @@ impl<'a, R: Read + Seek> LineReader<'a, R> {
         }
         self.line += 1;
         self.open = false;
-        Ok(Some(Line { bytes: &self.carried, len, closed: false }))
+        Ok(Some(FileLine { bytes: &self.carried, len, closed: false }))
     }
 
-    /// Counts to the end of the file, but gives up after so many bytes; the number of lines if it is known now.
+    /// Counts lines up to the end of the file, but at most `max_bytes` bytes. Returns the number of lines of the file if it is known then.
     pub(crate) fn count_rest(&mut self, max_bytes: u64) -> Result<Option<u64>, LinesError> {
         let mut left = max_bytes;
         while self.index.total.is_none() {
@@ -185,18 +186,18 @@ impl<'a, R: Read + Seek> LineReader<'a, R> {
         Ok(self.index.total)
     }
 
-    /// The number of the next line, counted from 0.
+    /// Returns the number of the next line, counted from 0.
     pub(crate) fn line(&self) -> u64 {
         self.line
     }
 
-    /// How many bytes of the file were passed.
+    /// Returns the number of bytes of the file before the present position.
     pub(crate) fn offset(&self) -> u64 {
         self.blocks.offset() + self.at as u64
     }
 
-    /// Ends a line `end` bytes further on, of which `carried` bytes came in earlier blocks.
-    fn finish(&mut self, carried: u64, end: usize) -> Line<'_> {
+    /// Ends a line at `end` bytes from here, of which `carried` bytes were in earlier blocks.
+    fn finish(&mut self, carried: u64, end: usize) -> FileLine<'_> {
         let text = end - self.line_feed.width();
         let from = self.at;
         self.at += end;
@@ -205,20 +206,21 @@ impl<'a, R: Read + Seek> LineReader<'a, R> {
         let here = self.blocks.bytes().get(from..from + text).unwrap_or_default();
         let len = carried + text as u64;
         if carried == 0 {
-            let bytes = here.get(..MAX_LINE).unwrap_or(here);
-            return Line { bytes, len, closed: true };
+            let bytes = here.get(..MAX_LINE_BYTES).unwrap_or(here);
+            return FileLine { bytes, len, closed: true };
         }
-        let room = MAX_LINE.saturating_sub(self.carried.len());
+        let room = MAX_LINE_BYTES.saturating_sub(self.carried.len());
         self.carried.extend_from_slice(here.get(..room).unwrap_or(here));
-        Line { bytes: &self.carried, len, closed: true }
+        FileLine { bytes: &self.carried, len, closed: true }
     }
 
-    /// Passes over as many line feeds as are wanted, or all that the block has.
+    /// Skips `wanted` line feeds, or all that the block has.
     fn skip_in_block(&mut self, wanted: u64) {
         let rest = self.blocks.bytes().get(self.at..).unwrap_or_default();
         let count = self.line_feed.count(rest);
         if count < wanted {
-            self.open = if rest.is_empty() { self.open } else { !self.line_feed.closes(rest) };
+            self.open =
+                if rest.is_empty() { self.open } else { !self.line_feed.ends_with_line_feed(rest) };
             self.line += count;
             self.at += rest.len();
             return;
@@ -230,7 +232,7 @@ impl<'a, R: Read + Seek> LineReader<'a, R> {
         self.open = false;
     }
 
-    /// Goes on to the next block; false at the end of the file, whose number of lines is then known.
+    /// Loads the next block. Returns false at the end of the file, whose number of lines is then known.
     fn next_block(&mut self) -> Result<bool, LinesError> {
         let full = self.blocks.is_full();
         let next = self.blocks.block + 1;
@@ -239,7 +241,7 @@ impl<'a, R: Read + Seek> LineReader<'a, R> {
         }
         if full && !self.blocks.bytes().is_empty() {
             self.at = 0;
-            self.index.note(next, self.line);
+            self.index.add_count(next, self.line);
             return Ok(true);
         }
         self.at = self.blocks.bytes().len();
@@ -247,6 +249,7 @@ impl<'a, R: Read + Seek> LineReader<'a, R> {
         Ok(false)
     }
 
+    /// Loads a block, unless the call was cancelled.
     fn load(&mut self, block: u64) -> Result<(), LinesError> {
         if (self.cancelled)() {
             return Err(LinesError::Cancelled);
@@ -255,30 +258,32 @@ impl<'a, R: Read + Seek> LineReader<'a, R> {
     }
 }
 
-/// The blocks of a file, one at a time, in one buffer.
-pub(crate) struct Blocks<R> {
+/// Reads a file block by block into one buffer.
+pub(crate) struct BlockReader<R> {
     source: R,
-    /// The bytes that the file is said to have.
+    /// Expected number of bytes of the file.
     len: u64,
-    /// How many bytes a block has.
+    /// Number of bytes of a block.
     size: usize,
     buffer: Vec<u8>,
-    /// Where in the buffer a page begins.
+    /// Position in the buffer at which a memory page begins.
     start: usize,
+    /// Number of bytes of the block that are in the buffer.
     filled: usize,
-    /// The block that the buffer holds.
+    /// Number of the block that is in the buffer.
     block: u64,
     loaded: bool,
 }
 
-impl<R: Read + Seek> Blocks<R> {
-    /// For a file that is said to have so many bytes; it may have more or fewer.
+impl<R: Read + Seek> BlockReader<R> {
+    /// Makes a reader for a file with an expected number of bytes; the file may have more or fewer.
     pub(crate) fn new(source: R, len: u64) -> Self {
-        Self::of_size(BLOCK, source, len)
+        Self::of_size(BLOCK_BYTES, source, len)
     }
 
+    /// Makes a reader with blocks of this size.
     fn of_size(size: usize, source: R, len: u64) -> Self {
-        // One byte more than the file has, so that its end is seen by the first read.
+        // One byte more than the file has, so that the first read reaches its end.
         let room = usize::try_from(len.saturating_add(1)).unwrap_or(size).min(size);
         let mut blocks = Self {
             source,
@@ -290,27 +295,27 @@ impl<R: Read + Seek> Blocks<R> {
             block: 0,
             loaded: false,
         };
-        blocks.make_room(room);
+        blocks.grow_buffer(room);
         blocks
     }
 
-    /// What the present block holds: it is short only at the end of the file.
+    /// Returns the bytes of the present block, which is short only at the end of the file.
     pub(crate) fn bytes(&self) -> &[u8] {
         self.buffer.get(self.start..self.start + self.filled).unwrap_or_default()
     }
 
-    /// The file, at no place in particular.
+    /// Returns the file, at an unspecified position.
     pub(crate) fn into_source(self) -> R {
         self.source
     }
 
-    /// Reads the first block of a file that may stand anywhere.
+    /// Reads the first block, wherever the file is positioned.
     pub(crate) fn rewind(&mut self) -> io::Result<()> {
         self.source.rewind()?;
         self.load(0)
     }
 
-    /// Reads a block, unless it is there already.
+    /// Reads a block, unless it is already in the buffer.
     pub(crate) fn load(&mut self, block: u64) -> io::Result<()> {
         if self.loaded && self.block == block {
             return Ok(());
@@ -324,10 +329,11 @@ impl<R: Read + Seek> Blocks<R> {
         self.fill()
     }
 
+    /// Reads until the block is full or the file ends.
     fn fill(&mut self) -> io::Result<()> {
         while !self.is_full() {
             if self.start + self.filled == self.buffer.len() {
-                self.make_room(self.size);
+                self.grow_buffer(self.size);
             }
             let room = self.buffer.get_mut(self.start + self.filled..).unwrap_or_default();
             let asked = room.len();
@@ -335,7 +341,7 @@ impl<R: Read + Seek> Blocks<R> {
                 Ok(0) => break,
                 Ok(count) => {
                     self.filled += count;
-                    // It ended where it was said to end: a second look would find nothing more.
+                    // The file ended where it was expected to end: another read would return nothing.
                     if count < asked && self.offset() + self.filled as u64 == self.len {
                         break;
                     }
@@ -347,17 +353,18 @@ impl<R: Read + Seek> Blocks<R> {
         Ok(())
     }
 
+    /// Returns whether the whole block is in the buffer.
     fn is_full(&self) -> bool {
         self.filled == self.size
     }
 
-    /// Where in the file the present block begins.
+    /// Returns the position of the present block in the file.
     fn offset(&self) -> u64 {
         self.block * self.size as u64
     }
 
-    /// Makes a buffer of `room` bytes that begins at a page if it is larger than one, and keeps what was read.
-    fn make_room(&mut self, room: usize) {
+    /// Makes a buffer of `room` bytes, page-aligned if it is larger than a page, and copies the bytes read so far.
+    fn grow_buffer(&mut self, room: usize) {
         let alignment = if room > ALIGNMENT { ALIGNMENT } else { 1 };
         let mut buffer = vec![0; room + alignment];
         let start = buffer.as_ptr().align_offset(alignment).min(alignment);
@@ -377,7 +384,7 @@ mod tests {
 
     use super::*;
 
-    /// Lines `first..first + count`, whether each is closed, and the number of lines if it came out.
+    /// Reads lines `first..first + count`. Returns each with its line feed flag, and the number of lines of the file if it was found.
     fn read(
         index: &mut LineIndex,
         block: usize,
@@ -385,7 +392,7 @@ mod tests {
         first: u64,
         count: usize,
     ) -> (Vec<(Vec<u8>, bool)>, Option<u64>) {
-        let blocks = Blocks::of_size(block, Cursor::new(text), text.len() as u64);
+        let blocks = BlockReader::of_size(block, Cursor::new(text), text.len() as u64);
         let mut reader = LineReader::new(blocks, index, LineFeed::Byte, 0, &|| false);
         reader.seek(first).unwrap();
         let mut lines = Vec::new();
@@ -399,6 +406,7 @@ mod tests {
         (lines, total)
     }
 
+    /// Splits a text into lines, each with its line feed flag.
     fn expected(text: &[u8]) -> Vec<(Vec<u8>, bool)> {
         text.split_inclusive(|byte| *byte == b'\n')
             .map(|line| match line.strip_suffix(b"\n") {
@@ -411,7 +419,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2_000))]
         #[test]
-        fn any_range_of_any_text_is_exact_with_any_index(
+        fn any_line_range_is_exact_with_any_index(
             text in "[a\n]{0,120}",
             block in 1usize..24,
             ranges in proptest::collection::vec((0u64..60, 0usize..30), 1..6),
@@ -425,7 +433,7 @@ mod tests {
                 prop_assert_eq!(lines, wanted);
                 prop_assert!(total.is_none_or(|total| total == all.len() as u64));
             }
-            let blocks = Blocks::of_size(block, Cursor::new(text.as_bytes()), 0);
+            let blocks = BlockReader::of_size(block, Cursor::new(text.as_bytes()), 0);
             let mut reader = LineReader::new(blocks, &mut index, LineFeed::Byte, 0, &|| false);
             reader.seek(0).unwrap();
             prop_assert_eq!(reader.count_rest(u64::MAX).unwrap(), Some(all.len() as u64));
@@ -433,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn an_index_stays_small_and_right() {
+    fn index_stays_small_and_correct() {
         let text = b"ab\ncdefg\n".repeat(40_000);
         let mut index = LineIndex::default();
         read(&mut index, 16, &text, 79_999, 1);
@@ -449,30 +457,30 @@ mod tests {
     fn an_endless_line_takes_little_memory() {
         let text = [vec![b'x'; 3 << 20], b"\nnext".to_vec()].concat();
         let mut index = LineIndex::default();
-        let blocks = Blocks::new(Cursor::new(&text), text.len() as u64);
+        let blocks = BlockReader::new(Cursor::new(&text), text.len() as u64);
         let mut reader = LineReader::new(blocks, &mut index, LineFeed::Byte, 0, &|| false);
         reader.seek(0).unwrap();
         let line = reader.next().unwrap().unwrap();
-        assert_eq!((line.bytes.len(), line.len, line.closed), (MAX_LINE, 3 << 20, true));
+        assert_eq!((line.bytes.len(), line.len, line.closed), (MAX_LINE_BYTES, 3 << 20, true));
         assert_eq!(reader.next().unwrap().unwrap().bytes, b"next");
         assert_eq!(reader.next().unwrap(), None);
     }
 
     #[test]
-    fn a_stopped_call_reads_no_further() {
+    fn cancelled_call_stops_reading() {
         let mut index = LineIndex::default();
-        let blocks = Blocks::new(Cursor::new(b"a\n"), 2);
+        let blocks = BlockReader::new(Cursor::new(b"a\n"), 2);
         let mut reader = LineReader::new(blocks, &mut index, LineFeed::Byte, 0, &|| true);
         assert!(matches!(reader.seek(0), Err(LinesError::Cancelled)));
     }
 
     #[test]
-    fn blocks_begin_at_a_page() {
+    fn blocks_are_page_aligned() {
         for len in [0, 1, 5_000, 1 << 20] {
-            let mut blocks = Blocks::new(Cursor::new(vec![b'x'; BLOCK + 1]), len);
+            let mut blocks = BlockReader::new(Cursor::new(vec![b'x'; BLOCK_BYTES + 1]), len);
             blocks.load(0).unwrap();
             assert_eq!(blocks.bytes().as_ptr().align_offset(ALIGNMENT), 0);
-            assert_eq!(blocks.bytes().len(), BLOCK);
+            assert_eq!(blocks.bytes().len(), BLOCK_BYTES);
         }
     }
 }

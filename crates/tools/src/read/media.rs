@@ -1,17 +1,17 @@
-//! What a file is that is not plain text, by its first bytes. Names are not trusted: a picture called `notes.txt` is a picture.
+//! Detects files that are not plain text by their first bytes. Names are not trusted: an image called `notes.txt` is an image.
 
-/// What the first bytes of a file say.
+/// The kind of a file by its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Media {
-    /// A picture that models can look at.
+    /// An image of a format that models accept.
     Image(Image),
     /// A PDF document.
     Pdf,
-    /// Something that nobody reads as text, by the name people know it by.
+    /// Another binary format, by its usual name.
     Other(&'static str),
 }
 
-/// A kind of picture that models can look at.
+/// A format of images that models accept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Image {
     /// PNG.
@@ -25,7 +25,7 @@ pub(crate) enum Image {
 }
 
 impl Image {
-    /// The name of the kind in protocols.
+    /// Returns the media type of the format.
     pub(crate) fn media_type(self) -> &'static str {
         match self {
             Self::Png => "image/png",
@@ -35,19 +35,19 @@ impl Image {
         }
     }
 
-    /// Width and height, where they are at a fixed place.
+    /// Returns width and height, if the format has them at a known position.
     pub(crate) fn dimensions(self, bytes: &[u8]) -> Option<(u32, u32)> {
         match self {
-            Self::Png => Some((big(bytes, 16)?, big(bytes, 20)?)),
-            Self::Gif => Some((little(bytes, 6)?, little(bytes, 8)?)),
+            Self::Png => Some((read_u32_be(bytes, 16)?, read_u32_be(bytes, 20)?)),
+            Self::Gif => Some((read_u16_le(bytes, 6)?, read_u16_le(bytes, 8)?)),
             Self::Jpeg => jpeg_dimensions(bytes),
             Self::Webp => None,
         }
     }
 }
 
-/// What the first bytes say; `None` if they could be text.
-pub(crate) fn sniff(head: &[u8]) -> Option<Media> {
+/// Detects the kind by the first bytes; `None` if they could be text.
+pub(crate) fn detect(head: &[u8]) -> Option<Media> {
     if head.get(8..12) == Some(b"WEBP") && head.starts_with(b"RIFF") {
         return Some(Media::Image(Image::Webp));
     }
@@ -60,6 +60,7 @@ pub(crate) fn sniff(head: &[u8]) -> Option<Media> {
     SIGNATURES.iter().find(|(magic, _)| head.starts_with(magic)).map(|(_, media)| *media)
 }
 
+/// First bytes of known formats.
 const SIGNATURES: &[(&[u8], Media)] = &[
     (b"\x89PNG\r\n\x1a\n", Media::Image(Image::Png)),
     (b"\xff\xd8\xff", Media::Image(Image::Jpeg)),
@@ -96,15 +97,17 @@ const SIGNATURES: &[(&[u8], Media)] = &[
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", Media::Other("Microsoft Office document")),
 ];
 
-fn big(bytes: &[u8], at: usize) -> Option<u32> {
+/// Reads a big-endian number of 32 bits.
+fn read_u32_be(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
-fn little(bytes: &[u8], at: usize) -> Option<u32> {
+/// Reads a little-endian number of 16 bits.
+fn read_u16_le(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from(u16::from_le_bytes(bytes.get(at..at + 2)?.try_into().ok()?)))
 }
 
-/// Goes from segment to segment until the one that begins a frame.
+/// Reads width and height from the first frame segment of a JPEG file.
 fn jpeg_dimensions(bytes: &[u8]) -> Option<(u32, u32)> {
     let mut at = 2;
     loop {
@@ -124,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn first_bytes_tell() {
+    fn first_bytes_decide_the_kind() {
         let mut tar = vec![b'a'; 300];
         tar[257..262].copy_from_slice(b"ustar");
         for (head, expected) in [
@@ -136,12 +139,12 @@ mod tests {
             (b"plain text", None),
             (b"", None),
         ] {
-            assert_eq!(sniff(head), expected, "{head:?}");
+            assert_eq!(detect(head), expected, "{head:?}");
         }
     }
 
     #[test]
-    fn pictures_have_a_size() {
+    fn dimensions_of_images_are_read() {
         let png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x02\x80\0\0\x01\xe0";
         let jpeg = b"\xff\xd8\xff\xe0\0\x04ab\xff\xc0\0\x11\x08\x01\xe0\x02\x80...";
         let gif = b"GIF89a\x80\x02\xe0\x01";

@@ -1,15 +1,16 @@
-//! A Jupyter notebook as text: its cells in order, each with what it printed.
+//! Converts a Jupyter notebook to text: its cells in order, each with its outputs.
 //!
-//! Long outputs are cut, pictures named and not shown: the code is what a reader is after.
+//! Long outputs are cut and images only named, because readers mainly need the code.
 
 use std::fmt::Write as _;
 
 use serde::Deserialize;
 use serde_json::Value;
 
-/// How many bytes of one output are shown.
-const MAX_OUTPUT: usize = 4_000;
+/// Limit of the shown bytes of one output.
+const MAX_OUTPUT_BYTES: usize = 4_000;
 
+/// A notebook file.
 #[derive(Deserialize)]
 struct Notebook {
     cells: Vec<Cell>,
@@ -17,28 +18,30 @@ struct Notebook {
     metadata: Value,
 }
 
+/// A cell of a notebook.
 #[derive(Deserialize)]
 struct Cell {
     #[serde(rename = "cell_type")]
     kind: String,
     #[serde(default)]
-    source: Lines,
+    source: NotebookText,
     #[serde(default)]
     execution_count: Option<u64>,
     #[serde(default)]
     outputs: Vec<Output>,
 }
 
-/// Texts in notebooks are one string or a list of them.
+/// A text in a notebook file: one string or a list of strings.
 #[derive(Deserialize, Default)]
 #[serde(untagged)]
-enum Lines {
+enum NotebookText {
     #[default]
     None,
     One(String),
     Many(Vec<String>),
 }
 
+/// An output of a cell.
 #[derive(Deserialize)]
 struct Output {
     #[serde(rename = "output_type")]
@@ -46,7 +49,7 @@ struct Output {
     #[serde(default)]
     name: Option<String>,
     #[serde(default)]
-    text: Lines,
+    text: NotebookText,
     #[serde(default)]
     data: serde_json::Map<String, Value>,
     #[serde(default)]
@@ -57,7 +60,7 @@ struct Output {
     traceback: Vec<String>,
 }
 
-/// The notebook as text; `None` if it is none, so that it is shown as the JSON it may be.
+/// Converts a notebook to text; `None` if the file is not a valid notebook.
 pub(crate) fn to_text(json: &str) -> Option<String> {
     let notebook: Notebook = serde_json::from_str(json).ok()?;
     let mut text = String::with_capacity(json.len() / 2);
@@ -66,10 +69,10 @@ pub(crate) fn to_text(json: &str) -> Option<String> {
         .pointer("/language_info/name")
         .or_else(|| notebook.metadata.pointer("/kernelspec/language"))
         .and_then(Value::as_str);
-    line(&mut text, format_args!("# notebook, {} cells", notebook.cells.len()));
+    push_line(&mut text, format_args!("# notebook, {} cells", notebook.cells.len()));
     if let Some(language) = language {
         text.pop();
-        line(&mut text, format_args!(", {language}"));
+        push_line(&mut text, format_args!(", {language}"));
     }
     for (at, cell) in notebook.cells.iter().enumerate() {
         push_cell(&mut text, at + 1, cell);
@@ -77,47 +80,51 @@ pub(crate) fn to_text(json: &str) -> Option<String> {
     Some(text)
 }
 
+/// Adds a cell with its outputs.
 fn push_cell(text: &mut String, number: usize, cell: &Cell) {
     let count = cell.execution_count.map(|count| format!(" [{count}]")).unwrap_or_default();
-    line(text, format_args!("\n## cell {number}: {}{count}", cell.kind));
+    push_line(text, format_args!("\n## cell {number}: {}{count}", cell.kind));
     push_lines(text, &cell.source.joined());
     for output in &cell.outputs {
         push_output(text, output);
     }
 }
 
+/// Adds an output: text, error and data.
 fn push_output(text: &mut String, output: &Output) {
     let kind = output.name.as_deref().unwrap_or(&output.kind);
-    line(text, format_args!("### output: {kind}"));
+    push_line(text, format_args!("### output: {kind}"));
     push_bounded(text, &output.text.joined());
     if let Some(name) = &output.ename {
-        line(text, format_args!("{name}: {}", output.evalue.as_deref().unwrap_or_default()));
+        push_line(text, format_args!("{name}: {}", output.evalue.as_deref().unwrap_or_default()));
         push_bounded(text, &output.traceback.join("\n"));
     }
     push_data(text, &output.data);
 }
 
-/// The plain form of a result that comes in several; the others by name.
+/// Adds the plain text of a result that has several forms, and the names and sizes of other forms.
 fn push_data(text: &mut String, data: &serde_json::Map<String, Value>) {
     let plain = data.get("text/plain").or_else(|| data.get("text/markdown"));
-    if let Some(plain) = plain.and_then(|plain| Lines::deserialize(plain).ok()) {
+    if let Some(plain) = plain.and_then(|plain| NotebookText::deserialize(plain).ok()) {
         push_bounded(text, &plain.joined());
     }
     for (kind, value) in data.iter().filter(|(kind, _)| !kind.starts_with("text/")) {
         let size = value.as_str().map_or(0, |value| value.len() / 4 * 3);
-        line(text, format_args!("[{kind}, {size} bytes]"));
+        push_line(text, format_args!("[{kind}, {size} bytes]"));
     }
 }
 
+/// Adds a text without escape sequences, cut to the limit.
 fn push_bounded(text: &mut String, output: &str) {
     let plain = without_escapes(output);
-    let shown = plain.get(..plain.floor_char_boundary(MAX_OUTPUT)).unwrap_or_default();
+    let shown = plain.get(..plain.floor_char_boundary(MAX_OUTPUT_BYTES)).unwrap_or_default();
     push_lines(text, shown);
     if shown.len() < plain.len() {
-        line(text, format_args!("[{} more bytes]", plain.len() - shown.len()));
+        push_line(text, format_args!("[{} more bytes]", plain.len() - shown.len()));
     }
 }
 
+/// Adds lines, and a line feed at the end if it is missing.
 fn push_lines(text: &mut String, lines: &str) {
     text.push_str(lines);
     if !lines.is_empty() && !lines.ends_with('\n') {
@@ -125,12 +132,13 @@ fn push_lines(text: &mut String, lines: &str) {
     }
 }
 
-fn line(text: &mut String, words: std::fmt::Arguments<'_>) {
+/// Adds formatted text and a line feed.
+fn push_line(text: &mut String, words: std::fmt::Arguments<'_>) {
     let written = writeln!(text, "{words}");
     debug_assert!(written.is_ok(), "writing to a string does not fail");
 }
 
-/// Leaves out the colours of tracebacks: `ESC [ … letter`.
+/// Removes escape sequences for colours: `ESC [ … letter`.
 fn without_escapes(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut parts = text.split("\x1b[");
@@ -142,7 +150,8 @@ fn without_escapes(text: &str) -> String {
     plain
 }
 
-impl Lines {
+impl NotebookText {
+    /// Returns the text as one string.
     fn joined(&self) -> std::borrow::Cow<'_, str> {
         match self {
             Self::None => "".into(),
@@ -204,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_notebook_stays_as_it_is() {
+    fn other_json_is_not_converted() {
         for json in ["", "{}", "[1]", r#"{"cells": 3}"#, "not json"] {
             assert_eq!(to_text(json), None, "{json}");
         }

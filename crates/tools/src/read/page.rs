@@ -1,7 +1,7 @@
-//! The lines that one call shows: chosen, decoded, numbered, bounded, and a last line that says what there is besides.
+//! A page: the lines that one call returns, decoded and numbered, with a last line that says what else the file has.
 //!
-//! A page ends at a line, so that the next one begins with the next line and nothing is lost between them. The carriage
-//! return of a CRLF file is not shown: it would be invisible, and `write` and `edit` put it back by themselves.
+//! A page ends at the end of a line, so that the next page continues with the next line. The carriage returns of a CRLF file are not
+//! shown: they would be invisible, and `write` and `edit` add them again.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -12,58 +12,58 @@ use super::lines::{LineReader, LinesError};
 use crate::cut::Cutter;
 use crate::encoding::TextEncoding;
 
-/// Longer lines are cut after so many characters.
+/// Limit of the shown characters of a line.
 pub(crate) const MAX_CHARACTERS: usize = 2_000;
 
-/// How far the file is counted behind the last line of a page: more would cost more than the page itself.
-const COUNT_AHEAD: u64 = 16 << 20;
+/// Number of bytes behind a page in which lines are counted; more would cost more than the page itself.
+const MAX_COUNT_AHEAD_BYTES: u64 = 16 << 20;
 
-/// Room for the last line.
-const CLOSING: usize = 500;
+/// Number of bytes reserved for the last line.
+const CLOSING_LINE_BYTES: usize = 500;
 
-/// What to show.
+/// The requested part of a file.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Ask {
-    /// The first line, counted from 1; 0 means 1; negative counts from the end.
+pub(crate) struct PageRequest {
+    /// First line, counted from 1; 0 means 1; negative counts from the end.
     pub(crate) offset: i64,
-    /// How many lines at most.
+    /// Maximum number of lines.
     pub(crate) limit: u64,
-    /// Whether each line gets its number.
+    /// True if lines are numbered.
     pub(crate) numbers: bool,
-    /// How many bytes the text may have.
+    /// Limit of the bytes of the text.
     pub(crate) max_bytes: usize,
-    /// How many bytes the file has.
+    /// Number of bytes of the file.
     pub(crate) file_bytes: u64,
 }
 
-/// What is shown.
+/// The lines of one call, ready to be shown.
 #[derive(Debug)]
-pub(crate) struct Page {
-    /// The lines, and the last line in brackets.
+pub(crate) struct TextPage {
+    /// Lines, and the last line in brackets.
     pub(crate) text: String,
-    /// Which lines, counted from 0.
+    /// Range of the lines, counted from 0.
     pub(crate) lines: Range<u64>,
-    /// Those of them that were cut.
+    /// Numbers of the lines that were cut.
     pub(crate) cut: Vec<u64>,
-    /// How many lines the file has, if that was worth finding out.
+    /// Number of lines of the file, if it is known.
     pub(crate) total: Option<u64>,
-    /// How the bytes were read.
+    /// Encoding with which the bytes were decoded.
     pub(crate) encoding: TextEncoding,
-    /// How the lines end that were shown.
-    pub(crate) endings: Endings,
+    /// Endings of the shown lines.
+    pub(crate) endings: EndingCounts,
 }
 
-/// How lines end.
+/// Counts of the line endings of some lines.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Endings {
+pub(crate) struct EndingCounts {
     line_feeds: u64,
     carriage_returns: u64,
-    /// Whether the last line has no end.
+    /// True if the last line has no line feed.
     open: bool,
 }
 
-impl Endings {
-    /// A name for what there is, if it is not the usual.
+impl EndingCounts {
+    /// Returns a name for unusual line endings: `CRLF` or `mixed`; `None` if all are LF.
     pub(crate) fn name(self) -> Option<&'static str> {
         match (self.carriage_returns, self.line_feeds) {
             (0, _) => None,
@@ -73,54 +73,58 @@ impl Endings {
     }
 }
 
-/// Reads and shows lines.
+/// Reads the requested lines and makes a page of them.
 pub(crate) fn show<R: Read + Seek>(
     reader: &mut LineReader<'_, R>,
     encoding: TextEncoding,
-    ask: &Ask,
+    request: &PageRequest,
     cutter: Cutter<'_>,
-) -> Result<Page, LinesError> {
-    let raw = collect(reader, encoding, ask)?;
-    // A large file can look like UTF-8 for long before it turns out not to be.
+) -> Result<TextPage, LinesError> {
+    let raw = collect_lines(reader, encoding, request)?;
+    // The start of a large file can be valid UTF-8 although a later part is not.
     let encoding =
         if encoding == TextEncoding::UTF_8 { TextEncoding::of_lines(&raw.bytes) } else { encoding };
-    let ahead = ask.file_bytes.saturating_sub(reader.offset());
-    let total = reader.count_rest(if ahead > COUNT_AHEAD { 0 } else { COUNT_AHEAD })?;
-    let mut page = raw.render(encoding, ask, cutter);
+    let ahead = request.file_bytes.saturating_sub(reader.offset());
+    let total =
+        reader.count_rest(if ahead > MAX_COUNT_AHEAD_BYTES { 0 } else { MAX_COUNT_AHEAD_BYTES })?;
+    let mut page = raw.render(encoding, request, cutter);
     page.total = total;
-    let guess = estimate(reader.line(), reader.offset(), ask.file_bytes);
-    let closing = page.closing(raw.first, ask, guess);
+    let guess = estimate_lines(reader.line(), reader.offset(), request.file_bytes);
+    let closing = page.closing_line(raw.first, request, guess);
     page.text.push_str(&closing);
     Ok(page)
 }
 
-/// Lines as bytes.
-struct Raw {
-    /// The first one, counted from 0.
+/// The bytes of the requested lines.
+struct RawLines {
+    /// Number of the first line, counted from 0.
     first: u64,
     bytes: Vec<u8>,
     lines: Vec<RawLine>,
 }
 
+/// A line before decoding.
 struct RawLine {
-    /// Where it ends in the bytes of all.
+    /// End of the line in the bytes of all lines.
     end: usize,
-    /// How many bytes it has in the file.
+    /// Number of bytes of the line in the file.
     len: u64,
     closed: bool,
 }
 
-fn collect<R: Read + Seek>(
+/// Reads the requested lines without decoding them.
+fn collect_lines<R: Read + Seek>(
     reader: &mut LineReader<'_, R>,
     encoding: TextEncoding,
-    ask: &Ask,
-) -> Result<Raw, LinesError> {
-    let first = first_line(reader, ask.offset)?;
+    request: &PageRequest,
+) -> Result<RawLines, LinesError> {
+    let first = first_line(reader, request.offset)?;
     reader.seek(first)?;
-    let mut raw = Raw { first, bytes: Vec::new(), lines: Vec::new() };
-    // Text takes no less room decoded than in the file, but for ASCII in UTF-16, which takes half.
-    let max_bytes = ask.max_bytes.saturating_mul(encoding.line_feed().width());
-    while (raw.lines.len() as u64) < ask.limit && raw.bytes.len() + raw.lines.len() <= max_bytes {
+    let mut raw = RawLines { first, bytes: Vec::new(), lines: Vec::new() };
+    // Decoded text is not shorter than its bytes in the file, except ASCII in UTF-16, which is half as long.
+    let max_bytes = request.max_bytes.saturating_mul(encoding.line_feed().width());
+    while (raw.lines.len() as u64) < request.limit && raw.bytes.len() + raw.lines.len() <= max_bytes
+    {
         let Some(line) = reader.next()? else { break };
         raw.bytes.extend_from_slice(line.bytes);
         raw.lines.push(RawLine { end: raw.bytes.len(), len: line.len, closed: line.closed });
@@ -128,7 +132,7 @@ fn collect<R: Read + Seek>(
     Ok(raw)
 }
 
-/// The line to begin with, counted from 0.
+/// Returns the first requested line, counted from 0.
 fn first_line<R: Read + Seek>(
     reader: &mut LineReader<'_, R>,
     offset: i64,
@@ -141,35 +145,41 @@ fn first_line<R: Read + Seek>(
     Ok(total.saturating_sub(offset.unsigned_abs()))
 }
 
-/// How many lines a file probably has, if so many were in so many of its bytes; to two digits, since more would be a lie.
-fn estimate(lines: u64, bytes: u64, all: u64) -> u64 {
+/// Estimates the number of lines of a file from the lines in its first bytes, rounded to two digits because it is not exact.
+fn estimate_lines(lines: u64, bytes: u64, all: u64) -> u64 {
     let guess = u128::from(lines) * u128::from(all) / u128::from(bytes.max(1));
     let guess = u64::try_from(guess).unwrap_or(u64::MAX);
     let unit = 10u64.pow(guess.checked_ilog10().unwrap_or(0).saturating_sub(1));
     (guess / unit * unit).max(lines)
 }
 
-impl Raw {
-    fn render(&self, encoding: TextEncoding, ask: &Ask, cutter: Cutter<'_>) -> Page {
-        let mut page = Page {
+impl RawLines {
+    /// Decodes and numbers the lines until the page is full.
+    fn render(
+        &self,
+        encoding: TextEncoding,
+        request: &PageRequest,
+        cutter: Cutter<'_>,
+    ) -> TextPage {
+        let mut page = TextPage {
             text: String::with_capacity(
-                (self.bytes.len() + self.lines.len() * 8).min(ask.max_bytes),
+                (self.bytes.len() + self.lines.len() * 8).min(request.max_bytes),
             ),
             lines: self.first..self.first,
             cut: Vec::new(),
             total: None,
             encoding,
-            endings: Endings::default(),
+            endings: EndingCounts::default(),
         };
-        let room = ask.max_bytes.saturating_sub(CLOSING);
+        let room = request.max_bytes.saturating_sub(CLOSING_LINE_BYTES);
         let mut start = 0;
         for line in &self.lines {
             let bytes = self.bytes.get(start..line.end).unwrap_or_default();
             start = line.end;
             let before = page.text.len();
             let endings = page.endings;
-            page.push(bytes, line, ask.numbers, cutter);
-            // The first line is shown whatever its size: a page without lines would lead nowhere.
+            page.push(bytes, line, request.numbers, cutter);
+            // The first line is always shown: a page without lines would have no continuation.
             if page.text.len() > room && before > 0 {
                 page.text.truncate(before);
                 page.endings = endings;
@@ -183,7 +193,8 @@ impl Raw {
     }
 }
 
-impl Page {
+impl TextPage {
+    /// Adds a line with its number, and a remark if it is cut.
     fn push(&mut self, bytes: &[u8], line: &RawLine, numbers: bool, cutter: Cutter<'_>) {
         if numbers {
             self.write(format_args!("{}\t", self.lines.end + 1));
@@ -199,7 +210,7 @@ impl Page {
         self.text.push('\n');
     }
 
-    /// The text of a line as it is shown, and whether that is only a part of it.
+    /// Returns the shown text of a line, and whether it is only a part of the line. Counts the line ending.
     fn without_end<'t>(
         &mut self,
         mut text: Cow<'t, str>,
@@ -228,11 +239,11 @@ impl Page {
         }
     }
 
-    /// The last line of a page: the total, what remains and how to get it, and what else a reader should know.
-    fn closing(&self, first: u64, ask: &Ask, guess: u64) -> String {
-        let mut facts = vec![self.place(first, guess)];
+    /// Returns the last line of a page: the total, the rest and how to get it, and other facts about the file.
+    fn closing_line(&self, first: u64, request: &PageRequest, guess: u64) -> String {
+        let mut facts = vec![self.position(first, guess)];
         if let Some(next) = self.next_offset() {
-            let asked = self.lines.end - self.lines.start >= ask.limit;
+            let asked = self.lines.end - self.lines.start >= request.limit;
             let why = if asked { "" } else { "; the size of a result is limited" };
             facts.push(format!("go on with offset {next}{why}"));
         }
@@ -247,39 +258,42 @@ impl Page {
             facts.push("no newline at the end".into());
         }
         if !self.cut.is_empty() {
-            let count = lines(self.cut.len() as u64);
+            let count = line_count(self.cut.len() as u64);
             facts.push(format!("{count} cut at {MAX_CHARACTERS} characters"));
         }
         format!("[{}]", facts.join("; "))
     }
 
-    fn place(&self, first: u64, guess: u64) -> String {
+    /// Says which lines of how many are shown.
+    fn position(&self, first: u64, guess: u64) -> String {
         let (from, to) = (self.lines.start + 1, self.lines.end);
         match self.total {
             Some(0) => "empty file".into(),
             Some(total) if self.lines.is_empty() => {
-                format!("line {} is past the end: the file has {}", first + 1, lines(total))
+                format!("line {} is past the end: the file has {}", first + 1, line_count(total))
             }
-            Some(total) if self.lines == (0..total) && !self.cut.is_empty() => lines(total),
-            Some(total) if self.lines == (0..total) => format!("{}, all shown", lines(total)),
+            Some(total) if self.lines == (0..total) && !self.cut.is_empty() => line_count(total),
+            Some(total) if self.lines == (0..total) => format!("{}, all shown", line_count(total)),
             Some(total) if to == total => format!("lines {from}-{to} of {total}, the end"),
             Some(total) => format!("lines {from}-{to} of {total}; {} remain", total - to),
             None => format!("lines {from}-{to} of about {guess}; more remain"),
         }
     }
 
-    /// The line to go on with, counted from 1; `None` at the end.
+    /// Returns the line with which the next page starts, counted from 1; `None` at the end of the file.
     pub(crate) fn next_offset(&self) -> Option<u64> {
         let more = self.total.is_none_or(|total| self.lines.end < total);
         (more && !self.lines.is_empty()).then_some(self.lines.end + 1)
     }
 
+    /// Adds formatted text.
     fn write(&mut self, words: std::fmt::Arguments<'_>) {
         let written = self.text.write_fmt(words);
         debug_assert!(written.is_ok(), "writing to a string does not fail");
     }
 }
 
-fn lines(count: u64) -> String {
+/// Returns text such as `1 line` or `3 line_count`.
+fn line_count(count: u64) -> String {
     if count == 1 { "1 line".into() } else { format!("{count} lines") }
 }

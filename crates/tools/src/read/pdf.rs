@@ -1,18 +1,20 @@
-//! The text of a PDF file, page by page.
+//! Extracts the text of a PDF file, page by page.
 //!
-//! A file can name a page count and stream sizes that it does not have, so everything is bounded, and a panic of the parser
-//! is a file that cannot be read. Without the feature `pdf` there is no parser, and such files are described like other
-//! binaries.
+//! A file can claim page counts and stream sizes that it does not have, so everything is bounded, and a panic of the parser counts as
+//! an unreadable file. Without the feature `pdf` there is no parser, and such files are only described, like other
+//! binary files.
 
-/// The text of all pages, or why there is none.
+/// Returns the text of all pages, or the reason why there is none.
 #[cfg(feature = "pdf")]
 pub(crate) fn to_text(bytes: &[u8], cancelled: &dyn Fn() -> bool) -> Result<String, String> {
-    // The parser is not ours, and the file may have been made to break it.
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| extract::pages(bytes, cancelled)))
-        .unwrap_or_else(|_| Err("its structure is broken".into()))
+    // The parser is third-party code, and the file may be made to break it.
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        extract::extract_pages(bytes, cancelled)
+    }))
+    .unwrap_or_else(|_| Err("its structure is broken".into()))
 }
 
-/// The text of all pages, or why there is none.
+/// Refuses every file, because this build has no parser.
 #[cfg(not(feature = "pdf"))]
 pub(crate) fn to_text(_: &[u8], _: &dyn Fn() -> bool) -> Result<String, String> {
     Err("this build reads no PDF: the feature `pdf` is off".into())
@@ -24,15 +26,19 @@ mod extract {
 
     use lopdf::{Document, LoadOptions};
 
-    /// How large one stream may become.
-    const MAX_STREAM: usize = 32 << 20;
-    /// How much text is taken out of one file.
-    const MAX_TEXT: usize = 8 << 20;
-    /// How many pages are looked at.
+    /// Limit of the decompressed bytes of one stream.
+    const MAX_STREAM_BYTES: usize = 32 << 20;
+    /// Limit of the extracted bytes of text per file.
+    const MAX_TEXT_BYTES: usize = 8 << 20;
+    /// Limit of the pages that are read.
     const MAX_PAGES: usize = 1_000;
 
-    pub(super) fn pages(bytes: &[u8], cancelled: &dyn Fn() -> bool) -> Result<String, String> {
-        let options = LoadOptions::with_max_decompressed_size(MAX_STREAM);
+    /// Extracts the text of all pages within the limits.
+    pub(super) fn extract_pages(
+        bytes: &[u8],
+        cancelled: &dyn Fn() -> bool,
+    ) -> Result<String, String> {
+        let options = LoadOptions::with_max_decompressed_size(MAX_STREAM_BYTES);
         let document = Document::load_mem_with_options(bytes, options)
             .map_err(|error| format!("its structure is broken ({error})"))?;
         let numbers: Vec<u32> = document.get_pages().into_keys().collect();
@@ -42,39 +48,44 @@ mod extract {
         let mut text = String::new();
         let mut read = 0;
         for number in numbers.iter().take(MAX_PAGES) {
-            if cancelled() || text.len() > MAX_TEXT {
+            if cancelled() || text.len() > MAX_TEXT_BYTES {
                 break;
             }
             push_page(&mut text, &document, *number, numbers.len());
             read += 1;
         }
         if read < numbers.len() {
-            line(&mut text, format_args!("[{} more pages are left out]", numbers.len() - read));
+            push_line(
+                &mut text,
+                format_args!("[{} more pages are left out]", numbers.len() - read),
+            );
         }
         Ok(text)
     }
 
+    /// Adds the text of one page, with a remark about parts that cannot be read.
     fn push_page(text: &mut String, document: &Document, number: u32, pages: usize) {
-        line(text, format_args!("--- page {number} of {pages} ---"));
+        push_line(text, format_args!("--- page {number} of {pages} ---"));
         let mut words = String::new();
         let mut broken = 0usize;
-        for chunk in document.extract_text_chunks_with_limit(&[number], MAX_STREAM) {
+        for chunk in document.extract_text_chunks_with_limit(&[number], MAX_STREAM_BYTES) {
             match chunk {
                 Ok(chunk) => words.push_str(&chunk),
                 Err(_) => broken += 1,
             }
         }
         match words.trim_end() {
-            "" if broken == 0 => line(text, format_args!("[no text on this page]")),
+            "" if broken == 0 => push_line(text, format_args!("[no text on this page]")),
             "" => {}
-            words => line(text, format_args!("{words}")),
+            words => push_line(text, format_args!("{words}")),
         }
         if broken > 0 {
-            line(text, format_args!("[{broken} parts of this page cannot be read]"));
+            push_line(text, format_args!("[{broken} parts of this page cannot be read]"));
         }
     }
 
-    fn line(text: &mut String, words: std::fmt::Arguments<'_>) {
+    /// Adds formatted text and a line feed.
+    fn push_line(text: &mut String, words: std::fmt::Arguments<'_>) {
         let written = writeln!(text, "{words}");
         debug_assert!(written.is_ok(), "writing to a string does not fail");
     }
@@ -88,7 +99,7 @@ mod tests {
 
     use super::to_text;
 
-    /// A document with one page for each text.
+    /// Makes a document with one page for each text.
     fn document(pages: &[&str]) -> Vec<u8> {
         let mut document = Document::with_version("1.5");
         let parent = document.new_object_id();

@@ -1,11 +1,11 @@
-//! `read` through the whole engine.
+//! Tests of `read` through the whole engine.
 
 use serde_json::{Value, json};
 use windlass_core::{Content, Outcome, Overrides};
 
 use crate::testing::Workspace;
 
-/// The answer to one call on one file called `f`.
+/// Checks the output of one call on a file called `f`.
 fn check(content: impl AsRef<[u8]>, input: Value, expected: &str) {
     let workspace = Workspace::new(&[]);
     workspace.write("f", content);
@@ -17,7 +17,7 @@ fn with_path(mut input: Value, path: &str) -> Value {
     input
 }
 
-/// `count` lines `l1`, `l2` …
+/// Returns `count` lines `l1`, `l2` …
 fn numbered(count: usize) -> String {
     (1..=count).map(|line| format!("l{line}\n")).collect::<Vec<_>>().concat()
 }
@@ -78,7 +78,7 @@ fn limits_are_enforced() {
 }
 
 #[test]
-fn what_a_file_is_like_is_said() {
+fn unusual_files_are_described() {
     let wide = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
     let shift_jis = encoding_rs::SHIFT_JIS.encode("これは日本語です\r\n二行目\r\n").0.into_owned();
     for (content, expected) in [
@@ -122,7 +122,7 @@ fn long_lines_are_cut_at_a_character() {
 }
 
 #[test]
-fn metadata_holds_the_same_facts() {
+fn metadata_matches_the_text() {
     let workspace = Workspace::new(&[("sub/f", &numbered(10))]);
     let result = workspace.call("read", json!({"path": "sub/f", "offset": 3, "limit": 4}));
     for (key, expected) in [
@@ -142,7 +142,7 @@ fn metadata_holds_the_same_facts() {
 }
 
 #[test]
-fn pages_together_are_the_file() {
+fn pages_make_up_the_whole_file() {
     let text: String = (0..9_000)
         .map(|line| format!("line {line} {}\n", "é".repeat(line % 90)))
         .collect::<Vec<_>>()
@@ -166,7 +166,7 @@ fn pages_together_are_the_file() {
 }
 
 #[test]
-fn a_small_bound_still_leads_on() {
+fn small_limit_still_shows_one_line() {
     let workspace = Workspace::new(&[("f", &numbered(100))]);
     let overrides = Overrides { output_bytes: Some(520), ..Overrides::default() };
     let result = workspace.call_with("read", json!({"path": "f"}), overrides);
@@ -195,9 +195,9 @@ fn the_middle_of_a_large_file_is_exact_the_first_and_the_second_time() {
             .concat();
         assert!(shown.starts_with(&expected), "{shown}");
     }
-    let known = workspace.call("read", json!({"path": "big", "offset": 10, "limit": 1}));
-    assert_eq!(known.output.metadata["lines"], 1);
-    // More than is worth counting lies behind the first lines.
+    let cached = workspace.call("read", json!({"path": "big", "offset": 10, "limit": 1}));
+    assert_eq!(cached.output.metadata["lines"], 1);
+    // Behind the first lines are more bytes than a call counts.
     let fresh = Workspace::new(&[("big", &text)]);
     let unknown = fresh.call("read", json!({"path": "big", "limit": 1}));
     assert_eq!(unknown.output.metadata["total_lines"], Value::Null);
@@ -209,7 +209,7 @@ fn the_middle_of_a_large_file_is_exact_the_first_and_the_second_time() {
 }
 
 #[test]
-fn a_late_old_encoding_is_recognised() {
+fn late_8bit_encoding_is_detected() {
     let mut bytes = numbered(100_000).into_bytes();
     bytes.extend_from_slice(b"un caf\xe9 cr\xe8me\n");
     check(
@@ -220,7 +220,7 @@ fn a_late_old_encoding_is_recognised() {
 }
 
 #[test]
-fn pictures_come_as_pictures() {
+fn images_are_returned_as_images() {
     let png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x02\0\0\0\x03rest";
     let workspace = Workspace::new(&[]);
     workspace.write("a.txt", png);
@@ -268,7 +268,7 @@ fn notebooks_become_text() {
 }
 
 #[test]
-fn what_cannot_be_read_says_why_and_what_to_do() {
+fn unreadable_files_are_explained() {
     let workspace = Workspace::new(&[("src/lib.rs", ""), ("dir/", "")]);
     for (path, expected) in [
         ("dir", "cannot read dir: it is a directory\nuse `list` to see what is in it"),
@@ -300,7 +300,7 @@ fn kept_outputs_are_read_by_range() {
 }
 
 #[test]
-fn names_that_are_not_text_work() {
+fn non_utf8_names_are_accepted() {
     let workspace = Workspace::new(&[(r"$'caf\xe9.txt'", "x\n")]);
     let result = workspace.call("read", json!({"path": r"$'caf\xe9.txt'"}));
     assert_eq!(result.output.to_text(), "1\tx\n[1 line, all shown]");

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::testing::Workspace;
 
-/// A text that is right, one that is broken, and what is said of the broken one: as a change of the right one, and as a new file.
+/// A correct text, a broken one, and the error of the broken text: as a change of the correct one, and as a new file.
 type Case = (&'static str, &'static str, &'static str, &'static str, &'static str);
 
 const CASES: &[Case] = &[
@@ -299,21 +299,21 @@ const CASES: &[Case] = &[
     ),
 ];
 
-/// What is said of a change: `LINE:COLUMN what`, or nothing.
-fn said(name: &str, before: &str, after: &str) -> String {
+/// Returns the error that a change introduces as `LINE:COLUMN MESSAGE`, or an empty text.
+fn new_error_text(name: &str, before: &str, after: &str) -> String {
     new_error(Path::new(name), before, after)
-        .map_or(String::new(), |NewError { line, column, message }| {
+        .map_or(String::new(), |NewSyntaxError { line, column, message }| {
             format!("{line}:{column} {message}")
         })
 }
 
 #[track_caller]
 fn check(name: &str, before: &str, after: &str, expected: &str) {
-    assert_eq!(said(name, before, after), expected, "{name}: {before:?} → {after:?}");
+    assert_eq!(new_error_text(name, before, after), expected, "{name}: {before:?} → {after:?}");
 }
 
 #[test]
-fn an_error_that_is_new_is_told() {
+fn new_error_is_reported() {
     for (name, good, bad, of_a_change, of_a_new_file) in CASES {
         check(name, good, bad, of_a_change);
         check(name, "", bad, of_a_new_file);
@@ -321,7 +321,7 @@ fn an_error_that_is_new_is_told() {
 }
 
 #[test]
-fn what_is_right_is_not_told() {
+fn correct_text_has_no_error() {
     for (name, good, bad, ..) in CASES {
         check(name, "", good, "");
         check(name, bad, good, "");
@@ -331,7 +331,7 @@ fn what_is_right_is_not_told() {
 }
 
 #[test]
-fn an_error_that_is_old_is_not_told() {
+fn old_error_is_not_reported() {
     for (name, _, bad, ..) in CASES {
         check(name, bad, bad, "");
         check(name, bad, &format!("\n{bad}"), "");
@@ -358,11 +358,11 @@ fn every_language_has_cases() {
     }
 }
 
-/// A macro that the grammar of Rust does not understand, and a compiler does.
+/// A macro that the grammar of Rust does not understand, but a compiler does.
 const UNKNOWN: &str = "fn a() {\n    let b = str![[r#\"c\"#]];\n    d();\n}\n";
 
 #[test]
-fn what_a_grammar_does_not_know_is_told_once_at_most() {
+fn text_unknown_to_the_grammar_is_reported_once_at_most() {
     check("a.rs", "", UNKNOWN, "2:16 unexpected `![[r#\"c\"#]];`");
     for (from, to) in [
         ("d();", "e();"),
@@ -379,17 +379,17 @@ fn what_a_grammar_does_not_know_is_told_once_at_most() {
 }
 
 #[test]
-fn another_error_in_a_broken_file_is_told() {
+fn another_error_in_a_broken_file_is_reported() {
     let broken = "fn a() {\n    let x = 1\n    b();\n}\n\nfn c() {\n    d();\n}\n";
     for (from, to, expected) in [
         ("d();", "d()", ""),
         ("d();", "let d 1;", "7:11 unexpected `1;`"),
         ("d();", "d((;", "7:6 its `(` is not closed"),
         ("b();", "let y = 2\n    b();", "3:13 unexpected `2`"),
-        // One is mended, another made.
+        // One error is repaired, another introduced.
         ("let x = 1\n    b();", "let x = 1;\n    let = b();", "3:9 unexpected `= b();`"),
         ("let x = 1\n", "let x = 1;\n", ""),
-        // Still the same one.
+        // The error is the same as before.
         ("let x = 1\n", "let longer = 1\n", ""),
     ] {
         check("a.rs", broken, &broken.replace(from, to), expected);
@@ -397,7 +397,7 @@ fn another_error_in_a_broken_file_is_told() {
 }
 
 #[test]
-fn several_errors_are_told_in_one_line() {
+fn several_errors_are_reported_in_one_line() {
     let good = "a = 1\nb = 2\nc = 3\nd = 4\ne = 5\nf = 6\n";
     check(
         "a.py",
@@ -434,7 +434,7 @@ fn columns_are_characters() {
 }
 
 #[test]
-fn what_is_shown_of_a_line_is_short_and_visible() {
+fn shown_line_is_short_and_visible() {
     let text = format!("let = \u{202e}{};\n", "x".repeat(1000));
     check(
         "a.rs",
@@ -455,7 +455,7 @@ fn a_file_that_is_long_or_of_no_known_language_is_not_parsed() {
 }
 
 #[test]
-fn what_nests_deeply_is_survived() {
+fn deep_nesting_is_parsed_safely() {
     for (name, open) in [
         ("a.rs", "("),
         ("a.py", "["),
@@ -466,12 +466,12 @@ fn what_nests_deeply_is_survived() {
         ("a.rb", "\"#{"),
     ] {
         let text = open.repeat(20_000 / open.len());
-        let said = said(name, "", &text);
+        let said = new_error_text(name, "", &text);
         assert!(said.is_empty() || said.starts_with("1:"), "{name}: {said}");
     }
 }
 
-/// One call, the beginning of its answer, and what programs are told.
+/// Makes one call, and checks the beginning of its text and the error in its metadata.
 fn check_call(workspace: &Workspace, tool: &str, input: Value, text: &str, error: &Value) {
     let result = workspace.call(tool, input);
     assert!(result.output.to_text().starts_with(text), "{}", result.output.to_text());
@@ -482,7 +482,7 @@ fn check_call(workspace: &Workspace, tool: &str, input: Value, text: &str, error
 }
 
 #[test]
-fn every_tool_that_changes_a_file_tells_of_it() {
+fn every_tool_that_changes_a_file_reports_errors() {
     let workspace = Workspace::new(&[]);
     let calls = |tool, input, text: &str, error| check_call(&workspace, tool, input, text, &error);
     let note = "note: line 1 has a new syntax error: its `(` is not closed";
@@ -531,7 +531,7 @@ fn every_tool_that_changes_a_file_tells_of_it() {
     );
 }
 
-/// What every language has, and what some have.
+/// Pieces of text that all languages have, and some that few have.
 const PIECES: &[&str] = &[
     "(",
     ")",
@@ -596,6 +596,7 @@ const PIECES: &[&str] = &[
     "#endif\n",
 ];
 
+/// File names, one for each language.
 const NAMES: &[&str] = &[
     "a.rs", "a.go", "a.py", "a.js", "a.ts", "a.tsx", "a.java", "a.c", "a.cpp", "a.rb", "a.sh",
     "a.json",
@@ -611,9 +612,9 @@ fn texts() -> impl Strategy<Value = String> {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
-    /// Whatever is written, what is said of it is about a line that it has.
+    /// For any text, an error names a line that exists.
     #[test]
-    fn any_text_is_survived(name in prop::sample::select(NAMES), before in texts(), middle in texts(), cut in 0..1000usize) {
+    fn any_text_is_parsed_safely(name in prop::sample::select(NAMES), before in texts(), middle in texts(), cut in 0..1000usize) {
         let cut = before.floor_char_boundary(cut.min(before.len()));
         let after = format!("{}{middle}{}", &before[..cut], &before[cut..]);
         for (old, new) in [("", &*after), (&*before, &*after), (&*after, &*before)] {

@@ -1,6 +1,6 @@
-//! Programs that are scripts: what is printed, when, and how it ends, written in the command itself.
+//! Scripted programs for tests: the command itself says what is printed, when, and how the program ends.
 //!
-//! A command is a list of acts with `;` between them: `print one\n; pause 2; exit 3`. See [`Act`] and [`Script::parse`].
+//! A command is a list of acts separated by `;`: `print one\n; pause 2; exit 3`. See [`ScriptAct`] and [`Script::parse`].
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,20 +16,20 @@ use windlass_core::{
 };
 use windlass_host::LocalHost;
 
-/// The files of this machine, and programs that are scripts.
-pub(super) struct Scripted {
+/// The files of this machine, with programs that are scripts.
+pub(super) struct ScriptedHost {
     local: LocalHost,
-    programs: Programs,
+    programs: ScriptedPrograms,
 }
 
-impl Scripted {
+impl ScriptedHost {
     pub(super) fn new(local: LocalHost, confinement: Confinement) -> Self {
         let workspace = local.files().workspace().to_owned();
-        Self { local, programs: Programs { confinement, workspace } }
+        Self { local, programs: ScriptedPrograms { confinement, workspace } }
     }
 }
 
-impl Host for Scripted {
+impl Host for ScriptedHost {
     fn files(&self) -> &dyn Files {
         self.local.files()
     }
@@ -43,12 +43,13 @@ impl Host for Scripted {
     }
 }
 
-struct Programs {
+/// Starts scripts instead of programs.
+struct ScriptedPrograms {
     confinement: Confinement,
     workspace: PathBuf,
 }
 
-impl Processes for Programs {
+impl Processes for ScriptedPrograms {
     fn confinement(&self) -> &Confinement {
         &self.confinement
     }
@@ -58,7 +59,7 @@ impl Processes for Programs {
             return Err(ToolError::host_failed("only texts for the shell can be played"));
         };
         let script = Script::parse(command, request, &self.workspace);
-        Ok(Box::new(Playing {
+        Ok(Box::new(ScriptedProcess {
             script,
             next: AtomicUsize::new(0),
             waits: AtomicBool::new(false),
@@ -73,23 +74,24 @@ impl Processes for Programs {
     }
 }
 
-/// One thing that a script does.
-enum Act {
+/// One act of a script.
+enum ScriptAct {
     Print(Vec<u8>),
-    /// Prints so many numbered lines.
+    /// Prints this number of numbered lines.
     Flood(usize),
     Pause(Duration),
-    /// Waits for a line to be typed, and prints it.
+    /// Waits for a typed line, and prints it.
     Ask,
-    /// Does nothing until it is ended.
+    /// Does nothing until the process is ended.
     Hang,
 }
 
+/// A parsed command.
 struct Script {
-    acts: Vec<Act>,
+    acts: Vec<ScriptAct>,
     end: ProcessEnd,
-    /// Ends when it is told to.
-    heeds: bool,
+    /// True if signals end the script; `deaf` makes it false.
+    obeys_signals: bool,
     tracking: Tracking,
     changes: Mutex<Vec<ProcessChange>>,
     built: Vec<PathBuf>,
@@ -97,11 +99,12 @@ struct Script {
 }
 
 impl Script {
+    /// Parses a command; unknown acts panic.
     fn parse(command: &str, request: &ProcessRequest, workspace: &Path) -> Self {
         let mut script = Self {
             acts: Vec::new(),
             end: ProcessEnd::Exited(0),
-            heeds: true,
+            obeys_signals: true,
             tracking: Tracking::Scanned,
             changes: Mutex::default(),
             built: Vec::new(),
@@ -114,22 +117,23 @@ impl Script {
         script
     }
 
+    /// Adds one act, or sets a property of the script.
     fn add(&mut self, word: &str, rest: &str, request: &ProcessRequest, workspace: &Path) {
         let number = || rest.parse::<f64>().unwrap();
         let act = match word {
-            "print" => Act::Print(unescape(rest)),
-            "flood" => Act::Flood(rest.parse().unwrap()),
-            "pause" => Act::Pause(Duration::from_secs_f64(number())),
-            "ask" => Act::Ask,
-            "hang" => Act::Hang,
-            // What it was given.
+            "print" => ScriptAct::Print(unescape(rest)),
+            "flood" => ScriptAct::Flood(rest.parse().unwrap()),
+            "pause" => ScriptAct::Pause(Duration::from_secs_f64(number())),
+            "ask" => ScriptAct::Ask,
+            "hang" => ScriptAct::Hang,
+            // Prints the standard input.
             "cat" => match &request.stdin {
-                Stdin::Bytes(bytes) => Act::Print(bytes.clone()),
+                Stdin::Bytes(bytes) => ScriptAct::Print(bytes.clone()),
                 _ => return,
             },
-            "pwd" => Act::Print(request.directory.display().into_owned().into_bytes()),
-            "access" => Act::Print(format!("{:?}", request.access).into_bytes()),
-            "deaf" => return self.heeds = false,
+            "pwd" => ScriptAct::Print(request.directory.display().into_owned().into_bytes()),
+            "access" => ScriptAct::Print(format!("{:?}", request.access).into_bytes()),
+            "deaf" => return self.obeys_signals = false,
             "exit" => return self.end = ProcessEnd::Exited(rest.parse().unwrap()),
             "signal" => return self.end = ProcessEnd::Signalled(rest.parse().unwrap()),
             "memory" => return self.end = ProcessEnd::OutOfMemory(4 << 30),
@@ -149,6 +153,7 @@ impl Script {
     }
 }
 
+/// Makes a recorded change of a file: `create`, `change` or `remove`.
 fn change(word: &str, path: PathBuf) -> ProcessChange {
     let fingerprint = Fingerprint { device: 1, inode: 1, len: 1, modified: 1, changed: 1 };
     let before = (word != "create").then_some(fingerprint);
@@ -159,7 +164,7 @@ fn change(word: &str, path: PathBuf) -> ProcessChange {
     ProcessChange { path, before, to }
 }
 
-/// `\n`, `\r`, `\e` and `\xHH` as a shell would have them.
+/// Resolves `\n`, `\r`, `\e` and `\xHH` like a shell.
 fn unescape(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();
@@ -186,8 +191,8 @@ fn unescape(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// A script that is being played.
-struct Playing {
+/// A running script.
+struct ScriptedProcess {
     script: Script,
     next: AtomicUsize,
     waits: AtomicBool,
@@ -196,20 +201,22 @@ struct Playing {
     end: watch::Sender<Option<ProcessEnd>>,
 }
 
-impl Playing {
+impl ScriptedProcess {
+    /// Ends the script, unless it has ended.
     fn finish(&self, how: ProcessEnd) {
         self.end.send_if_modified(|end| end.is_none() && end.replace(how).is_none());
     }
 
-    async fn act(&self, act: &Act, into: &mut Vec<u8>) {
+    /// Performs one act; prints into `into`.
+    async fn act(&self, act: &ScriptAct, into: &mut Vec<u8>) {
         match act {
-            Act::Print(bytes) => into.extend_from_slice(bytes),
-            Act::Flood(lines) => {
+            ScriptAct::Print(bytes) => into.extend_from_slice(bytes),
+            ScriptAct::Flood(lines) => {
                 (0..*lines).for_each(|line| into.extend_from_slice(format!("{line}\n").as_bytes()));
             }
-            Act::Pause(time) => tokio::time::sleep(*time).await,
-            Act::Hang => std::future::pending().await,
-            Act::Ask => {
+            ScriptAct::Pause(time) => tokio::time::sleep(*time).await,
+            ScriptAct::Hang => std::future::pending().await,
+            ScriptAct::Ask => {
                 self.waits.store(true, Ordering::SeqCst);
                 self.has_typed.notified().await;
                 self.waits.store(false, Ordering::SeqCst);
@@ -221,7 +228,7 @@ impl Playing {
     }
 }
 
-impl Process for Playing {
+impl Process for ScriptedProcess {
     fn read<'a>(&'a self, into: &'a mut Vec<u8>) -> BoxFuture<'a, io::Result<usize>> {
         Box::pin(async move {
             let mut end = self.end.subscribe();
@@ -254,7 +261,7 @@ impl Process for Playing {
     }
 
     fn signal(&self, signal: Signal) -> io::Result<()> {
-        if self.script.heeds {
+        if self.script.obeys_signals {
             self.finish(ProcessEnd::Signalled(signal.number()));
         }
         Ok(())

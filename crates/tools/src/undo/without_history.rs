@@ -1,15 +1,15 @@
-//! Words about changes that have no history: those of build directories, those that jobs made on the real directory, and those of
-//! commands whose changes are not tracked. An undo leaves them as they are and says so.
+//! Sentences about changes without undo history: those of build directories, those that jobs made on the real directory, and those of
+//! commands whose changes are not tracked. An undo leaves these changes as they are and says so.
 
 use std::path::{Path, PathBuf};
 
 use windlass_core::{BuiltChange, Context, Origin, Output, ToolError, UndoPlan, WithoutHistory};
 
-use super::{Asker, MAX_NAMED, described};
+use super::{Asker, MAX_NAMED, describe_calls};
 use crate::shown::{self, Root};
 
-/// The answer where nothing that is meant can be taken back. If the last change ran without tracking, a person's next undo is about the
-/// change before it; a model has to name that.
+/// Returns the output if none of the selected changes can be undone. If the last change ran without tracking, a person's next undo
+/// takes the change before it; a model has to name that change.
 pub(super) fn refusal(
     cx: &Context,
     plan: &UndoPlan,
@@ -17,17 +17,17 @@ pub(super) fn refusal(
     asker: Asker,
 ) -> Result<Output, ToolError> {
     let base = cx.files().resolve(Path::new("."))?.path;
-    let names = named(&base, plan);
+    let names = names_without_history(&base, plan);
     let which = if plan.is_last { "the last change, " } else { "" };
-    let places = match listed(&names) {
-        _ if is_untracked(&plan.without_history) => String::new(),
+    let places = match join_names(&names) {
+        _ if any_is_untracked(&plan.without_history) => String::new(),
         listed => format!(": {listed}"),
     };
     let mut lines = vec![format!(
         "nothing {} undone: {which}{}, {}{places}",
         if is_dry { "would be" } else { "was" },
-        described(plan),
-        reason(&plan.without_history),
+        describe_calls(plan),
+        reason_for_refusal(&plan.without_history),
     )];
     match (&plan.previous, asker) {
         (Some(Origin { call, tool, .. }), Asker::Model) => {
@@ -46,18 +46,18 @@ pub(super) fn refusal(
     Ok(Output::error(lines.join("\n")).with("without_history", names))
 }
 
-/// Says of the places with these names that they stay as they are.
-pub(super) fn stays(names: &[String]) -> String {
+/// Says that the paths with these names stay as they are.
+pub(super) fn unchanged_remark(names: &[String]) -> String {
     let verb = if names.len() == 1 {
         "stays as it is, since it has"
     } else {
         "stay as they are, since they have"
     };
-    format!("[{} {verb} no history]", listed(names))
+    format!("[{} {verb} no history]", join_names(names))
 }
 
-/// The places that stay as they are, each with the number and size of its files.
-pub(super) fn named(base: &Path, plan: &UndoPlan) -> Vec<String> {
+/// Returns the names of the paths that stay as they are, each with the number and size of its files.
+pub(super) fn names_without_history(base: &Path, plan: &UndoPlan) -> Vec<String> {
     let name = |path: &PathBuf| Root::recorded(base, path).show(Path::new(""));
     let all = plan.without_history.iter().map(|change| match change {
         WithoutHistory::BuildDirectory(BuiltChange { path, files: 0, .. }) => {
@@ -74,9 +74,9 @@ pub(super) fn named(base: &Path, plan: &UndoPlan) -> Vec<String> {
     all.collect()
 }
 
-/// The reason for which nothing of it can be taken back.
-fn reason(all: &[WithoutHistory]) -> &'static str {
-    if is_untracked(all) {
+/// Returns the reason for which none of the changes can be undone.
+fn reason_for_refusal(all: &[WithoutHistory]) -> &'static str {
+    if any_is_untracked(all) {
         return "ran without tracking, so what it changed is not known and cannot be taken back";
     }
     let is_direct = |change: &WithoutHistory| matches!(change, WithoutHistory::Direct(_));
@@ -87,11 +87,13 @@ fn reason(all: &[WithoutHistory]) -> &'static str {
     }
 }
 
-fn is_untracked(all: &[WithoutHistory]) -> bool {
+/// Returns whether one of the changes was made without tracking.
+fn any_is_untracked(all: &[WithoutHistory]) -> bool {
     all.iter().any(|change| matches!(change, WithoutHistory::Untracked(_)))
 }
 
-fn listed(names: &[String]) -> String {
+/// Joins names with commas, up to a limit.
+fn join_names(names: &[String]) -> String {
     let more = names.len().saturating_sub(MAX_NAMED);
     let named = names.iter().take(MAX_NAMED).cloned().collect::<Vec<_>>().join(", ");
     if more > 0 { format!("{named} and {more} more") } else { named }

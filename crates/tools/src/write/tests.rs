@@ -5,7 +5,7 @@ use windlass_core::Outcome;
 
 use crate::testing::Workspace;
 
-/// The file after it was read and then written, and the answer.
+/// Reads a file, writes it, and checks its bytes and the output.
 fn check(
     before: impl AsRef<[u8]>,
     content: &str,
@@ -21,6 +21,7 @@ fn check(
     assert_eq!(text, answer);
 }
 
+/// Makes a call that must fail and leave the file unchanged, and returns its text.
 fn refused(workspace: &Workspace, input: Value) -> String {
     let before = workspace.read("f");
     let result = workspace.call("write", input);
@@ -30,7 +31,7 @@ fn refused(workspace: &Workspace, input: Value) -> String {
 }
 
 #[test]
-fn a_new_file_holds_exactly_what_was_given() {
+fn new_file_holds_exactly_the_given_content() {
     let workspace = Workspace::new(&[]);
     for (path, content, mode, answer) in [
         ("a/b/c.txt", "x\r\ny\n", "overwrite", "created a/b/c.txt: 2 lines, 5 B"),
@@ -48,7 +49,7 @@ fn a_new_file_holds_exactly_what_was_given() {
 }
 
 #[test]
-fn a_file_keeps_what_its_readers_rely_on() {
+fn file_keeps_encoding_mark_and_line_endings() {
     check(
         "a\nb\n",
         "a\nc",
@@ -84,7 +85,7 @@ fn a_file_keeps_what_its_readers_rely_on() {
         b"\xff\xfe\xe9\0\r\0\n\0",
         "replaced f: 1 line (+1 -1), 8 B; kept UTF-16LE, BOM, CRLF line endings\n@@ -1 +1 @@\n-a\n+é\n",
     );
-    // Mixed endings are nobody's: the new text decides.
+    // With mixed endings, the line endings of the new text are used.
     check(
         "a\r\nb\n",
         "a\nb\n",
@@ -95,7 +96,7 @@ fn a_file_keeps_what_its_readers_rely_on() {
 }
 
 #[test]
-fn appending_keeps_what_is_there() {
+fn appending_keeps_the_old_content() {
     check(
         b"d\xe9j\xe0 vu, \xe0 l'\xe9t\xe9\r\n",
         "été\n",
@@ -109,18 +110,18 @@ fn appending_keeps_what_is_there() {
 fn cc_1_a_refusal_says_what_is_there_now() {
     let workspace = Workspace::new(&[("f", "old\n")]);
     workspace.call("read", json!({"path": "f"}));
-    workspace.write("f", "by somebody\n");
+    workspace.write("f", "by another program\n");
     let result = workspace.call("write", json!({"path": "f", "content": "new\n"}));
     let metadata = &result.output.metadata;
     assert_eq!((result.outcome, &metadata["stale"]), (Outcome::Error, &json!(true)));
     assert_eq!(
         metadata["hash"],
-        json!(windlass_core::ContentHash::of(b"by somebody\n").to_string())
+        json!(windlass_core::ContentHash::of(b"by another program\n").to_string())
     );
 }
 
 #[test]
-fn appending_is_not_a_look() {
+fn appending_does_not_count_as_reading() {
     let workspace = Workspace::new(&[("f", "a\n")]);
     workspace.call("write", json!({"path": "f", "content": "b\n", "mode": "append"}));
     assert_eq!(workspace.read("f"), b"a\nb\n");
@@ -129,7 +130,7 @@ fn appending_is_not_a_look() {
 }
 
 #[test]
-fn what_was_not_seen_is_not_replaced() {
+fn unread_file_is_not_replaced() {
     let input = json!({"path": "f", "content": "new"});
     let ten: String = (1..=10).map(|line| format!("{line}\n")).collect::<Vec<_>>().concat();
     let workspace = Workspace::new(&[("f", &ten)]);
@@ -145,14 +146,14 @@ fn what_was_not_seen_is_not_replaced() {
     workspace.call("read", json!({"path": "f", "limit": 9}));
     assert!(refused(&workspace, input.clone()).contains("line 10 was not shown"));
     workspace.call("read", json!({"path": "f"}));
-    workspace.write("f", "changed by somebody\n");
+    workspace.write("f", "changed by another program\n");
     assert_eq!(
         refused(&workspace, input.clone()),
         "stale: f changed since this session read it, so it is not replaced\nread it again; nothing was written"
     );
     workspace.call("read", json!({"path": "f"}));
     assert_eq!(workspace.call("write", input.clone()).outcome, Outcome::Ok);
-    // What the session wrote itself counts as read.
+    // A file that the session wrote counts as read.
     assert_eq!(
         workspace.call("write", json!({"path": "f", "content": "newer"})).outcome,
         Outcome::Ok
@@ -160,7 +161,7 @@ fn what_was_not_seen_is_not_replaced() {
 }
 
 #[test]
-fn a_line_that_was_cut_was_not_seen() {
+fn cut_line_does_not_count_as_read() {
     let workspace = Workspace::new(&[("f", &format!("a\n{}\nb\n", "x".repeat(3_000)))]);
     workspace.call("read", json!({"path": "f"}));
     assert_eq!(
@@ -170,7 +171,7 @@ fn a_line_that_was_cut_was_not_seen() {
 }
 
 #[test]
-fn what_cannot_be_written() {
+fn unwritable_paths_and_texts_are_refused() {
     let workspace = Workspace::new(&[("f", "x"), ("dir/", "")]);
     workspace.call("read", json!({"path": "f"}));
     for (input, words) in [
@@ -209,7 +210,7 @@ fn only_regular_files_are_touched() {
 }
 
 #[test]
-fn a_binary_is_replaced_only_after_it_was_shown() {
+fn binary_file_is_replaced_only_after_it_was_shown() {
     let workspace = Workspace::new(&[]);
     workspace.write("f", b"a\0\x01");
     workspace.call("read", json!({"path": "f"}));

@@ -1,25 +1,26 @@
-//! A hundred thousand edits of files that are laid out character by character, so that it is known without the engine which bytes
-//! belong to which character: every byte outside of the replaced span must be the one that was there.
+//! A hundred thousand edits of files that are built character by character, so that the test knows which bytes belong to which character:
+//! every byte outside of the replaced span must stay the same.
 //!
-//! There is no shrinking: a failure names its seed, and the files are small.
+//! There is no shrinking: a failure prints its seed, and the files are small.
 
 use std::ops::Range;
 
-use super::super::plan::{Edit, Strategy};
+use super::super::plan::{MatchStrategy, TextEdit};
 use super::super::{apply, plan_in};
 use crate::cut::Cutter;
 use crate::document::{Document, Replacement, SpliceError};
-use crate::encoding::HEAD;
+use crate::encoding::DETECTION_BYTES;
 
-/// How many edits are made, by all threads together. Those that are refused do not count. `WINDLASS_EDITS` makes it more.
-const EDITS: usize = 100_000;
+/// Number of edits that are made by all threads together, without refused ones. `WINDLASS_EDITS` raises it.
+const MIN_EDITS: usize = 100_000;
 const THREADS: u64 = 2;
 const SEED: u64 = 0x57A7_1C0D_E5EE_D001;
 
-/// Numbers that are the same for the same seed, on every machine.
-struct Dice(u64);
+/// A pseudo-random generator that is the same on every machine for the same seed.
+struct SeededRandom(u64);
 
-impl Dice {
+impl SeededRandom {
+    /// Returns the next random number.
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -28,23 +29,25 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    /// From 0 up to, but without, `end`.
+    /// Returns a number from 0 up to, but without, `end`.
     fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.next() % end as u64).unwrap()
     }
 
+    /// Returns true once in `count` times on average.
     fn one_in(&mut self, count: usize) -> bool {
         self.below(count) == 0
     }
 
+    /// Returns a random element.
     fn pick<T: Copy>(&mut self, among: &[T]) -> T {
         among[self.below(among.len())]
     }
 }
 
-/// How a file is written down.
+/// The encoding of a generated file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Coding {
+enum TestEncoding {
     Utf8,
     Utf8Bom,
     Utf16Le {
@@ -55,42 +58,42 @@ enum Coding {
     },
     Latin,
     ShiftJis,
-    /// UTF-8 among which there are bytes that are no characters.
+    /// UTF-8 with invalid bytes.
     Broken,
-    /// Zeros after a mark, which says that it is text all the same.
+    /// Zero bytes behind a byte order mark, which makes the file text.
     Zeros,
-    /// Zeros from the beginning: no text, but bytes in which something can be found.
+    /// Zero bytes from the start: a binary file in which text can be found.
     Raw,
-    /// Zeros so far behind that nobody looks for them there.
+    /// Zero bytes so far behind the start that detection does not read them.
     LateZeros,
-    /// Any bytes.
+    /// Random bytes.
     Noise,
 }
 
-const CODINGS: [Coding; 13] = [
-    Coding::Utf8,
-    Coding::Utf8Bom,
-    Coding::Utf16Le { mark: true },
-    Coding::Utf16Le { mark: false },
-    Coding::Utf16Be { mark: true },
-    Coding::Utf16Be { mark: false },
-    Coding::Latin,
-    Coding::ShiftJis,
-    Coding::Broken,
-    Coding::Zeros,
-    Coding::Raw,
-    Coding::LateZeros,
-    Coding::Noise,
+const TEST_ENCODINGS: [TestEncoding; 13] = [
+    TestEncoding::Utf8,
+    TestEncoding::Utf8Bom,
+    TestEncoding::Utf16Le { mark: true },
+    TestEncoding::Utf16Le { mark: false },
+    TestEncoding::Utf16Be { mark: true },
+    TestEncoding::Utf16Be { mark: false },
+    TestEncoding::Latin,
+    TestEncoding::ShiftJis,
+    TestEncoding::Broken,
+    TestEncoding::Zeros,
+    TestEncoding::Raw,
+    TestEncoding::LateZeros,
+    TestEncoding::Noise,
 ];
 
-/// A part of a file that is never cut: what it says, and its bytes.
+/// A part of a file that is never split: its text and its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Unit {
+struct TextUnit {
     text: Vec<u8>,
     raw: Vec<u8>,
 }
 
-impl Coding {
+impl TestEncoding {
     fn mark(self) -> &'static [u8] {
         match self {
             Self::Utf8Bom | Self::Zeros => b"\xef\xbb\xbf",
@@ -100,7 +103,7 @@ impl Coding {
         }
     }
 
-    fn unit(self, character: char) -> Unit {
+    fn unit(self, character: char) -> TextUnit {
         let text = character.to_string();
         let raw = match self {
             Self::Utf16Le { .. } => text.encode_utf16().flat_map(u16::to_le_bytes).collect(),
@@ -109,10 +112,10 @@ impl Coding {
             Self::ShiftJis => encoding_rs::SHIFT_JIS.encode(&text).0.into_owned(),
             _ => text.clone().into_bytes(),
         };
-        Unit { text: text.into_bytes(), raw }
+        TextUnit { text: text.into_bytes(), raw }
     }
 
-    /// What the file begins with, where its encoding must be guessed.
+    /// Returns the start of a file whose encoding must be guessed.
     fn beginning(self) -> &'static str {
         match self {
             Self::Utf16Le { mark: false } | Self::Utf16Be { mark: false } => {
@@ -137,57 +140,58 @@ impl Coding {
         }
     }
 
-    /// A file of a few lines, each with an ending of its own, the last perhaps without.
-    fn file(self, dice: &mut Dice) -> Vec<Unit> {
-        let mut units: Vec<Unit> = self.beginning().chars().map(|c| self.unit(c)).collect();
+    /// Makes a file of a few lines with various endings; the last line may have none.
+    fn file(self, random: &mut SeededRandom) -> Vec<TextUnit> {
+        let mut units: Vec<TextUnit> = self.beginning().chars().map(|c| self.unit(c)).collect();
         if self == Self::Raw {
-            // So many that it cannot be UTF-16.
-            units.extend((0..8).map(|_| Unit { text: vec![0], raw: vec![0] }));
+            // Enough of them that the file cannot be UTF-16.
+            units.extend((0..8).map(|_| TextUnit { text: vec![0], raw: vec![0] }));
         }
         if self == Self::LateZeros {
-            let head = vec![b'#'; HEAD];
-            units.push(Unit { text: head.clone(), raw: head });
+            let head = vec![b'#'; DETECTION_BYTES];
+            units.push(TextUnit { text: head.clone(), raw: head });
             units.push(self.unit('\n'));
         }
         let endings: &[&str] =
-            dice.pick(&[&["\n"][..], &["\r\n"], &["\n", "\r\n"], &["\n", "\r\n", "\r"]]);
-        let lines = 1 + dice.below(7);
+            random.pick(&[&["\n"][..], &["\r\n"], &["\n", "\r\n"], &["\n", "\r\n", "\r"]]);
+        let lines = 1 + random.below(7);
         for line in 0..lines {
-            let length = dice.below(10);
-            units.extend((0..length).map(|_| self.piece(dice)));
-            if line + 1 < lines || dice.one_in(2) {
-                units.extend(dice.pick(endings).chars().map(|c| self.unit(c)));
+            let length = random.below(10);
+            units.extend((0..length).map(|_| self.piece(random)));
+            if line + 1 < lines || random.one_in(2) {
+                units.extend(random.pick(endings).chars().map(|c| self.unit(c)));
             }
         }
         units
     }
 
-    fn piece(self, dice: &mut Dice) -> Unit {
+    /// Returns one random unit of a line, depending on the encoding also an invalid or zero byte.
+    fn piece(self, random: &mut SeededRandom) -> TextUnit {
         let byte = match self {
-            Self::Broken if dice.one_in(4) => dice.pick(&[0xff, 0xfe, 0x80, 0xc0]),
-            Self::Zeros | Self::Raw if dice.one_in(4) => dice.pick(&[0, 0, 0xff]),
-            Self::LateZeros if dice.one_in(4) => 0,
-            _ => return self.unit(dice.pick(self.letters())),
+            Self::Broken if random.one_in(4) => random.pick(&[0xff, 0xfe, 0x80, 0xc0]),
+            Self::Zeros | Self::Raw if random.one_in(4) => random.pick(&[0, 0, 0xff]),
+            Self::LateZeros if random.one_in(4) => 0,
+            _ => return self.unit(random.pick(self.letters())),
         };
-        Unit { text: vec![byte], raw: vec![byte] }
+        TextUnit { text: vec![byte], raw: vec![byte] }
     }
 }
 
-/// Any bytes, most of them such that something can be found in them.
-fn noise(dice: &mut Dice) -> Vec<u8> {
-    let length = 1 + dice.below(60);
-    let byte = |dice: &mut Dice| match dice.below(6) {
-        0 => u8::try_from(dice.below(256)).unwrap(),
-        1 => dice.pick(b"\r\n\n \t"),
-        _ => dice.pick(b"abcd"),
+/// Returns random bytes, most of them searchable.
+fn random_bytes(random: &mut SeededRandom) -> Vec<u8> {
+    let length = 1 + random.below(60);
+    let byte = |random: &mut SeededRandom| match random.below(6) {
+        0 => u8::try_from(random.below(256)).unwrap(),
+        1 => random.pick(b"\r\n\n \t"),
+        _ => random.pick(b"abcd"),
     };
-    (0..length).map(|_| byte(dice)).collect()
+    (0..length).map(|_| byte(random)).collect()
 }
 
-/// What a document is made of, where that is known: bytes are characters, or parts of them.
-fn units(document: &Document) -> Option<Vec<Unit>> {
+/// Splits a document into its units; `None` for a multi-byte encoding, whose units are unknown.
+fn units(document: &Document) -> Option<Vec<TextUnit>> {
     let body = &document.bytes()[document.encoding().mark().len()..];
-    let unit = |text: &[u8], raw: &[u8]| Unit { text: text.to_vec(), raw: raw.to_vec() };
+    let unit = |text: &[u8], raw: &[u8]| TextUnit { text: text.to_vec(), raw: raw.to_vec() };
     if document.encoding().is_utf8() {
         let mut units = Vec::new();
         for chunk in body.utf8_chunks() {
@@ -207,15 +211,15 @@ fn units(document: &Document) -> Option<Vec<Unit>> {
     })
 }
 
-/// One edit of one file.
-struct Case {
-    coding: Coding,
+/// One generated edit of one file.
+struct EditCase {
+    coding: TestEncoding,
     bytes: Vec<u8>,
-    units: Vec<Unit>,
-    edit: Edit,
+    units: Vec<TextUnit>,
+    edit: TextEdit,
 }
 
-impl std::fmt::Debug for Case {
+impl std::fmt::Debug for EditCase {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let end = self.bytes.len().saturating_sub(400);
         let bytes = self.bytes[end..].escape_ascii();
@@ -223,60 +227,65 @@ impl std::fmt::Debug for Case {
     }
 }
 
-/// What became of it.
-enum Came {
-    /// It was made, and this is how it was found.
-    Made(Strategy),
+/// The result of a case.
+enum CaseResult {
+    /// The edit was made, with this strategy.
+    Made(MatchStrategy),
     Refused,
 }
 
-impl Case {
-    fn of(dice: &mut Dice) -> Option<Self> {
-        // The long ones are a tenth as often as the others.
-        let coding = match dice.pick(&CODINGS) {
-            Coding::LateZeros if !dice.one_in(10) => Coding::Utf8,
+impl EditCase {
+    /// Makes a random case; `None` if it has no edit or unknown units.
+    fn of(random: &mut SeededRandom) -> Option<Self> {
+        // Files of `LateZeros` are long, so they are a tenth as frequent as others.
+        let coding = match random.pick(&TEST_ENCODINGS) {
+            TestEncoding::LateZeros if !random.one_in(10) => TestEncoding::Utf8,
             coding => coding,
         };
-        let (bytes, units) = if coding == Coding::Noise {
-            let bytes = noise(dice);
+        let (bytes, units) = if coding == TestEncoding::Noise {
+            let bytes = random_bytes(random);
             let document = Document::parse_any(bytes.clone());
             (bytes, units(&document)?)
         } else {
-            let units = coding.file(dice);
+            let units = coding.file(random);
             let raw = units.iter().flat_map(|unit| &unit.raw);
             (coding.mark().iter().chain(raw).copied().collect(), units)
         };
-        let edit = wanted(coding, &units, dice)?;
+        let edit = random_edit(coding, &units, random)?;
         Some(Self { coding, bytes, units, edit })
     }
 
-    fn check(&self, dice: &mut Dice) -> Came {
+    /// Plans and applies the edit, and checks positions and bytes.
+    fn check(&self, random: &mut SeededRandom) -> CaseResult {
         let document = Document::parse_any(self.bytes.clone());
         let text: Vec<u8> = self.units.iter().flat_map(|unit| unit.text.clone()).collect();
         if document.text() != text {
-            // A guess that is wrong: these are told from others by what is in them alone.
+            // The encoding was guessed wrong: these encodings are told apart only by their content.
             assert!(
-                matches!(self.coding, Coding::Latin | Coding::ShiftJis | Coding::Broken),
+                matches!(
+                    self.coding,
+                    TestEncoding::Latin | TestEncoding::ShiftJis | TestEncoding::Broken
+                ),
                 "{self:?}"
             );
-            return Came::Refused;
+            return CaseResult::Refused;
         }
-        let Ok(plan) = plan_in(&document, &self.edit) else { return Came::Refused };
+        let Ok(plan) = plan_in(&document, &self.edit) else { return CaseResult::Refused };
         let after = match document.splice(&plan.replacements) {
             Ok(after) => after,
             Err(SpliceError::Unencodable(lacking)) => {
                 assert!(self.edit.new.contains(lacking.character), "{self:?}");
-                return Came::Refused;
+                return CaseResult::Refused;
             }
             Err(SpliceError::NotLocal) => panic!("the edit is whole characters: {self:?}"),
         };
         self.check_places(&text, plan.strategy, &plan.replacements);
         assert_eq!(after, self.expected(&document, &plan.replacements), "{self:?}");
-        self.check_several(&document, &after, dice);
-        Came::Made(plan.strategy)
+        self.check_several(&document, &after, random);
+        CaseResult::Made(plan.strategy)
     }
 
-    /// The old bytes, but for those of the characters that are replaced.
+    /// Returns the old bytes with the replaced characters exchanged.
     fn expected(&self, document: &Document, replacements: &[Replacement]) -> Vec<u8> {
         let mut expected = document.encoding().mark().to_vec();
         let mut from = 0;
@@ -290,7 +299,7 @@ impl Case {
         expected
     }
 
-    /// A part of the text as whole units.
+    /// Returns the units of a range of the text.
     fn units_in(&self, range: &Range<usize>) -> Range<usize> {
         let mut ends = vec![0];
         ends.extend(self.units.iter().scan(0, |at, unit| {
@@ -303,8 +312,8 @@ impl Case {
         whole(&range.start)..whole(&range.end)
     }
 
-    /// What is replaced is what was asked for: by a search of its own if it was found exactly, but for white space otherwise.
-    fn check_places(&self, text: &[u8], strategy: Strategy, replacements: &[Replacement]) {
+    /// Checks that the replaced text is the searched text: by an independent search if it matched exactly, else apart from white space.
+    fn check_places(&self, text: &[u8], strategy: MatchStrategy, replacements: &[Replacement]) {
         let old = self.edit.old.as_bytes();
         for Replacement { range, with } in replacements {
             let visible = |text: &[u8]| -> Vec<u8> {
@@ -313,7 +322,7 @@ impl Case {
             assert_eq!(visible(&text[range.clone()]), visible(old), "{self:?}");
             assert_eq!(visible(with.as_bytes()), visible(self.edit.new.as_bytes()), "{self:?}");
         }
-        if strategy != Strategy::Exact {
+        if strategy != MatchStrategy::Exact {
             return;
         }
         let mut places: Vec<usize> =
@@ -331,17 +340,21 @@ impl Case {
         assert!(replacements.iter().all(|one| one.range.len() == old.len()), "{self:?}");
     }
 
-    /// Several edits are one after the other, or none of them.
-    fn check_several(&self, document: &Document, after: &[u8], dice: &mut Dice) {
-        if !dice.one_in(4) {
+    /// Checks that several edits are applied one after the other, or none of them.
+    fn check_several(&self, document: &Document, after: &[u8], random: &mut SeededRandom) {
+        if !random.one_in(4) {
             return;
         }
         let document_after = document.with_bytes(after.to_vec());
         let shown = document_after.to_text();
-        let second = Edit {
-            old: shown.chars().skip(dice.below(shown.len() + 1)).take(1 + dice.below(4)).collect(),
+        let second = TextEdit {
+            old: shown
+                .chars()
+                .skip(random.below(shown.len() + 1))
+                .take(1 + random.below(4))
+                .collect(),
             new: "z".into(),
-            all: dice.one_in(2),
+            all: random.one_in(2),
         };
         let one_by_one = plan_in(&document_after, &second)
             .ok()
@@ -351,59 +364,65 @@ impl Case {
     }
 }
 
-/// A part of the text as a model would give it back, and something else.
-fn wanted(coding: Coding, units: &[Unit], dice: &mut Dice) -> Option<Edit> {
-    // What is interesting in a long file is at its end.
-    let from = units.len().saturating_sub(1 + dice.below(units.len().clamp(1, 100)));
-    let length = 1 + dice.below(12);
+/// Makes an edit that searches a part of the text as a model would give it.
+fn random_edit(
+    coding: TestEncoding,
+    units: &[TextUnit],
+    random: &mut SeededRandom,
+) -> Option<TextEdit> {
+    // In a long file, the end is the part of interest.
+    let from = units.len().saturating_sub(1 + random.below(units.len().clamp(1, 100)));
+    let length = 1 + random.below(12);
     let old: Vec<u8> =
         units.iter().skip(from).take(length).flat_map(|unit| unit.text.clone()).collect();
     let mut old = String::from_utf8(old).ok()?;
-    if dice.one_in(2) {
+    if random.one_in(2) {
         old = old.replace("\r\n", "\n");
     }
-    match dice.below(8) {
+    match random.below(8) {
         0 => old = old.replace('\t', "  ").replace(" \n", "\n"),
         1 => old = old.replace(' ', "\t "),
         2 => old = format!("  {old}"),
         _ => {}
     }
     let ends = ["", "\n", "\n\n", "\r\n", " ", "日", "é", "🦀"];
-    let length = dice.below(5);
-    let mut new: String = (0..length).map(|_| dice.pick(coding.letters())).collect();
-    if dice.one_in(2) {
-        new.push_str(dice.pick(&ends));
-        new.push(dice.pick(coding.letters()));
+    let length = random.below(5);
+    let mut new: String = (0..length).map(|_| random.pick(coding.letters())).collect();
+    if random.one_in(2) {
+        new.push_str(random.pick(&ends));
+        new.push(random.pick(coding.letters()));
     }
-    Some(Edit { old, new, all: dice.one_in(3) })
+    Some(TextEdit { old, new, all: random.one_in(3) })
 }
 
-/// How many edits were made, by how they were found and by how the file is written down.
-type Counts = ([usize; 3], [usize; CODINGS.len()]);
+/// Numbers of edits made, by strategy and by encoding.
+type EditCounts = ([usize; 3], [usize; TEST_ENCODINGS.len()]);
 
-#[expect(clippy::disallowed_methods, reason = "whoever runs the tests says how far they go")]
+#[expect(clippy::disallowed_methods, reason = "the caller of the test sets its length")]
+/// Returns the number of edits to make.
 fn edits() -> usize {
-    let Ok(given) = std::env::var("WINDLASS_EDITS") else { return EDITS };
-    given.parse::<usize>().expect("WINDLASS_EDITS is a number").max(EDITS)
+    let Ok(given) = std::env::var("WINDLASS_EDITS") else { return MIN_EDITS };
+    given.parse::<usize>().expect("WINDLASS_EDITS is a number").max(MIN_EDITS)
 }
 
-fn run(thread: u64) -> Counts {
-    let mut counts: Counts = Default::default();
+/// Runs random cases until this thread has made its share of edits.
+fn run(thread: u64) -> EditCounts {
+    let mut counts: EditCounts = Default::default();
     let mut made = 0;
     for number in 0_u64.. {
         let seed = SEED ^ (number * THREADS + thread);
-        let told = Told(seed);
-        let mut dice = Dice(seed);
-        let case = Case::of(&mut dice);
-        if let Some((case, Came::Made(strategy))) = case.map(|case| {
-            let came = case.check(&mut dice);
-            (case, came)
+        let seed_on_panic = SeedOnPanic(seed);
+        let mut random = SeededRandom(seed);
+        let case = EditCase::of(&mut random);
+        if let Some((case, CaseResult::Made(strategy))) = case.map(|case| {
+            let result = case.check(&mut random);
+            (case, result)
         }) {
             made += 1;
             counts.0[strategy as usize] += 1;
-            counts.1[CODINGS.iter().position(|one| *one == case.coding).unwrap()] += 1;
+            counts.1[TEST_ENCODINGS.iter().position(|one| *one == case.coding).unwrap()] += 1;
         }
-        drop(told);
+        drop(seed_on_panic);
         if made * usize::try_from(THREADS).unwrap() >= edits() {
             break;
         }
@@ -411,10 +430,10 @@ fn run(thread: u64) -> Counts {
     counts
 }
 
-/// Says which seed it was if a check fails.
-struct Told(u64);
+/// Prints the seed if a check fails.
+struct SeedOnPanic(u64);
 
-impl Drop for Told {
+impl Drop for SeedOnPanic {
     #[expect(clippy::print_stderr, reason = "it is how a failing test is repeated")]
     fn drop(&mut self) {
         if std::thread::panicking() {
@@ -425,17 +444,18 @@ impl Drop for Told {
 
 #[test]
 fn wr_5_no_byte_outside_of_the_span_changes_in_100_000_edits() {
-    let counts: Vec<Counts> = std::thread::scope(|scope| {
+    let counts: Vec<EditCounts> = std::thread::scope(|scope| {
         let running: Vec<_> = (0..THREADS).map(|at| scope.spawn(move || run(at))).collect();
         running.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
-    let (mut found, mut written) = Counts::default();
+    let (mut found, mut written) = EditCounts::default();
     for (strategies, codings) in counts {
         found.iter_mut().zip(strategies).for_each(|(all, more)| *all += more);
         written.iter_mut().zip(codings).for_each(|(all, more)| *all += more);
     }
     assert!(found.iter().sum::<usize>() >= edits());
     assert!(found.iter().all(|count| *count > 500), "exact, white space, indentation: {found:?}");
-    let rare: Vec<_> = CODINGS.iter().zip(written).filter(|(_, count)| *count < 500).collect();
+    let rare: Vec<_> =
+        TEST_ENCODINGS.iter().zip(written).filter(|(_, count)| *count < 500).collect();
     assert!(rare.is_empty(), "too few to show anything: {rare:?}");
 }

@@ -1,42 +1,43 @@
-//! What a grammar cannot make sense of, and what of it is new.
+//! The errors in the tree of a grammar, and those of them that a change introduced.
 //!
-//! Two trees of nearly the same text have nearly the same errors, but not at the same places, and an error can grow, shrink or
-//! fall apart because of a change that has nothing to do with it. So errors are held against each other by what they are about,
-//! and in doubt one is not new.
+//! Trees of similar texts have similar errors, but at other positions, and an error can grow, shrink or split because of an unrelated
+//! change. So errors are compared by their text rather than by their positions, and in doubt an error does not count
+//! as new.
 
 use std::ops::Range;
 
 use tree_sitter::{Node, Tree};
 
-use super::Side;
-use super::difference::{Difference, line_around};
+use super::ParsedVersion;
+use super::span::{ChangedSpan, line_around};
 
-/// How many errors of a text are compared.
+/// Limit of the compared errors of a text.
 const MAX_ERRORS: usize = 200;
 
-/// A place that the grammar cannot make sense of.
+/// A part of the text that the grammar does not accept.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Error {
+pub(super) struct SyntaxError {
     pub(super) range: Range<usize>,
-    pub(super) what: What,
+    pub(super) kind: ErrorKind,
 }
 
+/// The kind of an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum What {
-    /// Something that does not fit.
+pub(super) enum ErrorKind {
+    /// The text does not fit.
     Unexpected,
-    /// Something that should be here: a token as it is written, or the grammar's name for it.
+    /// A node is missing here: a token as it is written, or the grammar's name for it.
     Missing { kind: String, is_token: bool },
 }
 
-/// The outermost errors of a tree, in order.
-pub(super) fn of(tree: &Tree) -> Vec<Error> {
+/// Returns the outermost errors of a tree, in order.
+pub(super) fn errors_of(tree: &Tree) -> Vec<SyntaxError> {
     let mut errors = Vec::new();
     let mut cursor = tree.walk();
     while errors.len() < MAX_ERRORS {
         let node = cursor.node();
         if node.is_error() || node.is_missing() {
-            errors.push(Error { range: node.byte_range(), what: What::of(&node) });
+            errors.push(SyntaxError { range: node.byte_range(), kind: ErrorKind::of(&node) });
         } else if node.has_error() && cursor.goto_first_child() {
             continue;
         }
@@ -49,7 +50,8 @@ pub(super) fn of(tree: &Tree) -> Vec<Error> {
     errors
 }
 
-impl What {
+impl ErrorKind {
+    /// Returns the kind of an error node.
     fn of(node: &Node<'_>) -> Self {
         if node.is_missing() {
             Self::Missing { kind: node.kind().to_owned(), is_token: !node.is_named() }
@@ -59,37 +61,41 @@ impl What {
     }
 }
 
-/// Those of the new text that the change made.
-pub(super) fn new(old: &Side<'_>, new: &Side<'_>, difference: &Difference) -> Vec<Error> {
+/// Returns the errors of the new text that the change introduced.
+pub(super) fn new_errors(
+    old: &ParsedVersion<'_>,
+    new: &ParsedVersion<'_>,
+    span: &ChangedSpan,
+) -> Vec<SyntaxError> {
     let (mut gone, mut left) = (old.errors.clone(), new.errors.clone());
-    // The same trouble in the same line, or about the same words, was there before.
-    drop_pairs(&mut gone, &mut left, |error, old_error| {
-        error.what == old_error.what && error.line(new.text) == old_error.line(old.text)
+    // The same error in the same line, or with the same text, was there before.
+    drop_equal_errors(&mut gone, &mut left, |error, old_error| {
+        error.kind == old_error.kind && error.line(new.text) == old_error.line(old.text)
     });
-    drop_pairs(&mut gone, &mut left, |error, old_error| {
-        error.what == old_error.what && error.words(new.text) == old_error.words(old.text)
+    drop_equal_errors(&mut gone, &mut left, |error, old_error| {
+        error.kind == old_error.kind && error.words(new.text) == old_error.words(old.text)
     });
-    // What was one large error can fall apart into small ones.
+    // A large error can split into small ones.
     let covered: Vec<Range<usize>> =
-        old.errors.iter().map(|error| still_covered(error, difference)).collect();
+        old.errors.iter().map(|error| still_covered(error, span)).collect();
     left.retain(|error| {
         !covered
             .iter()
             .any(|range| range.start <= error.range.start && error.range.end <= range.end)
     });
-    // An error that is gone from a line that nobody changed has gone somewhere else: a parser that is lost can be lost in many
-    // ways. Then only what is in the changed lines is new for certain.
-    if gone.iter().any(|error| !difference.touched(old.text, error.range.start)) {
-        left.retain(|error| difference.touches(new.text, error.range.start));
+    // If an error disappeared from an unchanged line, the parser has recovered in another way, and errors elsewhere may be old ones.
+    // Then only errors in changed lines are certainly new.
+    if gone.iter().any(|error| !span.touches_old_line(old.text, error.range.start)) {
+        left.retain(|error| span.touches_new_line(new.text, error.range.start));
     }
     left
 }
 
-/// Takes out of both lists what is in both, as often as it is.
-fn drop_pairs(
-    gone: &mut Vec<Error>,
-    left: &mut Vec<Error>,
-    is_same: impl Fn(&Error, &Error) -> bool,
+/// Removes pairs of equal errors from both lists.
+fn drop_equal_errors(
+    gone: &mut Vec<SyntaxError>,
+    left: &mut Vec<SyntaxError>,
+    is_same: impl Fn(&SyntaxError, &SyntaxError) -> bool,
 ) {
     left.retain(|error| match gone.iter().position(|old| is_same(error, old)) {
         Some(at) => {
@@ -100,28 +106,29 @@ fn drop_pairs(
     });
 }
 
-/// The part of the new text that was in an old error already. The difference itself is in it only if all of it was.
-fn still_covered(error: &Error, difference: &Difference) -> Range<usize> {
+/// Returns the part of the new text that was in an old error. The changed span belongs to it only if all of it was in the error.
+fn still_covered(error: &SyntaxError, span: &ChangedSpan) -> Range<usize> {
     let Range { start, end } = error.range;
     let start = match start {
-        start if start < difference.start => start,
-        start if start >= difference.before_end => difference.shift(start),
-        _ => difference.after_end,
+        start if start < span.start => start,
+        start if start >= span.before_end => span.shift(start),
+        _ => span.after_end,
     };
     let end = match end {
-        end if end > difference.before_end => difference.shift(end),
-        end if end <= difference.start => end,
-        _ => difference.start,
+        end if end > span.before_end => span.shift(end),
+        end if end <= span.start => end,
+        _ => span.start,
     };
     start..end
 }
 
-impl Error {
-    /// The line in which it begins.
+impl SyntaxError {
+    /// Returns the line in which the error begins.
     fn line<'t>(&self, text: &'t str) -> &'t str {
         text.get(line_around(text, self.range.start)).unwrap_or_default().trim()
     }
 
+    /// Returns the text of the error.
     fn words<'t>(&self, text: &'t str) -> &'t str {
         text.get(self.range.clone()).unwrap_or_default()
     }

@@ -1,86 +1,100 @@
-//! The languages whose files are looked at, in one table.
+//! The table of languages whose files are checked.
 
 use std::path::Path;
 
 use tree_sitter::Language as Grammar;
 
-/// A language, and how its files are known.
+/// A language and the names of its files.
 #[derive(Debug)]
 pub(super) struct Language {
-    /// The ends of file names, without the dot.
+    /// File name extensions, without the dot.
     extensions: &'static [&'static str],
     /// Whole file names.
     names: &'static [&'static str],
-    /// Programs that a first line `#!` may name, without a version.
+    /// Programs in a first line `#!`, without a version.
     interpreters: &'static [&'static str],
     grammar: fn() -> Grammar,
-    /// What the grammar stumbles over is told of.
-    pub(super) trust: Trust,
-    /// A text that its scanner, which is C, survives.
+    /// Errors of the grammar that are reported.
+    pub(super) trust: GrammarTrust,
+    /// Returns whether the scanner of the grammar, which is C code, can process a text safely.
     pub(super) is_safe: fn(&str) -> bool,
 }
 
-/// What in the tree of a language speaks of an error.
+/// The errors of a grammar that are reliable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Trust {
-    /// Whatever does not fit, and brackets say it best.
+pub(super) enum GrammarTrust {
+    /// All errors; unpaired brackets are preferred.
     Everything,
-    /// Brackets alone: a grammar does not expand macros, and stumbles over every other file that a compiler takes.
+    /// Only unpaired brackets: the grammar does not expand macros, and reports errors in many files that compile.
     Brackets,
-    /// Whatever does not fit. Brackets need not come in pairs: `case x in a) …`.
+    /// All errors except brackets, which need not come in pairs: `case x in a) …`.
     Grammar,
 }
 
 impl Language {
+    /// Returns the grammar.
     pub(super) fn grammar(&self) -> Grammar {
         (self.grammar)()
     }
 }
 
-/// What most languages have in common.
-const PLAIN: Language = Language {
+/// Defaults of a language.
+const DEFAULT_LANGUAGE: Language = Language {
     extensions: &[],
     names: &[],
     interpreters: &[],
     grammar: || tree_sitter_json::LANGUAGE.into(),
-    trust: Trust::Everything,
+    trust: GrammarTrust::Everything,
     is_safe: |_| true,
 };
 
+/// All languages.
 const LANGUAGES: &[Language] = &[
-    Language { extensions: &["rs"], grammar: || tree_sitter_rust::LANGUAGE.into(), ..PLAIN },
-    Language { extensions: &["go"], grammar: || tree_sitter_go::LANGUAGE.into(), ..PLAIN },
+    Language {
+        extensions: &["rs"],
+        grammar: || tree_sitter_rust::LANGUAGE.into(),
+        ..DEFAULT_LANGUAGE
+    },
+    Language {
+        extensions: &["go"],
+        grammar: || tree_sitter_go::LANGUAGE.into(),
+        ..DEFAULT_LANGUAGE
+    },
     Language {
         extensions: &["py", "pyi", "pyw"],
         names: &["SConstruct", "SConscript", "wscript"],
         interpreters: &["python"],
         grammar: || tree_sitter_python::LANGUAGE.into(),
         is_safe: super::limits::is_safe_python,
-        ..PLAIN
+        ..DEFAULT_LANGUAGE
     },
     Language {
         extensions: &["js", "mjs", "cjs", "jsx"],
         interpreters: &["node"],
         grammar: || tree_sitter_javascript::LANGUAGE.into(),
-        ..PLAIN
+        ..DEFAULT_LANGUAGE
     },
     Language {
         extensions: &["ts", "mts", "cts"],
         interpreters: &["deno", "bun"],
         grammar: || tree_sitter_typescript::LANGUAGE_TYPESCRIPT.into(),
-        ..PLAIN
+        ..DEFAULT_LANGUAGE
     },
     Language {
         extensions: &["tsx"],
         grammar: || tree_sitter_typescript::LANGUAGE_TSX.into(),
-        ..PLAIN
+        ..DEFAULT_LANGUAGE
     },
-    Language { extensions: &["java"], grammar: || tree_sitter_java::LANGUAGE.into(), ..PLAIN },
+    Language {
+        extensions: &["java"],
+        grammar: || tree_sitter_java::LANGUAGE.into(),
+        ..DEFAULT_LANGUAGE
+    },
     Language {
         extensions: &["c"],
         grammar: || tree_sitter_c::LANGUAGE.into(),
-        trust: Trust::Brackets,
-        ..PLAIN
+        trust: GrammarTrust::Brackets,
+        ..DEFAULT_LANGUAGE
     },
     // A header may be of either language; as only its brackets count, the larger grammar serves both.
     Language {
@@ -88,8 +102,8 @@ const LANGUAGES: &[Language] = &[
             "cc", "cpp", "cxx", "c++", "h", "hh", "hpp", "hxx", "h++", "ipp", "tpp", "inl",
         ],
         grammar: || tree_sitter_cpp::LANGUAGE.into(),
-        trust: Trust::Brackets,
-        ..PLAIN
+        trust: GrammarTrust::Brackets,
+        ..DEFAULT_LANGUAGE
     },
     Language {
         extensions: &["rb", "rake", "gemspec", "podspec", "ru"],
@@ -105,7 +119,7 @@ const LANGUAGES: &[Language] = &[
         interpreters: &["ruby"],
         grammar: || tree_sitter_ruby::LANGUAGE.into(),
         is_safe: super::limits::is_safe_ruby,
-        ..PLAIN
+        ..DEFAULT_LANGUAGE
     },
     Language {
         extensions: &["sh", "bash"],
@@ -120,26 +134,26 @@ const LANGUAGES: &[Language] = &[
         ],
         interpreters: &["sh", "bash", "dash"],
         grammar: || tree_sitter_bash::LANGUAGE.into(),
-        trust: Trust::Grammar,
-        ..PLAIN
+        trust: GrammarTrust::Grammar,
+        ..DEFAULT_LANGUAGE
     },
     Language {
         extensions: &["json"],
         names: &["composer.lock", "flake.lock"],
         grammar: || tree_sitter_json::LANGUAGE.into(),
-        ..PLAIN
+        ..DEFAULT_LANGUAGE
     },
 ];
 
-/// Files that are not what their name says: these may hold comments and commas that JSON does not have.
-const RELAXED: &[&str] =
+/// Names of files that are not plain JSON in spite of their extension: they may contain comments and trailing commas.
+const RELAXED_JSON_NAMES: &[&str] =
     &["tsconfig", "jsconfig", "settings", "launch", "tasks", "keybindings", "devcontainer"];
 
-/// The language of a file, by its name, or by its first line if the name says nothing.
-pub(super) fn of(path: &Path, text: &str) -> Option<&'static Language> {
+/// Returns the language of a file by its name, or by its first line if it has no extension.
+pub(super) fn language_of(path: &Path, text: &str) -> Option<&'static Language> {
     let name = path.file_name()?.to_str()?;
     let extension = path.extension().and_then(|extension| extension.to_str());
-    if is_something_else(name, extension, text) {
+    if has_other_content(name, extension, text) {
         return None;
     }
     let interpreter = if extension.is_none() { interpreter(text) } else { None };
@@ -151,16 +165,19 @@ pub(super) fn of(path: &Path, text: &str) -> Option<&'static Language> {
     })
 }
 
-fn is_something_else(name: &str, extension: Option<&str>, text: &str) -> bool {
+/// Returns whether the content of a file is not what its extension says.
+fn has_other_content(name: &str, extension: Option<&str>, text: &str) -> bool {
     match extension {
-        Some("json") => name.split('.').next().is_some_and(|first| RELAXED.contains(&first)),
+        Some("json") => {
+            name.split('.').next().is_some_and(|first| RELAXED_JSON_NAMES.contains(&first))
+        }
         // Translations of Qt are XML.
         Some("ts") => text.trim_start().starts_with("<?xml"),
         _ => false,
     }
 }
 
-/// The program that a script asks for: `python` for `#!/usr/bin/env -S python3.12 -u`.
+/// Returns the program that runs a script: `python` for `#!/usr/bin/env -S python3.12 -u`.
 fn interpreter(text: &str) -> Option<&str> {
     let line = text.strip_prefix("#!")?.lines().next()?;
     let program = line
@@ -177,7 +194,7 @@ mod tests {
     #[test]
     fn names_and_first_lines() {
         let extension =
-            |name: &str, text: &str| of(Path::new(name), text).map(|it| it.extensions[0]);
+            |name: &str, text: &str| language_of(Path::new(name), text).map(|it| it.extensions[0]);
         for (name, text, expected) in [
             ("a.rs", "", Some("rs")),
             ("src/a.test.tsx", "", Some("tsx")),

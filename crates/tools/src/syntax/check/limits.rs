@@ -1,29 +1,29 @@
-//! Which texts are parsed at all.
+//! Decides which texts are parsed.
 
 use super::languages::Language;
 
-/// Longer texts are not parsed. A parse takes about 0.2 µs for each byte, and if something is wrong, the comparison half as much
-/// again: so this takes less than 20 ms.
+/// Limit of the bytes of a parsed text. A parse takes about 0.2 µs per byte, and the comparison in case of an error half as much
+/// again, so a check takes less than 20 ms.
 const MAX_BYTES: usize = 64 << 10;
 
-/// Whether a text is short enough, and harmless.
-pub(super) fn allow(language: &Language, text: &str) -> bool {
+/// Returns whether a text is short enough, and safe for the scanner of its grammar.
+pub(super) fn may_parse(language: &Language, text: &str) -> bool {
     text.len() <= MAX_BYTES && (language.is_safe)(text)
 }
 
-/// The state of a scanner is kept in a buffer of 1024 bytes, and both of the scanners below can write past its end: then an
-/// assertion ends the process. So what could fill it is counted, generously, and stays well below.
-const MAX_STATE: usize = 1000;
+/// Limit of the state of a scanner. It is kept in a buffer of 1024 bytes, and both scanners below can write past its end, where an
+/// assertion aborts the process. So the bytes that could fill it are overestimated, and stay well below.
+const MAX_STATE_BYTES: usize = 1000;
 
-/// The scanner keeps two bytes for each level of indentation that is open, and one for each string, of which 255 count.
+/// Returns whether a text is safe: the scanner keeps two bytes for each open level of indentation, and one for each string, up to 255.
 pub(super) fn is_safe_python(text: &str) -> bool {
-    const MAX_COLUMNS: usize = (MAX_STATE - 2 - 255) / 2;
+    const MAX_COLUMNS: usize = (MAX_STATE_BYTES - 2 - 255) / 2;
     let (mut columns, mut last) = (0, ' ');
     for character in text.chars() {
         columns = match character {
             ' ' => columns + 1,
             '\t' => columns + 8,
-            // A line that goes on in the next one: the scanner goes on counting.
+            // The line continues in the next one, where the scanner continues to count.
             '\\' | '\r' => columns,
             '\n' if last == '\\' => columns,
             _ => 0,
@@ -38,8 +38,8 @@ pub(super) fn is_safe_python(text: &str) -> bool {
     true
 }
 
-/// The scanner keeps the end word of each heredoc that is open, with four bytes, one of which is its length; and five bytes for
-/// each string that is open, which can be as many as there are interpolations.
+/// Returns whether a text is safe: the scanner keeps the end word of each open heredoc and four more bytes, one of them the length, and
+/// five bytes for each open string; there can be as many open strings as interpolations.
 pub(super) fn is_safe_ruby(text: &str) -> bool {
     let mut words = 0;
     for at in memchr::memmem::find_iter(text.as_bytes(), "<<") {
@@ -51,10 +51,10 @@ pub(super) fn is_safe_ruby(text: &str) -> bool {
         words += if word == 0 { 0 } else { word + 4 };
     }
     let strings = 1 + memchr::memmem::find_iter(text.as_bytes(), "#{").count();
-    words == 0 || words + 5 * strings + 2 <= MAX_STATE
+    words == 0 || words + 5 * strings + 2 <= MAX_STATE_BYTES
 }
 
-/// The length of the word that a heredoc would end with, if it is one; no more than just too long.
+/// Returns the length of the word that ends a heredoc, 0 if there is none; a longer word is counted to just above the limit.
 fn heredoc_word(text: &str) -> usize {
     let characters = text.chars().take(usize::from(u8::MAX) + 2);
     match text.chars().next() {

@@ -1,4 +1,4 @@
-//! From a text to its tree, with an end to the effort.
+//! Parses a text into a tree, within a limit of time.
 
 use std::cell::Cell;
 use std::ops::ControlFlow;
@@ -8,40 +8,42 @@ use tree_sitter::{ParseOptions, ParseState, Parser, Tree};
 
 use super::languages::Language;
 
-/// How long a text may take. Source takes a fraction of it, what is not source at all may take any time.
+/// Time limit of one parse. Source code takes a fraction of it; a text that is no source code may take any time.
 const MAX_TIME: Duration = Duration::from_millis(50);
-/// How much is done before anyone looks at the clock, so that what is said of a small text does not depend on the machine.
+/// Effort before the clock is read for the first time, so that the result for a small text does not depend on the machine.
 const FREE_EFFORT: usize = 100;
-/// How much of a text the parser is given at once.
-const CHUNK: usize = 4 << 10;
+/// Number of bytes that the parser gets at once.
+const CHUNK_BYTES: usize = 4 << 10;
 
-/// The tree of a text. One of nearly the same text makes it cheap.
-pub(super) fn tree(language: &Language, text: &str, similar: Option<&Tree>) -> Option<Tree> {
+/// Parses a text; the tree of a similar text makes it cheaper. `None` if the time limit is exceeded.
+pub(super) fn parse_tree(language: &Language, text: &str, similar: Option<&Tree>) -> Option<Tree> {
     let mut parser = Parser::new();
     parser.set_language(&language.grammar()).ok()?;
-    let watch = Watch { start: Instant::now(), effort: Cell::new(0), is_over: Cell::new(false) };
-    // A token can be as long as the text and be read again and again, so that reading is an effort, too.
+    let budget =
+        ParseBudget { start: Instant::now(), effort: Cell::new(0), is_over: Cell::new(false) };
+    // A token can be as long as the text and be read repeatedly, so reading counts as effort, too.
     let mut read = |at: usize, _| {
-        let rest = text.as_bytes().get(at..).filter(|_| watch.may_go_on(1)).unwrap_or_default();
-        rest.get(..CHUNK).unwrap_or(rest)
+        let rest = text.as_bytes().get(at..).filter(|_| budget.may_go_on(1)).unwrap_or_default();
+        rest.get(..CHUNK_BYTES).unwrap_or(rest)
     };
-    // Called after every hundred actions of the parser.
+    // The parser calls this after every hundred actions.
     let mut progress = |_: &ParseState| {
-        if watch.may_go_on(10) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        if budget.may_go_on(10) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     };
     let options = ParseOptions::new().progress_callback(&mut progress);
     let tree = parser.parse_with_options(&mut read, similar, Some(options))?;
-    (!watch.is_over.get()).then_some(tree)
+    (!budget.is_over.get()).then_some(tree)
 }
 
-/// When to give up.
-struct Watch {
+/// The effort and the time of one parse.
+struct ParseBudget {
     start: Instant,
     effort: Cell<usize>,
     is_over: Cell<bool>,
 }
 
-impl Watch {
+/// Adds effort, and returns whether the parse may continue.
+impl ParseBudget {
     fn may_go_on(&self, effort: usize) -> bool {
         self.effort.set(self.effort.get() + effort);
         if self.effort.get() > FREE_EFFORT && self.start.elapsed() > MAX_TIME {

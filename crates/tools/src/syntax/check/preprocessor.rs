@@ -1,19 +1,19 @@
-//! The lines of a C file that its grammar cannot know: definitions of macros, and all branches of a condition but the first.
+//! Finds the lines of a C file that its grammar cannot understand: macro definitions, and all branches of a condition except the first.
 //!
-//! Each branch may open the same brace, and only one of them is compiled.
+//! Several branches may open the same brace, but only one of them is compiled.
 
 use std::ops::Range;
 
-/// The lines, in order, in bytes.
+/// Returns the byte ranges of these lines, in order.
 pub(super) fn unknown_lines(text: &str) -> Vec<Range<usize>> {
     let mut unknown = Vec::new();
-    // For each condition that is open, whether its first branch is over.
+    // For each open condition, whether its first branch has ended.
     let mut conditions: Vec<bool> = Vec::new();
     let (mut at, mut goes_on) = (0, false);
     for line in text.split_inclusive('\n') {
         let directive = line.trim_start().strip_prefix('#').filter(|_| !goes_on);
         if let Some(words) = directive {
-            follow(&mut conditions, words.trim_start());
+            update_conditions(&mut conditions, words.trim_start());
         }
         if goes_on || directive.is_some() || conditions.contains(&true) {
             unknown.push(at..at + line.len());
@@ -24,7 +24,8 @@ pub(super) fn unknown_lines(text: &str) -> Vec<Range<usize>> {
     unknown
 }
 
-fn follow(conditions: &mut Vec<bool>, directive: &str) {
+/// Updates the open conditions by a directive.
+fn update_conditions(conditions: &mut Vec<bool>, directive: &str) {
     if directive.starts_with("if") {
         conditions.push(false);
     } else if directive.starts_with("el") {
@@ -40,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines() {
+    fn directives_and_later_branches_are_unknown() {
         for (text, expected) in [
             ("a\nb", ""),
             ("a\n#define A { \\\n b \\\n c\nd\n", "#define A { \\\n b \\\n c\n"),

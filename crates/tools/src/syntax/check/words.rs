@@ -1,107 +1,124 @@
-//! What is said of an error: where to look, and what is wrong there.
+//! Describes a syntax error: its line, and the problem there.
 
 use std::ops::Range;
 
 use windlass_core::quote;
 
-use super::brackets::Fault;
-use super::difference::{Difference, line_around, place};
-use super::errors::{Error, What};
-use crate::syntax::NewError;
+use super::brackets::BracketFault;
+use super::errors::{ErrorKind, SyntaxError};
+use super::span::{ChangedSpan, line_and_column, line_around};
+use crate::shown;
+use crate::syntax::NewSyntaxError;
 
-/// How many characters of a line are shown.
+/// Limit of the shown characters of a line.
 const MAX_CHARACTERS: usize = 60;
-/// How many further lines are named.
-const MAX_LINES: usize = 3;
+/// Limit of the named further lines.
+const MAX_OTHER_LINES: usize = 3;
 
-/// What is wrong with a bracket.
-pub(super) fn of_fault(fault: Fault, text: &str, difference: &Difference) -> NewError {
+/// Describes a bracket error.
+pub(super) fn describe_bracket_fault(
+    fault: BracketFault,
+    text: &str,
+    span: &ChangedSpan,
+) -> NewSyntaxError {
     match fault {
-        Fault::Open(it) => at_place(text, it.at, format!("its `{it}` is not closed")),
-        Fault::Stray(it, None) => at_place(text, it.at, format!("its `{it}` closes nothing")),
-        Fault::Stray(it, Some(open)) => {
-            let (line, _) = place(text, open.at);
-            at_place(text, it.at, format!("its `{it}` does not close the `{open}` of line {line}"))
+        BracketFault::Open(it) => error_at(text, it.at, format!("its `{it}` is not closed")),
+        BracketFault::Stray(it, None) => {
+            error_at(text, it.at, format!("its `{it}` closes nothing"))
         }
-        Fault::Early(it, open) => {
-            let (line, _) = place(text, open.at);
-            at_place(
+        BracketFault::Stray(it, Some(open)) => {
+            let (line, _) = line_and_column(text, open.at);
+            error_at(text, it.at, format!("its `{it}` does not close the `{open}` of line {line}"))
+        }
+        BracketFault::Early(it, open) => {
+            let (line, _) = line_and_column(text, open.at);
+            error_at(
                 text,
                 it.at,
                 format!("its `{it}` closes the `{open}` of line {line} too early"),
             )
         }
-        Fault::Lost(open) => {
+        BracketFault::Lost(open) => {
             let message = format!("`{open}` is missing for a later `{}`", open.partner());
-            at_place(text, difference.start, message)
+            error_at(text, span.start, message)
         }
     }
 }
 
-/// The first of some errors, with the lines of the next.
-pub(super) fn of_errors(errors: &[Error], text: &str, difference: &Difference) -> Option<NewError> {
+/// Describes the first of some errors, with the lines of others.
+pub(super) fn describe_errors(
+    errors: &[SyntaxError],
+    text: &str,
+    span: &ChangedSpan,
+) -> Option<NewSyntaxError> {
     let (first, more) = errors.split_first()?;
-    let error = of_error(first, text, difference);
+    let error = describe_error(first, text, span);
     let mut lines: Vec<usize> =
-        more.iter().map(|error| of_error(error, text, difference).line).collect();
+        more.iter().map(|error| describe_error(error, text, span).line).collect();
     lines.retain(|line| *line != error.line);
     lines.dedup();
-    let lines: Vec<String> = lines.iter().take(MAX_LINES).map(ToString::to_string).collect();
+    let lines: Vec<String> = lines.iter().take(MAX_OTHER_LINES).map(ToString::to_string).collect();
     let others = match &*lines {
         [] => String::new(),
         [one] => format!("; another in line {one}"),
         _ => format!("; others in lines {}", lines.join(", ")),
     };
-    let message = format!("{}{}{others}", error.message, cause(first, &error, text, difference));
-    Some(NewError { message, ..error })
+    let message =
+        format!("{}{}{others}", error.message, changed_line_remark(first, &error, text, span));
+    Some(NewSyntaxError { message, ..error })
 }
 
-/// The change, if the error is somewhere else.
-fn cause(error: &Error, told: &NewError, text: &str, difference: &Difference) -> String {
+/// Names the changed line, if the error is in another one.
+fn changed_line_remark(
+    error: &SyntaxError,
+    new_error: &NewSyntaxError,
+    text: &str,
+    span: &ChangedSpan,
+) -> String {
     let Range { start, end } = error.range;
-    let (first, _) = place(text, difference.start);
-    let (last, _) = place(text, difference.after_end);
-    if start <= difference.after_end && difference.start <= end
-        || (first..=last).contains(&told.line)
-    {
+    let (first, _) = line_and_column(text, span.start);
+    let (last, _) = line_and_column(text, span.after_end);
+    if start <= span.after_end && span.start <= end || (first..=last).contains(&new_error.line) {
         String::new()
     } else {
         format!(", since line {first} was changed")
     }
 }
 
-fn of_error(error: &Error, text: &str, difference: &Difference) -> NewError {
+/// Describes one error of the grammar.
+fn describe_error(error: &SyntaxError, text: &str, span: &ChangedSpan) -> NewSyntaxError {
     let Range { start, end } = error.range;
-    match &error.what {
-        What::Missing { kind, is_token } => {
-            at_place(text, end_of_token(text, start), missing(kind, *is_token))
+    match &error.kind {
+        ErrorKind::Missing { kind, is_token } => {
+            error_at(text, end_of_token(text, start), missing_node(kind, *is_token))
         }
-        // The change is in the midst of what cannot be read, so it is to blame.
-        What::Unexpected if start < difference.start && difference.start <= end => {
-            let at = end_of_token(text, difference.start);
+        // The change is inside the part that does not parse, so it is the cause.
+        ErrorKind::Unexpected if start < span.start && span.start <= end => {
+            let at = end_of_token(text, span.start);
             let line = text.get(line_around(text, at)).unwrap_or_default();
-            at_place(text, at, format!("`{}` does not parse", shown(line)))
+            error_at(text, at, format!("`{}` does not parse", shown_beginning(line)))
         }
-        What::Unexpected => {
+        ErrorKind::Unexpected => {
             let line_end = line_around(text, start).end;
-            let rest = shown(text.get(start..line_end).unwrap_or_default());
+            let rest = shown_beginning(text.get(start..line_end).unwrap_or_default());
             let is_short = end <= line_end;
             let message = if is_short {
                 format!("unexpected `{rest}`")
             } else {
                 format!("`{rest}` does not parse")
             };
-            at_place(text, start, message)
+            error_at(text, start, message)
         }
     }
 }
 
-fn at_place(text: &str, at: usize, message: String) -> NewError {
-    let (line, column) = place(text, at);
-    NewError { line, column, message }
+/// Makes an error at a position.
+fn error_at(text: &str, at: usize, message: String) -> NewSyntaxError {
+    let (line, column) = line_and_column(text, at);
+    NewSyntaxError { line, column, message }
 }
 
-/// The nearest end of something at or before a place that may be in white space.
+/// Returns the end of the token at or before a position that may be in white space.
 fn end_of_token(text: &str, at: usize) -> usize {
     let line = line_around(text, at);
     let is_blank = |range: Range<usize>| text.get(range).is_none_or(|part| part.trim().is_empty());
@@ -114,7 +131,8 @@ fn end_of_token(text: &str, at: usize) -> usize {
     }
 }
 
-fn missing(kind: &str, is_token: bool) -> String {
+/// Says which node is missing.
+fn missing_node(kind: &str, is_token: bool) -> String {
     match kind {
         kind if kind.trim().is_empty() => "a line end is missing".into(),
         kind if is_token => format!("`{kind}` is missing"),
@@ -122,11 +140,7 @@ fn missing(kind: &str, is_token: bool) -> String {
     }
 }
 
-/// The beginning of a line, for people.
-fn shown(line: &str) -> String {
-    let visible = quote::visible(line.trim());
-    match visible.char_indices().nth(MAX_CHARACTERS) {
-        Some((end, _)) => format!("{}…", visible.get(..end).unwrap_or_default()),
-        None => visible.into_owned(),
-    }
+/// Returns the beginning of a line, with invisible characters escaped.
+fn shown_beginning(line: &str) -> String {
+    shown::short(&quote::visible(line.trim()), MAX_CHARACTERS).into_owned()
 }

@@ -1,50 +1,56 @@
-//! The one stretch in which two texts differ: from the first difference to the last.
+//! The span in which two texts differ: from the first difference to the last.
 
 use std::ops::Range;
 
 use tree_sitter::{InputEdit, Point};
 
-/// What became of what, in bytes.
+/// The span that a change replaced, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Difference {
-    /// Where it begins in both texts.
+pub(super) struct ChangedSpan {
+    /// Start of the span in both texts.
     pub(super) start: usize,
-    /// Where it ends in the old text.
+    /// End of the span in the old text.
     pub(super) before_end: usize,
-    /// Where it ends in the new text.
+    /// End of the span in the new text.
     pub(super) after_end: usize,
 }
 
-impl Difference {
+impl ChangedSpan {
+    /// Finds the span in which two texts differ.
     pub(super) fn between(before: &str, after: &str) -> Self {
         let (old, new) = (before.as_bytes(), after.as_bytes());
         let same = old.iter().zip(new).take_while(|(a, b)| a == b).count();
         let start = before.floor_char_boundary(same);
-        let most = old.len().min(new.len()) - start;
-        let same =
-            old.iter().rev().zip(new.iter().rev()).take(most).take_while(|(a, b)| a == b).count();
+        let max_len = old.len().min(new.len()) - start;
+        let same = old
+            .iter()
+            .rev()
+            .zip(new.iter().rev())
+            .take(max_len)
+            .take_while(|(a, b)| a == b)
+            .count();
         let before_end = before.ceil_char_boundary(old.len() - same);
         Self { start, before_end, after_end: new.len() - (old.len() - before_end) }
     }
 
-    /// Where a byte of the old text behind the difference is in the new one.
+    /// Maps a position behind the span in the old text to the new text.
     pub(super) fn shift(&self, at: usize) -> usize {
         at - self.before_end + self.after_end
     }
 
-    /// Whether something in the new text begins in a line that is not as it was.
-    pub(super) fn touches(&self, after: &str, at: usize) -> bool {
+    /// Returns whether a position of the new text is in a changed line.
+    pub(super) fn touches_new_line(&self, after: &str, at: usize) -> bool {
         line_around(after, self.start).start <= at && at <= line_around(after, self.after_end).end
     }
 
-    /// The same for the old text.
-    pub(super) fn touched(&self, before: &str, at: usize) -> bool {
+    /// Returns whether a position of the old text is in a changed line.
+    pub(super) fn touches_old_line(&self, before: &str, at: usize) -> bool {
         line_around(before, self.start).start <= at
             && at <= line_around(before, self.before_end).end
     }
 
-    /// The way back, from the new text to the old one, for a tree of the new one.
-    pub(super) fn undone(&self, before: &str, after: &str) -> InputEdit {
+    /// Returns the edit that turns a tree of the new text back into one of the old text.
+    pub(super) fn reverse_edit(&self, before: &str, after: &str) -> InputEdit {
         InputEdit {
             start_byte: self.start,
             old_end_byte: self.after_end,
@@ -56,12 +62,13 @@ impl Difference {
     }
 }
 
+/// Returns row and column of a byte, counted from 0, the column in bytes.
 fn point(text: &str, at: usize) -> Point {
     let row = memchr::memchr_iter(b'\n', text.as_bytes().get(..at).unwrap_or_default()).count();
     Point { row, column: at - line_around(text, at).start }
 }
 
-/// The line at a byte, without its end.
+/// Returns the range of the line that contains a byte, without its ending.
 pub(super) fn line_around(text: &str, at: usize) -> Range<usize> {
     let at = text.floor_char_boundary(at);
     let (head, tail) = text.split_at(at);
@@ -69,8 +76,8 @@ pub(super) fn line_around(text: &str, at: usize) -> Range<usize> {
     start..at + memchr::memchr(b'\n', tail.as_bytes()).unwrap_or(tail.len())
 }
 
-/// Line and column of a byte as people count them, the column in characters.
-pub(super) fn place(text: &str, at: usize) -> (usize, usize) {
+/// Returns line and column of a byte, counted from 1, the column in characters.
+pub(super) fn line_and_column(text: &str, at: usize) -> (usize, usize) {
     let at = text.floor_char_boundary(at);
     let before = text.get(..at).unwrap_or_default();
     let line = memchr::memchr_iter(b'\n', before.as_bytes()).count() + 1;
@@ -85,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn differences() {
+    fn spans_of_differences() {
         for (before, after, start, before_end, after_end) in [
             ("", "", 0, 0, 0),
             ("", "ab", 0, 0, 2),
@@ -97,25 +104,25 @@ mod tests {
             ("xéy", "xèy", 1, 3, 3),
             ("xéy", "xĩy", 1, 3, 3),
         ] {
-            let expected = Difference { start, before_end, after_end };
-            assert_eq!(Difference::between(before, after), expected, "{before:?} → {after:?}");
+            let expected = ChangedSpan { start, before_end, after_end };
+            assert_eq!(ChangedSpan::between(before, after), expected, "{before:?} → {after:?}");
         }
     }
 
     #[test]
-    fn places() {
+    fn lines_and_columns() {
         let text = "a\r\nbéc\n";
         for (at, expected) in
             [(0, (1, 1)), (3, (2, 1)), (4, (2, 2)), (6, (2, 3)), (8, (3, 1)), (99, (3, 1))]
         {
-            assert_eq!(place(text, at), expected, "{at}");
+            assert_eq!(line_and_column(text, at), expected, "{at}");
         }
     }
 
     proptest! {
         #[test]
-        fn a_difference_put_in_gives_the_new_text(before in "[aé日\n]{0,12}", after in "[aé日\n]{0,12}") {
-            let it = Difference::between(&before, &after);
+        fn span_put_into_the_old_text_gives_the_new_text(before in "[aé日\n]{0,12}", after in "[aé日\n]{0,12}") {
+            let it = ChangedSpan::between(&before, &after);
             let text = format!("{}{}{}", &before[..it.start], &after[it.start..it.after_end], &before[it.before_end..]);
             prop_assert_eq!(text, after);
         }

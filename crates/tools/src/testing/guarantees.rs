@@ -1,12 +1,12 @@
-//! What holds for every tool that changes files, by the sentences of the contract: one table for each.
-#![expect(clippy::disallowed_methods, reason = "tests lay out hard links")]
+//! Guarantees that hold for every tool that changes files, one test for each, with a table of tools.
+#![expect(clippy::disallowed_methods, reason = "tests make hard links")]
 
 use serde_json::{Value, json};
 use windlass_core::Outcome;
 
 use super::Workspace;
 
-/// Every way of making the file `name` have `new` instead of `old` in it.
+/// Returns all calls that replace `old` by `new` in the file `name`.
 fn changes(name: &str) -> [(&'static str, Value); 6] {
     let patch = format!("*** Begin Patch\n*** Update File: {name}\n@@\n-old\n+new\n*** End Patch");
     let diff = format!("--- a/{name}\n+++ b/{name}\n@@ -1 +1 @@\n-old\n+new\n");
@@ -21,7 +21,7 @@ fn changes(name: &str) -> [(&'static str, Value); 6] {
 }
 
 #[test]
-fn a_path_that_ends_in_a_slash_is_no_file() {
+fn path_that_ends_in_a_slash_is_not_a_file() {
     for name in ["f/", "d/", "none/", "d/none/", "f/x/"] {
         let create = ("write", json!({"path": name, "content": "", "mode": "create"}));
         let read = ("read", json!({"path": name}));
@@ -31,7 +31,7 @@ fn a_path_that_ends_in_a_slash_is_no_file() {
             let result = workspace.call(tool, input.clone());
             assert_eq!(result.outcome, Outcome::Error, "{tool} {input}");
             let text = result.output.to_text();
-            // Of an existing file it must say that the slash is the reason.
+            // For an existing file the message must name the slash as the reason.
             assert!(name != "f/" || text.contains("leave out the `/`"), "{tool} {input}: {text}");
             assert_eq!(workspace.read("f"), b"old\n", "{tool} {input}");
             assert!(!workspace.path("none").exists() && !workspace.path("d/none").exists());
@@ -40,7 +40,7 @@ fn a_path_that_ends_in_a_slash_is_no_file() {
 }
 
 #[test]
-fn a_file_with_other_names_is_replaced_under_this_name_only() {
+fn file_with_hard_links_is_replaced_under_one_name_only() {
     for (tool, input) in changes("f") {
         let workspace = Workspace::new(&[("f", "old\n")]);
         for other in ["g", "h"] {

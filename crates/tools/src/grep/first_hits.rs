@@ -1,82 +1,83 @@
-//! The first matches in the order of paths, whatever the order in which threads find them.
+//! Collects the first hits in the order of paths, in whatever order threads find them.
 //!
-//! A search over several threads that stops at the first `limit` matches would answer differently every time. Here more than
-//! `limit` are gathered, and from then on the last of them in the order of paths is a bound: nothing behind it can be among the
-//! first `limit`, so files behind it are not opened and directories behind it are not entered. The bound only moves forward to
-//! the front, so a search with many matches ends early, and its answer depends on the files alone.
+//! A search on several threads that stops at the first `limit` matches would return different ones each time. This one collects more
+//! than `limit`. From then on, the last of them in the order of paths is a bound: no hit behind it can be among the first `limit`, so
+//! files behind it are not opened and directories behind it are not entered. The bound only moves towards the front, so a search with
+//! many matches ends early, and its result depends only on the files.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock};
 
-/// How many bytes of text are kept, whatever the limit: more than any answer holds.
-const MOST_BYTES: usize = 16 << 20;
+/// Limit of the bytes of kept text, whatever the number of hits: more than any output holds.
+const MAX_KEPT_BYTES: usize = 16 << 20;
 
-/// What was found in one file.
+/// The hits in one file.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub(super) struct Hits {
-    /// Matching lines, also those beyond `lines`.
+pub(super) struct FileHits {
+    /// Number of matching lines, including those that are not in `lines`.
     pub(super) matches: usize,
-    /// What to show: matching lines and those around them.
-    pub(super) lines: Vec<Line>,
-    /// The bytes of their text.
+    /// Lines to show: matching lines and their context.
+    pub(super) lines: Vec<HitLine>,
+    /// Number of bytes of their text.
     pub(super) bytes: usize,
-    /// Where a NUL ended the search, if one did.
+    /// Offset of the NUL that ended the search, if there was one.
     pub(super) binary: Option<u64>,
 }
 
 /// A line of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Line {
+pub(super) struct HitLine {
     pub(super) number: u64,
     pub(super) is_match: bool,
     pub(super) text: String,
 }
 
-impl Hits {
-    /// Whether there is no need for more out of one file.
+impl FileHits {
+    /// Returns whether no more hits of this file are needed.
     pub(super) fn is_enough(&self, limit: usize) -> bool {
-        self.matches > limit || self.bytes > MOST_BYTES
+        self.matches > limit || self.bytes > MAX_KEPT_BYTES
     }
 
-    /// Adds those of a later part of the same file, before which there are so many lines.
+    /// Adds the hits of a later part of the same file; `lines` lines are before that part.
     pub(super) fn add(&mut self, later: Self, lines: u64) {
         self.matches += later.matches;
         self.bytes += later.bytes;
         self.binary = later.binary;
-        let moved = |line: Line| Line { number: line.number + lines, ..line };
+        let moved = |line: HitLine| HitLine { number: line.number + lines, ..line };
         self.lines.extend(later.lines.into_iter().map(moved));
     }
 }
 
-/// What the limit counts.
+/// The unit that the limit counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unit {
+pub(super) enum LimitUnit {
     Match,
     File,
 }
 
 /// The first hits so far, shared by all threads of a search.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct FirstHits {
     limit: usize,
-    unit: Unit,
-    kept: Mutex<Kept>,
-    /// Looked at for every file, so it must cost nothing before there is a bound.
+    unit: LimitUnit,
+    kept: Mutex<KeptHits>,
+    /// True once there is a bound. It is read for every file, so it is an atomic beside the lock.
     bounded: AtomicBool,
     bound: RwLock<PathBuf>,
 }
 
+/// The hits that are kept, with their sums.
 #[derive(Debug, Default)]
-struct Kept {
-    files: BTreeMap<PathBuf, Hits>,
+struct KeptHits {
+    files: BTreeMap<PathBuf, FileHits>,
     units: usize,
     bytes: usize,
 }
 
-impl Found {
-    pub(super) fn new(limit: usize, unit: Unit) -> Self {
+impl FirstHits {
+    pub(super) fn new(limit: usize, unit: LimitUnit) -> Self {
         Self {
             limit,
             unit,
@@ -86,19 +87,19 @@ impl Found {
         }
     }
 
-    /// Whether nothing at or below this path can be among the first any more.
+    /// Returns whether no hit at or below this path can be among the first.
     pub(super) fn is_beyond(&self, path: &Path) -> bool {
         self.bounded.load(Ordering::Acquire)
             && path > self.bound.read().unwrap_or_else(PoisonError::into_inner).as_path()
     }
 
-    /// Adds what was found in a file.
-    pub(super) fn add(&self, path: &Path, hits: Hits) {
+    /// Adds the hits of a file, and moves the bound if there are more than the limit.
+    pub(super) fn add(&self, path: &Path, hits: FileHits) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.units += self.units(&hits);
         kept.bytes += hits.bytes;
         kept.files.insert(path.to_owned(), hits);
-        if !self.is_too_much(kept.units, kept.bytes) {
+        if !self.exceeds_limit(kept.units, kept.bytes) {
             return;
         }
         self.drop_last(&mut kept);
@@ -108,18 +109,18 @@ impl Found {
         }
     }
 
-    /// The first hits in the order of paths, and whether there were more than the limit.
-    pub(super) fn finish(self) -> (Vec<(PathBuf, Hits)>, bool) {
+    /// Returns the first hits in the order of paths, and whether there were more than the limit.
+    pub(super) fn finish(self) -> (Vec<(PathBuf, FileHits)>, bool) {
         let kept = self.kept.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let truncated = kept.units > self.limit || kept.bytes > MOST_BYTES;
+        let truncated = kept.units > self.limit || kept.bytes > MAX_KEPT_BYTES;
         (kept.files.into_iter().collect(), truncated)
     }
 
-    /// Drops files from the end as long as there is too much without them.
-    fn drop_last(&self, kept: &mut Kept) {
+    /// Drops files from the end as long as more than the limit remain without them.
+    fn drop_last(&self, kept: &mut KeptHits) {
         while let Some(last) = kept.files.last_entry() {
             let (units, bytes) = (self.units(last.get()), last.get().bytes);
-            if !self.is_too_much(kept.units - units, kept.bytes - bytes) {
+            if !self.exceeds_limit(kept.units - units, kept.bytes - bytes) {
                 return;
             }
             last.remove();
@@ -128,15 +129,16 @@ impl Found {
         }
     }
 
-    /// One more than the limit is kept: that is how it is known that there are more.
-    fn is_too_much(&self, units: usize, bytes: usize) -> bool {
-        units > self.limit || bytes > MOST_BYTES
+    /// Returns whether there is more than the limit. One more is kept, to know that there are more.
+    fn exceeds_limit(&self, units: usize, bytes: usize) -> bool {
+        units > self.limit || bytes > MAX_KEPT_BYTES
     }
 
-    fn units(&self, hits: &Hits) -> usize {
+    /// Returns the number of units in some hits.
+    fn units(&self, hits: &FileHits) -> usize {
         match self.unit {
-            Unit::Match => hits.matches,
-            Unit::File => 1,
+            LimitUnit::Match => hits.matches,
+            LimitUnit::File => 1,
         }
     }
 }
@@ -147,13 +149,13 @@ mod tests {
 
     use super::*;
 
-    fn hits(matches: usize) -> Hits {
-        Hits { matches, ..Hits::default() }
+    fn hits(matches: usize) -> FileHits {
+        FileHits { matches, ..FileHits::default() }
     }
 
     #[test]
-    fn the_bound_leaves_out_what_cannot_be_first() {
-        let found = Found::new(2, Unit::Match);
+    fn hits_behind_the_bound_are_left_out() {
+        let found = FirstHits::new(2, LimitUnit::Match);
         for (path, matches) in [("m/b", 1), ("m/c", 1)] {
             found.add(path.as_ref(), hits(matches));
             assert!(!found.is_beyond("z".as_ref()), "not more than the limit yet");
@@ -172,10 +174,13 @@ mod tests {
     }
 
     #[test]
-    fn too_much_text_is_too_much() {
-        let found = Found::new(10, Unit::File);
+    fn text_above_the_limit_is_dropped() {
+        let found = FirstHits::new(10, LimitUnit::File);
         for path in ["c", "b", "a"] {
-            found.add(path.as_ref(), Hits { matches: 1, bytes: MOST_BYTES, ..Hits::default() });
+            found.add(
+                path.as_ref(),
+                FileHits { matches: 1, bytes: MAX_KEPT_BYTES, ..FileHits::default() },
+            );
         }
         assert!(found.is_beyond("c".as_ref()));
         let (files, truncated) = found.finish();
@@ -184,16 +189,16 @@ mod tests {
     }
 
     proptest! {
-        /// The law: skipping what is beyond the bound never changes the first `limit`.
+        /// Skipping files behind the bound never changes the first `limit` hits.
         #[test]
-        fn any_order_gives_the_same_first(
+        fn first_hits_are_the_same_in_any_order(
             files in proptest::collection::btree_map("[a-c](/[a-c]){0,2}", 1usize..4, 0..20),
             keys in proptest::collection::vec(any::<u32>(), 20),
             limit in 1usize..12,
         ) {
             let mut shuffled: Vec<_> = files.iter().zip(keys).collect();
             shuffled.sort_by_key(|(_, key)| *key);
-            let found = Found::new(limit, Unit::Match);
+            let found = FirstHits::new(limit, LimitUnit::Match);
             for ((path, matches), _) in shuffled {
                 if !found.is_beyond(Path::new(path)) {
                     found.add(Path::new(path), hits(*matches));

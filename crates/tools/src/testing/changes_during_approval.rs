@@ -1,4 +1,5 @@
-//! A person changes files while a call waits for an answer: what was decided on runs, or the call is refused. It never plans anew.
+//! Tests of file changes by a person while a call waits for an approval: the approved call runs as it was planned, or is refused. It is
+//! never planned anew.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -19,13 +20,13 @@ use windlass_host::LocalHost;
 
 use crate::{Apply, Restore};
 
-/// The files of this machine, and programs that print their own words.
-struct Echoing {
+/// The files of this machine, with programs that print their own command line.
+struct EchoingHost {
     local: LocalHost,
     echo: EchoHost,
 }
 
-impl Host for Echoing {
+impl Host for EchoingHost {
     fn files(&self) -> &dyn Files {
         self.local.files()
     }
@@ -39,14 +40,14 @@ impl Host for Echoing {
     }
 }
 
-/// A workspace in which each call of a model asks.
-struct Asking {
+/// A workspace in which each call of a model asks for an approval.
+struct AskingWorkspace {
     directory: tempfile::TempDir,
-    host: Arc<Echoing>,
+    host: Arc<EchoingHost>,
     shelf: Arc<MemoryShelf>,
 }
 
-impl Asking {
+impl AskingWorkspace {
     fn new(files: &[(&str, &str)]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         for (name, text) in files {
@@ -55,7 +56,7 @@ impl Asking {
             std::fs::write(path, text).unwrap();
         }
         let local = LocalHost::open(directory.path()).unwrap();
-        let host = Arc::new(Echoing { local, echo: EchoHost::default() });
+        let host = Arc::new(EchoingHost { local, echo: EchoHost::default() });
         Self { directory, host, shelf: Arc::default() }
     }
 
@@ -63,7 +64,7 @@ impl Asking {
         std::fs::read_to_string(self.directory.path().join(name)).ok()
     }
 
-    /// Makes the calls in one session. When the last one asks, the person first does `meanwhile` and then says yes.
+    /// Makes the calls in one session. When the last one asks, the person first calls `meanwhile` and then approves.
     fn calls(
         &self,
         session: Session,
@@ -79,7 +80,7 @@ impl Asking {
         let place = self.directory.path().to_owned();
         let (last, _) = calls.last().unwrap();
         let last = (*last).to_owned();
-        let yes = move |request: &ApprovalRequest| {
+        let approve = move |request: &ApprovalRequest| {
             if request.tool == last {
                 meanwhile(&place);
             }
@@ -88,7 +89,7 @@ impl Asking {
         let engine = Engine::builder(self.host.clone())
             .toolbox(tools)
             .policy(Policy::new(Mode::Ask).asking_before(true))
-            .attendant(yes)
+            .attendant(approve)
             .build();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let session = Arc::new(session);
@@ -98,38 +99,40 @@ impl Asking {
     }
 }
 
-fn session() -> Session {
+fn new_session() -> Session {
     Session::new(SessionId::new("s1"))
 }
 
-/// What is called, what is done meanwhile, and how the call then ends.
-type Case<'a> = (&'a [(&'a str, &'a str)], &'a str, Value, fn(&Path), Outcome, &'a str);
+/// The files of a workspace, a tool with its input, the change during the approval, and the expected outcome and text.
+type ApprovalCase<'a> = (&'a [(&'a str, &'a str)], &'a str, Value, fn(&Path), Outcome, &'a str);
 
+/// Makes the call of a case, and checks its outcome and text.
 #[track_caller]
-fn check((files, tool, input, meanwhile, outcome, expected): Case<'_>) {
-    let result = Asking::new(files).calls(session(), None, &[(tool, input)], meanwhile);
+fn check((files, tool, input, meanwhile, outcome, expected): ApprovalCase<'_>) {
+    let result =
+        AskingWorkspace::new(files).calls(new_session(), None, &[(tool, input)], meanwhile);
     let text = result.output.to_text();
     assert_eq!(result.outcome, outcome, "{tool}: {text}");
     assert!(text.contains(expected), "{tool}: {text}");
 }
 
-fn nothing(_: &Path) {}
+fn no_change(_: &Path) {}
 
-fn directory_becomes_link(place: &Path) {
+fn replace_directory_by_link(place: &Path) {
     std::fs::rename(place.join("d"), place.join("old")).unwrap();
     symlink(place.join("elsewhere"), place.join("d")).unwrap();
 }
 
-fn directory_goes(place: &Path) {
+fn remove_directory(place: &Path) {
     std::fs::remove_dir_all(place.join("d")).unwrap();
 }
 
-fn cargo_project_appears(place: &Path) {
+fn add_cargo_project(place: &Path) {
     std::fs::write(place.join("Cargo.toml"), "").unwrap();
 }
 
 #[test]
-fn a_program_runs_as_it_was_decided_on_or_not_at_all() {
+fn program_runs_as_approved_or_not_at_all() {
     let tree = &[("d/x", ""), ("elsewhere/x", "")];
     let bash = |cwd: &str| json!({"command": "make all", "cwd": cwd});
     let not_it = "it is not the directory any more that the command was decided on for";
@@ -138,47 +141,47 @@ fn a_program_runs_as_it_was_decided_on_or_not_at_all() {
     let make = &[("Makefile", "test:\n\ttrue\n"), ("d/Makefile", "test:\n\ttrue\n")];
     let given = json!({"command": "./check all", "path": "d"});
     for case in [
-        (tree as &[_], "bash", bash("d"), nothing as fn(&Path), Outcome::Ok, "make all"),
-        (tree, "bash", bash("d"), directory_becomes_link, Outcome::Error, changed),
-        (tree, "bash", bash("d"), directory_goes, Outcome::Error, gone),
-        (tree, "test", given.clone(), nothing, Outcome::Ok, "./check all"),
-        (tree, "test", given, directory_becomes_link, Outcome::Error, not_it),
-        // Whoever looked for the project again would find Cargo before Make.
-        (make, "test", json!({}), nothing, Outcome::Ok, "make test"),
-        (make, "test", json!({}), cargo_project_appears, Outcome::Ok, "make test"),
-        (make, "test", json!({"path": "d"}), directory_becomes_link, Outcome::Error, not_it),
+        (tree as &[_], "bash", bash("d"), no_change as fn(&Path), Outcome::Ok, "make all"),
+        (tree, "bash", bash("d"), replace_directory_by_link, Outcome::Error, changed),
+        (tree, "bash", bash("d"), remove_directory, Outcome::Error, gone),
+        (tree, "test", given.clone(), no_change, Outcome::Ok, "./check all"),
+        (tree, "test", given, replace_directory_by_link, Outcome::Error, not_it),
+        // A second search for the project would find Cargo before Make.
+        (make, "test", json!({}), no_change, Outcome::Ok, "make test"),
+        (make, "test", json!({}), add_cargo_project, Outcome::Ok, "make test"),
+        (make, "test", json!({"path": "d"}), replace_directory_by_link, Outcome::Error, not_it),
     ] {
         check(case);
     }
 }
 
-fn repository_goes(place: &Path) {
+fn remove_repository(place: &Path) {
     std::fs::rename(place.join(".git"), place.join("git")).unwrap();
 }
 
-fn nearer_repository(place: &Path) {
+fn add_nearer_repository(place: &Path) {
     std::fs::create_dir(place.join("d/.git")).unwrap();
 }
 
 #[test]
-fn git_works_on_the_repository_that_was_decided_on_or_not_at_all() {
+fn git_works_on_the_approved_repository_or_not_at_all() {
     let files = [(".git/HEAD", "ref: refs/heads/main\n"), ("d/x", "")];
     let branch = json!({"command": "branch", "args": ["new"]});
     for (in_directory, meanwhile, outcome, expected) in [
-        (false, nothing as fn(&Path), Outcome::Ok, "git branch"),
-        (true, nothing, Outcome::Ok, "git branch"),
-        (false, nearer_repository, Outcome::Ok, "git branch"),
-        (false, repository_goes, Outcome::Error, "the repository is not there any more at"),
-        (true, nearer_repository, Outcome::Error, "another repository is nearer now"),
-        (true, directory_becomes_link, Outcome::Error, "not the directory any more"),
+        (false, no_change as fn(&Path), Outcome::Ok, "git branch"),
+        (true, no_change, Outcome::Ok, "git branch"),
+        (false, add_nearer_repository, Outcome::Ok, "git branch"),
+        (false, remove_repository, Outcome::Error, "the repository is not there any more at"),
+        (true, add_nearer_repository, Outcome::Error, "another repository is nearer now"),
+        (true, replace_directory_by_link, Outcome::Error, "not the directory any more"),
     ] {
-        let workspace = Asking::new(&files);
+        let workspace = AskingWorkspace::new(&files);
         std::fs::create_dir(workspace.directory.path().join("elsewhere")).unwrap();
         let overrides = Overrides {
             work_dir: in_directory.then(|| workspace.directory.path().join("d")),
             ..Overrides::default()
         };
-        let session = session().with_overrides(overrides);
+        let session = new_session().with_overrides(overrides);
         let result = workspace.calls(session, None, &[("git", branch.clone())], meanwhile);
         let text = result.output.to_text();
         assert_eq!(result.outcome, outcome, "{expected}: {text}");
@@ -187,13 +190,13 @@ fn git_works_on_the_repository_that_was_decided_on_or_not_at_all() {
 }
 
 #[test]
-fn an_undo_takes_back_what_was_decided_on_or_nothing() {
+fn undo_restores_the_approved_state_or_nothing() {
     let write = ("write", json!({"path": "a.txt", "content": "one\n"}));
     let undo = || ("undo", json!({}));
-    let workspace = Asking::new(&[]);
-    let result = workspace.calls(session(), None, &[write.clone(), undo()], nothing);
+    let workspace = AskingWorkspace::new(&[]);
+    let result = workspace.calls(new_session(), None, &[write.clone(), undo()], no_change);
     assert_eq!((result.outcome, workspace.read("a.txt")), (Outcome::Ok, None));
-    let result = workspace.calls(session(), None, &[write, undo()], |place| {
+    let result = workspace.calls(new_session(), None, &[write, undo()], |place| {
         std::fs::write(place.join("a.txt"), "mine\n").unwrap();
     });
     let text = result.output.to_text();
@@ -204,36 +207,36 @@ fn an_undo_takes_back_what_was_decided_on_or_nothing() {
 
 #[test]
 fn a_session_that_only_proposes_has_nothing_to_undo() {
-    let workspace = Asking::new(&[]);
+    let workspace = AskingWorkspace::new(&[]);
     let proposals =
         Arc::new(Proposals::open(workspace.shelf.clone(), SessionId::new("s1")).unwrap());
     let calls = [("write", json!({"path": "a.txt", "content": "one\n"})), ("undo", json!({}))];
-    let session = session().with_proposals(proposals);
-    let result = workspace.calls(session, None, &calls, |_| panic!("nobody is asked"));
+    let session = new_session().with_proposals(proposals);
+    let result = workspace.calls(session, None, &calls, |_| panic!("no approval is needed"));
     assert_eq!(result.output.to_text(), "there is nothing to undo");
 }
 
 #[test]
-fn a_snapshot_is_restored_onto_what_was_decided_on_or_not_at_all() {
+fn snapshot_is_restored_over_the_approved_state_or_not_at_all() {
     for (meanwhile, outcome, left) in [
-        (nothing as fn(&Path), Outcome::Ok, "old\n"),
+        (no_change as fn(&Path), Outcome::Ok, "old\n"),
         (|place| std::fs::write(place.join("a.txt"), "mine\n").unwrap(), Outcome::Error, "mine\n"),
     ] {
-        let workspace = Asking::new(&[("a.txt", "old\n")]);
+        let workspace = AskingWorkspace::new(&[("a.txt", "old\n")]);
         let paths = [workspace.directory.path().join("a.txt")];
         let shelf = workspace.shelf.clone();
         let snapshot = Snapshot::take(workspace.host.files(), &*shelf, &paths).unwrap();
         std::fs::write(&paths[0], "new\n").unwrap();
         let restore = Restore::new(snapshot, shelf).into();
         let calls = [("restore", json!({}))];
-        let result = workspace.calls(session(), Some(restore), &calls, meanwhile);
+        let result = workspace.calls(new_session(), Some(restore), &calls, meanwhile);
         assert_eq!(result.outcome, outcome, "{}", result.output.to_text());
         assert_eq!(workspace.read("a.txt").as_deref(), Some(left));
     }
 }
 
 #[test]
-fn proposals_are_applied_as_they_were_decided_on_or_not_at_all() {
+fn proposals_are_applied_as_approved_or_not_at_all() {
     type Meanwhile = fn(&Path, &Proposals);
     let not_held = "stale: no longer proposed as it was decided on, so nothing is applied: ";
     for (meanwhile, outcome, expected, left) in [
@@ -246,17 +249,17 @@ fn proposals_are_applied_as_they_were_decided_on_or_not_at_all() {
             Some("mine\n"),
         ),
     ] {
-        let workspace = Asking::new(&[]);
+        let workspace = AskingWorkspace::new(&[]);
         let open =
             || Arc::new(Proposals::open(workspace.shelf.clone(), SessionId::new("s1")).unwrap());
         let write = [("write", json!({"path": "a.txt", "content": "one\n"}))];
-        workspace.calls(session().with_proposals(open()), None, &write, nothing);
+        workspace.calls(new_session().with_proposals(open()), None, &write, no_change);
         assert_eq!(workspace.read("a.txt"), None, "it is only proposed");
         let (proposals, others) = (open(), open());
         let apply = Apply::new(proposals).into();
         let calls = [("apply", json!({}))];
-        let result =
-            workspace.calls(session(), Some(apply), &calls, move |place| meanwhile(place, &others));
+        let result = workspace
+            .calls(new_session(), Some(apply), &calls, move |place| meanwhile(place, &others));
         let text = result.output.to_text();
         assert_eq!(result.outcome, outcome, "{text}");
         assert!(text.contains(expected), "{text}");
@@ -264,7 +267,7 @@ fn proposals_are_applied_as_they_were_decided_on_or_not_at_all() {
     }
 }
 
-/// Keeps all in memory.
+/// A shelf in memory.
 #[derive(Default)]
 struct MemoryShelf {
     contents: Mutex<HashMap<ContentHash, Vec<u8>>>,
