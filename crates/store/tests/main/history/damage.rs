@@ -45,7 +45,7 @@ fn a_slot_that_is_changed_or_cut_anywhere_is_an_error_that_says_what_to_do() {
             continue;
         };
         let error = error.to_string();
-        for part in ["writers/0.damaged-1 is damaged", "it was set aside", "Try again"] {
+        for part in ["writers/0.damaged-1 is damaged", "it was renamed to this name", "Try again"] {
             assert!(error.contains(part), "{error}");
         }
         // It is told once, and the others go on.
