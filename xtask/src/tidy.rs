@@ -14,6 +14,7 @@ use crate::workspace::Workspace;
 mod architecture;
 mod edges;
 mod examples;
+mod guarantees;
 mod lengths;
 mod lockfile;
 mod plain_words;
@@ -55,6 +56,7 @@ const CHECKS: &[Check] = &[
     Check { name: "unsafe code", find: |_, files| Ok(unsafety::find(files)) },
     Check { name: "examples in the docs", find: |_, files| Ok(examples::find(files)) },
     Check { name: "words that must not stay", find: |_, files| Ok(words::find(files)) },
+    Check { name: "guarantees", find: |_, files| Ok(guarantees::find(files)) },
     Check { name: "ARCHITECTURE.md", find: |_, files| Ok(architecture::find(files)) },
     Check { name: "Cargo.lock", find: |_, files| Ok(lockfile::find(files)) },
     Check { name: "generated docs", find: |workspace, _| docs::stale(workspace) },
