@@ -1,7 +1,7 @@
-//! The rules of the house that no compiler checks.
+//! `cargo xtask tidy`: checks rules of this repository that no compiler checks.
 //!
-//! Each check is a function that returns what it found, one line a finding, so that a run shows everything at once. What only
-//! deserves a look (long files, long functions) is printed and never fails.
+//! Each check is a function that returns its findings, one line each, so that one run shows all of them. Reports (long files, long
+//! functions, words) are printed and never fail.
 
 use std::fs;
 use std::path::Path;
@@ -45,6 +45,7 @@ impl File {
     }
 }
 
+/// An entry of the table of checks.
 struct Check {
     name: &'static str,
     find: fn(&Workspace, &[File]) -> Result<Vec<String>>,
