@@ -161,7 +161,7 @@ impl Drain {
                 Ok(Some(head)) => spool::overwrite_drained(&slot.file, &head, drained),
                 missing => missing.map(drop),
             };
-            wiped.map_err(|why| StoreError::file("overwrite", &self.slots.spool(number), why))?;
+            wiped.map_err(|why| StoreError::file("overwrite", &self.slots.file(number), why))?;
         }
         Ok(())
     }
@@ -203,7 +203,7 @@ impl Draining<'_> {
         for number in self.slots.list()? {
             let at_rest = self
                 .is_at_rest(number, positions.get(&number))
-                .map_err(|why| StoreError::file("read", &self.slots.spool(number), why))?;
+                .map_err(|why| StoreError::file("read", &self.slots.file(number), why))?;
             if !at_rest {
                 return Ok(true);
             }
@@ -218,7 +218,7 @@ impl Draining<'_> {
 
     /// Returns whether a spool holds nothing to drain and need not be emptied.
     fn is_at_rest(&self, number: u32, drained: Option<&SpoolPosition>) -> io::Result<bool> {
-        let spool = match File::open(self.slots.spool(number)) {
+        let spool = match File::open(self.slots.file(number)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
             spool => spool?,
         };
@@ -289,7 +289,7 @@ impl Draining<'_> {
                 .collect()
         });
         let mut numbers = numbers.map_err(|error| self.database.error("read", &error))?;
-        numbers.retain(|number| self.may_create || self.slots.spool(*number).exists());
+        numbers.retain(|number| self.may_create || self.slots.file(*number).exists());
         Ok(numbers)
     }
 }
@@ -383,7 +383,7 @@ impl DrainedSpool {
     ) -> Result<Self, StoreError> {
         let slot = slots.open(number)?;
         let is_owner_dead = slots.try_lock(&slot)?;
-        let (path, head) = (slots.spool(number), slots.head(number));
+        let (path, head) = (slots.file(number), slots.head(number));
         let head =
             spool::open_head_if_there(&head).map_err(|why| StoreError::file("open", &head, why))?;
         let contents = SpoolContents::read(&slot.file, head.as_ref(), drained, is_owner_dead)

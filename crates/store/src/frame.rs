@@ -11,11 +11,9 @@
 use windlass_core::{Outcome, Record, RecordKind};
 
 use crate::chain::{Hash, Kind};
+use crate::log_format::{FieldReader, Generation};
 use crate::tables::{Announcement, Finish, PlainRecord, Start};
 use crate::timestamp::to_nanos;
-
-/// The random id of a spool between two times that it is emptied.
-pub(crate) type Generation = [u8; 16];
 
 const MAGIC: &[u8; 16] = b"windlass spool 1";
 const LENGTH_BYTES: usize = 8;
@@ -253,18 +251,11 @@ fn hash(previous: &Hash, frame: &[u8]) -> Hash {
     *blake3::Hasher::new().update(previous).update(frame).finalize().as_bytes()
 }
 
-/// The rest of the content of a frame, read field by field.
-struct FieldReader<'a>(&'a [u8]);
-
+/// The fields of frames of a spool.
 impl<'a> FieldReader<'a> {
-    fn take<const COUNT: usize>(&mut self) -> Option<[u8; COUNT]> {
-        let (taken, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(*taken)
-    }
-
+    /// The next text, which comes after its length.
     fn text(&mut self) -> Option<&'a str> {
-        let length = usize::try_from(u64::from_le_bytes(self.take()?)).ok()?;
+        let length = usize::try_from(self.number()?).ok()?;
         let (text, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;
         std::str::from_utf8(text).ok()
@@ -400,6 +391,16 @@ mod tests {
             changed[at] ^= 0x40;
             assert_eq!(read(&changed).0.len(), whole_before(at), "changed at {at}");
         }
+    }
+
+    #[test]
+    fn the_bytes_of_a_spool_are_the_same_in_every_version() {
+        let (frames, _) = spool(&some_frames());
+        let hash = blake3::hash(&[&header([7; 16])[..], &frames].concat()).to_hex();
+        assert_eq!(
+            hash.as_str(),
+            "9f2d2f0f25fd32128431cd4a873f735f44ac9d32ba9bfebbdca171c9004f28a6"
+        );
     }
 
     #[test]

@@ -36,6 +36,7 @@ mod index;
 mod inquiry_file;
 mod journal_queries;
 mod last_record_anchor;
+mod log_format;
 mod outputs;
 mod proposal_files;
 mod queue;

@@ -9,11 +9,10 @@ use std::io;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::rand::{GetRandomFlags, getrandom};
-
 use crate::StoreError;
 use crate::anchor::read_start;
-use crate::frame::{Frame, Frames, Generation, SpoolPosition, generation_of, header};
+use crate::frame::{Frame, Frames, SpoolPosition, generation_of, header};
+use crate::log_format::{FieldReader, new_generation, read_from, with_checksum};
 use crate::writer_slots::{WriterSlot, WriterSlots, open_to_write_if_allowed};
 
 /// A locked spool that this process writes to.
@@ -33,17 +32,20 @@ impl Spool {
 
     /// Locks the first spool that no process holds. Skips a spool that does not match its head: it has to be drained first.
     pub(crate) fn take(slots: &WriterSlots) -> Result<Self, StoreError> {
-        for number in 0..u32::MAX {
-            let Some(slot) = slots.try_take(number)? else { continue };
-            let path = slots.head(number);
-            let head = open_head(&path).map_err(|why| StoreError::file("open", &path, why))?;
-            let found = find_end(&slot.file, &head)
-                .map_err(|why| StoreError::file("read", &slots.spool(number), why))?;
-            if let SpoolState::Continue(end) = found {
-                return Ok(Self { slot, head, end, buffer: Vec::new() });
+        slots.take_first(|slot, path| {
+            if !slots.try_lock(&slot)? {
+                return Ok(None);
             }
-        }
-        Err(slots.exhausted())
+            let head_path = slots.head(slot.number);
+            let head =
+                open_head(&head_path).map_err(|why| StoreError::file("open", &head_path, why))?;
+            let found =
+                find_end(&slot.file, &head).map_err(|why| StoreError::file("read", path, why))?;
+            Ok(match found {
+                SpoolState::Continue(end) => Some(Self { slot, head, end, buffer: Vec::new() }),
+                SpoolState::Damaged => None,
+            })
+        })
     }
 
     /// The length of the spool in bytes, 0 if it is empty.
@@ -182,33 +184,6 @@ fn fill_with_zeros(spool: &File, end: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads the bytes of a file from one offset to another; fewer if the file is shorter.
-pub(crate) fn read_from(spool: &File, from: u64, to: u64) -> io::Result<Vec<u8>> {
-    let length = usize::try_from(to.saturating_sub(from)).map_err(io::Error::other)?;
-    let mut bytes = vec![0; length];
-    let read = read_up_to(spool, &mut bytes, from)?;
-    bytes.truncate(read);
-    Ok(bytes)
-}
-
-/// Fills the buffer from an offset of a file; returns the number of bytes read, fewer at the end of the file.
-pub(crate) fn read_up_to(file: &File, mut buffer: &mut [u8], mut at: u64) -> io::Result<usize> {
-    let mut total = 0;
-    while !buffer.is_empty() {
-        match file.read_at(buffer, at) {
-            Ok(0) => break,
-            Ok(read) => {
-                buffer = buffer.get_mut(read..).unwrap_or_default();
-                at += read as u64;
-                total += read;
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(total)
-}
-
 /// The content of the head file of a spool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SpoolHead {
@@ -221,7 +196,8 @@ pub(crate) enum SpoolHead {
 }
 
 /// The length of a head file: generation, offset, hash, and a checksum that detects a read during a write.
-const HEAD_BYTES: usize = 16 + 8 + 32 + 8;
+const HEAD_BYTES: usize = 16 + 8 + 32 + HEAD_CHECKSUM_BYTES;
+const HEAD_CHECKSUM_BYTES: usize = 8;
 
 /// Opens a head file, created empty if there is none.
 pub(crate) fn open_head(path: &Path) -> io::Result<File> {
@@ -262,53 +238,38 @@ pub(crate) fn read_head(head: &File) -> io::Result<SpoolHead> {
 
 /// The bytes of a head file, with the checksum.
 fn head_bytes(position: &SpoolPosition) -> [u8; HEAD_BYTES] {
-    let mut bytes = [0; HEAD_BYTES];
-    let parts: [&[u8]; 3] = [&position.generation, &position.bytes.to_le_bytes(), &position.hash];
-    let mut rest = bytes.as_mut_slice();
-    for part in parts.into_iter().chain([checksum(&parts).as_slice()]) {
-        let (place, after) = rest.split_at_mut(part.len());
-        place.copy_from_slice(part);
-        rest = after;
-    }
-    bytes
+    let SpoolPosition { generation, bytes, hash } = position;
+    with_checksum::<HEAD_BYTES, HEAD_CHECKSUM_BYTES>(&[generation, &bytes.to_le_bytes(), hash])
 }
 
 /// Parses the bytes of a head file; `None` if the checksum does not match.
 fn parse_head(bytes: &[u8]) -> Option<SpoolPosition> {
-    let (generation, rest) = bytes.split_first_chunk()?;
-    let (place, rest) = rest.split_first_chunk()?;
-    let (hash, _) = rest.split_first_chunk()?;
+    let mut fields = FieldReader(bytes);
     let position =
-        SpoolPosition { generation: *generation, bytes: u64::from_le_bytes(*place), hash: *hash };
+        SpoolPosition { generation: fields.take()?, bytes: fields.number()?, hash: fields.take()? };
     (head_bytes(&position) == bytes).then_some(position)
 }
 
-/// The first eight bytes of the BLAKE3 hash of these parts.
-fn checksum(parts: &[&[u8]]) -> [u8; 8] {
-    let mut hasher = blake3::Hasher::new();
-    for part in parts {
-        hasher.update(part);
-    }
-    let mut sum = [0; 8];
-    hasher.finalize_xof().fill(&mut sum);
-    sum
-}
-
-/// A random generation.
-fn new_generation() -> io::Result<Generation> {
-    let mut generation = [0; 16];
-    // The kernel fills so few bytes in one call or fails.
-    getrandom(&mut generation, GetRandomFlags::empty())?;
-    Ok(generation)
-}
-
-/// The paths of the files of a spool.
 impl WriterSlots {
-    pub(crate) fn spool(&self, number: u32) -> PathBuf {
-        self.dir().join(number.to_string())
-    }
-
+    /// The path of the head file of a spool.
     pub(crate) fn head(&self, number: u32) -> PathBuf {
         self.dir().join(format!("{number}.head"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bytes_of_a_head_are_the_same_in_every_version() {
+        let position = SpoolPosition { generation: [7; 16], bytes: 1_234_567, hash: [9; 32] };
+        let bytes = head_bytes(&position);
+        assert_eq!(parse_head(&bytes), Some(position));
+        assert_eq!(parse_head(&bytes[1..]), None);
+        assert_eq!(
+            blake3::hash(&bytes).to_hex().as_str(),
+            "7da64b2aaff313dedb76fb7648a431158df618734fd952e01a405be285cad440"
+        );
     }
 }

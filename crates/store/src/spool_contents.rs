@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io;
 
 use crate::frame::{Frame, Frames, SpoolPosition, generation_of};
+use crate::log_format::read_from;
 use crate::spool::{self, SpoolHead};
 
 /// The frames of a spool after the position up to which it was drained.
@@ -78,8 +79,7 @@ impl SpoolContents {
         is_owner_dead: bool,
     ) -> io::Result<Self> {
         let length = spool.metadata()?.len();
-        let generation_in_spool =
-            generation_of(&spool::read_from(spool, 0, SpoolPosition::HEADER)?);
+        let generation_in_spool = generation_of(&read_from(spool, 0, SpoolPosition::HEADER)?);
         let (generation, head_position) = match head_read {
             SpoolHead::At(position) => (Some(position.generation), Some(position)),
             SpoolHead::Empty | SpoolHead::Unreadable => (generation_in_spool, None),
@@ -94,7 +94,7 @@ impl SpoolContents {
             Some(position) if !is_owner_dead => position.bytes.min(length),
             _ => length,
         };
-        let mut bytes = spool::read_from(spool, start.bytes, limit)?;
+        let mut bytes = read_from(spool, start.bytes, limit)?;
         let (reached, passed) = check_frames(start, &mut bytes, head_position);
         let mut contents = Self {
             before_loss: Some((start, bytes)),
@@ -134,7 +134,7 @@ impl SpoolContents {
         spool: &File,
         limit: u64,
     ) -> io::Result<()> {
-        let mut bytes = spool::read_from(spool, position.bytes, limit)?;
+        let mut bytes = read_from(spool, position.bytes, limit)?;
         let (reached, _) = check_frames(position, &mut bytes, None);
         self.after_loss = Some((position, bytes));
         self.end = Some(reached);

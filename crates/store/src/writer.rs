@@ -107,7 +107,7 @@ impl Writer {
             .chain(self.sessions.iter().map(QueuedSession::frame))
             .chain(record_frames);
         spool.append(frames).map_err(|why| {
-            StoreError::file("write to", &self.slots.spool(spool.slot.number), why)
+            StoreError::file("write to", &self.slots.file(spool.slot.number), why)
         })?;
         self.has_written_taken = true;
         self.sessions.clear();

@@ -60,21 +60,35 @@ impl WriterSlots {
             Ok(()) => Ok(true),
             Err(TryLockError::WouldBlock) => Ok(false),
             Err(TryLockError::Error(why)) => {
-                Err(StoreError::file("lock", &self.spool(slot.number), why))
+                Err(StoreError::file("lock", &self.file(slot.number), why))
             }
         }
     }
 
     /// Opens the file of this number, created if it is missing, without a lock.
     pub(crate) fn open(&self, number: u32) -> Result<WriterSlot, StoreError> {
-        let path = self.spool(number);
+        let path = self.file(number);
         let file = self.open_file(&path).map_err(|why| StoreError::file("open", &path, why))?;
         Ok(WriterSlot { number, file })
     }
 
-    /// The error that every number is in use.
-    pub(crate) fn exhausted(&self) -> StoreError {
-        StoreError::file("find a free number in", &self.0, io::ErrorKind::QuotaExceeded.into())
+    /// Opens the files in order and returns the first value that `take` makes of one, which it has to lock.
+    pub(crate) fn take_first<T>(
+        &self,
+        take: impl Fn(WriterSlot, &Path) -> Result<Option<T>, StoreError>,
+    ) -> Result<T, StoreError> {
+        for number in 0..u32::MAX {
+            if let Some(taken) = take(self.open(number)?, &self.file(number))? {
+                return Ok(taken);
+            }
+        }
+        let why = io::ErrorKind::QuotaExceeded.into();
+        Err(StoreError::file("find a free number in", &self.0, why))
+    }
+
+    /// The path of the file with this number: a spool, or a slot of the undo history.
+    pub(crate) fn file(&self, number: u32) -> PathBuf {
+        self.0.join(number.to_string())
     }
 
     fn open_file(&self, path: &Path) -> io::Result<File> {

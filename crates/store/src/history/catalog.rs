@@ -13,8 +13,9 @@ use windlass_core::{ContentHash, Origin};
 
 use super::delta::SharedEnds;
 use super::encoding::decode_origin;
-use super::slot::{CheckpointId, Generation, SlotHeader};
+use super::slot::{CheckpointId, SlotHeader};
 use crate::database::Layout;
+use crate::log_format::Generation;
 
 /// The undo database. Bodies come last, so that reading the other columns never walks their pages.
 pub(super) const UNDO: Layout = Layout {

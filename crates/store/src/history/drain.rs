@@ -134,7 +134,7 @@ impl Drain {
     /// Returns whether any slot holds a finished checkpoint or is damaged.
     fn has_frames(&self) -> Result<bool, StoreError> {
         for number in self.slots.list()? {
-            match open_slot(&self.slots.spool(number))? {
+            match open_slot(&self.slots.file(number))? {
                 OpenedSlot::Unused => {}
                 OpenedSlot::Filled(_, header) if header.is_empty() => {}
                 _ => return Ok(true),
@@ -169,7 +169,7 @@ impl Draining<'_> {
     fn has_undrained(&self) -> Result<bool, StoreError> {
         let positions = self.read(catalog::positions)?;
         for number in self.slots.list()? {
-            let is_new = match open_slot(&self.slots.spool(number))? {
+            let is_new = match open_slot(&self.slots.file(number))? {
                 OpenedSlot::Unused => false,
                 OpenedSlot::Filled(_, header) => {
                     !header.is_empty() && positions.get(&number) != Some(&header.into())
@@ -263,7 +263,7 @@ impl Draining<'_> {
         compressor: &mut Compressor,
         result: &mut DrainResult,
     ) -> Result<(), StoreError> {
-        let path = self.slots.spool(number);
+        let path = self.slots.file(number);
         let (slot, header) = match open_slot(&path)? {
             OpenedSlot::Unused => return Ok(()),
             OpenedSlot::Filled(slot, header) => (slot, header),
@@ -367,7 +367,7 @@ impl Draining<'_> {
         is_meant: impl Fn(&SlotHeader) -> bool,
         act: impl FnOnce(&File, SlotHeader) -> io::Result<()>,
     ) -> Result<(), StoreError> {
-        let path = self.slots.spool(number);
+        let path = self.slots.file(number);
         let failed = |why| StoreError::file("empty", &path, why);
         let slot = self.slots.open(number)?;
         let read_idle_header = || match read_header(&slot.file)? {

@@ -70,7 +70,7 @@ impl Draining<'_> {
     fn hashes_in_use(&self) -> Result<(HashSet<ContentHash>, HashSet<ContentHash>), StoreError> {
         let mut in_slots = HashSet::new();
         for number in self.slots.list()? {
-            add_named_in_slot(&self.slots.spool(number), &mut in_slots)?;
+            add_named_in_slot(&self.slots.file(number), &mut in_slots)?;
         }
         Ok((in_slots, self.read(catalog::object_hashes)?.into_iter().collect()))
     }

@@ -252,7 +252,7 @@ fn hash_of(path: &Path) -> Option<ContentHash> {
 
 /// Returns whether the beginning of a file compresses well.
 fn is_compressible(file: &File) -> io::Result<bool> {
-    let start = crate::spool::read_from(file, 0, 256 << 10)?;
+    let start = crate::log_format::read_from(file, 0, 256 << 10)?;
     Ok(compress::compress_if_smaller(&start).is_some())
 }
 

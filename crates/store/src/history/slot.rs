@@ -19,19 +19,17 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use rustix::rand::{GetRandomFlags, getrandom};
 use windlass_core::ContentHash;
 
 use super::delta::SharedEnds;
 use crate::StoreError;
-use crate::spool::read_up_to;
+use crate::log_format::{
+    FieldReader, Generation, checksum, new_generation, read_up_to, with_checksum,
+};
 
 const MAGIC: &[u8; 16] = b"windlass undo 1\n";
 const CHECKSUM_BYTES: usize = 16;
 const SLOT_HEADER_BYTES: usize = 16 + 16 + 8 + 8 + CHECKSUM_BYTES;
-
-/// The random id of a slot between two times that it is emptied.
-pub(super) type Generation = [u8; 16];
 
 /// The unique id of a checkpoint.
 pub(super) type CheckpointId = [u8; 16];
@@ -52,10 +50,7 @@ impl SlotHeader {
 
     /// The header of an empty slot, with a new generation.
     pub(super) fn new() -> io::Result<Self> {
-        let mut generation = [0; 16];
-        // The kernel fills so few bytes in one call or fails.
-        getrandom(&mut generation, GetRandomFlags::empty())?;
-        Ok(Self { generation, serial: 0, length: Self::SIZE })
+        Ok(Self { generation: new_generation()?, serial: 0, length: Self::SIZE })
     }
 
     /// Returns whether the slot has no finished checkpoint.
@@ -65,17 +60,12 @@ impl SlotHeader {
 
     /// The bytes of the header, with magic and checksum.
     pub(super) fn bytes(&self) -> [u8; SLOT_HEADER_BYTES] {
-        let mut bytes = [0; SLOT_HEADER_BYTES];
-        let parts: [&[u8]; 4] =
-            [MAGIC, &self.generation, &self.serial.to_le_bytes(), &self.length.to_le_bytes()];
-        let checksum = checksum(&parts);
-        let mut rest = bytes.as_mut_slice();
-        for part in parts.into_iter().chain([checksum.as_slice()]) {
-            let (field, after) = rest.split_at_mut(part.len());
-            field.copy_from_slice(part);
-            rest = after;
-        }
-        bytes
+        with_checksum::<SLOT_HEADER_BYTES, CHECKSUM_BYTES>(&[
+            MAGIC,
+            &self.generation,
+            &self.serial.to_le_bytes(),
+            &self.length.to_le_bytes(),
+        ])
     }
 
     /// Writes the header to a slot in one `pwrite`.
@@ -337,32 +327,6 @@ fn parse_entry(bytes: &[u8]) -> Option<ContentEntry> {
     Some(ContentEntry { hash, place: ContentPlace::from_number(fields.number()?) })
 }
 
-/// The first bytes of the BLAKE3 hash of these parts.
-fn checksum(parts: &[&[u8]]) -> [u8; CHECKSUM_BYTES] {
-    let mut hasher = blake3::Hasher::new();
-    for part in parts {
-        hasher.update(part);
-    }
-    let mut checksum = [0; CHECKSUM_BYTES];
-    hasher.finalize_xof().fill(&mut checksum);
-    checksum
-}
-
-/// Reads fields of fixed size from bytes.
-struct FieldReader<'a>(&'a [u8]);
-
-impl FieldReader<'_> {
-    fn number(&mut self) -> Option<u64> {
-        self.take().map(u64::from_le_bytes)
-    }
-
-    fn take<const COUNT: usize>(&mut self) -> Option<[u8; COUNT]> {
-        let (taken, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(*taken)
-    }
-}
-
 /// Empties a slot by a header with a new generation. The file keeps at most `kept` bytes, so that writing to it again does not wait for
 /// file system metadata.
 pub(super) fn empty_slot(slot: &File, kept: u64) -> io::Result<SlotHeader> {
@@ -419,6 +383,17 @@ pub(super) mod tests {
         }
         let short = SlotHeader { length: SlotHeader::SIZE - 1, ..HEADER_HERE };
         assert_eq!(read_header(&file_with(&short.bytes())).unwrap(), HeaderState::Damaged);
+    }
+
+    #[test]
+    fn the_bytes_of_a_slot_are_the_same_in_every_version() {
+        let mut bytes = [&HEADER_HERE.bytes()[..], &frame(&entries())].concat();
+        let base = (entries()[0], SharedEnds { prefix: 4, suffix: 9 });
+        BlockHeader { size: 7, base: Some(base) }.add_to(&mut bytes);
+        assert_eq!(
+            blake3::hash(&bytes).to_hex().as_str(),
+            "8f21676b57dbc030b61a4a02323bf41106007a1150e52cfc1ec0813f1c1e071e"
+        );
     }
 
     #[test]

@@ -9,10 +9,10 @@ use windlass_core::{self as core, ContentHash};
 use super::objects::Objects;
 use super::slot::{
     BLOCK_HEADER_BYTES, BlockHeader, ContentEntry, ContentPlace, FRAME_HEADER_BYTES, Frame,
-    FrameHeader, Generation, HeaderState, SlotHeader, damaged, damaged_header, read_header,
+    FrameHeader, HeaderState, SlotHeader, damaged, damaged_header, read_header,
 };
 use crate::StoreError;
-use crate::spool::{read_from, read_up_to};
+use crate::log_format::{Generation, read_from, read_up_to};
 use crate::writer_slots::WriterSlots;
 
 /// The result of opening a slot for reading.
@@ -260,7 +260,7 @@ pub(super) fn set_aside(slots: &WriterSlots, number: u32, error: StoreError) -> 
 
 /// Renames a damaged slot and returns the new path; `None` if it may not be renamed.
 fn try_to_set_aside(slots: &WriterSlots, number: u32) -> Result<Option<PathBuf>, StoreError> {
-    let path = slots.spool(number);
+    let path = slots.file(number);
     let failed = |why| StoreError::file("set aside", &path, why);
     let Some(slot) = slots.try_take(number)? else { return Ok(None) };
     if let HeaderState::At(header) = read_header(&slot.file).map_err(failed)?

@@ -80,26 +80,28 @@ impl SlotWriter {
         slots: &WriterSlots,
         slot_settings: SlotSettings,
     ) -> Result<Self, StoreError> {
-        for number in 0..u32::MAX {
-            let (slot, path) = (slots.open(number)?, slots.spool(number));
-            let failed = |why| StoreError::file("read", &path, why);
+        slots.take_first(|slot, path| {
+            let failed = |why| StoreError::file("read", path, why);
             // The state is read before the lock is tried: a search for unfinished checkpoints must not find a slot locked only for this
             // check.
-            let Some(found) = read_state(&slot.file, &path).map_err(failed)? else { continue };
+            let Some(found) = read_state(&slot.file, path).map_err(failed)? else {
+                return Ok(None);
+            };
             if !slots.try_lock(&slot)?
-                || read_state(&slot.file, &path).map_err(failed)? != Some(found)
+                || read_state(&slot.file, path).map_err(failed)? != Some(found)
             {
-                continue;
+                return Ok(None);
             }
-            let Some(space) = length_if_named(&slot.file, &path).map_err(failed)? else { continue };
+            let length = length_if_named(&slot.file, path).map_err(failed)?;
+            let Some(space) = length else { return Ok(None) };
             let is_new = found == FreeSlot::New;
             let header = match found {
                 FreeSlot::Used(header) => header,
                 FreeSlot::New => begin_new_slot(slots, slot_settings)?,
             };
-            return Ok(Self {
+            Ok(Some(Self {
                 slot,
-                path,
+                path: path.to_owned(),
                 slot_settings,
                 header,
                 space,
@@ -110,9 +112,8 @@ impl SlotWriter {
                 object_bytes: 0,
                 full_at: (slot_settings.drain_at, Self::MAX_CHECKPOINTS),
                 buffer: Vec::new(),
-            });
-        }
-        Err(slots.exhausted())
+            }))
+        })
     }
 
     pub(super) fn number(&self) -> u32 {

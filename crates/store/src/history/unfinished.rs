@@ -54,7 +54,7 @@ impl Unfinished {
         objects: &Objects,
         number: u32,
     ) -> Result<Option<Self>, StoreError> {
-        let path = slots.spool(number);
+        let path = slots.file(number);
         let failed = |why| StoreError::file("read", &path, why);
         // Most slots have no unfinished checkpoint, which is found without a lock.
         let opened = match File::open(&path) {
@@ -119,7 +119,7 @@ pub(super) fn is_of_call(
     number: u32,
     call: &CallId,
 ) -> Result<bool, StoreError> {
-    let path = slots.spool(number);
+    let path = slots.file(number);
     let slot = match File::open(&path) {
         // Another process has just renamed it.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
