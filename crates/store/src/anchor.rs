@@ -12,9 +12,11 @@ use std::path::Path;
 
 use crate::chain::ChainHead;
 
+/// The beginning of an anchor file, with the version of its format.
 const PREFIX: &str = "windlass journal 1 ";
 const SEQ_DIGITS: usize = 20;
 const HASH_DIGITS: usize = 64;
+/// The length of an anchor file.
 const LINE_BYTES: usize = PREFIX.len() + SEQ_DIGITS + 1 + HASH_DIGITS + 1;
 
 /// The open anchor file.
@@ -95,6 +97,7 @@ impl AnchorGuard<'_> {
             .map_or(Anchored::Unreadable, Anchored::At))
     }
 
+    /// Replaces the content of the file in one `pwrite`.
     fn write(&self, head: ChainHead) -> io::Result<()> {
         self.0.write_all_at(line(head).as_bytes(), 0)
     }

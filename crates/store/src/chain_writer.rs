@@ -111,6 +111,7 @@ impl ChainWriter {
         set(&self.anchor).map_err(|why| self.anchor_error("write", why))
     }
 
+    /// The error for a failed operation on the anchor.
     fn anchor_error(&self, doing: &'static str, why: std::io::Error) -> StoreError {
         StoreError::file(doing, &self.database.anchor_path, why)
     }
@@ -123,6 +124,7 @@ enum AnchoredEnd {
 }
 
 impl AnchoredEnd {
+    /// The number of the anchored record, if it is known.
     fn seq(&self) -> Option<u64> {
         match self {
             Self::At(seq) => Some(*seq),

@@ -222,6 +222,7 @@ impl Database {
         format!("file:{}?{how}", percent_encode(&self.path))
     }
 
+    /// Returns whether the database file exists.
     pub(crate) fn exists(&self) -> Result<bool, StoreError> {
         self.path.try_exists().map_err(|why| StoreError::file("look for", &self.path, why))
     }
@@ -238,6 +239,7 @@ impl Database {
         name.into()
     }
 
+    /// Opens the lock file, which for the journal is also the anchor.
     pub(crate) fn open_anchor(&self) -> Result<Anchor, StoreError> {
         Anchor::open(&self.anchor_path)
             .map_err(|why| StoreError::file("open", &self.anchor_path, why))
@@ -287,10 +289,12 @@ impl Database {
         })
     }
 
+    /// The error for a damaged database.
     fn damaged(&self, why: &str) -> StoreError {
         StoreError::Damaged { path: self.path.clone(), why: why.to_owned() }
     }
 
+    /// The error for a database of another program or version.
     fn foreign(&self, what: String) -> StoreError {
         StoreError::Foreign { path: self.path.clone(), what }
     }
@@ -378,6 +382,7 @@ pub(crate) fn create_private_directory(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
+/// Removes a file, if it exists.
 fn remove_if_there(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

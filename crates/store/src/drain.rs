@@ -69,12 +69,11 @@ impl Drain {
         let Self { database, slots, clock, chain_writer: Some(chain_writer), .. } = self else {
             return Ok(());
         };
-        let draining = Draining { database, slots, now: to_nanos(clock()), may_create: true };
-        if !draining.is_needed(&chain_writer.connection)? {
+        let pass = DrainPass { database, slots, now: to_nanos(clock()), may_create: true };
+        if !pass.is_needed(&chain_writer.connection)? {
             return Ok(());
         }
-        let spools =
-            chain_writer.transact(clock(), patience, |chain| draining.drain_into(chain))?;
+        let spools = chain_writer.transact(clock(), patience, |chain| pass.drain_into(chain))?;
         for spool in spools {
             // A spool that cannot be emptied now is emptied after the next drain.
             drop(spool.clean_up(slots));
@@ -108,7 +107,7 @@ impl Drain {
     /// Closes the writing connection, after a checkpoint if the WAL is large, so that the next process opens it quickly.
     pub(crate) fn disconnect(&mut self) {
         if let Some(chain_writer) = self.chain_writer.take() {
-            wal::checkpoint_at_rest(&chain_writer.connection);
+            wal::checkpoint_before_close(&chain_writer.connection);
         }
     }
 
@@ -155,7 +154,7 @@ impl Drain {
     /// Overwrites the drained part of every spool with zeros.
     fn wipe_drained(&self) -> Result<(), StoreError> {
         let Some(chain_writer) = &self.chain_writer else { return Ok(()) };
-        for (number, drained) in self.draining().positions(&chain_writer.connection)? {
+        for (number, drained) in self.pass().positions(&chain_writer.connection)? {
             let (path, slot) = (self.slots.head(number), self.slots.open(number)?);
             let wiped = match spool::open_head_if_there(&path) {
                 Ok(Some(head)) => spool::overwrite_drained(&slot.file, &head, drained),
@@ -168,27 +167,27 @@ impl Drain {
 
     /// A read-only connection, or a drained copy in memory if spools hold records that are not in the database.
     fn connect_to_read(&self) -> Result<CountedConnection, StoreError> {
-        let draining = self.draining();
+        let pass = self.pass();
         if !self.database.exists()? && !self.slots.list()?.is_empty() {
-            return draining.drain_into_memory(None);
+            return pass.drain_into_memory(None);
         }
         let (connection, access) = self.database.connect_to_read()?;
-        if draining.is_needed(&connection)? {
-            return draining.drain_into_memory(Some(access));
+        if pass.is_needed(&connection)? {
+            return pass.drain_into_memory(Some(access));
         }
         Ok(connection)
     }
 
     /// A pass for reading only: it makes no files.
-    fn draining(&self) -> Draining<'_> {
+    fn pass(&self) -> DrainPass<'_> {
         let (database, slots, now) = (&self.database, &self.slots, to_nanos((self.clock)()));
-        Draining { database, slots, now, may_create: false }
+        DrainPass { database, slots, now, may_create: false }
     }
 }
 
 /// One pass over all spools.
 #[derive(Clone, Copy)]
-struct Draining<'a> {
+struct DrainPass<'a> {
     database: &'a Database,
     slots: &'a WriterSlots,
     now: i64,
@@ -196,15 +195,15 @@ struct Draining<'a> {
     may_create: bool,
 }
 
-impl Draining<'_> {
+impl DrainPass<'_> {
     /// Returns whether there is a spool to drain or to empty, or an open call of a dead writer. Takes no lock on the database.
     fn is_needed(&self, connection: &Connection) -> Result<bool, StoreError> {
         let positions = self.positions(connection)?;
         for number in self.slots.list()? {
-            let at_rest = self
-                .is_at_rest(number, positions.get(&number))
+            let settled = self
+                .is_settled(number, positions.get(&number))
                 .map_err(|why| StoreError::file("read", &self.slots.file(number), why))?;
-            if !at_rest {
+            if !settled {
                 return Ok(true);
             }
         }
@@ -217,7 +216,7 @@ impl Draining<'_> {
     }
 
     /// Returns whether a spool holds nothing to drain and need not be emptied.
-    fn is_at_rest(&self, number: u32, drained: Option<&SpoolPosition>) -> io::Result<bool> {
+    fn is_settled(&self, number: u32, drained: Option<&SpoolPosition>) -> io::Result<bool> {
         let spool = match File::open(self.slots.file(number)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
             spool => spool?,
@@ -243,13 +242,18 @@ impl Draining<'_> {
         for number in numbers {
             spools.push(DrainedSpool::read(self.slots, number, positions.get(&number).copied())?);
         }
-        self.write(chain, &spools).map_err(|error| self.database.error("write to", &error))?;
+        self.append_spools(chain, &spools)
+            .map_err(|error| self.database.error("write to", &error))?;
         Ok(spools)
     }
 
     /// Appends the records of these spools, closes calls of dead writers, and stores the drained positions.
-    fn write(&self, chain: &mut Chain<'_>, spools: &[DrainedSpool]) -> rusqlite::Result<()> {
-        write_merged(chain, spools)?;
+    fn append_spools(
+        &self,
+        chain: &mut Chain<'_>,
+        spools: &[DrainedSpool],
+    ) -> rusqlite::Result<()> {
+        append_merged(chain, spools)?;
         tables::write_open_calls(chain)?;
         for spool in spools {
             if spool.is_owner_dead {
@@ -271,6 +275,7 @@ impl Draining<'_> {
         Ok(copy)
     }
 
+    /// The drained position of each spool, read with retries.
     fn positions(
         &self,
         connection: &Connection,
@@ -306,6 +311,7 @@ fn positions(connection: &Connection) -> rusqlite::Result<HashMap<u32, SpoolPosi
         .collect()
 }
 
+/// Stores the drained position of a spool.
 fn set_position(
     connection: &Connection,
     slot: u32,
@@ -320,7 +326,7 @@ fn set_position(
 }
 
 /// Appends the events of all spools in the order of time; the order inside each spool is kept.
-fn write_merged(chain: &mut Chain<'_>, spools: &[DrainedSpool]) -> rusqlite::Result<()> {
+fn append_merged(chain: &mut Chain<'_>, spools: &[DrainedSpool]) -> rusqlite::Result<()> {
     let mut queues: Vec<_> = spools
         .iter()
         .map(|spool| (spool.slot.number, spool.contents.events().peekable()))
@@ -332,13 +338,13 @@ fn write_merged(chain: &mut Chain<'_>, spools: &[DrainedSpool]) -> rusqlite::Res
             .min_by_key(|(at, slot, _)| (*at, *slot));
         let Some((_, slot, queue)) = next else { return Ok(()) };
         if let Some(event) = queue.next() {
-            write(chain, slot, &event)?;
+            append_event(chain, slot, &event)?;
         }
     }
 }
 
 /// Appends one event to the chain and to the derived tables.
-fn write(chain: &mut Chain<'_>, slot: u32, event: &SpoolEvent<'_>) -> rusqlite::Result<()> {
+fn append_event(chain: &mut Chain<'_>, slot: u32, event: &SpoolEvent<'_>) -> rusqlite::Result<()> {
     match event {
         SpoolEvent::Frame(Frame::Taken { at }) => tables::close_open_calls(chain, slot, *at),
         SpoolEvent::Frame(Frame::Announced(announcement)) => {
@@ -349,8 +355,8 @@ fn write(chain: &mut Chain<'_>, slot: u32, event: &SpoolEvent<'_>) -> rusqlite::
         SpoolEvent::Frame(Frame::JobEnded(end)) => {
             tables::append_plain_record(chain, Kind::JobEnded, end)
         }
-        SpoolEvent::Frame(Frame::Recovered(told)) => {
-            tables::append_plain_record(chain, Kind::Recovered, told)
+        SpoolEvent::Frame(Frame::Recovered(recovered)) => {
+            tables::append_plain_record(chain, Kind::Recovered, recovered)
         }
         SpoolEvent::Frame(Frame::Noted(kind, note)) => tables::append_note(chain, *kind, note),
         SpoolEvent::Loss { at, anchored, found } => {
@@ -376,6 +382,7 @@ struct DrainedSpool {
 }
 
 impl DrainedSpool {
+    /// Opens a spool, tries to lock it, and reads its undrained frames.
     fn read(
         slots: &WriterSlots,
         number: u32,

@@ -157,6 +157,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// The error for a failed operation on a file.
     pub(crate) fn file(doing: &'static str, path: &Path, why: io::Error) -> Self {
         Self::File { doing, path: path.to_owned(), why }
     }

@@ -15,6 +15,7 @@ use crate::log_format::{FieldReader, Generation};
 use crate::tables::{Announcement, Finish, PlainRecord, Start};
 use crate::timestamp::to_nanos;
 
+/// The beginning of every spool, with the version of its format.
 const MAGIC: &[u8; 16] = b"windlass spool 1";
 const LENGTH_BYTES: usize = 8;
 const HASH_BYTES: usize = 32;
@@ -78,6 +79,7 @@ pub(crate) enum Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
+    /// Tags: the first byte of the content of a frame.
     const TAKEN: u8 = 1;
     const ANNOUNCED: u8 = 2;
     const STARTED: u8 = 3;
@@ -261,6 +263,7 @@ impl<'a> FieldReader<'a> {
         std::str::from_utf8(text).ok()
     }
 
+    /// The fields of a plain record with this time.
     fn plain_record(&mut self, at: i64) -> Option<PlainRecord<'a>> {
         let (session, turn, call) = (self.text()?, self.text()?, self.text()?);
         Some(PlainRecord { at, session, turn, call, tool: self.text()?, body: self.text()? })

@@ -98,6 +98,7 @@ impl Default for HistorySettings {
 }
 
 impl HistorySettings {
+    /// The settings for writers of slots.
     fn slot_settings(&self) -> SlotSettings {
         let Self { sync, large, slot_limit: drain_at, quota, .. } = *self;
         SlotSettings { sync, large, drain_at, quota }

@@ -202,6 +202,7 @@ impl<R: Filed> Entry<R> {
         }
     }
 
+    /// The record, if the entry could be parsed.
     fn parsed(&self) -> Option<&R> {
         match self {
             Self::Parsed(record) => Some(record),

@@ -15,8 +15,10 @@ use crate::anchor::read_start;
 use crate::chain::{Hash, HashedFields, Kind};
 use crate::timestamp::to_nanos;
 
+/// The beginning of the file, with the version of its format.
 const PREFIX: &str = "windlass last 1 ";
 const TIME_DIGITS: usize = 20;
+/// The length of the file.
 const LINE_BYTES: usize = PREFIX.len() + TIME_DIGITS + 1 + 64 + 1;
 
 /// The identity of a record: its time and a hash of session, turn, call, tool and kind.

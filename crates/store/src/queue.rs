@@ -40,6 +40,7 @@ pub(crate) struct Queue {
     writer_returned: Condvar,
 }
 
+/// The part of a queue behind its mutex.
 struct State {
     /// Sessions to announce with the next record; a session without records is never written.
     sessions: Vec<QueuedSession>,
@@ -84,8 +85,8 @@ impl Queue {
     }
 
     /// Queues a session to be announced with the next record.
-    pub(crate) fn announce(&self, beginning: QueuedSession) {
-        self.lock().sessions.push(beginning);
+    pub(crate) fn announce(&self, session: QueuedSession) {
+        self.lock().sessions.push(session);
     }
 
     /// Queues a record. It is written at the first or second poll of the future, or by the helper if the future is dropped.
@@ -132,6 +133,7 @@ impl Queue {
         }
     }
 
+    /// Takes the writer if records are queued, the helper was not requested and the writer is free.
     fn take_writer_for_records(self: &Arc<Self>) -> Option<TakenWriter> {
         let mut state = self.lock();
         if state.records.is_empty() || state.helper_wanted {
@@ -140,6 +142,7 @@ impl Queue {
         self.take_writer(&mut state)
     }
 
+    /// Takes the writer if it is free.
     fn take_writer(self: &Arc<Self>, state: &mut State) -> Option<TakenWriter> {
         match std::mem::replace(&mut state.writer, WriterState::Taken) {
             WriterState::Free(writer) => {
@@ -152,6 +155,7 @@ impl Queue {
         }
     }
 
+    /// Waits for the writer and takes it; `None` if it is closed.
     fn wait_for_writer(self: &Arc<Self>) -> Option<TakenWriter> {
         let mut state = self.lock();
         loop {
@@ -246,6 +250,7 @@ impl Queue {
         lock(&self.state)
     }
 
+    /// The error that the store is closed.
     fn closed(&self) -> StoreError {
         StoreError::Closed { path: self.database.path.clone() }
     }
@@ -338,6 +343,7 @@ pub(crate) struct Appending {
 }
 
 impl Appending {
+    /// Polls the channel for the result of the write.
     fn poll_result(&mut self, context: &mut Context<'_>) -> Poll<Result<(), JournalError>> {
         let send_results = Pin::new(&mut self.result).poll(context);
         self.done = send_results.is_ready();

@@ -7,6 +7,7 @@ use rusqlite::Connection;
 pub(crate) struct Transaction<'connection>(&'connection Connection);
 
 impl<'connection> Transaction<'connection> {
+    /// Begins a transaction with the write lock; fails if another connection holds it.
     pub(crate) fn begin(connection: &'connection Connection) -> rusqlite::Result<Self> {
         connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         Ok(Self(connection))

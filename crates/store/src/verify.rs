@@ -188,6 +188,7 @@ impl<'a> Verifier<'a> {
         })
     }
 
+    /// Checks all records, then the anchors, then the derived rows.
     fn run(mut self) -> Result<Verified, VerifyError> {
         let failed = |error: rusqlite::Error| self.database.error("read", &error);
         let sql = format!("SELECT {COLUMNS} FROM journal NOT INDEXED ORDER BY seq");
@@ -255,6 +256,7 @@ impl<'a> Verifier<'a> {
         }
     }
 
+    /// Returns whether the session of a record was deleted after it.
     fn was_deleted(&self, stored: &StoredRecord<'_>) -> bool {
         self.derived_rows.was_deleted(stored.fields.session, stored.fields.seq)
     }

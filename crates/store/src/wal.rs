@@ -21,7 +21,7 @@ pub(crate) fn checkpoint_if_large(connection: &Connection) {
 }
 
 /// Checkpoints and truncates the WAL if it has `CLOSING_CHECKPOINT_PAGES` pages, so that the next process opens the database quickly.
-pub(crate) fn checkpoint_at_rest(connection: &Connection) {
+pub(crate) fn checkpoint_before_close(connection: &Connection) {
     if checkpoint(connection, "NOOP").is_some_and(|wal| wal.pages >= CLOSING_CHECKPOINT_PAGES) {
         checkpoint_and_truncate(connection);
     }

@@ -91,6 +91,7 @@ impl WriterSlots {
         self.0.join(number.to_string())
     }
 
+    /// Opens a file, created if it is missing.
     fn open_file(&self, path: &Path) -> io::Result<File> {
         // Most files exist already.
         match open_to_write_if_allowed(path) {
@@ -99,6 +100,7 @@ impl WriterSlots {
         }
     }
 
+    /// Creates a file with mode 0600, and its directory if that is missing.
     fn create_file(&self, path: &Path) -> io::Result<File> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);

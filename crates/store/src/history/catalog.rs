@@ -223,6 +223,7 @@ pub(super) enum StorageForm {
 impl StorageForm {
     const ALL: [Self; 5] = [Self::Plain, Self::Compressed, Self::NewFile, Self::File, Self::Lost];
 
+    /// The form with this number in the database.
     pub(super) fn read(number: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|form| *form as u8 == number)
     }
@@ -480,6 +481,7 @@ impl CheckpointRow {
 
 /// The approximate space of a row.
 fn size(body: &[u8], contents: &[u8]) -> i64 {
+    /// The approximate size of the other columns.
     const REST: usize = 128;
     i64::try_from(body.len() + contents.len() + REST).unwrap_or(i64::MAX)
 }

@@ -216,6 +216,7 @@ impl CatalogReader<'_> {
             .map_err(|error| self.database.error("read", &error))
     }
 
+    /// The error for a damaged catalog.
     fn damaged(&self, why: &str) -> StoreError {
         damaged(&self.database.path, why)
     }

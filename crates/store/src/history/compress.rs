@@ -5,6 +5,7 @@ use std::io;
 
 /// Shorter contents are not compressed.
 const MIN_BYTES: usize = 256;
+/// The compression level of zstd.
 const LEVEL: i32 = 3;
 
 /// A compressor for several contents, which reuses its buffers.

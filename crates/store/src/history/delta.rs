@@ -45,14 +45,14 @@ enum Side {
 
 /// Counts the equal bytes at one side. Compares blocks first, which is many times faster than single bytes.
 fn common_bytes(a: &[u8], b: &[u8], side: Side) -> usize {
-    const BLOCK_HEADER_BYTES: usize = 256;
+    const BLOCK_BYTES: usize = 256;
     let length = a.len().min(b.len());
     let mut same = 0;
-    while same + BLOCK_HEADER_BYTES <= length
-        && bytes_from_side(a, same, BLOCK_HEADER_BYTES, side)
-            == bytes_from_side(b, same, BLOCK_HEADER_BYTES, side)
+    while same + BLOCK_BYTES <= length
+        && bytes_from_side(a, same, BLOCK_BYTES, side)
+            == bytes_from_side(b, same, BLOCK_BYTES, side)
     {
-        same += BLOCK_HEADER_BYTES;
+        same += BLOCK_BYTES;
     }
     while same < length && bytes_from_side(a, same, 1, side) == bytes_from_side(b, same, 1, side) {
         same += 1;

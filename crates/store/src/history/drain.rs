@@ -59,14 +59,14 @@ impl Drain {
         if self.connection.is_none() && !self.database.exists()? && !self.has_frames()? {
             return Ok(None);
         }
-        let draining = self.draining()?;
-        if draining.has_undrained()? {
-            let result = draining.drain_all(|_| Ok(()))?;
-            draining.set_damaged_aside(result)?;
+        let pass = self.pass()?;
+        if pass.has_undrained()? {
+            let result = pass.drain_all(|_| Ok(()))?;
+            pass.set_damaged_aside(result)?;
         }
-        if draining.is_over_limits()? {
+        if pass.is_over_limits()? {
             // After a failure a later drain applies the limits.
-            drop(draining.run_durably());
+            drop(pass.drain_durably());
         }
         Ok(self.catalog_reader())
     }
@@ -79,20 +79,20 @@ impl Drain {
 
     /// Drains all finished checkpoints so that they survive a loss of power, applies the limits, and empties slots without an owner.
     pub(super) fn drain_all(&mut self) -> Result<(), StoreError> {
-        let draining = self.draining()?;
-        let result = draining.run_durably()?;
+        let pass = self.pass()?;
+        let result = pass.drain_durably()?;
         // Damaged slots stay, so that a query reports them.
-        draining.empty_idle_slots(&result.slots);
+        pass.empty_idle_slots(&result.slots);
         Ok(())
     }
 
     /// Compresses object files and removes those that are not needed. A step that fails is repeated by the next call.
     pub(super) fn tidy(&mut self) {
-        let Ok(draining) = self.draining() else { return };
-        drop(draining.compress());
-        drop(draining.remove_gone());
-        drop(draining.sweep_once_a_day());
-        wal::checkpoint_if_large(draining.connection);
+        let Ok(pass) = self.pass() else { return };
+        drop(pass.compress());
+        drop(pass.remove_orphaned());
+        drop(pass.sweep_once_a_day());
+        wal::checkpoint_if_large(pass.connection);
     }
 
     /// The drained position of a slot.
@@ -103,20 +103,20 @@ impl Drain {
     /// Closes the connection, after a checkpoint if the WAL is large, so that the next process opens it quickly.
     pub(super) fn disconnect(&mut self) {
         if let Some(connection) = self.connection.take() {
-            wal::checkpoint_at_rest(&connection);
+            wal::checkpoint_before_close(&connection);
         }
     }
 
     /// Removes all checkpoints of a session.
     pub(super) fn forget(&mut self, session: &SessionId) -> Result<(), StoreError> {
         match self.drain_for_query()? {
-            Some(_) => self.draining()?.forget(session),
+            Some(_) => self.pass()?.forget(session),
             None => Ok(()),
         }
     }
 
     /// A pass over all slots; opens the database if it is not open.
-    fn draining(&mut self) -> Result<Draining<'_>, StoreError> {
+    fn pass(&mut self) -> Result<DrainPass<'_>, StoreError> {
         let Self { database, slots, objects, settings, connection } = self;
         let connection = match connection {
             Some(connection) => connection,
@@ -128,7 +128,7 @@ impl Drain {
             }
         };
         let now = to_nanos((settings.clock)());
-        Ok(Draining { database, slots, objects, settings, connection, now })
+        Ok(DrainPass { database, slots, objects, settings, connection, now })
     }
 
     /// Returns whether any slot holds a finished checkpoint or is damaged.
@@ -146,7 +146,7 @@ impl Drain {
 
 /// One pass over all slots.
 #[derive(Clone, Copy)]
-pub(super) struct Draining<'a> {
+pub(super) struct DrainPass<'a> {
     pub(super) database: &'a Database,
     pub(super) slots: &'a WriterSlots,
     pub(super) objects: &'a Objects,
@@ -164,19 +164,19 @@ struct DrainResult {
     damaged: Vec<(u32, StoreError)>,
 }
 
-impl Draining<'_> {
+impl DrainPass<'_> {
     /// Returns whether a slot holds undrained checkpoints or is damaged. Takes no lock on the database.
     fn has_undrained(&self) -> Result<bool, StoreError> {
         let positions = self.read(catalog::positions)?;
         for number in self.slots.list()? {
-            let is_new = match open_slot(&self.slots.file(number))? {
+            let is_undrained = match open_slot(&self.slots.file(number))? {
                 OpenedSlot::Unused => false,
                 OpenedSlot::Filled(_, header) => {
                     !header.is_empty() && positions.get(&number) != Some(&header.into())
                 }
                 OpenedSlot::Damaged(_) => true,
             };
-            if is_new {
+            if is_undrained {
                 return Ok(true);
             }
         }
@@ -191,7 +191,7 @@ impl Draining<'_> {
     }
 
     /// Drains and applies the limits, and waits for the disk. Afterwards the drained part of slots and unreferenced files are not needed.
-    fn run_durably(&self) -> Result<DrainResult, StoreError> {
+    fn drain_durably(&self) -> Result<DrainResult, StoreError> {
         let switch = |how: &str| {
             let sql = format!("PRAGMA synchronous = {how}");
             self.connection.execute_batch(&sql).map_err(|error| self.failed(&error))
@@ -212,9 +212,9 @@ impl Draining<'_> {
         &self,
         finish: impl FnOnce(&mut CatalogWriter<'_>) -> Result<(), StoreError>,
     ) -> Result<DrainResult, StoreError> {
-        let hold =
+        let set_cache =
             |of| catalog::set_cache_size(self.connection, of).map_err(|error| self.failed(&error));
-        hold(CacheUse::Drain)?;
+        set_cache(CacheUse::Drain)?;
         let result = self.transact(|catalog_writer| {
             let mut result = DrainResult::default();
             let positions = self.read(catalog::positions)?;
@@ -226,7 +226,7 @@ impl Draining<'_> {
             finish(catalog_writer)?;
             Ok(result)
         });
-        hold(CacheUse::Read)?;
+        set_cache(CacheUse::Read)?;
         result
     }
 
@@ -296,14 +296,14 @@ impl Draining<'_> {
     /// Drains the checkpoint at this offset, whole or not at all; returns the offset of the next.
     fn drain_frame(
         &self,
-        place: u64,
+        offset: u64,
         reader: &mut SlotReader<'_>,
         catalog_writer: &mut CatalogWriter<'_>,
         compressor: &mut Compressor,
     ) -> Result<u64, DrainFailure> {
-        let frame = reader.frame(place).map_err(|why| reader.failed(why))?;
-        let frame = frame.ok_or_else(|| reader.damaged(place))?;
-        let origin = decode_origin(&frame.body).ok_or_else(|| reader.damaged(place))?;
+        let frame = reader.frame(offset).map_err(|why| reader.failed(why))?;
+        let frame = frame.ok_or_else(|| reader.damaged(offset))?;
+        let origin = decode_origin(&frame.body).ok_or_else(|| reader.damaged(offset))?;
         let contents: Vec<u8> =
             frame.entries.iter().flat_map(|entry| *entry.hash.as_bytes()).collect();
         let Frame { moment, id, body, .. } = &frame;
@@ -412,7 +412,7 @@ impl Draining<'_> {
         for number in self.slots.list()? {
             self.trim_if_idle(number)?;
         }
-        self.remove_gone()
+        self.remove_orphaned()
     }
 
     /// Cuts off the bytes after the length of a slot without an owner. A slot with a living owner is overwritten when it is filled again.

@@ -73,6 +73,7 @@ pub(super) fn decode_origin(bytes: &[u8]) -> Option<Origin> {
 
 /// The most bytes that a change without extended attributes takes.
 fn estimated_bytes(change: &RecordedChange) -> usize {
+    /// The most bytes of lengths and flags.
     const NUMBERS: usize = 16;
     let state = |state: &FileState| match state {
         FileState::File { .. } => 128,
@@ -90,6 +91,7 @@ fn estimated_bytes(change: &RecordedChange) -> usize {
 const MOVED: u8 = 1;
 const TEMPORARY: u8 = 2;
 
+/// Appends a change: path, states before and after, and the optional fields.
 fn put_change(bytes: &mut Vec<u8>, change: &RecordedChange) {
     let RecordedChange { path, before, after, moved_from, temporary } = change;
     put_path(bytes, path);
@@ -122,6 +124,7 @@ const DIRECT: u8 = 8;
 /// Tag instead of the state before: untracked changes of a workspace, whose path this is.
 const UNTRACKED: u8 = 9;
 
+/// Appends a change without history: path and tag.
 fn put_without_history(bytes: &mut Vec<u8>, change: &WithoutHistory) {
     put_path(bytes, change.path());
     match change {
@@ -135,6 +138,7 @@ fn put_without_history(bytes: &mut Vec<u8>, change: &WithoutHistory) {
     }
 }
 
+/// Appends a file state: its tag and fields.
 fn put_state(bytes: &mut Vec<u8>, state: &FileState) {
     match state {
         FileState::Absent => bytes.push(ABSENT),
@@ -172,6 +176,7 @@ const MODIFIED: u8 = 2;
 const OWNER: u8 = 4;
 const EXTENDED: u8 = 8;
 
+/// Appends attributes: flags, then the fields that are set.
 fn put_attributes(bytes: &mut Vec<u8>, attributes: &Attributes) {
     let Attributes { mode, modified, owner, extended } = attributes;
     bytes.push(
@@ -208,6 +213,7 @@ fn put_path(bytes: &mut Vec<u8>, path: &Path) {
     put_bytes(bytes, path.as_os_str().as_bytes());
 }
 
+/// Appends the length of the bytes, then the bytes.
 fn put_bytes(bytes: &mut Vec<u8>, value: &[u8]) {
     put_number(bytes, value.len() as u64);
     bytes.extend(value);
@@ -281,6 +287,7 @@ impl<'a> Reader<'a> {
         self.state_with_tag(tag)
     }
 
+    /// Reads the fields of a state whose tag was read.
     fn state_with_tag(&mut self, tag: u8) -> Option<FileState> {
         Some(match tag {
             ABSENT => FileState::Absent,

@@ -85,6 +85,7 @@ pub(super) struct PlannedBlock {
     shared_ends: SharedEnds,
 }
 
+/// The shared ends of a whole content.
 const NO_SHARED_ENDS: SharedEnds = SharedEnds { prefix: 0, suffix: 0 };
 
 impl<'a> FramePlan<'a> {

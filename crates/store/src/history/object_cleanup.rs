@@ -6,12 +6,12 @@ use std::path::Path;
 use windlass_core::ContentHash;
 
 use super::catalog;
-use super::drain::{Draining, NANOS_PER_HOUR};
+use super::drain::{DrainPass, NANOS_PER_HOUR};
 use super::slot::{ContentEntry, ContentPlace, SlotHeader};
 use super::slot_reader::{OpenedSlot, SlotReader, open_slot};
 use crate::StoreError;
 
-impl Draining<'_> {
+impl DrainPass<'_> {
     /// Compresses new object files, where that saves space.
     pub(super) fn compress(&self) -> Result<(), StoreError> {
         let new = self.read(catalog::uncompressed_objects)?;
@@ -33,7 +33,7 @@ impl Draining<'_> {
     }
 
     /// Removes object files that no checkpoint holds any more. Those that a slot still names stay until the slot is emptied.
-    pub(super) fn remove_gone(&self) -> Result<(), StoreError> {
+    pub(super) fn remove_orphaned(&self) -> Result<(), StoreError> {
         let gone = self.read(catalog::orphaned_objects)?;
         if gone.is_empty() {
             return Ok(());

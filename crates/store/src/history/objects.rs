@@ -57,6 +57,7 @@ impl Objects {
         }
     }
 
+    /// Opens the lock file, created if it is missing.
     fn open_lock(&self) -> Result<File, StoreError> {
         let path = self.dir.join("lock");
         let mut options = OpenOptions::new();
@@ -84,6 +85,7 @@ impl Objects {
             .map_err(|why| StoreError::file("save a content in", &path, why))
     }
 
+    /// Writes a content to its path and syncs the directories.
     fn keep_at(&self, path: &Path, hash: &ContentHash, source: Source<'_>) -> io::Result<()> {
         let subdirectory = path.parent().unwrap_or(&self.dir);
         create_directory(subdirectory)?;
@@ -202,6 +204,7 @@ impl Objects {
         self.sweep_subdirectories(is_needed).map_err(|why| StoreError::file("tidy", &self.dir, why))
     }
 
+    /// Removes all unneeded files in the subdirectories.
     fn sweep_subdirectories(&self, is_needed: impl Fn(&ContentHash) -> bool) -> io::Result<()> {
         for subdirectory in fs::read_dir(&self.dir)? {
             let subdirectory = subdirectory?;
@@ -346,6 +349,7 @@ pub(super) fn changed_meanwhile() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "the file to be saved was changed at the same time")
 }
 
+/// Removes a file, if it exists.
 fn remove_if_there(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -353,6 +357,7 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Creates a directory with mode 0700, with its parents.
 fn create_directory(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }

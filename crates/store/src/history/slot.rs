@@ -27,6 +27,7 @@ use crate::log_format::{
     FieldReader, Generation, checksum, new_generation, read_up_to, with_checksum,
 };
 
+/// The beginning of every slot, with the version of its format.
 const MAGIC: &[u8; 16] = b"windlass undo 1\n";
 const CHECKSUM_BYTES: usize = 16;
 const SLOT_HEADER_BYTES: usize = 16 + 16 + 8 + 8 + CHECKSUM_BYTES;
@@ -157,6 +158,7 @@ impl ContentPlace {
 
 /// The length of the fixed fields at the beginning of a frame.
 pub(super) const FRAME_HEADER_BYTES: usize = 8 + 8 + 8 + 4 + 4 + CHECKSUM_BYTES;
+/// The length of an entry.
 pub(super) const ENTRY_BYTES: usize = 32 + 8;
 
 /// Completes the bytes of a frame for the end of this slot: they begin with space for the frame header, followed by the body. Appends the
@@ -215,6 +217,7 @@ pub(super) struct BlockHeader {
     pub(super) base: Option<(ContentEntry, SharedEnds)>,
 }
 
+/// The length of a block header.
 pub(super) const BLOCK_HEADER_BYTES: usize = 8 + 8 + 32 + 8 + 8;
 
 impl BlockHeader {

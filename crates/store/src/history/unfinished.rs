@@ -107,6 +107,7 @@ impl Unfinished {
         self.write_end(self.header)
     }
 
+    /// Ends the checkpoint with this header.
     fn write_end(&self, header: SlotHeader) -> Result<(), HistoryError> {
         let ended = write_next_header(&self.slot, header);
         Ok(ended.map_err(|why| StoreError::file("write", &self.path, why))?)

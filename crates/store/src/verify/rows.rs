@@ -52,6 +52,7 @@ impl WrongRows {
     /// The number of rows that are named; more are counted.
     pub const MOST_NAMED: usize = 100;
 
+    /// Counts a wrong row, and keeps it if it is one of the first.
     fn add(&mut self, row: WrongRow) {
         self.count += 1;
         if self.rows.len() < Self::MOST_NAMED {
@@ -310,6 +311,7 @@ impl<'a> DerivedRows<'a> {
     }
 }
 
+/// The columns of a row of `sessions` that differ from the records.
 fn session_differences(row: &Row<'_>, facts: &SessionFacts) -> rusqlite::Result<Vec<&'static str>> {
     Ok(changed_columns(&[
         ("workspace", bytes(row, 1)? == Some(&facts.workspace)),
@@ -318,6 +320,7 @@ fn session_differences(row: &Row<'_>, facts: &SessionFacts) -> rusqlite::Result<
     ]))
 }
 
+/// The columns of a row of `open_calls` that differ from the records.
 fn open_differences(row: &Row<'_>, facts: &OpenCallFacts) -> rusqlite::Result<Vec<&'static str>> {
     Ok(changed_columns(&[
         ("session", bytes(row, 1)? == Some(&facts.session)),
