@@ -113,10 +113,10 @@ fn run_faults(workspace: &Workspace, program: &Path, options: &Options) -> Resul
     let total = all_faults.iter().map(|scenario_faults| scenario_faults.faults.len()).sum();
     ensure!(total > 0, "no fault is named `{}`", options.filter);
     let report = Report::new(total, directory.join("broken"));
-    let walked =
+    let tried =
         process::step(&format!("{total} faults"), || run_in_lanes(&lanes, &all_faults, &report));
     print!("{}", report.render());
-    walked?;
+    tried?;
     let broken = report.broken();
     ensure!(broken == 0, "{broken} faults broke what must hold; {}", report.place().display());
     Ok(())
@@ -173,7 +173,7 @@ fn calls(lane: &Lane, scenario: &Scenario) -> Result<Vec<TracedCall>> {
     }
     lane.reset()?;
     let threads = lane.count_threads(&prepared)?;
-    ensure!(threads <= THREADS.len(), "{threads} threads make calls, and not all are walked");
+    ensure!(threads <= THREADS.len(), "{threads} threads make calls, and not all are traced");
     Ok(calls_made)
 }
 
@@ -186,7 +186,7 @@ fn max_attempts(prepared: &Prepared) -> usize {
 /// Tries all faults, each in the first free lane. Each lane prepares every scenario itself, because recorded paths are absolute.
 fn run_in_lanes(lanes: &[Lane], all_faults: &[ScenarioFaults], report: &Report) -> Result<()> {
     thread::scope(|scope| {
-        let walkers: Vec<_> = lanes
+        let threads: Vec<_> = lanes
             .iter()
             .map(|lane| {
                 scope.spawn(|| {
@@ -196,9 +196,9 @@ fn run_in_lanes(lanes: &[Lane], all_faults: &[ScenarioFaults], report: &Report) 
                 })
             })
             .collect();
-        for walker in walkers {
-            match walker.join() {
-                Ok(walked) => walked?,
+        for thread_handle in threads {
+            match thread_handle.join() {
+                Ok(tried) => tried?,
                 Err(_) => bail!("a thread of `cargo xtask faults` panicked"),
             }
         }

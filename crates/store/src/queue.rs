@@ -21,8 +21,8 @@ use crate::database::Database;
 use crate::drain::Drain;
 use crate::writer::{QueuedRecord, QueuedSession, Writer};
 
-/// After this many writes of a single record, a caller yields once before it writes, so that other tasks can add their records. For a
-/// single caller a yield is useless and may cost a change of thread.
+/// While writes have a single record, only one in this many is preceded by a yield, which lets other tasks add their records. For a single
+/// caller a yield is useless and may cost a change of thread.
 const YIELD_EVERY: u32 = 16;
 
 /// A caller writes at most this many batches before it leaves the rest to the helper. Other threads add records while it writes; waking the

@@ -103,7 +103,7 @@ enum SpoolState {
     Damaged,
 }
 
-/// Compares a spool with its head; cuts off half a frame after the head.
+/// Compares a spool with its head; cuts off an incomplete frame after the head's position.
 fn find_end(spool: &File, head: &File) -> io::Result<SpoolState> {
     let length = spool.metadata()?.len();
     Ok(match read_head(head)? {

@@ -1,7 +1,7 @@
 //! Faults: a call of a thread, and the way in which it fails.
 //!
-//! A thread counts its own calls, as strace does. The command's first thread and its worker are traced in separate runs, because the
-//! order of their calls differs from run to run.
+//! A thread counts its own calls, as strace does. The command's first thread and its worker are traced in separate
+//! runs: if both counted together, the many calls of the first thread would come before those of the worker.
 
 use std::fmt;
 

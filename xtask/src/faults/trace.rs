@@ -295,8 +295,8 @@ fn threads(log: &str) -> HashSet<&str> {
     let can_fail = |line: &&str| {
         let call = line.split_once(' ').and_then(|(_, call)| call.trim_start().split_once('('));
         call.is_some_and(|(name, arguments)| {
-            let is_walked = name != "close" && fault::calls().any(|known| known == name);
-            is_walked && target_of(arguments) == CallTarget::Files
+            let is_traced = name != "close" && fault::calls().any(|known| known == name);
+            is_traced && target_of(arguments) == CallTarget::Files
         })
     };
     let busy = log.lines().filter(can_fail).filter_map(|line| line.split(' ').next());
