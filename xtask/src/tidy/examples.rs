@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_no_example() {
+    fn private_items_and_other_crates_need_no_example() {
         for line in [
             "struct A;",
             "pub(crate) struct A;",
