@@ -1,8 +1,8 @@
-//! How fast we are, beside programs that people know: `cargo xtask bench`.
+//! `cargo xtask bench`: measures Windlass beside well-known programs.
 //!
-//! A number of seconds says little on another machine, so each row is a ratio to a peer or to a floor, measured in the same run
-//! with the contenders taking turns. Inputs are made by a fixed recipe under `target/bench` and kept for the next run. Every
-//! comparison first proves that both sides give the same answer.
+//! A number of seconds means little on another machine, so each row is a ratio to a peer or to a floor, measured in the same run
+//! with the contenders in turn. Inputs are made by a fixed recipe under `target/bench` and kept for the next run. Every comparison
+//! first checks that both sides give the same answer.
 
 use std::fs;
 use std::path::PathBuf;
@@ -36,7 +36,7 @@ mod tree;
 
 /// Rows that are measured together.
 struct Group {
-    /// The names of its rows, so that a filter can be answered without measuring.
+    /// The names of its rows, so that a filter can be applied without measuring.
     rows: &'static [&'static str],
     measure: fn(&Bench) -> Result<Vec<Row>>,
 }
@@ -59,7 +59,7 @@ const GROUPS: &[Group] = &[
     Group { rows: read::ROWS, measure: read::measure },
 ];
 
-/// What every group needs.
+/// The repository, the tools and the options of a run.
 #[derive(Debug)]
 struct Bench<'a> {
     workspace: &'a Workspace,
@@ -109,7 +109,7 @@ fn parse(arguments: &[String]) -> Result<Options> {
     Ok(options)
 }
 
-/// Everything in one go: built apart, the programs would each choose other features of the libraries and build them again.
+/// Builds all programs in one command: built separately, they would select different features of the libraries and build them again.
 fn build(workspace: &Workspace) -> Result<()> {
     let packages =
         ["build", "--release", "--package", "windlass-cli", "--package", "xtask", "--bins"];
@@ -127,7 +127,7 @@ impl Options {
 }
 
 impl Bench<'_> {
-    /// So many runs, or fewer when a rough answer will do.
+    /// The number of runs, reduced by `--quick`.
     fn runs(&self, many: usize) -> usize {
         if self.options.quick { (many / 5).max(3) } else { many }
     }
@@ -136,8 +136,8 @@ impl Bench<'_> {
         self.workspace.target("bench")
     }
 
-    /// A directory of inputs, made by `fill` unless an earlier run made it. The stamp is written last, so that what was
-    /// interrupted is made anew.
+    /// A directory of inputs, filled by `fill` unless an earlier run did so. The stamp is written last, so that an interrupted run is
+    /// repeated.
     fn input(
         &self,
         name: &str,
@@ -158,7 +158,7 @@ impl Bench<'_> {
         Ok(directory)
     }
 
-    /// `windlass ARGUMENTS` in `workspace`, away from the person's own configuration and sessions.
+    /// The command `windlass ARGUMENTS` in `workspace`, with a home directory and a state directory of the bench.
     fn windlass(&self, workspace: &PathBuf, arguments: &[&str]) -> Command {
         let mut command = Command::new(self.workspace.target("release/windlass"));
         let home = self.directory().join("home");
@@ -171,6 +171,7 @@ impl Bench<'_> {
         self.directory().join("state")
     }
 
+    /// Removes the state directory of the bench.
     fn forget_state(&self) -> Result<()> {
         if self.state().exists() {
             fs::remove_dir_all(self.state())?;
@@ -185,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_are_understood_or_refused() {
+    fn arguments_are_parsed_or_refused() {
         let parsed = |arguments: &[&str]| {
             parse(&arguments.iter().map(ToString::to_string).collect::<Vec<_>>())
         };

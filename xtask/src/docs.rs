@@ -1,5 +1,5 @@
-//! The generated pages of the manual: what the binary says of itself, kept in the repository so that it can be read and
-//! reviewed there.
+//! `cargo xtask docs`: the generated pages of the manual, which the binary prints. They are kept in the repository for readers and
+//! reviewers.
 
 use std::fs;
 
@@ -32,7 +32,7 @@ pub(crate) fn run(workspace: &Workspace, arguments: &[String]) -> Result<()> {
     }
 }
 
-/// The pages that are not what the binary would print now.
+/// The pages that differ from the output of the binary.
 pub(crate) fn stale(workspace: &Workspace) -> Result<Vec<String>> {
     let mut findings = Vec::new();
     for (page, wanted) in print_all(workspace)? {

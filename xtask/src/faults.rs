@@ -1,10 +1,10 @@
-//! What becomes of files when a system call fails, or the program is killed there: `cargo xtask faults`.
+//! `cargo xtask faults`: makes single system calls of the program fail, or kills it there, and checks the files afterwards.
 //!
-//! A command that changes files runs once for every call that it makes and every way in which that call can fail. Each time the
-//! next start, without faults, must find the workspace wholly as it was or wholly as it should become. strace injects the faults,
-//! so the program is the one that people run, and nothing in it knows of this.
+//! A command that changes files runs once for every system call that it makes and every way in which that call can fail. After each run the
+//! next start, without faults, must find the workspace wholly unchanged or wholly changed. strace injects the faults, so the program is
+//! the released one, without code for these tests.
 //!
-//! `--sample N` takes every N-th fault, always the same ones. A fault is named by its scenario, thread, call, error and number, as
+//! `--sample N` tries every N-th fault, always the same ones. A fault is named by its scenario, thread, call, error and number, as
 //! in `patch/worker/renameat2/EIO/2`; any part of that between slashes selects faults.
 
 use std::path::Path;
@@ -15,11 +15,11 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::process;
 use crate::workspace::Workspace;
-use fault::{Fault, Made, THREADS};
+use fault::{Fault, THREADS, TracedCall};
 use lane::{Lane, Prepared};
 use report::Report;
 use scenario::{SCENARIOS, Scenario};
-use trace::Ran;
+use trace::RunResult;
 
 mod fault;
 mod invariant;
@@ -31,10 +31,10 @@ mod tree;
 
 #[derive(Debug, PartialEq, Eq)]
 struct Options {
-    /// One in so many faults is tried.
+    /// One of this many faults is tried.
     sample: usize,
-    /// Of the scenarios that say so, still fewer are tried.
-    is_thinned: bool,
+    /// Scenarios with a `sample_divisor` try fewer faults.
+    use_divisors: bool,
     filter: String,
 }
 
@@ -44,19 +44,20 @@ pub(crate) fn run(workspace: &Workspace, arguments: &[String]) -> Result<()> {
     process::step("release build", || {
         process::run(&mut workspace.cargo(&["build", "--release", "--package", "windlass-cli"]))
     })?;
-    walk(workspace, &workspace.target("release/windlass"), &options)
+    run_faults(workspace, &workspace.target("release/windlass"), &options)
 }
 
-/// A part of the walk that takes about a minute, on the program that the tests run.
+/// Tries a sample of the faults, which takes about a minute, on the debug build that the tests run.
 pub(crate) fn sample(workspace: &Workspace) -> Result<()> {
-    let options = Options { sample: SAMPLE, is_thinned: true, filter: String::new() };
-    walk(workspace, &workspace.target("debug/windlass"), &options)
+    let options = Options { sample: SAMPLE, use_divisors: true, filter: String::new() };
+    run_faults(workspace, &workspace.target("debug/windlass"), &options)
 }
 
+/// The sample of `cargo xtask test`.
 const SAMPLE: usize = 25;
 
 fn parse(arguments: &[String]) -> Result<Options> {
-    let mut options = Options { sample: 1, is_thinned: false, filter: String::new() };
+    let mut options = Options { sample: 1, use_divisors: false, filter: String::new() };
     let mut arguments = arguments.iter();
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
@@ -79,19 +80,20 @@ fn parse(arguments: &[String]) -> Result<Options> {
 }
 
 impl Options {
-    /// Whether a fault is meant: the filter is some of its name's parts.
-    fn wants(&self, name: &str) -> bool {
+    /// Returns whether the filter selects a fault: it is empty, or some successive parts of the fault's name.
+    fn selects(&self, name: &str) -> bool {
         format!("/{name}/").contains(&format!("/{}/", self.filter)) || self.filter.is_empty()
     }
 
-    /// Whether a scenario may have faults that are meant.
-    fn may_want(&self, scenario: &str) -> bool {
+    /// Returns whether the filter can select faults of a scenario.
+    fn may_select(&self, scenario: &str) -> bool {
         let first = self.filter.split('/').next().unwrap_or_default();
         !SCENARIOS.iter().any(|other| other.name == first) || first == scenario
     }
 }
 
-fn walk(workspace: &Workspace, program: &Path, options: &Options) -> Result<()> {
+/// Lists the selected faults, tries them in one lane per core, and prints the table; fails if a fault broke an invariant.
+fn run_faults(workspace: &Workspace, program: &Path, options: &Options) -> Result<()> {
     trace::check_that_strace_works()?;
     let directory = workspace.target("faults");
     if directory.exists() {
@@ -99,7 +101,7 @@ fn walk(workspace: &Workspace, program: &Path, options: &Options) -> Result<()> 
             .with_context(|| format!("removing {}", directory.display()))?;
     }
     std::fs::create_dir_all(&directory)?;
-    // A copy, so that a build meanwhile does not put another program in its place.
+    // A copy, so that a build meanwhile does not replace the program.
     let copy = directory.join("windlass");
     std::fs::copy(program, &copy).with_context(|| format!("copying {}", program.display()))?;
     let cores = thread::available_parallelism().map_or(1, usize::from);
@@ -107,13 +109,14 @@ fn walk(workspace: &Workspace, program: &Path, options: &Options) -> Result<()> 
     for number in 1..=cores {
         lanes.push(Lane::make(directory.join(format!("lane-{number}")), copy.clone())?);
     }
-    let plans = process::step("counting calls", || plan(&lanes, options))?;
-    let total = plans.iter().map(|plan| plan.faults.len()).sum();
+    let all_faults = process::step("counting calls", || list_faults(&lanes, options))?;
+    let total = all_faults.iter().map(|scenario_faults| scenario_faults.faults.len()).sum();
     ensure!(total > 0, "no fault is named `{}`", options.filter);
     let report = Report::new(total, directory.join("broken"));
-    let walked = process::step(&format!("{total} faults"), || in_lanes(&lanes, &plans, &report));
+    let tried =
+        process::step(&format!("{total} faults"), || run_in_lanes(&lanes, &all_faults, &report));
     print!("{}", report.render());
-    walked?;
+    tried?;
     let broken = report.broken();
     ensure!(broken == 0, "{broken} faults broke what must hold; {}", report.place().display());
     Ok(())
@@ -121,95 +124,100 @@ fn walk(workspace: &Workspace, program: &Path, options: &Options) -> Result<()> 
 
 /// The faults of one scenario.
 #[derive(Debug)]
-struct Plan {
+struct ScenarioFaults {
     scenario: &'static Scenario,
     faults: Vec<Fault>,
-    /// The next one that nobody tries yet.
+    /// The index of the next fault to try.
     next: AtomicUsize,
 }
 
-/// Every fault that is meant, known from a run of each scenario without any.
-fn plan(lanes: &[Lane], options: &Options) -> Result<Vec<Plan>> {
+/// Lists the selected faults. The calls of each scenario are known from a run without faults.
+fn list_faults(lanes: &[Lane], options: &Options) -> Result<Vec<ScenarioFaults>> {
     let lane = lanes.first().context("a machine without a core")?;
-    let mut plans = Vec::new();
+    let mut all_faults = Vec::new();
     let mut number = 0;
-    for scenario in SCENARIOS.iter().filter(|scenario| options.may_want(scenario.name)) {
-        let made = calls(lane, scenario).with_context(|| format!("in {}", scenario.name))?;
-        let mut faults = fault::of(&made);
-        faults.retain(|fault| options.wants(&fault.name(scenario.name)));
-        let step = options.sample * if options.is_thinned { scenario.thinned } else { 1 };
+    for scenario in SCENARIOS.iter().filter(|scenario| options.may_select(scenario.name)) {
+        let calls_made = calls(lane, scenario).with_context(|| format!("in {}", scenario.name))?;
+        let mut faults = fault::of(&calls_made);
+        faults.retain(|fault| options.selects(&fault.name(scenario.name)));
+        let step = options.sample * if options.use_divisors { scenario.sample_divisor } else { 1 };
         faults.retain(|_| {
             number += 1;
             (number - 1) % step == 0
         });
-        plans.push(Plan { scenario, faults, next: AtomicUsize::new(0) });
+        all_faults.push(ScenarioFaults { scenario, faults, next: AtomicUsize::new(0) });
     }
-    Ok(plans)
+    Ok(all_faults)
 }
 
-/// The calls that a scenario makes. Without a fault all must hold, or the walk would tell nothing.
-fn calls(lane: &Lane, scenario: &Scenario) -> Result<Vec<Made>> {
+/// The calls that a scenario makes in a run without faults. Fails if the invariants do not hold there.
+fn calls(lane: &Lane, scenario: &Scenario) -> Result<Vec<TracedCall>> {
     let prepared = lane.prepare(scenario)?;
-    let mut made = Vec::new();
+    let mut calls_made = Vec::new();
     for thread in THREADS {
         let mut longest = Vec::new();
-        for _ in 0..tries(&prepared) {
+        for _ in 0..max_attempts(&prepared) {
             lane.reset()?;
-            let ran = lane.trace(&prepared, *thread, None)?;
-            match invariant::check(lane, &prepared, &ran) {
+            let result = lane.trace(&prepared, *thread, None)?;
+            match invariant::check(lane, &prepared, &result) {
                 Ok(end) if end == invariant::end_without_fault(&prepared) => {}
                 end => bail!("without any fault it ends with {end:?}"),
             }
-            longest = std::cmp::max_by_key(longest, ran.made(*thread), Vec::len);
+            longest = std::cmp::max_by_key(longest, result.calls_made(*thread), Vec::len);
         }
-        made.extend(longest);
+        calls_made.extend(longest);
     }
     if prepared.runs_programs() {
-        // Other workers may do what comes after the end of a program. A fault is tried until it meets the one that is walked.
-        return Ok(made);
+        // After the end of a program another worker may go on. A fault is tried until it hits the call that is meant.
+        return Ok(calls_made);
     }
     lane.reset()?;
     let threads = lane.count_threads(&prepared)?;
-    ensure!(threads <= THREADS.len(), "{threads} threads make calls, and not all are walked");
-    Ok(made)
+    ensure!(threads <= THREADS.len(), "{threads} threads make calls, and not all are traced");
+    Ok(calls_made)
 }
 
-/// How often a command is run until its worker has done all that blocks. After the end of a program the runtime may start another
-/// thread, because the first one is not back yet.
-fn tries(prepared: &Prepared) -> usize {
+/// The number of runs after which the traced worker has made all blocking calls in one of them. After the end of a program the runtime
+/// may use another thread, because the first one is still busy.
+fn max_attempts(prepared: &Prepared) -> usize {
     if prepared.runs_programs() { 4 } else { 1 }
 }
 
-/// Each lane prepares every scenario for itself, since what is recorded has whole paths; the faults go to whoever is free.
-fn in_lanes(lanes: &[Lane], plans: &[Plan], report: &Report) -> Result<()> {
+/// Tries all faults, each in the first free lane. Each lane prepares every scenario itself, because recorded paths are absolute.
+fn run_in_lanes(lanes: &[Lane], all_faults: &[ScenarioFaults], report: &Report) -> Result<()> {
     thread::scope(|scope| {
-        let walkers: Vec<_> = lanes
+        let threads: Vec<_> = lanes
             .iter()
             .map(|lane| {
-                scope.spawn(|| plans.iter().try_for_each(|plan| try_all(lane, plan, report)))
+                scope.spawn(|| {
+                    all_faults
+                        .iter()
+                        .try_for_each(|scenario_faults| try_scenario(lane, scenario_faults, report))
+                })
             })
             .collect();
-        for walker in walkers {
-            match walker.join() {
-                Ok(walked) => walked?,
-                Err(_) => bail!("the walker itself failed"),
+        for thread_handle in threads {
+            match thread_handle.join() {
+                Ok(tried) => tried?,
+                Err(_) => bail!("a thread of `cargo xtask faults` panicked"),
             }
         }
         Ok(())
     })
 }
 
-fn try_all(lane: &Lane, plan: &Plan, report: &Report) -> Result<()> {
-    let next = || plan.faults.get(plan.next.fetch_add(1, Ordering::Relaxed));
+/// Tries faults of one scenario in a lane until none is left.
+fn try_scenario(lane: &Lane, scenario_faults: &ScenarioFaults, report: &Report) -> Result<()> {
+    let next = || scenario_faults.faults.get(scenario_faults.next.fetch_add(1, Ordering::Relaxed));
     let Some(mut fault) = next() else { return Ok(()) };
-    let prepared = lane.prepare(plan.scenario)?;
+    let prepared = lane.prepare(scenario_faults.scenario)?;
     loop {
-        let ran = try_until_hit(lane, &prepared, fault)?;
-        if ran.went_astray() {
-            report.miss(plan.scenario.name);
+        let result = try_until_hit(lane, &prepared, fault)?;
+        if result.hit_another_call() {
+            report.add_missed(scenario_faults.scenario.name);
         } else {
-            let end = invariant::check(lane, &prepared, &ran);
-            report.add(lane, plan.scenario.name, fault, &ran, end)?;
+            let end = invariant::check(lane, &prepared, &result);
+            report.add(lane, scenario_faults.scenario.name, fault, &result, end)?;
         }
         fault = match next() {
             Some(fault) => fault,
@@ -218,15 +226,15 @@ fn try_all(lane: &Lane, plan: &Plan, report: &Report) -> Result<()> {
     }
 }
 
-/// Runs the command until the fault comes to pass, a few times at most.
-fn try_until_hit(lane: &Lane, prepared: &Prepared, fault: &Fault) -> Result<Ran> {
-    let mut left = tries(prepared);
+/// Runs the command until the fault is injected into the right call, at most `max_attempts` times.
+fn try_until_hit(lane: &Lane, prepared: &Prepared, fault: &Fault) -> Result<RunResult> {
+    let mut left = max_attempts(prepared);
     loop {
         lane.reset()?;
-        let ran = lane.trace(prepared, fault.thread, Some(fault))?;
+        let result = lane.trace(prepared, fault.thread, Some(fault))?;
         left -= 1;
-        if ran.was_hit() && !ran.went_astray() || left == 0 {
-            return Ok(ran);
+        if result.was_injected() && !result.hit_another_call() || left == 0 {
+            return Ok(result);
         }
     }
 }
@@ -240,9 +248,9 @@ mod tests {
     }
 
     #[test]
-    fn arguments_are_understood_or_refused() {
+    fn arguments_are_parsed_or_refused() {
         let expect =
-            |sample, filter: &str| Options { sample, is_thinned: false, filter: filter.into() };
+            |sample, filter: &str| Options { sample, use_divisors: false, filter: filter.into() };
         assert_eq!(options(&[]).unwrap(), expect(1, ""));
         assert_eq!(options(&["--sample", "40", "patch"]).unwrap(), expect(40, "patch"));
         assert_eq!(options(&["/patch/main/"]).unwrap(), expect(1, "patch/main"));
@@ -264,8 +272,8 @@ mod tests {
             ("open", false),
             ("undo", false),
         ] {
-            let options = Options { sample: 1, is_thinned: false, filter: filter.into() };
-            assert_eq!(options.wants("patch/worker/openat/EIO/3"), wanted, "{filter}");
+            let options = Options { sample: 1, use_divisors: false, filter: filter.into() };
+            assert_eq!(options.selects("patch/worker/openat/EIO/3"), wanted, "{filter}");
         }
     }
 }

@@ -1,11 +1,11 @@
-//! The chores of this repository: `cargo xtask COMMAND`.
+//! The development tasks of this repository: `cargo xtask COMMAND`.
 //!
-//! One file per command. What plain cargo does is left to cargo; this adds only what it cannot do. It uses none of our crates
+//! One file per command. It has only tasks that cargo cannot do. It uses none of our crates
 //! (only `bin/engine_overhead.rs` does, behind a feature), so it builds in seconds and runs also while they do not compile.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "a command line for developers: printing is its work"
+    reason = "a command line program for developers prints its results"
 )]
 
 use std::process::ExitCode;
@@ -24,6 +24,7 @@ mod test;
 mod tidy;
 mod workspace;
 
+/// An entry of the table of commands.
 struct Command {
     name: &'static str,
     arguments: &'static str,
@@ -111,7 +112,7 @@ fn usage() -> String {
     format!("usage: cargo xtask COMMAND\n\n{lines}")
 }
 
-/// For commands that take no arguments.
+/// Fails if there are arguments, for commands that take none.
 fn no_arguments(arguments: &[String]) -> Result<()> {
     match arguments.first() {
         None => Ok(()),

@@ -1,4 +1,4 @@
-//! The pictures of the manual: what a person sees at a terminal, captured from the real binary and written as SVG.
+//! `cargo xtask pictures`: captures terminal sessions of the real binary as SVG, for the manual.
 //!
 //! Each is a session of bash in a terminal of our own, in a sample project whose path is always the same. A line is typed when what it
 //! waits for is on the screen. The screen is read as a terminal emulator sees it, so that a picture has what a person would see, and
@@ -16,8 +16,8 @@ use self::terminal::Terminal;
 use crate::process;
 use crate::workspace::Workspace;
 
-/// The directory of the sample project and of the person's home, while pictures are taken.
-const PLACE: &str = "/tmp/windlass-pictures";
+/// The directory of the sample project and of the home directory, while pictures are captured.
+const PICTURE_DIRECTORY: &str = "/tmp/windlass-pictures";
 
 const FILES: &[(&str, &str)] = &[
     ("README.md", "# Paint\n"),
@@ -28,12 +28,13 @@ const FILES: &[(&str, &str)] = &[
     ("src/line.rs", "/// A line, in one colour.\npub struct Line {\n    pub length: u32,\n}\n"),
 ];
 
+/// A picture and the session that produces it.
 struct Picture {
     /// The name of its file.
     name: &'static str,
-    /// The picture in words, for whoever does not see it.
+    /// The description of the picture, for readers who do not see it.
     about: &'static str,
-    /// What is typed, and what is on the screen before the next thing happens.
+    /// Typed lines, each with a text to wait for on the screen.
     typed: &'static [(&'static str, &'static str)],
 }
 
@@ -83,7 +84,7 @@ pub(crate) fn run(workspace: &Workspace, arguments: &[String]) -> Result<()> {
     let images = workspace.file("docs/images");
     fs::create_dir_all(&images)?;
     for picture in PICTURES {
-        let text = take(picture, &programs)
+        let text = capture(picture, &programs)
             .with_context(|| format!("taking the picture {}", picture.name))?;
         let path = images.join(format!("{}.svg", picture.name));
         fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
@@ -92,10 +93,10 @@ pub(crate) fn run(workspace: &Workspace, arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Takes one picture, in a place that is made for it.
-fn take(picture: &Picture, programs: &Path) -> Result<String> {
-    let place = Place::new()?;
-    let mut terminal = Terminal::start(&place.home, &place.project, programs)?;
+/// Captures one picture, in a workspace that is created for it.
+fn capture(picture: &Picture, programs: &Path) -> Result<String> {
+    let workspace_dirs = PictureWorkspace::new()?;
+    let mut terminal = Terminal::start(&workspace_dirs.home, &workspace_dirs.project, programs)?;
     for (typed, then) in picture.typed {
         terminal.type_line(typed)?;
         terminal.wait_for(then)?;
@@ -104,36 +105,40 @@ fn take(picture: &Picture, programs: &Path) -> Result<String> {
     Ok(svg::of(terminal.screen(), picture.about))
 }
 
-/// The sample project and the home of the person. Both go when this goes.
-struct Place {
+/// The sample project and a home directory; dropping this removes both.
+struct PictureWorkspace {
     home: PathBuf,
     project: PathBuf,
 }
 
-impl Place {
+impl PictureWorkspace {
     fn new() -> Result<Self> {
-        match fs::create_dir(PLACE) {
+        match fs::create_dir(PICTURE_DIRECTORY) {
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-                bail!("{PLACE} is there already: remove it, if no other pictures are being taken")
+                bail!(
+                    "{PICTURE_DIRECTORY} is there already: remove it, if no other pictures are being taken"
+                )
             }
-            made => made.with_context(|| format!("creating {PLACE}"))?,
+            made => made.with_context(|| format!("creating {PICTURE_DIRECTORY}"))?,
         }
-        let place =
-            Self { home: Path::new(PLACE).join("home"), project: Path::new(PLACE).join("paint") };
-        fs::create_dir(&place.home)?;
+        let workspace_dirs = Self {
+            home: Path::new(PICTURE_DIRECTORY).join("home"),
+            project: Path::new(PICTURE_DIRECTORY).join("paint"),
+        };
+        fs::create_dir(&workspace_dirs.home)?;
         for (name, content) in FILES {
-            let path = place.project.join(name);
+            let path = workspace_dirs.project.join(name);
             fs::create_dir_all(path.parent().unwrap_or(&path))?;
             fs::write(path, content)?;
         }
-        Ok(place)
+        Ok(workspace_dirs)
     }
 }
 
-impl Drop for Place {
+impl Drop for PictureWorkspace {
     fn drop(&mut self) {
-        // What is left is named when the next picture is taken.
-        drop(fs::remove_dir_all(PLACE));
+        // If it cannot be removed, the next picture reports it.
+        drop(fs::remove_dir_all(PICTURE_DIRECTORY));
     }
 }
 

@@ -1,4 +1,4 @@
-//! Running other programs: loudly as a step of a longer work, or quietly for what they print.
+//! Runs other programs: with their output passed on, or captured.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Output, Stdio};
@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
-/// One piece of a longer work: a heading before, the time it took after.
+/// Runs one step of a longer task; prints a heading before and the duration after.
 pub(crate) fn step<T>(heading: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
     eprintln!("── {heading}");
     let start = Instant::now();
@@ -17,7 +17,7 @@ pub(crate) fn step<T>(heading: &str, work: impl FnOnce() -> Result<T>) -> Result
     Ok(done)
 }
 
-/// Runs a program to its end, its output going where ours goes.
+/// Runs a program to its end; it inherits stdout and stderr.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let status = command.status().with_context(|| format!("could not start {}", line(command)))?;
     if !status.success() {
@@ -26,14 +26,14 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// What a program prints, which must be text. What it says on stderr is shown only if it fails.
+/// Runs a program and returns its stdout, which must be UTF-8. Its stderr is shown only if it fails.
 pub(crate) fn capture(command: &mut Command) -> Result<String> {
     let output = output(command)?;
     String::from_utf8(output.stdout)
         .with_context(|| format!("{} printed something that is not UTF-8", line(command)))
 }
 
-/// Runs a program to its end without a standard input, and fails if it does.
+/// Runs a program to its end without stdin; a non-zero exit code is an error with its stderr.
 pub(crate) fn output(command: &mut Command) -> Result<Output> {
     let output = command
         .stdin(Stdio::null())
@@ -46,8 +46,11 @@ pub(crate) fn output(command: &mut Command) -> Result<Output> {
     Ok(output)
 }
 
-/// Runs a program to its end, passing its output on line by line; returns the lines worth repeating, in the order they came.
-pub(crate) fn run_and_keep(command: &mut Command, worth: fn(&str) -> bool) -> Result<Vec<String>> {
+/// Runs a program to its end, passing its output on line by line; returns the lines for which `is_kept` is true, in order.
+pub(crate) fn run_and_keep(
+    command: &mut Command,
+    is_kept: fn(&str) -> bool,
+) -> Result<Vec<String>> {
     let mut child = command
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -55,8 +58,8 @@ pub(crate) fn run_and_keep(command: &mut Command, worth: fn(&str) -> bool) -> Re
         .with_context(|| format!("could not start {}", line(command)))?;
     let (sender, kept) = mpsc::channel();
     let forwards = [
-        child.stdout.take().map(|pipe| forward(pipe, std::io::stdout(), worth, sender.clone())),
-        child.stderr.take().map(|pipe| forward(pipe, std::io::stderr(), worth, sender.clone())),
+        child.stdout.take().map(|pipe| forward(pipe, std::io::stdout(), is_kept, sender.clone())),
+        child.stderr.take().map(|pipe| forward(pipe, std::io::stderr(), is_kept, sender.clone())),
     ];
     drop(sender);
     let status = child.wait()?;
@@ -71,25 +74,26 @@ pub(crate) fn run_and_keep(command: &mut Command, worth: fn(&str) -> bool) -> Re
     Ok(kept.into_iter().collect())
 }
 
+/// Starts a thread that copies lines to a sink and sends the kept ones.
 fn forward(
     pipe: impl Read + Send + 'static,
     mut sink: impl Write + Send + 'static,
-    worth: fn(&str) -> bool,
+    is_kept: fn(&str) -> bool,
     kept: mpsc::Sender<String>,
 ) -> thread::JoinHandle<()> {
     thread::spawn(move || {
         for line in BufReader::new(pipe).split(b'\n').map_while(Result::ok) {
             let line = String::from_utf8_lossy(&line);
-            // A closed terminal must not stop the program that we watch, and nobody waits for the lines of a failed run.
+            // A closed terminal must not stop the watched program, and after a failed run the receiver is gone.
             drop(writeln!(sink, "{line}"));
-            if worth(&line) {
+            if is_kept(&line) {
                 drop(kept.send(line.into_owned()));
             }
         }
     })
 }
 
-/// Whether a program of that name can be started.
+/// Returns whether a program of this name is on the search path.
 pub(crate) fn is_installed(program: &str) -> bool {
     let Some(path) = std::env::var_os("PATH") else { return false };
     std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
@@ -102,6 +106,7 @@ pub(crate) fn line(command: &Command) -> String {
     format!("`{}`", words.join(" "))
 }
 
+/// Quotes a word for a shell, if necessary.
 fn quote(word: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./=:@,+".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -133,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_worth_repeating_are_kept_from_both_streams() {
+    fn selected_lines_are_kept_from_both_streams() {
         let mut command = Command::new("sh");
         command.args(["-c", "echo '# out'; echo other; echo '# error' >&2"]);
         let mut kept = run_and_keep(&mut command, |line| line.starts_with('#')).unwrap();

@@ -1,8 +1,8 @@
-//! What the tests and the bench need besides Rust, installed by the ordinary package clients.
+//! `cargo xtask setup`: installs the programs that tests and benches need besides Rust, with the usual package clients.
 //!
-//! Everything goes into `target/tools`, so that nothing of the person's machine changes and deleting `target` undoes it; only
-//! Debian packages are installed for the whole machine, and only by root. Each installation leaves a stamp with the versions that
-//! were asked for: what carries the right stamp is not looked at again.
+//! Everything goes into `target/tools`, so that the rest of the machine does not change and deleting `target` removes them; only
+//! Debian packages are installed for the whole machine, and only by root. Each installation writes a stamp file with the requested
+//! versions: a directory with the right stamp is not installed again.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,13 +13,13 @@ use anyhow::{Context, Result, bail};
 use crate::process;
 use crate::workspace::Workspace;
 
-/// Something that must be there.
-struct Piece {
+/// A program that must be installed.
+struct Dependency {
     name: &'static str,
     install: Install,
 }
 
-/// How it gets there.
+/// The way in which it is installed.
 enum Install {
     /// A program of the machine, from this Debian package.
     Debian(&'static str),
@@ -28,15 +28,15 @@ enum Install {
     /// `PyPI` packages, into a virtual environment of their own.
     Python(&'static [&'static str]),
     /// A program built from a crate, unless the machine has it.
-    Cargo { package: &'static str, program: &'static str, wanted: Wanted },
+    Cargo { package: &'static str, program: &'static str, version: VersionChoice },
 }
 
-/// Which programs will do.
-enum Wanted {
-    /// The machine's own, if there is one.
-    Any,
-    /// The newest at the time of the first installation: it is what we compare with.
-    Own,
+/// The accepted versions of a program.
+enum VersionChoice {
+    /// The version on the search path, if there is one, else the newest.
+    Installed,
+    /// The newest version at the time of the first installation, because the bench compares with it.
+    Newest,
 }
 
 /// Node's own npm package for this machine; the version that Debian has is too old for the MCP inspector. The machine's npm installs
@@ -46,50 +46,57 @@ const NODE: &str =
 
 const NPM: &str = "npm@11.19.1";
 
-const FOR_TESTS: &[Piece] = &[
-    Piece { name: "strace", install: Install::Debian("strace") },
-    Piece { name: "curl", install: Install::Debian("curl") },
-    Piece { name: "git", install: Install::Debian("git") },
-    Piece { name: "bwrap", install: Install::Debian("bubblewrap") },
-    Piece { name: "cc", install: Install::Debian("gcc") },
-    Piece { name: "make", install: Install::Debian("make") },
-    Piece { name: "npm", install: Install::Debian("npm") },
-    Piece { name: "python3", install: Install::Debian("python3-venv") },
-    Piece { name: "go", install: Install::Debian("golang-go") },
-    Piece { name: "node", install: Install::Npm(&[NODE, NPM]) },
-    Piece { name: "inspector", install: Install::Npm(&["@modelcontextprotocol/inspector@2.12.0"]) },
-    Piece {
+const FOR_TESTS: &[Dependency] = &[
+    Dependency { name: "strace", install: Install::Debian("strace") },
+    Dependency { name: "curl", install: Install::Debian("curl") },
+    Dependency { name: "git", install: Install::Debian("git") },
+    Dependency { name: "bwrap", install: Install::Debian("bubblewrap") },
+    Dependency { name: "cc", install: Install::Debian("gcc") },
+    Dependency { name: "make", install: Install::Debian("make") },
+    Dependency { name: "npm", install: Install::Debian("npm") },
+    Dependency { name: "python3", install: Install::Debian("python3-venv") },
+    Dependency { name: "go", install: Install::Debian("golang-go") },
+    Dependency { name: "node", install: Install::Npm(&[NODE, NPM]) },
+    Dependency {
+        name: "inspector",
+        install: Install::Npm(&["@modelcontextprotocol/inspector@2.12.0"]),
+    },
+    Dependency {
         name: "python",
         // The `rg` of Debian is too old for some rows of the corpus of commands.
         install: Install::Python(&["mcp==2.3.0", "pytest==9.2.0", "uv==0.13.8", "ripgrep==14.1.0"]),
     },
 ];
 
-const NEXTEST: Piece = Piece {
+const NEXTEST: Dependency = Dependency {
     name: "nextest",
     install: Install::Cargo {
         package: "cargo-nextest",
         program: "cargo-nextest",
-        wanted: Wanted::Any,
+        version: VersionChoice::Installed,
     },
 };
 
-const FOR_BENCH: &[Piece] = &[
-    Piece { name: "npm", install: Install::Debian("npm") },
-    Piece { name: "node", install: Install::Npm(&[NODE, NPM]) },
-    Piece {
+const FOR_BENCH: &[Dependency] = &[
+    Dependency { name: "npm", install: Install::Debian("npm") },
+    Dependency { name: "node", install: Install::Npm(&[NODE, NPM]) },
+    Dependency {
         name: "server-filesystem",
         install: Install::Npm(&["@modelcontextprotocol/server-filesystem@2026.8.31"]),
     },
-    Piece {
+    Dependency {
         name: "rg",
-        install: Install::Cargo { package: "ripgrep", program: "rg", wanted: Wanted::Own },
+        install: Install::Cargo {
+            package: "ripgrep",
+            program: "rg",
+            version: VersionChoice::Newest,
+        },
     },
-    Piece { name: "bwrap", install: Install::Debian("bubblewrap") },
+    Dependency { name: "bwrap", install: Install::Debian("bubblewrap") },
 ];
 
-/// Carries its own program for each machine; where it has none for this one, its row is left out.
-const CODEX: Piece = Piece { name: "codex", install: Install::Npm(&["@openai/codex"]) };
+/// The package has a program for each machine; without one for this machine, its row is left out.
+const CODEX: Dependency = Dependency { name: "codex", install: Install::Npm(&["@openai/codex"]) };
 
 /// `cargo xtask setup`.
 pub(crate) fn run(workspace: &Workspace, arguments: &[String]) -> Result<()> {
@@ -97,12 +104,12 @@ pub(crate) fn run(workspace: &Workspace, arguments: &[String]) -> Result<()> {
     for_tests(workspace).map(drop)
 }
 
-/// What the tests are told of the tools around them.
+/// The paths of installed tools, for the tests.
 #[derive(Debug)]
 pub(crate) struct TestTools {
     /// Names and values of environment variables.
     pub(crate) variables: Vec<(&'static str, PathBuf)>,
-    /// Whether `cargo nextest` can be used.
+    /// `cargo nextest` is installed.
     pub(crate) nextest: bool,
 }
 
@@ -152,7 +159,7 @@ pub(crate) fn for_bench(workspace: &Workspace) -> Result<BenchTools> {
 
 fn codex(workspace: &Workspace) -> Option<PathBuf> {
     if let Err(error) = install(workspace, &CODEX) {
-        said("codex", &format!("{error:#}; there will be no row for it"));
+        report("codex", &format!("{error:#}; there will be no row for it"));
         return None;
     }
     let packages = fs::read_dir(workspace.tools("codex/node_modules/@openai")).ok()?;
@@ -162,51 +169,57 @@ fn codex(workspace: &Workspace) -> Option<PathBuf> {
     programs.into_iter().find(|program| program.exists())
 }
 
-/// The search path with the programs that were built for this repository in front.
+/// The search path, with the programs built for this repository first.
 pub(crate) fn search_path(workspace: &Workspace) -> Result<std::ffi::OsString> {
     let before = std::env::var_os("PATH").unwrap_or_default();
     let own = [workspace.tools("nextest/bin")];
     Ok(std::env::join_paths(own.into_iter().chain(std::env::split_paths(&before)))?)
 }
 
-fn install_all(workspace: &Workspace, pieces: &[Piece]) -> Result<()> {
-    for piece in pieces {
-        install(workspace, piece).with_context(|| format!("installing {}", piece.name))?;
+fn install_all(workspace: &Workspace, dependencies: &[Dependency]) -> Result<()> {
+    for dependency in dependencies {
+        install(workspace, dependency)
+            .with_context(|| format!("installing {}", dependency.name))?;
     }
     Ok(())
 }
 
-fn install(workspace: &Workspace, piece: &Piece) -> Result<()> {
-    let directory = workspace.tools(piece.name);
-    match &piece.install {
-        Install::Debian(package) => debian(piece.name, package),
+fn install(workspace: &Workspace, dependency: &Dependency) -> Result<()> {
+    let directory = workspace.tools(dependency.name);
+    match &dependency.install {
+        Install::Debian(package) => debian(dependency.name, package),
         Install::Npm(packages) => {
-            stamped(&directory, packages, || npm(workspace, &directory, packages))
+            install_once(&directory, packages, || npm(workspace, &directory, packages))
         }
         Install::Python(packages) => {
-            stamped(&directory, packages, || python(workspace, &directory, packages))
+            install_once(&directory, packages, || python(workspace, &directory, packages))
         }
-        Install::Cargo { program, wanted: Wanted::Any, .. } if process::is_installed(program) => {
-            said(piece.name, "already there");
+        Install::Cargo { program, version: VersionChoice::Installed, .. }
+            if process::is_installed(program) =>
+        {
+            report(dependency.name, "already there");
             Ok(())
         }
         Install::Cargo { package, .. } => {
-            stamped(&directory, &[package], || cargo(workspace, &directory, package))
+            install_once(&directory, &[package], || cargo(workspace, &directory, package))
         }
     }
 }
 
-/// Does the work unless the stamp says that it was done. The stamp is the last thing written, so an interrupted installation is
-/// begun anew.
-fn stamped(directory: &Path, packages: &[&str], work: impl FnOnce() -> Result<()>) -> Result<()> {
+/// Runs the installation unless the stamp has the same packages. The stamp is written last, so an interrupted installation is repeated.
+fn install_once(
+    directory: &Path,
+    packages: &[&str],
+    work: impl FnOnce() -> Result<()>,
+) -> Result<()> {
     let wanted = packages.join("\n");
     let name = directory.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let stamp = directory.join("stamp");
     if fs::read_to_string(&stamp).is_ok_and(|stamp| stamp == wanted) {
-        said(&name, "already there");
+        report(&name, "already there");
         return Ok(());
     }
-    said(&name, &format!("installing {}", packages.join(" ")));
+    report(&name, &format!("installing {}", packages.join(" ")));
     if directory.exists() {
         fs::remove_dir_all(directory)
             .with_context(|| format!("removing the old {}", directory.display()))?;
@@ -216,20 +229,20 @@ fn stamped(directory: &Path, packages: &[&str], work: impl FnOnce() -> Result<()
     fs::write(&stamp, wanted).with_context(|| format!("writing {}", stamp.display()))
 }
 
-fn said(name: &str, what: &str) {
+fn report(name: &str, what: &str) {
     eprintln!("   {name}: {what}");
 }
 
 fn debian(program: &str, package: &str) -> Result<()> {
     if process::is_installed(program) {
-        said(program, "already there");
+        report(program, "already there");
         return Ok(());
     }
     let by_hand = format!("apt-get update && apt-get install -y --no-install-recommends {package}");
     if !is_root()? || !process::is_installed("apt-get") {
         bail!("`{program}` is missing and only root can install it; run: {by_hand}");
     }
-    said(program, &format!("installing the Debian package {package}"));
+    report(program, &format!("installing the Debian package {package}"));
     process::output(Command::new("apt-get").args(["update", "-q"]))?;
     process::output(
         Command::new("apt-get")
@@ -259,7 +272,7 @@ fn python(workspace: &Workspace, directory: &Path, packages: &[&str]) -> Result<
         command.args(["-m", "pip"]).args(pip).args(packages);
         return process::output(&mut command).map(drop);
     }
-    // Debian's python3 without python3-venv cannot make an environment with pip in it, but its own pip can fill a directory.
+    // Debian's python3 without python3-venv cannot create an environment with pip, but its own pip can install into a directory.
     let library = directory.join("library");
     let mut command = workspace.command("python3");
     command.args(["-m", "pip"]).args(pip).arg("--target").arg(&library).args(packages);
@@ -272,7 +285,7 @@ fn python_with_library(directory: &Path, library: &Path) -> Result<()> {
     let program = directory.join("bin/python");
     let script = format!("#!/bin/sh\nPYTHONPATH='{}' exec python3 \"$@\"\n", library.display());
     fs::create_dir_all(directory.join("bin"))?;
-    // What a broken environment left there may be a link to the machine's own Python: never write through it.
+    // A broken environment may have left a link to the machine's own Python here, which must not be written through.
     match fs::remove_file(&program) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
         _ => fs::write(&program, script)?,
@@ -301,8 +314,8 @@ fn python_program(workspace: &Workspace, name: &str) -> Result<PathBuf> {
 }
 
 /// The JavaScript file behind the first program of an npm package.
-fn node_program(workspace: &Workspace, piece: &str, package: &str) -> Result<PathBuf> {
-    let directory = workspace.tools(format!("{piece}/node_modules/{package}"));
+fn node_program(workspace: &Workspace, dependency: &str, package: &str) -> Result<PathBuf> {
+    let directory = workspace.tools(format!("{dependency}/node_modules/{package}"));
     let manifest = directory.join("package.json");
     let text =
         fs::read_to_string(&manifest).with_context(|| format!("reading {}", manifest.display()))?;
@@ -322,7 +335,7 @@ fn first_program(manifest: &str) -> Option<String> {
 fn existing(path: PathBuf) -> Result<PathBuf> {
     if !path.exists() {
         bail!(
-            "{} is not there although its installation ended well; remove its directory in target/tools and try again",
+            "{} is missing although its installation succeeded; remove its directory in target/tools and try again",
             path.display()
         );
     }
@@ -348,8 +361,8 @@ mod tests {
 
     #[test]
     fn versions_are_pinned_where_tests_depend_on_them() {
-        for piece in FOR_TESTS {
-            match piece.install {
+        for dependency in FOR_TESTS {
+            match dependency.install {
                 Install::Npm(packages) => {
                     assert!(packages.iter().all(|package| package.rfind('@') > Some(0)));
                 }
@@ -362,12 +375,12 @@ mod tests {
     }
 
     #[test]
-    fn a_stamp_spares_the_work_and_a_failure_leaves_none() {
+    fn a_stamp_prevents_a_second_installation_and_a_failure_leaves_none() {
         let directory = std::env::temp_dir().join(format!("xtask-stamp-{}", std::process::id()));
         let mut done = 0;
-        assert!(stamped(&directory, &["a@1"], || bail!("no")).is_err());
+        assert!(install_once(&directory, &["a@1"], || bail!("no")).is_err());
         for packages in [["a@1"], ["a@1"], ["a@2"]] {
-            stamped(&directory, &packages, || {
+            install_once(&directory, &packages, || {
                 done += 1;
                 Ok(())
             })

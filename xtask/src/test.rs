@@ -1,4 +1,4 @@
-//! Everything that must hold before a change lands, cheapest first.
+//! `cargo xtask test`: all checks and tests that must pass before a change is merged, the fastest first.
 
 use std::io::IsTerminal;
 use std::process::Command;
@@ -29,6 +29,7 @@ pub(crate) fn run(workspace: &Workspace, arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
+/// The cargo commands before the tests, with their headings.
 const BEFORE: &[(&str, &[&str])] = &[
     ("format", &["fmt", "--all", "--check"]),
     (
@@ -47,7 +48,7 @@ const BEFORE: &[(&str, &[&str])] = &[
     ("the binary that the tests run", &["build", "--package", "windlass-cli"]),
 ];
 
-/// Runs the tests; returns the runner's own closing lines, to be said again at the very end.
+/// Runs the tests; returns the summary lines of the test runner, which are repeated at the very end.
 fn tests(workspace: &Workspace, tools: &TestTools) -> Result<Vec<String>> {
     if !tools.nextest {
         let mut command = workspace.cargo(&["test", "--workspace", "--all-targets"]);
@@ -56,7 +57,7 @@ fn tests(workspace: &Workspace, tools: &TestTools) -> Result<Vec<String>> {
         return Ok(vec![total(&results)]);
     }
     let mut command = workspace.cargo(&["nextest", "run", "--workspace", "--profile", "ci"]);
-    // Its output passes through us, so it cannot see the terminal itself.
+    // Its output is a pipe, so it does not detect the terminal itself.
     if std::io::stderr().is_terminal() {
         command.args(["--color", "always"]);
     }
@@ -74,18 +75,19 @@ fn documentation(workspace: &Workspace) -> Command {
     command
 }
 
-/// nextest's closing line, with or without colours.
+/// Returns whether this is the summary line of nextest, with or without colours.
 fn is_summary(line: &str) -> bool {
     line.contains("Summary") && line.contains("tests run:")
 }
 
-/// What `cargo test` says of one test binary: passed, failed, ignored.
+/// The counts in the result line of `cargo test`: passed, failed, ignored.
 fn counts(line: &str) -> Option<[u64; 3]> {
     let counts = line.trim().strip_prefix("test result: ")?.split_once(". ")?.1;
     let mut numbers = counts.split("; ").map(|count| count.split(' ').next()?.parse().ok());
     Some([numbers.next()??, numbers.next()??, numbers.next()??])
 }
 
+/// The sum of all result lines.
 fn total(results: &[String]) -> String {
     let [mut passed, mut failed, mut skipped] = [0, 0, 0];
     for [p, f, s] in results.iter().filter_map(|line| counts(line)) {
@@ -101,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_closing_line_of_nextest_is_known() {
+    fn the_summary_line_of_nextest_is_recognized() {
         for (line, expected) in [
             ("     Summary [   0.003s] 3 tests run: 3 passed, 0 skipped", true),
             (
@@ -116,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_closing_lines_of_cargo_test_are_added_up() {
+    fn the_result_lines_of_cargo_test_are_added_up() {
         let lines = [
             "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s",
             "test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s",

@@ -1,7 +1,7 @@
-//! The rules of the house that no compiler checks.
+//! `cargo xtask tidy`: checks rules of this repository that no compiler checks.
 //!
-//! Each check is a function that returns what it found, one line a finding, so that a run shows everything at once. What only
-//! deserves a look (long files, long functions) is printed and never fails.
+//! Each check is a function that returns its findings, one line each, so that one run shows all of them. Reports (long files, long
+//! functions, words) are printed and never fail.
 
 use std::fs;
 use std::path::Path;
@@ -14,6 +14,7 @@ use crate::workspace::Workspace;
 mod architecture;
 mod edges;
 mod examples;
+mod guarantees;
 mod lengths;
 mod lockfile;
 mod plain_words;
@@ -44,6 +45,7 @@ impl File {
     }
 }
 
+/// An entry of the table of checks.
 struct Check {
     name: &'static str,
     find: fn(&Workspace, &[File]) -> Result<Vec<String>>,
@@ -55,6 +57,7 @@ const CHECKS: &[Check] = &[
     Check { name: "unsafe code", find: |_, files| Ok(unsafety::find(files)) },
     Check { name: "examples in the docs", find: |_, files| Ok(examples::find(files)) },
     Check { name: "words that must not stay", find: |_, files| Ok(words::find(files)) },
+    Check { name: "guarantees", find: |_, files| Ok(guarantees::find(files)) },
     Check { name: "ARCHITECTURE.md", find: |_, files| Ok(architecture::find(files)) },
     Check { name: "Cargo.lock", find: |_, files| Ok(lockfile::find(files)) },
     Check { name: "generated docs", find: |workspace, _| docs::stale(workspace) },

@@ -1,4 +1,4 @@
-//! Where things are: the repository, its build directory, and what cargo knows of its packages.
+//! The paths of the repository and its build directory, and cargo's metadata of the packages.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -9,9 +9,10 @@ use serde_json::Value;
 
 use crate::process;
 
+/// The repository.
 #[derive(Debug)]
 pub(crate) struct Workspace {
-    /// What `cargo metadata --no-deps` says.
+    /// The output of `cargo metadata --no-deps`.
     pub(crate) metadata: Value,
     root: PathBuf,
     target: PathBuf,
@@ -28,7 +29,7 @@ impl Workspace {
             .context("`cargo metadata` printed something that is not JSON")?;
         let root = directory(&metadata, "workspace_root")?;
         let home = std::env::var_os("HOME").map(PathBuf::from);
-        let target = in_sight(directory(&metadata, "target_directory")?, home.as_deref());
+        let target = outside_tmp(directory(&metadata, "target_directory")?, home.as_deref());
         Ok(Self { metadata, root, target })
     }
 
@@ -42,27 +43,27 @@ impl Workspace {
         self.target.join(path)
     }
 
-    /// A file in the place where tools are installed for this repository alone.
+    /// A file in the directory of tools that are installed for this repository alone.
     pub(crate) fn tools(&self, path: impl AsRef<Path>) -> PathBuf {
         self.target.join("tools").join(path)
     }
 
-    /// `cargo ARGUMENTS`, in the repository.
+    /// The command `cargo ARGUMENTS`, in the repository.
     pub(crate) fn cargo(&self, arguments: &[&str]) -> Command {
         let mut command = self.command("cargo");
         command.args(arguments).env("CARGO_TARGET_DIR", &self.target);
         command
     }
 
-    /// A program, in the repository.
+    /// A command that runs a program in the repository.
     pub(crate) fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command.current_dir(&self.root);
         command
     }
 
-    /// The files that git knows, relative to the root, in order, without those that are deleted in the work tree. A file that
-    /// is new and not ignored counts: what is about to be committed should be tidy as well.
+    /// The files that git knows, relative to the root, in order, without those that are deleted in the work tree. New files
+    /// that are not ignored are included, because they are likely to be committed.
     pub(crate) fn tracked_files(&self) -> Result<Vec<PathBuf>> {
         let mut command = self.command("git");
         command.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
@@ -77,7 +78,7 @@ impl Workspace {
 
 /// The build directory, in the home directory if it would be below `/tmp`: programs in the sandbox have a `/tmp` of their own, and the
 /// tests start the programs that were built as such.
-fn in_sight(target: PathBuf, home: Option<&Path>) -> PathBuf {
+fn outside_tmp(target: PathBuf, home: Option<&Path>) -> PathBuf {
     let is_hidden = |path: &Path| path.starts_with("/tmp") || path.starts_with("/var/tmp");
     match home {
         Some(home) if is_hidden(&target) && home.is_absolute() && !is_hidden(home) => {
@@ -88,6 +89,7 @@ fn in_sight(target: PathBuf, home: Option<&Path>) -> PathBuf {
     }
 }
 
+/// A path in the metadata of cargo.
 fn directory(metadata: &Value, key: &str) -> Result<PathBuf> {
     let path = metadata.get(key).and_then(Value::as_str);
     path.map(PathBuf::from).with_context(|| format!("`cargo metadata` gave no `{key}`"))
@@ -98,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_built_can_be_seen_by_programs_in_the_sandbox() {
+    fn the_build_directory_is_visible_in_the_sandbox() {
         for (target, home, expected) in [
             ("/src/w/target", Some("/home/ada"), "/src/w/target"),
             ("/tmp/w/target", Some("/home/ada"), "/home/ada/.cache/windlass-build/tmp-w-target"),
@@ -106,7 +108,7 @@ mod tests {
             ("/tmp/w/target", None, "/tmp/w/target"),
             ("/tmpfiles/target", Some("/home/ada"), "/tmpfiles/target"),
         ] {
-            let found = in_sight(target.into(), home.map(Path::new));
+            let found = outside_tmp(target.into(), home.map(Path::new));
             assert_eq!(found, Path::new(expected), "{target} {home:?}");
         }
     }

@@ -91,7 +91,7 @@ fn sessions_are_told_to_begin_and_end() {
 
 /// PL-1: before trust, nothing of a workspace is run, or even parsed.
 #[test]
-fn pl1_hooks_of_a_workspace_wait_for_trust() {
+fn pl_1_hooks_of_a_workspace_wait_for_trust() {
     let home = workspace("echo from the workspace >&2; exit 2");
     let ran = read(&home);
     assert_eq!(ran.code, 0, "{ran:?}");
@@ -349,7 +349,7 @@ fn a_changed_gate_does_not_stop_an_undo() {
 
 /// PL-2: a workspace only narrows; its hook cannot say yes for a person, nor leave its sandbox.
 #[test]
-fn pl2_hooks_of_a_workspace_cannot_widen() {
+fn pl_2_hooks_of_a_workspace_cannot_widen() {
     let home = Home::with(&[(
         ".windlass/config.toml",
         "[[hooks]]\nevent = \"pre_tool\"\nsandbox = \"off\"\ncommand = \"touch made; echo '{\\\"decision\\\": \\\"allow\\\"}'\"\n",

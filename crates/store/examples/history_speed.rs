@@ -1,4 +1,4 @@
-//! How long the history takes: `cargo run --release -p windlass-store --example history_speed`.
+//! Measures the undo history: `cargo run --release -p windlass-store --example history_speed`.
 
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "it is run by hand, to be read")]
 
@@ -93,7 +93,7 @@ fn ten_thousand() {
         times.push(begun.elapsed());
         let _ = at;
     }
-    report("open and look for what was left", times);
+    report("open and look for unfinished checkpoints", times);
 }
 
 fn open(dir: &Path, sync: bool) -> UndoHistory {

@@ -1,29 +1,30 @@
-//! The chain: each record's hash covers its fields and the hash of the record before it.
+//! The chain of the journal: each record's hash covers its fields and the hash of the record before it.
 //!
-//! A body enters by its own hash, so the bodies of a deleted session can be emptied while the chain holds. There is no key: who can
-//! write the state directory can make a new chain. What is detected is every change that does not remake all that follows it and
-//! the anchor too.
+//! A body enters by its own hash, so the bodies of a deleted session can be emptied while the chain holds. There is no key: a process that
+//! can write the state directory can make a new chain. Every change is detected unless all later records and the anchor are rewritten
+//! too.
 
 use rusqlite::{Connection, OptionalExtension as _, Row, types::ValueRef};
 use windlass_core::RecordKind;
 
-use crate::tables::Beside;
+use crate::tables::TableCache;
 
+/// A BLAKE3 hash.
 pub(crate) type Hash = [u8; 32];
 
 /// The last record of a journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Head {
+pub(crate) struct ChainHead {
     pub(crate) seq: u64,
     pub(crate) hash: Hash,
 }
 
-impl Head {
-    /// Before the first record.
+impl ChainHead {
+    /// The head of a journal without records.
     pub(crate) const START: Self = Self { seq: 0, hash: [0; 32] };
 }
 
-/// What a record tells.
+/// The kind of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -33,33 +34,33 @@ pub enum Kind {
     Finished,
     /// A job that a call had started ended, and had changed files.
     JobEnded,
-    /// A running call asked for more than its plan declared, and that was decided on.
+    /// A running call asked for effects that its plan did not declare, and policy decided.
     Extended,
-    /// Changes that a killed process had left half-done were put right.
+    /// Recovery finished or took back changes that a killed process had left unfinished.
     Recovered,
     /// A person was asked whether a call may run.
     Approval,
     /// A person answered whether a call may run.
     ApprovalAnswered,
-    /// A person was asked what a tool wants to know.
+    /// A tool asked a person a question.
     Question,
-    /// A person answered what a tool wanted to know.
+    /// A person answered the question of a tool.
     QuestionAnswered,
-    /// A person, a model or an agent said something.
+    /// A message of a person, a model or an agent.
     Message,
-    /// A model was sent a request.
+    /// A request to a model.
     Request,
     /// State of a session changed.
     State,
-    /// A task came to another state.
+    /// The state of a task changed.
     Task,
     /// A session began, or went on in another workspace.
     SessionStarted,
     /// A session was deleted: the bodies of its records up to here are gone.
     SessionDeleted,
-    /// The journal was found not to reach its anchor, or to have none: records may have been cut off before this one.
+    /// The journal did not reach its anchor, or had none: records before this one may have been cut off.
     TailLost,
-    /// Not a kind this version knows.
+    /// A kind that this version does not know.
     Unknown,
 }
 
@@ -83,7 +84,7 @@ impl Kind {
         Self::TailLost,
     ];
 
-    /// The name in the journal.
+    /// The name of the kind in the journal.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Started => "started",
@@ -106,7 +107,7 @@ impl Kind {
         }
     }
 
-    /// Returns whether records of this kind tell of a session, and neither begin nor end a call.
+    /// Returns whether records of this kind belong to a session, and neither begin nor end a call.
     pub(crate) fn is_note(self) -> bool {
         use Kind::{
             Approval, ApprovalAnswered, Extended, Message, Question, QuestionAnswered, Request,
@@ -126,6 +127,7 @@ impl Kind {
         )
     }
 
+    /// Parses a name in the journal; an unknown one is [`Kind::Unknown`].
     pub(crate) fn parse(name: &[u8]) -> Self {
         Self::KNOWN
             .into_iter()
@@ -154,9 +156,9 @@ impl From<RecordKind> for Kind {
     }
 }
 
-/// What is to be recorded. Empty text stands for "not of one".
+/// The fields of a record to append. An empty session, turn, call or tool means that the record has none.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Entry<'a> {
+pub(crate) struct NewRecord<'a> {
     pub(crate) at: i64,
     pub(crate) session: &'a str,
     pub(crate) turn: &'a str,
@@ -167,31 +169,32 @@ pub(crate) struct Entry<'a> {
     pub(crate) body: &'a str,
 }
 
-/// The end of the journal inside a transaction that holds the write lock.
+/// The end of the journal inside a transaction that holds the write lock; records are appended here.
 #[derive(Debug)]
 pub(crate) struct Chain<'tx> {
     pub(crate) connection: &'tx Connection,
-    pub(crate) head: Head,
-    /// The knowledge of the tables beside the journal.
-    pub(crate) beside: Beside,
+    pub(crate) head: ChainHead,
+    /// Pending rows and cached contents of the derived tables.
+    pub(crate) table_cache: TableCache,
 }
 
 impl<'tx> Chain<'tx> {
+    /// Reads the last record of the journal.
     pub(crate) fn at_end(connection: &'tx Connection) -> rusqlite::Result<Self> {
         let mut statement =
             connection.prepare_cached("SELECT seq, hash FROM journal ORDER BY seq DESC LIMIT 1")?;
         let head = statement
-            .query_row([], |row| Ok(Head { seq: row.get(0)?, hash: row.get(1)? }))
+            .query_row([], |row| Ok(ChainHead { seq: row.get(0)?, hash: row.get(1)? }))
             .optional()?;
-        let head = head.unwrap_or(Head::START);
-        Ok(Self { connection, head, beside: Beside::default() })
+        let head = head.unwrap_or(ChainHead::START);
+        Ok(Self { connection, head, table_cache: TableCache::default() })
     }
 
-    /// Adds a record; its number.
-    pub(crate) fn append(&mut self, entry: &Entry<'_>) -> rusqlite::Result<u64> {
+    /// Appends a record and returns its number.
+    pub(crate) fn append(&mut self, entry: &NewRecord<'_>) -> rusqlite::Result<u64> {
         let seq = self.head.seq + 1;
         let body_hash = *blake3::hash(entry.body.as_bytes()).as_bytes();
-        let hash = Fields {
+        let hash = HashedFields {
             seq: seq.cast_signed(),
             at: entry.at,
             session: entry.session.as_bytes(),
@@ -220,11 +223,11 @@ impl<'tx> Chain<'tx> {
             &hash,
             entry.body,
         ))?;
-        self.head = Head { seq, hash };
+        self.head = ChainHead { seq, hash };
         Ok(seq)
     }
 
-    /// The hash of a record, if it is there.
+    /// The stored hash of the record with this number, if there is one.
     pub(crate) fn hash_of(&self, seq: u64) -> rusqlite::Result<Option<Hash>> {
         self.connection
             .prepare_cached("SELECT hash FROM journal WHERE seq = ?")?
@@ -233,9 +236,9 @@ impl<'tx> Chain<'tx> {
     }
 }
 
-/// What the hash of a record covers, as bytes: so that damaged text can be hashed too.
+/// The fields that the hash of a record covers, as bytes, so that damaged text can be hashed too.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Fields<'row> {
+pub(crate) struct HashedFields<'row> {
     pub(crate) seq: i64,
     pub(crate) at: i64,
     pub(crate) session: &'row [u8],
@@ -247,8 +250,9 @@ pub(crate) struct Fields<'row> {
     pub(crate) body_hash: &'row [u8],
 }
 
-impl Fields<'_> {
-    /// Each text goes in with its length, so that no two records look alike by moving a letter from one field to the next.
+impl HashedFields<'_> {
+    /// Hashes the fields together with the previous record's hash. Each text is hashed with its length, so that moving a letter from one
+    /// field to the next changes the hash.
     pub(crate) fn hash(&self, previous: &Hash) -> Hash {
         let mut hasher = blake3::Hasher::new();
         hasher.update(previous);
@@ -268,26 +272,28 @@ impl Fields<'_> {
     }
 }
 
+/// Hashes the length of the bytes and the bytes.
 fn update_sized(hasher: &mut blake3::Hasher, bytes: &[u8]) {
     hasher.update(&(bytes.len() as u64).to_le_bytes());
     hasher.update(bytes);
 }
 
-/// The columns of a record, in the order of [`Stored::read`].
+/// The columns of a record, in the order of [`StoredRecord::read`].
 pub(crate) const COLUMNS: &str =
     "seq, at, session, turn, call, tool, kind, outcome, body_hash, hash, body";
 
-/// A record as it lies in the database, whatever has become of it.
+/// A record as raw bytes of the database, which may be damaged.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Stored<'row> {
-    pub(crate) fields: Fields<'row>,
+pub(crate) struct StoredRecord<'row> {
+    pub(crate) fields: HashedFields<'row>,
     pub(crate) hash: &'row [u8],
     pub(crate) body: Option<&'row [u8]>,
 }
 
-impl<'row> Stored<'row> {
+impl<'row> StoredRecord<'row> {
+    /// Reads a row with [`COLUMNS`].
     pub(crate) fn read(row: &'row Row<'_>) -> rusqlite::Result<Self> {
-        let fields = Fields {
+        let fields = HashedFields {
             seq: row.get(0)?,
             at: row.get(1)?,
             session: bytes(row, 2)?.unwrap_or_default(),
@@ -302,7 +308,7 @@ impl<'row> Stored<'row> {
     }
 }
 
-/// A text or a blob as it lies in the database.
+/// The raw bytes of a text or blob column; `None` for other types.
 pub(crate) fn bytes<'row>(
     row: &'row Row<'_>,
     column: usize,
@@ -317,7 +323,7 @@ pub(crate) fn bytes<'row>(
 mod tests {
     use super::*;
 
-    const FIELDS: Fields<'static> = Fields {
+    const FIELDS: HashedFields<'static> = HashedFields {
         seq: 7,
         at: 9,
         session: b"session",
@@ -332,17 +338,17 @@ mod tests {
     #[test]
     fn every_field_and_the_previous_record_are_in_the_hash() {
         let other = [
-            Fields { seq: 8, ..FIELDS },
-            Fields { at: 8, ..FIELDS },
-            Fields { session: b"sessio", ..FIELDS },
-            Fields { turn: b"Turn", ..FIELDS },
-            Fields { call: b"calls", ..FIELDS },
-            Fields { tool: b"", ..FIELDS },
-            Fields { kind: b"finished", ..FIELDS },
-            Fields { outcome: Some(b""), ..FIELDS },
-            Fields { outcome: Some(b"ok"), ..FIELDS },
-            Fields { body_hash: &[4; 32], ..FIELDS },
-            Fields { session: b"sessiont", turn: b"urn", ..FIELDS },
+            HashedFields { seq: 8, ..FIELDS },
+            HashedFields { at: 8, ..FIELDS },
+            HashedFields { session: b"sessio", ..FIELDS },
+            HashedFields { turn: b"Turn", ..FIELDS },
+            HashedFields { call: b"calls", ..FIELDS },
+            HashedFields { tool: b"", ..FIELDS },
+            HashedFields { kind: b"finished", ..FIELDS },
+            HashedFields { outcome: Some(b""), ..FIELDS },
+            HashedFields { outcome: Some(b"ok"), ..FIELDS },
+            HashedFields { body_hash: &[4; 32], ..FIELDS },
+            HashedFields { session: b"sessiont", turn: b"urn", ..FIELDS },
         ];
         let mut hashes: Vec<Hash> = other.iter().map(|fields| fields.hash(&[0; 32])).collect();
         hashes.push(FIELDS.hash(&[0; 32]));
@@ -355,7 +361,7 @@ mod tests {
 
     #[test]
     fn the_hash_is_the_same_in_every_version() {
-        let hash = blake3::Hash::from_bytes(FIELDS.hash(&Head::START.hash)).to_hex();
+        let hash = blake3::Hash::from_bytes(FIELDS.hash(&ChainHead::START.hash)).to_hex();
         assert_eq!(
             hash.as_str(),
             "48b7767a49ed6d5fa673a1ff136f40564da72c5bdd1da976c2807c8d1d609ecc"

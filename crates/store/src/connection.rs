@@ -1,7 +1,7 @@
-//! Connections to the database, counted: the file may be looked into by others than SQLite only while this process has none.
+//! Connections to databases, counted: this process may open a database file without SQLite only while it has no connection.
 //!
 //! POSIX locks belong to the process. Closing any handle on a file drops all locks that the process has on it, also those of SQLite,
-//! and then another process may take the WAL away.
+//! and then another process may remove the WAL.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -11,68 +11,72 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rusqlite::OpenFlags;
 
-/// How many this process has.
-static COUNT: Mutex<usize> = Mutex::new(0);
+/// The number of connections that this process has open.
+static OPEN_CONNECTIONS: Mutex<usize> = Mutex::new(0);
 
-/// A connection that is counted as long as it is there.
+/// A connection that counts in `OPEN_CONNECTIONS` until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Counted {
+pub(crate) struct CountedConnection {
     inner: rusqlite::Connection,
     /// Dropped after the connection.
-    _count: One,
+    _count: CountGuard,
 }
 
-impl Counted {
+impl CountedConnection {
+    /// Opens a connection and counts it.
     pub(crate) fn open(path: impl AsRef<Path>, flags: OpenFlags) -> rusqlite::Result<Self> {
-        let count = One::new();
+        let open_connections = CountGuard::new();
         let inner = rusqlite::Connection::open_with_flags(path, flags)?;
-        Ok(Self { inner, _count: count })
+        Ok(Self { inner, _count: open_connections })
     }
 
-    /// Closes it, and says if that fails.
+    /// Closes the connection and returns the error if that fails.
     pub(crate) fn close(self) -> rusqlite::Result<()> {
         let Self { inner, _count } = self;
         inner.close().map_err(|(_, error)| error)
     }
 }
 
-impl Deref for Counted {
+impl Deref for CountedConnection {
     type Target = rusqlite::Connection;
     fn deref(&self) -> &rusqlite::Connection {
         &self.inner
     }
 }
 
+/// Adds one to `OPEN_CONNECTIONS` until it is dropped.
 #[derive(Debug)]
-struct One;
+struct CountGuard;
 
-impl One {
+impl CountGuard {
     fn new() -> Self {
-        *count() += 1;
+        *open_connections() += 1;
         Self
     }
 }
 
-impl Drop for One {
+impl Drop for CountGuard {
     fn drop(&mut self) {
-        *count() -= 1;
+        *open_connections() -= 1;
     }
 }
 
-fn count() -> MutexGuard<'static, usize> {
-    COUNT.lock().unwrap_or_else(PoisonError::into_inner)
+/// Locks the number of open connections.
+fn open_connections() -> MutexGuard<'static, usize> {
+    OPEN_CONNECTIONS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether this file begins as a database does, if that can be told now.
+/// Returns whether a file begins with SQLite's magic; `None` while this process has a connection open, because then the file must not be
+/// read.
 pub(crate) fn begins_as_database(path: &Path) -> io::Result<Option<bool>> {
     const MAGIC: &[u8; 16] = b"SQLite format 3\0";
-    let count = count();
-    if *count > 0 {
+    let open_connections = open_connections();
+    if *open_connections > 0 {
         return Ok(None);
     }
     let mut start = [0; MAGIC.len()];
     let read = File::open(path)?.read_exact(&mut start);
-    drop(count);
+    drop(open_connections);
     match read {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(Some(false)),
         read => read.map(|()| Some(start == *MAGIC)),

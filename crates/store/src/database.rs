@@ -1,7 +1,7 @@
-//! The database file: made whole or not at all, opened with as little work as possible, because every command opens it.
+//! A database file: created whole or not at all, and opened with little work, because every command opens it.
 //!
-//! It is in WAL mode and a closing connection leaves the WAL as it is, so that a short command never waits for the disk; who
-//! drains empties it when it is large.
+//! It is in WAL mode and a closing connection makes no checkpoint, so that a short command never waits for the disk; a drain makes
+//! one when the WAL is large.
 
 use std::fmt::Write as _;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -14,38 +14,39 @@ use std::time::{Duration, Instant};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use crate::connection::{Counted, begins_as_database};
+use crate::anchor::Anchor;
+use crate::connection::{CountedConnection, begins_as_database};
 use crate::error::is_busy;
-use crate::head::Anchor;
 use crate::{StoreError, filesystem};
 
-/// "Wndl": tells our files from those of other programs.
-const APPLICATION: i32 = 0x576e_646c;
+/// The `application_id` of our databases: "Wndl".
+const APPLICATION_ID: i32 = 0x576e_646c;
 
-/// What a database is called and holds.
+/// The file name, version and tables of one kind of database.
 #[derive(Debug)]
 pub(crate) struct Layout {
     /// The name of its file.
     pub(crate) file: &'static str,
-    /// Which layout its tables have.
+    /// The version of the tables, stored as `user_version`.
     pub(crate) version: i32,
     pub(crate) tables: &'static str,
-    /// A file beside it: locked while the database is made.
-    pub(crate) head: &'static str,
-    /// Whether that file also says where its chain ends.
-    pub(crate) is_chain: bool,
+    /// The name of a file beside it, which is locked while the database is created.
+    pub(crate) lock_file: &'static str,
+    /// The lock file is also the anchor of a chain.
+    pub(crate) lock_file_is_anchor: bool,
 }
 
-/// `journal` alone is the record. Its body comes last, so that reading a hash never walks the pages of a long body.
+/// The journal database. Only the table `journal` is authoritative; the others are derived. The body comes last, so that reading a hash
+/// never walks the pages of a long body.
 ///
-/// Each page that a record changes is written, so the rest is kept to what cannot be had otherwise: `sessions` is written once for
-/// each, `open_calls` holds the few calls that have begun and not ended, and a call gets its row in `calls` when it ends. That
-/// row is also how the records of a session are found. `spools` says how far each is drained.
+/// Every page that a record changes has to be written, so there are few derived rows: one in `sessions` for each session, one in
+/// `open_calls` for each call that has begun and not ended, and one in `calls` for each ended call, by which the records of a session are
+/// found. `spools` holds the drained position of each spool.
 const JOURNAL: Layout = Layout {
     file: "journal.db",
     version: 2,
-    head: "journal.head",
-    is_chain: true,
+    lock_file: "journal.head",
+    lock_file_is_anchor: true,
     tables: "
     CREATE TABLE journal (
         seq INTEGER PRIMARY KEY, at INTEGER NOT NULL,
@@ -66,24 +67,25 @@ const JOURNAL: Layout = Layout {
 ",
 };
 
-/// Where a store keeps its records, and how long it waits for others.
+/// The paths of a database, and the longest wait for other processes that hold it.
 #[derive(Debug, Clone)]
 pub(crate) struct Database {
     layout: &'static Layout,
     pub(crate) dir: PathBuf,
     pub(crate) path: PathBuf,
-    pub(crate) head: PathBuf,
-    /// A second anchor, outside of the directory.
-    pub(crate) outside: Option<PathBuf>,
+    /// The lock file; for the journal also its anchor.
+    pub(crate) anchor_path: PathBuf,
+    /// A second anchor, outside the state directory.
+    pub(crate) outside_anchor_path: Option<PathBuf>,
     pub(crate) patience: Duration,
 }
 
-/// Whether a connection may write.
+/// The access mode of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     ReadWrite,
     Read,
-    /// Nothing and nobody changes the file: it may lie where not even the shared memory of readers can be made.
+    /// Reading a file that no process changes, in a directory where SQLite cannot create the shared memory of readers.
     Frozen,
 }
 
@@ -93,7 +95,7 @@ impl Database {
         Self::of_layout(&JOURNAL, dir, patience)
     }
 
-    /// The files in a directory. The path is made absolute, so that it stays the same when the process changes its
+    /// The database of this layout in a directory. The path is made absolute, so that it stays the same when the process changes its
     /// directory, and so that SQLite does not take it for a URI.
     pub(crate) fn of_layout(
         layout: &'static Layout,
@@ -101,11 +103,11 @@ impl Database {
         patience: Duration,
     ) -> Result<Self, StoreError> {
         let dir = std::path::absolute(dir).map_err(|why| StoreError::file("find", dir, why))?;
-        let (path, head) = (dir.join(layout.file), dir.join(layout.head));
-        Ok(Self { layout, dir, path, head, outside: None, patience })
+        let (path, anchor_path) = (dir.join(layout.file), dir.join(layout.lock_file));
+        Ok(Self { layout, dir, path, anchor_path, outside_anchor_path: None, patience })
     }
 
-    /// Makes the directory, and sees whether there can be a database in it, without opening one.
+    /// Creates the directory and checks that it can hold a database, without opening one.
     pub(crate) fn prepare(&self) -> Result<(), StoreError> {
         create_private_directory(&self.dir)
             .map_err(|why| StoreError::file("create the directory", &self.dir, why))?;
@@ -121,6 +123,7 @@ impl Database {
         }
     }
 
+    /// Fails if the file does not begin with SQLite's magic.
     fn check_beginning(&self) -> Result<(), StoreError> {
         match begins_as_database(&self.path) {
             Ok(Some(false)) => Err(self.damaged("it does not begin as a database does")),
@@ -129,18 +132,18 @@ impl Database {
         }
     }
 
-    /// Opens what is there, or makes it.
-    pub(crate) fn open_or_create(&self) -> Result<Counted, StoreError> {
+    /// Opens the database for writing, created if it is missing.
+    pub(crate) fn open_or_create(&self) -> Result<CountedConnection, StoreError> {
         if !self.exists()? {
             self.create()?;
         }
         self.connect(Access::ReadWrite)
     }
 
-    /// One more connection to a database that is there.
-    pub(crate) fn connect(&self, access: Access) -> Result<Counted, StoreError> {
+    /// Opens a connection to an existing database and checks its layout.
+    pub(crate) fn connect(&self, access: Access) -> Result<CountedConnection, StoreError> {
         let connection = self.connect_bare(access).map_err(|error| self.error("open", &error))?;
-        // SQLite falls back to reading when it may not write; better to say so now than at the first record.
+        // SQLite falls back to read-only when it may not write. Report it now and not at the first record.
         if access == Access::ReadWrite && self.is_read_only(&connection)? {
             let why = "it is read-only".to_owned();
             return Err(StoreError::Denied { doing: "write to", path: self.path.clone(), why });
@@ -150,10 +153,10 @@ impl Database {
         Ok(connection)
     }
 
-    /// A connection to look back with, also where nothing can be written.
-    pub(crate) fn connect_to_read(&self) -> Result<(Counted, Access), StoreError> {
+    /// Opens a connection for queries, also in a directory that cannot be written.
+    pub(crate) fn connect_to_read(&self) -> Result<(CountedConnection, Access), StoreError> {
         match self.connect(Access::Read) {
-            // What is only in a WAL would be missed.
+            // A frozen connection does not read the WAL, so there must be none.
             Err(StoreError::Denied { .. }) if !self.has_wal() => {
                 Ok((self.connect(Access::Frozen)?, Access::Frozen))
             }
@@ -161,21 +164,26 @@ impl Database {
         }
     }
 
-    /// A connection as it comes: nothing is read yet, so nothing is known of the file.
-    pub(crate) fn connect_bare(&self, access: Access) -> rusqlite::Result<Counted> {
+    /// Opens a connection without any check or setting: nothing is read from the file yet.
+    pub(crate) fn connect_bare(&self, access: Access) -> rusqlite::Result<CountedConnection> {
         let read = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let write = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         match access {
-            Access::ReadWrite => Counted::open(&self.path, write),
-            Access::Read => Counted::open(&self.path, read),
-            Access::Frozen => Counted::open(self.uri(access), read | OpenFlags::SQLITE_OPEN_URI),
+            Access::ReadWrite => CountedConnection::open(&self.path, write),
+            Access::Read => CountedConnection::open(&self.path, read),
+            Access::Frozen => {
+                CountedConnection::open(self.uri(access), read | OpenFlags::SQLITE_OPEN_URI)
+            }
         }
     }
 
-    /// All there is, where it can be written and is gone with the connection; nothing if there is no database.
-    pub(crate) fn copy_in_memory(&self, access: Option<Access>) -> rusqlite::Result<Counted> {
+    /// Copies all tables into a database in memory; empty tables if `access` is `None` because there is no database.
+    pub(crate) fn copy_in_memory(
+        &self,
+        access: Option<Access>,
+    ) -> rusqlite::Result<CountedConnection> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_URI;
-        let copy = Counted::open(":memory:", flags)?;
+        let copy = CountedConnection::open(":memory:", flags)?;
         copy.execute_batch(self.layout.tables)?;
         let Some(access) = access else { return Ok(copy) };
         copy.execute("ATTACH ? AS disk", [self.uri(access)])?;
@@ -192,7 +200,7 @@ impl Database {
         Ok(copy)
     }
 
-    /// Tries for as long as the store has patience.
+    /// Repeats an attempt while the database is busy, at most for the wait of the settings.
     pub(crate) fn patiently<T>(
         &self,
         attempt: impl FnMut() -> rusqlite::Result<T>,
@@ -200,39 +208,46 @@ impl Database {
         patiently(self.patience, attempt)
     }
 
+    /// The store error for an error of SQLite.
     pub(crate) fn error(&self, doing: &'static str, error: &rusqlite::Error) -> StoreError {
         StoreError::database(doing, &self.path, self.patience, error)
     }
 
+    /// The URI to attach the file read-only or immutable.
     fn uri(&self, access: Access) -> String {
         let how = match access {
             Access::ReadWrite | Access::Read => "mode=ro",
             Access::Frozen => "immutable=1",
         };
-        format!("file:{}?{how}", escape(&self.path))
+        format!("file:{}?{how}", percent_encode(&self.path))
     }
 
+    /// Returns whether the database file exists.
     pub(crate) fn exists(&self) -> Result<bool, StoreError> {
         self.path.try_exists().map_err(|why| StoreError::file("look for", &self.path, why))
     }
 
+    /// Returns whether there is a WAL with content.
     fn has_wal(&self) -> bool {
         fs::metadata(self.beside("-wal")).is_ok_and(|found| found.len() > 0)
     }
 
+    /// The path of the database with a suffix.
     fn beside(&self, suffix: &str) -> PathBuf {
         let mut name = self.path.clone().into_os_string();
         name.push(suffix);
         name.into()
     }
 
+    /// Opens the lock file, which for the journal is also the anchor.
     pub(crate) fn open_anchor(&self) -> Result<Anchor, StoreError> {
-        Anchor::open(&self.head).map_err(|why| StoreError::file("open", &self.head, why))
+        Anchor::open(&self.anchor_path)
+            .map_err(|why| StoreError::file("open", &self.anchor_path, why))
     }
 
-    /// Opens the anchor outside of the directory. That there can be none is no reason not to work.
+    /// Opens the outside anchor; `None` if there is none in the settings or it cannot be opened.
     pub(crate) fn open_outside_anchor(&self) -> Option<Anchor> {
-        let path = self.outside.as_deref()?;
+        let path = self.outside_anchor_path.as_deref()?;
         create_private_directory(path.parent()?).ok()?;
         Anchor::open(path).ok()
     }
@@ -241,8 +256,9 @@ impl Database {
         connection.is_readonly("main").map_err(|error| self.error("open", &error))
     }
 
+    /// Sets the pragmas of a connection.
     fn set_up(&self, connection: &Connection) -> rusqlite::Result<()> {
-        // We wait ourselves, see `patiently`.
+        // `patiently` waits instead.
         connection.busy_timeout(Duration::ZERO)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
         self.patiently(|| {
@@ -252,6 +268,7 @@ impl Database {
         })
     }
 
+    /// Fails if the database has another version, or is of another program.
     fn check_layout(&self, connection: &Connection) -> Result<(), StoreError> {
         let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
         let layout = self
@@ -264,7 +281,7 @@ impl Database {
         let application = number("application_id").map_err(|error| self.error("read", &error))?;
         let empty = fs::metadata(&self.path).is_ok_and(|found| found.len() == 0);
         Err(match (application, layout) {
-            (APPLICATION, _) => self.foreign(format!(
+            (APPLICATION_ID, _) => self.foreign(format!(
                 "has layout {layout}, which another version of windlass made; this one knows {known}"
             )),
             _ if empty => self.damaged("it is empty"),
@@ -272,40 +289,42 @@ impl Database {
         })
     }
 
+    /// The error for a damaged database.
     fn damaged(&self, why: &str) -> StoreError {
         StoreError::Damaged { path: self.path.clone(), why: why.to_owned() }
     }
 
+    /// The error for a database of another program or version.
     fn foreign(&self, what: String) -> StoreError {
         StoreError::Foreign { path: self.path.clone(), what }
     }
 
-    /// Makes the database under another name and moves it into place when it is whole, with all others kept out: so whatever
-    /// stands at its place, empty or torn, is damage and not a beginning.
+    /// Creates the database under another name and renames it when it is complete, with the lock file locked. So an empty or torn file
+    /// under the final name is always damage.
     fn create(&self) -> Result<(), StoreError> {
         let anchor = self.open_anchor()?;
         let failed = |doing, path: &Path| {
             let path = path.to_owned();
             move |why| StoreError::file(doing, &path, why)
         };
-        let guard = anchor.lock().map_err(failed("lock", &self.head))?;
+        let guard = anchor.lock().map_err(failed("lock", &self.anchor_path))?;
         if self.exists()? {
             return Ok(());
         }
         let new = self.beside(".new");
         remove_if_there(&new).map_err(failed("remove", &new))?;
-        make_private(&new).map_err(failed("create", &new))?;
-        lay_out(&new, self.layout).map_err(|error| {
+        create_private_file(&new).map_err(failed("create", &new))?;
+        create_tables_in(&new, self.layout).map_err(|error| {
             StoreError::database("create the tables of", &new, self.patience, &error)
         })?;
         self.set_stale_wal_aside()?;
-        if self.layout.is_chain {
-            guard.begin().map_err(failed("write", &self.head))?;
+        if self.layout.lock_file_is_anchor {
+            guard.begin().map_err(failed("write", &self.anchor_path))?;
         }
         fs::rename(&new, &self.path).map_err(failed("create", &self.path))
     }
 
-    /// A WAL without its database is of one that was moved away, and would be applied to the new one.
+    /// Renames a WAL without a database: it belongs to one that was moved away, and SQLite would apply it to the new one.
     fn set_stale_wal_aside(&self) -> Result<(), StoreError> {
         for suffix in ["-wal", "-shm"] {
             let (stale, aside) = (self.beside(suffix), self.beside(&format!("{suffix}.stale")));
@@ -320,14 +339,14 @@ impl Database {
     }
 }
 
-/// Tries until it works, fails for good, or others have held the database for too long.
+/// Repeats an attempt until it succeeds, fails for another reason, or the database was busy for `patience`.
 ///
 /// SQLite's own waiting begins at a millisecond; a transaction here takes less than a tenth of that.
 pub(crate) fn patiently<T>(
     patience: Duration,
     mut attempt: impl FnMut() -> rusqlite::Result<T>,
 ) -> rusqlite::Result<T> {
-    const LONGEST_PAUSE: Duration = Duration::from_millis(2);
+    const MAX_PAUSE: Duration = Duration::from_millis(2);
     let mut pause = Duration::from_micros(20);
     let mut since = None;
     loop {
@@ -337,15 +356,15 @@ pub(crate) fn patiently<T>(
                     return Err(error);
                 }
                 std::thread::sleep(pause);
-                pause = (pause * 2).min(LONGEST_PAUSE);
+                pause = (pause * 2).min(MAX_PAUSE);
             }
             done => return done,
         }
     }
 }
 
-/// A path as part of a URI: all but plain letters by their numbers.
-fn escape(path: &Path) -> String {
+/// Percent-encodes a path for a URI.
+fn percent_encode(path: &Path) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/.-_".contains(&byte);
     path.as_os_str().as_bytes().iter().fold(String::new(), |mut text, &byte| {
         if plain(byte) {
@@ -358,11 +377,12 @@ fn escape(path: &Path) -> String {
     })
 }
 
-/// Makes a directory that is the person's alone, with those above it.
+/// Creates a directory with mode 0700, with its parents.
 pub(crate) fn create_private_directory(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
+/// Removes a file, if it exists.
 fn remove_if_there(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -370,23 +390,25 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
     }
 }
 
-fn make_private(path: &Path) -> io::Result<()> {
+/// Creates an empty file with mode 0600.
+fn create_private_file(path: &Path) -> io::Result<()> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map(drop)
 }
 
-fn lay_out(path: &Path, layout: &Layout) -> rusqlite::Result<()> {
-    let connection = Counted::open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-    make_tables(&connection, layout)?;
+/// Creates the tables in an empty file.
+fn create_tables_in(path: &Path, layout: &Layout) -> rusqlite::Result<()> {
+    let connection = CountedConnection::open(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    create_tables(&connection, layout)?;
     connection.close()
 }
 
-/// Whoever is killed or fails in the middle leaves a file that nobody opens, so nothing is kept to go back to. WAL mode comes
-/// last, because a closing connection does not say whether it could bring the WAL into the database.
-fn make_tables(connection: &Connection, layout: &Layout) -> rusqlite::Result<()> {
+/// Runs the SQL of a layout without a rollback journal on disk: a kill in the middle leaves a file that no process opens. WAL mode comes
+/// last, because closing a connection does not report whether the checkpoint succeeded.
+fn create_tables(connection: &Connection, layout: &Layout) -> rusqlite::Result<()> {
     let Layout { tables, version, .. } = layout;
     connection.execute_batch(&format!(
         "PRAGMA journal_mode = MEMORY; BEGIN; {tables} \
-         PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {version}; COMMIT"
+         PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {version}; COMMIT"
     ))?;
     let mode: String =
         connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
@@ -403,11 +425,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_database_is_whole_before_its_connection_closes() {
+    fn a_new_database_is_complete_before_its_connection_closes() {
         let dir = tempfile::tempdir().unwrap();
         let (path, alone) = (dir.path().join("new"), dir.path().join("alone"));
         let connection = Connection::open(&path).unwrap();
-        make_tables(&connection, &JOURNAL).unwrap();
+        create_tables(&connection, &JOURNAL).unwrap();
         fs::copy(&path, &alone).unwrap();
         let alone = Connection::open(&alone).unwrap();
         let version: i32 =

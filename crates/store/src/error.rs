@@ -1,6 +1,6 @@
-//! What can go wrong with a store: what was tried, on which file, why it failed, what to do next.
+//! The errors of a store. Each message names the attempt, the file, the reason and the next step.
 //!
-//! The reason is part of the text and not a `source`: most of these end as a [`windlass_core::JournalError`], which is text alone.
+//! The reason is part of the text and not a `source`: most of these become a [`windlass_core::JournalError`], which is text alone.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,20 +9,20 @@ use std::time::Duration;
 use rusqlite::ErrorCode;
 use windlass_core::{CallId, ContentHash, HistoryError, JournalError, SessionId};
 
-/// Why a store could not do what it was asked.
+/// An error of a store.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The system refused an operation on a file.
     #[error("cannot {doing} {}: {why}; {}", path.display(), advice_for(why))]
     File {
-        /// What was tried, as a verb.
+        /// The attempted operation, as a verb.
         doing: &'static str,
-        /// On what.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         why: io::Error,
     },
-    /// The file system has no locks to rely on.
+    /// The file system has no reliable locks.
     #[error(
         "cannot keep a journal in {}: it is on a network file system ({kind}), where several writers can damage a database; \
          choose a directory on a local disk with --state DIR",
@@ -31,10 +31,10 @@ pub enum StoreError {
     NetworkFileSystem {
         /// The state directory.
         path: PathBuf,
-        /// What it is on.
+        /// The name of the file system.
         kind: &'static str,
     },
-    /// A file cannot be trusted. Nothing was changed.
+    /// A file is damaged. Nothing was changed.
     #[error(
         "{} is damaged: {why}; {}",
         path.display(),
@@ -43,7 +43,7 @@ pub enum StoreError {
     Damaged {
         /// The database, or another file of the state directory.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The damage.
         why: String,
     },
     /// The database is of another program, or of a later version of this one.
@@ -51,19 +51,19 @@ pub enum StoreError {
     Foreign {
         /// The database.
         path: PathBuf,
-        /// What it is instead.
+        /// A description of the file.
         what: String,
     },
     /// Another process held the database too long.
     #[error(
-        "{} was locked by another process for {} ms; try again, or find who holds it with `fuser`",
+        "{} was locked by another process for {} ms; try again, or find the process that holds it with `fuser`",
         path.display(),
         patience.as_millis()
     )]
     Busy {
         /// The database.
         path: PathBuf,
-        /// How long it was waited for.
+        /// The time waited.
         patience: Duration,
     },
     /// There is no space left.
@@ -82,61 +82,61 @@ pub enum StoreError {
         path.display()
     )]
     Denied {
-        /// What was tried, as a verb.
+        /// The attempted operation, as a verb.
         doing: &'static str,
         /// The database.
         path: PathBuf,
-        /// What the database said.
+        /// The message of SQLite.
         why: String,
     },
-    /// Anything else that the database refused.
+    /// Any other error of SQLite.
     #[error("cannot {doing} {}: {why}; choose another directory with --state DIR if this stays", path.display())]
     Database {
-        /// What was tried, as a verb.
+        /// The attempted operation, as a verb.
         doing: &'static str,
         /// The database.
         path: PathBuf,
-        /// What the database said.
+        /// The message of SQLite.
         why: String,
     },
-    /// The store was opened for looking back only.
+    /// The store was opened read-only.
     #[error("cannot write to {}: it was opened for reading only", path.display())]
     ReadOnly {
         /// The database.
         path: PathBuf,
     },
-    /// The store was closed, or its writer is gone.
+    /// The store was closed, or its writer panicked.
     #[error("cannot write to {}: the store is closed", path.display())]
     Closed {
         /// The database.
         path: PathBuf,
     },
-    /// A record is longer than the journal takes.
+    /// The body of a record is too long.
     #[error("cannot record {bytes} bytes for call {call}: a record has at most {limit}")]
     TooLong {
-        /// Whose record.
+        /// The call of the record.
         call: CallId,
         /// Its length.
         bytes: usize,
-        /// What would be taken.
+        /// The longest allowed body.
         limit: usize,
     },
-    /// A content was damaged in its slot, or its file was missing, before it came into the database.
+    /// A file content was damaged in its slot, or its object file was missing, before it came into the database.
     #[error(
-        "the earlier content {0} was damaged on the disk and cannot be had any more; what else was changed can still be undone"
+        "the earlier content {0} was damaged on the disk and is lost; all other changes can still be undone"
     )]
     Lost(ContentHash),
-    /// A change is larger than all that the history may keep.
+    /// One change is larger than the quota of the history.
     #[error(
         "cannot save what call {call} is about to change: it takes {bytes} bytes, and the history keeps at most {quota}; \
          raise undo_megabytes in the configuration"
     )]
     OverQuota {
-        /// Whose change.
+        /// The call that makes the change.
         call: CallId,
-        /// What it takes.
+        /// The space it takes.
         bytes: u64,
-        /// What there may be in all.
+        /// The quota of the history.
         quota: u64,
     },
     /// There is no such session.
@@ -147,21 +147,22 @@ pub enum StoreError {
         "cannot delete session {session}: its call {call} is still running in process {process}; end it first"
     )]
     Running {
-        /// Which session.
+        /// The session.
         session: SessionId,
-        /// Which call.
+        /// The call.
         call: CallId,
-        /// Where it runs.
+        /// The id of the process that runs it.
         process: u32,
     },
 }
 
 impl StoreError {
+    /// The error for a failed operation on a file.
     pub(crate) fn file(doing: &'static str, path: &Path, why: io::Error) -> Self {
         Self::File { doing, path: path.to_owned(), why }
     }
 
-    /// Whether the database is in order as far as is known, and just cannot be written.
+    /// Returns whether the database can probably still be read, though it could not be written.
     pub(crate) fn allows_looking_back(&self) -> bool {
         match self {
             Self::Busy { .. } | Self::Full { .. } | Self::Denied { .. } | Self::Database { .. } => {
@@ -179,7 +180,7 @@ impl StoreError {
         }
     }
 
-    /// Tells apart what a person has to do.
+    /// Converts an error of SQLite into the variant with the right advice.
     pub(crate) fn database(
         doing: &'static str,
         path: &Path,
@@ -197,7 +198,7 @@ impl StoreError {
             Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
                 Self::Denied { doing, path, why }
             }
-            None if is_misfit(error) => Self::Damaged { path, why },
+            None if is_foreign_value(error) => Self::Damaged { path, why },
             _ => Self::Database { doing, path, why },
         }
     }
@@ -215,7 +216,7 @@ impl From<StoreError> for JournalError {
     }
 }
 
-/// Whether it may work when tried again a little later.
+/// Returns whether the error is a lock of another connection, so that a retry may succeed.
 pub(crate) fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(
         error.sqlite_error_code(),
@@ -227,8 +228,8 @@ pub(crate) fn is_busy(error: &rusqlite::Error) -> bool {
     )
 }
 
-/// Whether a stored value cannot be what we stored.
-fn is_misfit(error: &rusqlite::Error) -> bool {
+/// Returns whether a stored value has a type or range that we never store.
+fn is_foreign_value(error: &rusqlite::Error) -> bool {
     use rusqlite::Error::{
         FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType, Utf8Error,
     };
@@ -241,26 +242,27 @@ fn is_misfit(error: &rusqlite::Error) -> bool {
     )
 }
 
-/// What to do about a file that cannot be trusted.
+/// The advice for a damaged file, by its name.
 fn remedy_for(path: &Path) -> &'static str {
     match path.file_name().and_then(|name| name.to_str()) {
         Some("undo.db") => {
-            "nothing was changed. Move undo.db, undo.db-wal and undo.db-shm elsewhere to begin a new history; what was changed \
-             before cannot be undone without them"
+            "nothing was changed. Move undo.db, undo.db-wal and undo.db-shm elsewhere to begin a new history; earlier changes \
+             cannot be undone without them"
         }
         Some(name) if name.starts_with("journal.") => {
             "nothing was changed. Move journal.db, journal.db-wal, journal.db-shm and journal.head elsewhere to begin a new \
              journal, or choose another directory with --state DIR"
         }
         Some(name) if name.contains(".damaged-") => {
-            "it was set aside under this name. Try again: what was recorded in it after that place cannot be undone, all else can"
+            "it was renamed to this name. Try again: changes recorded in it after the damage cannot be undone, all others can"
         }
         _ => {
-            "nothing was changed. Move it elsewhere to go on; what was changed with it cannot be undone then"
+            "nothing was changed. Move it elsewhere to go on; changes that need it cannot be undone then"
         }
     }
 }
 
+/// The advice for an error of the system.
 fn advice_for(why: &io::Error) -> &'static str {
     match why.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {

@@ -1,10 +1,10 @@
-//! Which file systems a journal may live on: those whose locks and shared memory hold between processes.
+//! Refuses file systems whose locks and shared memory do not work between processes.
 
 use std::path::Path;
 
 use crate::StoreError;
 
-/// Refuses network file systems. FUSE is not one of them: behind it are local disks as often as not.
+/// Fails on a network file system. FUSE is allowed: it often serves local disks.
 #[cfg(target_os = "linux")]
 pub(crate) fn refuse_network(dir: &Path) -> Result<(), StoreError> {
     let found =
@@ -18,7 +18,7 @@ pub(crate) fn refuse_network(dir: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Elsewhere the numbers mean other things; the database's own locks have to do.
+/// Accepts every file system: the magic numbers are those of Linux.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn refuse_network(_: &Path) -> Result<(), StoreError> {
     Ok(())
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn a_local_directory_is_taken() {
+    fn a_local_directory_is_accepted() {
         let dir = tempfile::tempdir().unwrap();
         refuse_network(dir.path()).unwrap();
     }

@@ -1,4 +1,4 @@
-//! What a spool is made of: frames, each with a hash that covers it and all before it.
+//! The format of a spool: frames, each with a hash that covers it and all before it.
 //!
 //! ```text
 //! spool   "windlass spool 1"  generation (16)  frame ...
@@ -6,46 +6,46 @@
 //! ```
 //!
 //! Numbers are little-endian, and each text comes after its length. The generation is random and made anew whenever a spool is
-//! emptied, so that no frame of an earlier filling can be taken for one of this.
+//! emptied, so that no frame from before can be taken for a new one.
 
 use windlass_core::{Outcome, Record, RecordKind};
 
 use crate::chain::{Hash, Kind};
-use crate::tables::{Announcement, Finish, Remark, Start};
+use crate::log_format::{FieldReader, Generation};
+use crate::tables::{Announcement, Finish, PlainRecord, Start};
 use crate::timestamp::to_nanos;
 
-pub(crate) type Generation = [u8; 16];
-
+/// The beginning of every spool, with the version of its format.
 const MAGIC: &[u8; 16] = b"windlass spool 1";
-const LENGTH: usize = 8;
-const HASH: usize = 32;
+const LENGTH_BYTES: usize = 8;
+const HASH_BYTES: usize = 32;
 
-/// A place between two frames: how far a spool is filled, or drained.
+/// A position between two frames: the end of a spool, or the end of its drained part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Mark {
+pub(crate) struct SpoolPosition {
     pub(crate) generation: Generation,
     pub(crate) bytes: u64,
-    /// Of the frame that ends here.
+    /// The hash of the frame that ends here; of the header before the first frame.
     pub(crate) hash: Hash,
 }
 
-impl Mark {
+impl SpoolPosition {
     /// The bytes before the first frame.
     pub(crate) const HEADER: u64 = 32;
 
-    /// Before the first frame.
+    /// The position before the first frame.
     pub(crate) fn begin(generation: Generation) -> Self {
         let hash = *blake3::hash(&header(generation)).as_bytes();
         Self { generation, bytes: Self::HEADER, hash }
     }
 
-    /// Whether there is a frame before this place.
+    /// Returns whether there is a frame before this position.
     pub(crate) fn has_frames(&self) -> bool {
         self.bytes > Self::HEADER
     }
 }
 
-/// How a spool begins.
+/// The first bytes of a spool: magic and generation.
 pub(crate) fn header(generation: Generation) -> [u8; 32] {
     let mut header = [0; 32];
     let (magic, rest) = header.split_at_mut(MAGIC.len());
@@ -54,44 +54,45 @@ pub(crate) fn header(generation: Generation) -> [u8; 32] {
     header
 }
 
-/// The generation of a spool that begins like this.
+/// Reads the generation from the header of a spool; `None` if the magic is another or bytes are missing.
 pub(crate) fn generation_of(header: &[u8]) -> Option<Generation> {
     header.strip_prefix(MAGIC)?.first_chunk().copied()
 }
 
-/// What a writer says.
+/// One frame of a spool: a record, or a note about a session or the spool itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Frame<'a> {
-    /// The spool has a new owner: what the one before left open stays so forever.
+    /// A new owner took the spool: calls that the former owner left open have no end and are closed.
     Taken { at: i64 },
-    /// A session begins or goes on.
+    /// A session began or went on.
     Announced(Announcement<'a>),
-    /// A call begins.
+    /// A call began.
     Started(Start<'a>),
-    /// A call ends.
+    /// A call ended.
     Finished(Finish<'a>),
-    /// A job ends.
-    JobEnded(Remark<'a>),
-    /// Changes were put right.
-    Recovered(Remark<'a>),
-    /// Something else of a session, of this kind.
-    Noted(Kind, Remark<'a>),
+    /// A job ended.
+    JobEnded(PlainRecord<'a>),
+    /// A recovery ended an unfinished commit.
+    Recovered(PlainRecord<'a>),
+    /// Another record of a session, of this kind.
+    Noted(Kind, PlainRecord<'a>),
 }
 
 impl<'a> Frame<'a> {
+    /// Tags: the first byte of the content of a frame.
     const TAKEN: u8 = 1;
     const ANNOUNCED: u8 = 2;
     const STARTED: u8 = 3;
     const FINISHED: u8 = 4;
     const JOB_ENDED: u8 = 5;
     const RECOVERED: u8 = 6;
-    /// Versions before the kinds of notes end a spool at such a frame, and take it for damage.
+    /// Older versions of the program do not know this tag and take the frame for damage.
     const NOTED: u8 = 7;
-    /// Flags of an announcement.
+    /// Flags of an `ANNOUNCED` frame.
     const HAS_PARENT: u8 = 1;
     const HAS_PRINCIPAL: u8 = 2;
 
-    /// A record of this process.
+    /// The frame of a record; `process` is stored with the beginning of a call.
     pub(crate) fn of(record: &'a Record, process: u32) -> Self {
         let at = to_nanos(record.at);
         let (session, turn) = (record.session.as_str(), record.turn.as_str());
@@ -103,39 +104,44 @@ impl<'a> Frame<'a> {
             RecordKind::Finished(outcome) => {
                 Self::Finished(Finish { at, session, turn, call, tool, outcome, body })
             }
-            RecordKind::JobEnded => Self::JobEnded(Remark { at, session, turn, call, tool, body }),
-            RecordKind::Recovered => {
-                Self::Recovered(Remark { at, session, turn, call, tool, body })
+            RecordKind::JobEnded => {
+                Self::JobEnded(PlainRecord { at, session, turn, call, tool, body })
             }
-            kind => Self::Noted(kind.into(), Remark { at, session, turn, call, tool, body }),
+            RecordKind::Recovered => {
+                Self::Recovered(PlainRecord { at, session, turn, call, tool, body })
+            }
+            kind => Self::Noted(kind.into(), PlainRecord { at, session, turn, call, tool, body }),
         }
     }
 
-    /// When it was said.
+    /// The time of the frame, in nanoseconds since 1970.
     pub(crate) fn at(&self) -> i64 {
         match self {
             Self::Taken { at } => *at,
             Self::Announced(announcement) => announcement.at,
             Self::Started(start) => start.at,
             Self::Finished(finish) => finish.at,
-            Self::JobEnded(remark) | Self::Recovered(remark) | Self::Noted(_, remark) => remark.at,
+            Self::JobEnded(plain_record)
+            | Self::Recovered(plain_record)
+            | Self::Noted(_, plain_record) => plain_record.at,
         }
     }
 
-    /// Adds the frame to bytes that end at this mark; the mark after it.
-    pub(crate) fn add_to(&self, bytes: &mut Vec<u8>, after: Mark) -> Mark {
+    /// Appends the frame to bytes that end at this position; returns the position after it.
+    pub(crate) fn add_to(&self, bytes: &mut Vec<u8>, after: SpoolPosition) -> SpoolPosition {
         let begin = bytes.len();
-        bytes.extend([0; LENGTH]);
+        bytes.extend([0; LENGTH_BYTES]);
         self.write(bytes);
-        let content = bytes.len() - begin - LENGTH;
-        if let Some(length) = bytes.get_mut(begin..begin + LENGTH) {
+        let content = bytes.len() - begin - LENGTH_BYTES;
+        if let Some(length) = bytes.get_mut(begin..begin + LENGTH_BYTES) {
             length.copy_from_slice(&(content as u64).to_le_bytes());
         }
         let hash = hash(&after.hash, bytes.get(begin..).unwrap_or_default());
         bytes.extend(hash);
-        Mark { bytes: after.bytes + (bytes.len() - begin) as u64, hash, ..after }
+        SpoolPosition { bytes: after.bytes + (bytes.len() - begin) as u64, hash, ..after }
     }
 
+    /// Appends the content of the frame: tag, time, fields.
     fn write(&self, bytes: &mut Vec<u8>) {
         match *self {
             Self::Taken { at } => {
@@ -163,18 +169,23 @@ impl<'a> Frame<'a> {
                 bytes.extend(at.to_le_bytes());
                 write_texts(bytes, &[session, turn, call, tool, outcome.as_str(), body]);
             }
-            Self::JobEnded(remark) => write_remark(bytes, Self::JOB_ENDED, &remark),
-            Self::Recovered(remark) => write_remark(bytes, Self::RECOVERED, &remark),
-            Self::Noted(kind, remark) => {
-                write_remark(bytes, Self::NOTED, &remark);
+            Self::JobEnded(plain_record) => {
+                write_plain_record(bytes, Self::JOB_ENDED, &plain_record);
+            }
+            Self::Recovered(plain_record) => {
+                write_plain_record(bytes, Self::RECOVERED, &plain_record);
+            }
+            Self::Noted(kind, plain_record) => {
+                write_plain_record(bytes, Self::NOTED, &plain_record);
                 write_texts(bytes, &[kind.as_str()]);
             }
         }
     }
 
+    /// Parses the content of a frame; `None` if it is not one of a known kind with exactly these fields.
     fn read(content: &'a [u8]) -> Option<Self> {
         let (&tag, rest) = content.split_first()?;
-        let mut reader = Reader(rest);
+        let mut reader = FieldReader(rest);
         let at = i64::from_le_bytes(reader.take()?);
         let frame = match tag {
             Self::TAKEN => Self::Taken { at },
@@ -200,12 +211,12 @@ impl<'a> Frame<'a> {
                 let (outcome, body) = (parse_outcome(outcome.as_bytes())?, reader.text()?);
                 Self::Finished(Finish { at, session, turn, call, tool, outcome, body })
             }
-            Self::JOB_ENDED => Self::JobEnded(reader.remark(at)?),
-            Self::RECOVERED => Self::Recovered(reader.remark(at)?),
+            Self::JOB_ENDED => Self::JobEnded(reader.plain_record(at)?),
+            Self::RECOVERED => Self::Recovered(reader.plain_record(at)?),
             Self::NOTED => {
-                let remark = reader.remark(at)?;
+                let plain_record = reader.plain_record(at)?;
                 let kind = Kind::parse(reader.text()?.as_bytes());
-                Self::Noted(Some(kind).filter(|kind| kind.is_note())?, remark)
+                Self::Noted(Some(kind).filter(|kind| kind.is_note())?, plain_record)
             }
             _ => return None,
         };
@@ -213,7 +224,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// An outcome by its name.
+/// Parses the name of an outcome.
 pub(crate) fn parse_outcome(name: &[u8]) -> Option<Outcome> {
     use Outcome::{Cancelled, Denied, Error, Fault, Ok, TimedOut};
     [Ok, Error, Fault, Denied, TimedOut, Cancelled]
@@ -221,13 +232,15 @@ pub(crate) fn parse_outcome(name: &[u8]) -> Option<Outcome> {
         .find(|outcome| outcome.as_str().as_bytes() == name)
 }
 
-fn write_remark(bytes: &mut Vec<u8>, tag: u8, remark: &Remark<'_>) {
-    let Remark { at, session, turn, call, tool, body } = *remark;
+/// Appends the tag and fields of a plain record.
+fn write_plain_record(bytes: &mut Vec<u8>, tag: u8, plain_record: &PlainRecord<'_>) {
+    let PlainRecord { at, session, turn, call, tool, body } = *plain_record;
     bytes.push(tag);
     bytes.extend(at.to_le_bytes());
     write_texts(bytes, &[session, turn, call, tool, body]);
 }
 
+/// Appends texts, each after its length.
 fn write_texts(bytes: &mut Vec<u8>, texts: &[&str]) {
     for text in texts {
         bytes.extend((text.len() as u64).to_le_bytes());
@@ -235,52 +248,47 @@ fn write_texts(bytes: &mut Vec<u8>, texts: &[&str]) {
     }
 }
 
+/// The hash of a frame, which covers the hash of the one before.
 fn hash(previous: &Hash, frame: &[u8]) -> Hash {
     *blake3::Hasher::new().update(previous).update(frame).finalize().as_bytes()
 }
 
-/// What is left of the content of a frame.
-struct Reader<'a>(&'a [u8]);
-
-impl<'a> Reader<'a> {
-    fn take<const COUNT: usize>(&mut self) -> Option<[u8; COUNT]> {
-        let (taken, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(*taken)
-    }
-
+/// The fields of frames of a spool.
+impl<'a> FieldReader<'a> {
+    /// The next text, which comes after its length.
     fn text(&mut self) -> Option<&'a str> {
-        let length = usize::try_from(u64::from_le_bytes(self.take()?)).ok()?;
+        let length = usize::try_from(self.number()?).ok()?;
         let (text, rest) = self.0.split_at_checked(length)?;
         self.0 = rest;
         std::str::from_utf8(text).ok()
     }
 
-    fn remark(&mut self, at: i64) -> Option<Remark<'a>> {
+    /// The fields of a plain record with this time.
+    fn plain_record(&mut self, at: i64) -> Option<PlainRecord<'a>> {
         let (session, turn, call) = (self.text()?, self.text()?, self.text()?);
-        Some(Remark { at, session, turn, call, tool: self.text()?, body: self.text()? })
+        Some(PlainRecord { at, session, turn, call, tool: self.text()?, body: self.text()? })
     }
 }
 
-/// The frames in some bytes of a spool, up to the first that is not whole or does not follow from the one before.
+/// Iterates over the frames in bytes of a spool, up to the first that is cut off or whose hash does not match.
 #[derive(Debug)]
 pub(crate) struct Frames<'a> {
     rest: &'a [u8],
-    /// After the last frame that was read.
-    pub(crate) mark: Mark,
-    /// All of them were found to follow from each other before.
-    are_checked: bool,
+    /// The position after the last frame that was read.
+    pub(crate) position: SpoolPosition,
+    /// The hashes were checked before and are not checked again.
+    hashes_are_checked: bool,
 }
 
 impl<'a> Frames<'a> {
-    /// The frames in bytes that begin at this mark.
-    pub(crate) fn after(mark: Mark, bytes: &'a [u8]) -> Self {
-        Self { rest: bytes, mark, are_checked: false }
+    /// The frames in bytes that begin at this position; their hashes are checked.
+    pub(crate) fn after(position: SpoolPosition, bytes: &'a [u8]) -> Self {
+        Self { rest: bytes, position, hashes_are_checked: false }
     }
 
-    /// The same frames once more: the bytes end with the last of them.
-    pub(crate) fn again(mark: Mark, bytes: &'a [u8]) -> Self {
-        Self { rest: bytes, mark, are_checked: true }
+    /// The frames of bytes that were checked before and end with the last frame.
+    pub(crate) fn of_checked(position: SpoolPosition, bytes: &'a [u8]) -> Self {
+        Self { rest: bytes, position, hashes_are_checked: true }
     }
 }
 
@@ -288,16 +296,16 @@ impl<'a> Iterator for Frames<'a> {
     type Item = Frame<'a>;
 
     fn next(&mut self) -> Option<Frame<'a>> {
-        let length = u64::from_le_bytes(*self.rest.first_chunk::<LENGTH>()?);
-        let end = usize::try_from(length).ok()?.checked_add(LENGTH)?;
+        let length = u64::from_le_bytes(*self.rest.first_chunk::<LENGTH_BYTES>()?);
+        let end = usize::try_from(length).ok()?.checked_add(LENGTH_BYTES)?;
         let (frame, rest) = self.rest.split_at_checked(end)?;
-        let (stored, rest) = rest.split_first_chunk::<HASH>()?;
-        if !self.are_checked && hash(&self.mark.hash, frame) != *stored {
+        let (stored, rest) = rest.split_first_chunk::<HASH_BYTES>()?;
+        if !self.hashes_are_checked && hash(&self.position.hash, frame) != *stored {
             return None;
         }
-        let read = Frame::read(frame.get(LENGTH..)?)?;
-        let bytes = self.mark.bytes + (self.rest.len() - rest.len()) as u64;
-        self.mark = Mark { bytes, hash: *stored, ..self.mark };
+        let read = Frame::read(frame.get(LENGTH_BYTES..)?)?;
+        let bytes = self.position.bytes + (self.rest.len() - rest.len()) as u64;
+        self.position = SpoolPosition { bytes, hash: *stored, ..self.position };
         self.rest = rest;
         Some(read)
     }
@@ -338,40 +346,44 @@ mod tests {
                 outcome: Outcome::TimedOut,
                 body,
             }),
-            Frame::JobEnded(Remark { at, session, turn, call, tool, body }),
-            Frame::Recovered(Remark { at, session: "", turn, call, tool, body }),
-            Frame::Noted(Kind::Message, Remark { at, session, turn, call: "", tool: "", body }),
+            Frame::JobEnded(PlainRecord { at, session, turn, call, tool, body }),
+            Frame::Recovered(PlainRecord { at, session: "", turn, call, tool, body }),
+            Frame::Noted(
+                Kind::Message,
+                PlainRecord { at, session, turn, call: "", tool: "", body },
+            ),
         ]
     }
 
-    fn spool(frames: &[Frame<'_>]) -> (Vec<u8>, Mark) {
+    fn spool(frames: &[Frame<'_>]) -> (Vec<u8>, SpoolPosition) {
         let mut bytes = Vec::new();
-        let end =
-            frames.iter().fold(Mark::begin([7; 16]), |mark, frame| frame.add_to(&mut bytes, mark));
+        let end = frames.iter().fold(SpoolPosition::begin([7; 16]), |position, frame| {
+            frame.add_to(&mut bytes, position)
+        });
         (bytes, end)
     }
 
-    fn read(bytes: &[u8]) -> (Vec<Frame<'_>>, Mark) {
-        let mut frames = Frames::after(Mark::begin([7; 16]), bytes);
-        (frames.by_ref().collect(), frames.mark)
+    fn read(bytes: &[u8]) -> (Vec<Frame<'_>>, SpoolPosition) {
+        let mut frames = Frames::after(SpoolPosition::begin([7; 16]), bytes);
+        (frames.by_ref().collect(), frames.position)
     }
 
     #[test]
     fn frames_come_back_as_they_were() {
         let (bytes, end) = spool(&some_frames());
         assert_eq!(read(&bytes), (some_frames().to_vec(), end));
-        assert_eq!(end.bytes, Mark::HEADER + bytes.len() as u64);
+        assert_eq!(end.bytes, SpoolPosition::HEADER + bytes.len() as u64);
     }
 
     #[test]
-    fn a_header_tells_the_generation() {
+    fn the_generation_is_read_from_a_header() {
         assert_eq!(generation_of(&header([9; 16])), Some([9; 16]));
         assert_eq!(generation_of(&header([9; 16])[..31]), None);
         assert_eq!(generation_of(b"windlass spool 2................"), None);
     }
 
     #[test]
-    fn of_cut_or_changed_bytes_only_the_frames_before_are_read() {
+    fn frames_after_cut_or_changed_bytes_are_not_read() {
         let (bytes, _) = spool(&some_frames());
         let ends: Vec<usize> =
             (1..=some_frames().len()).map(|count| spool(&some_frames()[..count]).0.len()).collect();
@@ -385,9 +397,19 @@ mod tests {
     }
 
     #[test]
+    fn the_bytes_of_a_spool_are_the_same_in_every_version() {
+        let (frames, _) = spool(&some_frames());
+        let hash = blake3::hash(&[&header([7; 16])[..], &frames].concat()).to_hex();
+        assert_eq!(
+            hash.as_str(),
+            "9f2d2f0f25fd32128431cd4a873f735f44ac9d32ba9bfebbdca171c9004f28a6"
+        );
+    }
+
+    #[test]
     fn frames_of_another_generation_are_not_read() {
         let (bytes, _) = spool(&some_frames());
-        assert_eq!(Frames::after(Mark::begin([8; 16]), &bytes).count(), 0);
+        assert_eq!(Frames::after(SpoolPosition::begin([8; 16]), &bytes).count(), 0);
     }
 
     proptest! {
@@ -401,7 +423,7 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_are_too_odd_to_read(bytes: Vec<u8>) {
+        fn arbitrary_bytes_do_not_panic(bytes: Vec<u8>) {
             read(&bytes);
             Frame::read(&bytes);
         }

@@ -1,31 +1,31 @@
-//! The history that lasts: what was changed and what was there before, for every session of a state directory.
+//! The undo history on disk: checkpoints with earlier file contents, for all sessions of a state directory.
 //!
-//! A checkpoint has to be safe before the change is made, so recording one is on the way of every call that changes a file. It is
-//! written to a slot, a file that a writer holds locked: one write, and one wait for the disk. Before anybody looks back, slots are
-//! drained into a database, where contents are kept once and small. The idea is that of the journal's spool; it is apart from it
-//! because a checkpoint has two ends, holds contents, and may be dropped.
+//! A checkpoint has to be on disk before the change is made, so every call that changes a file waits for it. It is
+//! written to a slot, a file that its writer holds locked: one write, and one wait for the disk. Before a query, slots are
+//! drained into a database, where each content is stored once and compressed. A slot is like a spool of the journal, but has another
+//! format: a checkpoint is first recorded and later finished or abandoned, it holds contents, and it may be dropped.
 //!
 //! ```text
-//! STATE/undo/writers/N              the slot of a writer, locked while it lives
+//! STATE/undo/writers/N              the slot of a writer, locked while the writer lives
 //! STATE/undo/objects/ab/HASH        a content of more than 4 MiB
 //! STATE/undo/undo.db (-wal, -shm)   checkpoints and contents
-//! STATE/undo/undoing                locked by the undo that is under way
+//! STATE/undo/undoing                locked by a running undo
 //! ```
 
 mod catalog;
+mod catalog_reader;
 mod compress;
+mod content_drain;
 mod delta;
 mod drain;
 mod encoding;
-mod gathering;
+mod frame_plan;
+mod object_cleanup;
 mod objects;
-mod pen;
-mod plan;
-mod reading;
 mod slot;
-mod tidying;
+mod slot_reader;
+mod slot_writer;
 mod unfinished;
-mod view;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -45,16 +45,16 @@ pub use self::unfinished::Unfinished;
 use self::catalog::Totals;
 use self::drain::Drain;
 use self::objects::Objects;
-use self::pen::{Manner, Pen};
+use self::slot_writer::{SlotSettings, SlotWriter};
 use crate::StoreError;
-use crate::liveness::{Slots, lock_file};
 use crate::queue::lock;
 use crate::timestamp::{from_nanos, to_nanos};
+use crate::writer_slots::{WriterSlots, lock_file};
 
-/// The file that is locked by the undo that is under way.
+/// The name of the file that a running undo locks.
 const UNDOING: &str = "undoing";
 
-/// What may be set about a history. The defaults are meant for everybody; tests need smaller limits.
+/// The settings of a history. The defaults suit every user; tests need smaller limits.
 ///
 /// ```
 /// use windlass_store::{HistorySettings, UndoHistory};
@@ -67,17 +67,17 @@ const UNDOING: &str = "undoing";
 /// ```
 #[derive(Debug, Clone)]
 pub struct HistorySettings {
-    /// Whether a checkpoint waits for the disk, so that it also survives a loss of power.
+    /// A checkpoint waits for the disk, so that it also survives a loss of power.
     pub sync: bool,
-    /// How much space the history takes, in bytes; the oldest checkpoints are dropped first.
+    /// The space of the history, in bytes; the oldest checkpoints are dropped first.
     pub quota: u64,
-    /// How long a checkpoint is kept. Those of the last hour always are.
+    /// The age at which a checkpoint is dropped, at least one hour.
     pub age: Duration,
-    /// How long to wait for other processes that hold the database.
+    /// The longest wait for other processes that hold the database.
     pub patience: Duration,
-    /// Where the time comes from that ages are measured with.
+    /// The clock for ages.
     pub clock: fn() -> SystemTime,
-    /// How large a slot grows before it is drained, in bytes.
+    /// The length at which a slot is drained, in bytes.
     pub slot_limit: u64,
     /// Contents that are longer than this get files of their own, in bytes.
     pub large: u64,
@@ -98,13 +98,14 @@ impl Default for HistorySettings {
 }
 
 impl HistorySettings {
-    fn manner(&self) -> Manner {
-        let Self { sync, large, slot_limit: limit, quota, .. } = *self;
-        Manner { sync, large, limit, quota }
+    /// The settings for writers of slots.
+    fn slot_settings(&self) -> SlotSettings {
+        let Self { sync, large, slot_limit: drain_at, quota, .. } = *self;
+        SlotSettings { sync, large, drain_at, quota }
     }
 }
 
-/// How much a history holds.
+/// The size of a history.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -119,9 +120,9 @@ pub struct HistoryStatus {
     pub checkpoints: u64,
     /// The space that they and their contents take.
     pub bytes: u64,
-    /// When the oldest was made.
+    /// The time of the oldest checkpoint.
     pub oldest: Option<SystemTime>,
-    /// How many were dropped because of the quota or their age, ever.
+    /// The number of checkpoints ever dropped because of the quota or their age.
     pub dropped: u64,
 }
 
@@ -148,37 +149,37 @@ pub struct HistoryStatus {
 /// ```
 pub struct UndoHistory {
     shared: Arc<Shared>,
-    /// Drains on the side.
+    /// The thread that drains full slots.
     helper: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// What a thread that drains needs too.
+/// The parts of a history that its draining thread uses too.
 struct Shared {
     dir: PathBuf,
-    slots: Slots,
+    slots: WriterSlots,
     objects: Objects,
     settings: HistorySettings,
-    pens: Mutex<Pens>,
+    idle_writers: Mutex<IdleWriters>,
     drain: Mutex<Drain>,
-    /// The moment of the last checkpoint.
+    /// The moment of the last checkpoint, in nanoseconds since 1970.
     last: AtomicI64,
 }
 
-/// The slots that this process holds and that are not in use.
+/// The slots that this process holds and that no call uses at present.
 #[derive(Default)]
-struct Pens {
-    ready: Vec<Pen>,
-    /// Those that are to be drained and emptied before they are used again.
-    full: Vec<Pen>,
-    /// Whether somebody drains them.
+struct IdleWriters {
+    ready: Vec<SlotWriter>,
+    /// Slots to drain and empty before they are used again.
+    full: Vec<SlotWriter>,
+    /// A thread is draining the full slots.
     is_draining: bool,
 }
 
 impl UndoHistory {
-    /// So many full slots may wait for being drained; then whoever fills the next drains.
-    const MAX_FULL: usize = 2;
+    /// At most this many full slots wait for the helper; the call that fills one more drains them itself.
+    const MAX_FULL_SLOTS: usize = 2;
 
-    /// The history of a state directory. Nothing is opened or made before it is needed.
+    /// The history of a state directory. No file is opened or created before the first use.
     pub fn open(state_dir: &Path) -> Result<Self, StoreError> {
         Self::open_with(state_dir, HistorySettings::default())
     }
@@ -187,7 +188,7 @@ impl UndoHistory {
     pub fn open_with(state_dir: &Path, settings: HistorySettings) -> Result<Self, StoreError> {
         let dir = std::path::absolute(state_dir.join("undo"))
             .map_err(|why| StoreError::file("find", state_dir, why))?;
-        let slots = Slots::in_state(&dir);
+        let slots = WriterSlots::in_state(&dir);
         let objects = Objects::in_history(&dir, settings.sync);
         let drain = Drain::new(&dir, slots.clone(), objects.clone(), settings.clone())?;
         let shared = Shared {
@@ -195,15 +196,14 @@ impl UndoHistory {
             slots,
             objects,
             settings,
-            pens: Mutex::default(),
+            idle_writers: Mutex::default(),
             drain: Mutex::new(drain),
             last: AtomicI64::new(i64::MIN),
         };
         Ok(Self { shared: Arc::new(shared), helper: Mutex::default() })
     }
 
-    /// The checkpoints that were left in the middle of their changes by writers that are gone. A slot that is damaged is an error
-    /// if there is nothing else to be said.
+    /// The checkpoints whose writers died in the middle of their changes. Fails because of a damaged slot only if there are none.
     pub fn unfinished(&self) -> Result<Vec<Unfinished>, StoreError> {
         let Shared { slots, objects, .. } = &*self.shared;
         let (mut left, mut failed) = (Vec::new(), None);
@@ -211,7 +211,7 @@ impl UndoHistory {
             match Unfinished::find(slots, objects, number) {
                 Ok(found) => left.extend(found),
                 Err(error) => {
-                    failed.get_or_insert_with(|| view::set_aside(slots, number, error));
+                    failed.get_or_insert_with(|| slot_reader::set_aside(slots, number, error));
                 }
             }
         }
@@ -221,27 +221,27 @@ impl UndoHistory {
         }
     }
 
-    /// The state of the changes of a call whose process is gone.
+    /// The state of the changes of a call whose process died: made, not made, or unknown until recovery.
     pub fn state_of(&self, call: &CallId) -> Result<CommitState, StoreError> {
         let Shared { slots, .. } = &*self.shared;
-        // First: what is put right meanwhile is found in the catalog then.
+        // Slots first: a checkpoint that is recovered meanwhile is then found in the catalog.
         for number in slots.list()? {
-            if unfinished::is_of(slots, number, call)? {
+            if unfinished::is_of_call(slots, number, call)? {
                 return Ok(CommitState::Unknown);
             }
         }
-        let is_made = match lock(&self.shared.drain).look()? {
-            Some(reading) => !reading.checkpoints(&Query::Call(call.clone()))?.is_empty(),
+        let is_made = match lock(&self.shared.drain).drain_for_query()? {
+            Some(catalog) => !catalog.checkpoints(&Query::Call(call.clone()))?.is_empty(),
             None => false,
         };
         Ok(if is_made { CommitState::Made } else { CommitState::NotMade })
     }
 
-    /// How much there is.
+    /// The size of the history.
     pub fn status(&self) -> Result<HistoryStatus, StoreError> {
-        match lock(&self.shared.drain).look()? {
-            Some(reading) => {
-                let (checkpoints, oldest, totals) = reading.numbers()?;
+        match lock(&self.shared.drain).drain_for_query()? {
+            Some(catalog) => {
+                let (checkpoints, oldest, totals) = catalog.counts()?;
                 let Totals { stored: bytes, dropped, .. } = totals;
                 Ok(HistoryStatus { checkpoints, bytes, oldest: oldest.map(from_nanos), dropped })
             }
@@ -249,67 +249,69 @@ impl UndoHistory {
         }
     }
 
-    /// Removes what a session changed from the history. The files stay as they are.
+    /// Removes all checkpoints of a session. The files that it changed stay as they are.
     pub fn forget_session(&self, session: &SessionId) -> Result<(), StoreError> {
-        self.empty_slots();
+        self.drain_and_empty_idle();
         lock(&self.shared.drain).forget(session)?;
-        for pen in &mut lock(&self.shared.pens).ready {
-            pen.trim()?;
+        for writer in &mut lock(&self.shared.idle_writers).ready {
+            writer.cut_off_leftovers()?;
         }
         Ok(())
     }
 
-    /// Brings what this process wrote into the database and takes it from its slots.
-    fn empty_slots(&self) {
-        let mut pens = lock(&self.shared.pens);
-        let ready = std::mem::take(&mut pens.ready);
-        pens.full.extend(ready);
-        drop(pens);
+    /// Drains and empties the idle slots of this process.
+    fn drain_and_empty_idle(&self) {
+        let mut idle_writers = lock(&self.shared.idle_writers);
+        let ready = std::mem::take(&mut idle_writers.ready);
+        idle_writers.full.extend(ready);
+        drop(idle_writers);
         self.shared.drain_full();
     }
 
-    fn start(&self, new: &NewCheckpoint<'_>) -> Result<Pen, StoreError> {
+    /// Records a checkpoint in an idle slot, or in a slot that is locked for it; returns the writer of the slot.
+    fn record_in_slot(&self, new: &NewCheckpoint<'_>) -> Result<SlotWriter, StoreError> {
         let Shared { slots, objects, settings, .. } = &*self.shared;
-        let ready = lock(&self.shared.pens).ready.pop();
-        let mut pen = match ready {
-            Some(pen) => pen,
-            None => Pen::take(slots, settings.manner())?,
+        let ready = lock(&self.shared.idle_writers).ready.pop();
+        let mut writer = match ready {
+            Some(writer) => writer,
+            None => SlotWriter::take(slots, settings.slot_settings())?,
         };
         let moment = self.shared.next_moment(new.origin.at);
-        let recorded = pen.record(moment, new, objects);
+        let recorded = writer.record(moment, new, objects);
         if let Err(error) = recorded {
-            if pen.is_usable() {
-                lock(&self.shared.pens).ready.push(pen);
+            if writer.is_usable() {
+                lock(&self.shared.idle_writers).ready.push(writer);
             }
             return Err(error);
         }
-        Ok(pen)
+        Ok(writer)
     }
 
-    /// Takes a pen back; a slot that is large is drained on the side.
-    fn put_back(&self, pen: Pen) {
-        let mut pens = lock(&self.shared.pens);
-        if !pen.is_full() {
-            pens.ready.push(pen);
+    /// Returns a writer; if its slot is full, the helper or this thread drains it.
+    fn return_writer(&self, writer: SlotWriter) {
+        let mut idle_writers = lock(&self.shared.idle_writers);
+        if !writer.is_full() {
+            idle_writers.ready.push(writer);
             return;
         }
-        pens.full.push(pen);
-        let (waiting, is_draining) = (pens.full.len(), pens.is_draining);
-        drop(pens);
-        if waiting > Self::MAX_FULL {
+        idle_writers.full.push(writer);
+        let (waiting, is_draining) = (idle_writers.full.len(), idle_writers.is_draining);
+        drop(idle_writers);
+        if waiting > Self::MAX_FULL_SLOTS {
             self.shared.drain_full();
         } else if !is_draining {
-            self.call_helper();
+            self.start_helper();
         }
     }
 
-    fn call_helper(&self) {
+    /// Starts a thread that drains the full slots.
+    fn start_helper(&self) {
         let mut helper = lock(&self.helper);
         if let Some(last) = helper.take() {
-            // It has nothing left to do; a panic in it is not ours.
+            // It has nothing left to do; a panic in it is ignored.
             drop(last.join());
         }
-        lock(&self.shared.pens).is_draining = true;
+        lock(&self.shared.idle_writers).is_draining = true;
         let shared = Arc::clone(&self.shared);
         let named = std::thread::Builder::new().name("windlass-undo".into());
         match named.spawn(move || shared.drain_full()) {
@@ -320,7 +322,7 @@ impl UndoHistory {
 }
 
 impl Shared {
-    /// The order of checkpoints is that of time, and no two of a process have the same.
+    /// The moment of a new checkpoint: its time, or just after the last moment. No two checkpoints of a process have the same.
     fn next_moment(&self, at: SystemTime) -> i64 {
         let at = to_nanos(at);
         let next = |last: i64| Some(at.max(last.saturating_add(1)));
@@ -330,35 +332,35 @@ impl Shared {
         }
     }
 
-    /// Drains full slots until there are none. What cannot be drained now stays where it is, and is tried again when it has
-    /// grown.
+    /// Drains and empties full slots until there are none. A slot that cannot be drained now is tried again when it has grown.
     fn drain_full(&self) {
         loop {
-            let mut pens = lock(&self.pens);
-            let full = std::mem::take(&mut pens.full);
-            pens.is_draining = !full.is_empty();
-            drop(pens);
+            let mut idle_writers = lock(&self.idle_writers);
+            let full = std::mem::take(&mut idle_writers.full);
+            idle_writers.is_draining = !full.is_empty();
+            drop(idle_writers);
             if full.is_empty() {
                 return;
             }
             let emptied = self.drain_and_empty(full);
-            lock(&self.pens).ready.extend(emptied);
+            lock(&self.idle_writers).ready.extend(emptied);
         }
     }
 
-    fn drain_and_empty(&self, mut full: Vec<Pen>) -> Vec<Pen> {
+    /// Drains all slots, empties these ones, and tidies the objects; returns the writers that can be used again.
+    fn drain_and_empty(&self, mut full: Vec<SlotWriter>) -> Vec<SlotWriter> {
         let mut drain = lock(&self.drain);
-        // Whoever looks back is told what is wrong.
-        let is_safe = drain.run().is_ok();
-        for pen in &mut full {
-            if is_safe && drain.position(pen.number()) == Some(pen.header().into()) {
-                // If this fails it is not usable.
-                drop(pen.empty());
+        // A later query reports the error.
+        let is_drained = drain.drain_all().is_ok();
+        for writer in &mut full {
+            if is_drained && drain.position(writer.number()) == Some(writer.header().into()) {
+                // After a failure the writer is not usable.
+                drop(writer.empty());
             } else {
-                pen.put_drain_off();
+                writer.put_drain_off();
             }
         }
-        full.retain(Pen::is_usable);
+        full.retain(SlotWriter::is_usable);
         drain.tidy();
         full
     }
@@ -369,20 +371,20 @@ impl History for UndoHistory {
         &'h self,
         new: &NewCheckpoint<'_>,
     ) -> Result<Box<dyn Pending + 'h>, HistoryError> {
-        let pen = self.start(new)?;
-        Ok(Box::new(Recorded { history: self, pen }))
+        let writer = self.record_in_slot(new)?;
+        Ok(Box::new(RecordedCheckpoint { history: self, writer }))
     }
 
     fn checkpoints(&self, query: &Query) -> Result<Vec<Checkpoint>, HistoryError> {
-        match lock(&self.shared.drain).look()? {
-            Some(reading) => Ok(reading.checkpoints(query)?),
+        match lock(&self.shared.drain).drain_for_query()? {
+            Some(catalog) => Ok(catalog.checkpoints(query)?),
             None => Ok(Vec::new()),
         }
     }
 
     fn undone_by(&self, call: &CallId) -> Result<Option<CallId>, HistoryError> {
-        match lock(&self.shared.drain).look()? {
-            Some(reading) => Ok(reading.undone_by(call)?),
+        match lock(&self.shared.drain).drain_for_query()? {
+            Some(catalog) => Ok(catalog.undone_by(call)?),
             None => Ok(None),
         }
     }
@@ -404,21 +406,24 @@ impl History for UndoHistory {
 
     fn open(&self, hash: &ContentHash) -> Result<Opened, HistoryError> {
         let objects = &self.shared.objects;
-        let known = lock(&self.shared.pens).ready.iter().find_map(|pen| pen.open(hash, objects));
+        let known = lock(&self.shared.idle_writers)
+            .ready
+            .iter()
+            .find_map(|writer| writer.open(hash, objects));
         if let Some(Ok(content)) = known {
             return Ok(content);
         }
         let mut drain = lock(&self.shared.drain);
-        // What is in the catalog is found without a look into the slots.
-        if let Some(reading) = drain.reading()
-            && let Some(content) = reading.open(hash, objects)?
+        // A content in the catalog is found without a drain.
+        if let Some(catalog) = drain.catalog_reader()
+            && let Some(content) = catalog.open(hash, objects)?
         {
             return Ok(content);
         }
-        let Some(reading) = drain.look()? else { return Err(never_kept(hash)) };
-        match reading.open(hash, objects)? {
+        let Some(catalog) = drain.drain_for_query()? else { return Err(never_kept(hash)) };
+        match catalog.open(hash, objects)? {
             Some(content) => Ok(content),
-            None => Err(match reading.numbers()?.2 {
+            None => Err(match catalog.counts()?.2 {
                 Totals { dropped: 0, forgotten: 0, .. } => never_kept(hash),
                 _ => HistoryError::Dropped(*hash),
             }),
@@ -426,34 +431,35 @@ impl History for UndoHistory {
     }
 }
 
+/// The error for a content that was never in this history.
 fn never_kept(hash: &ContentHash) -> HistoryError {
     HistoryError::Failed(format!(
         "the earlier content {hash} is not in the history, which has dropped nothing; it was never saved in this state directory"
     ))
 }
 
-/// A checkpoint that is under way.
-struct Recorded<'h> {
+/// A recorded checkpoint whose change is under way.
+struct RecordedCheckpoint<'h> {
     history: &'h UndoHistory,
-    /// Its slot is given up with it, for others to find.
-    pen: Pen,
+    /// Dropping it unlocks the slot, so that another process finds the unfinished checkpoint.
+    writer: SlotWriter,
 }
 
-impl Pending for Recorded<'_> {
+impl Pending for RecordedCheckpoint<'_> {
     fn open(&self, hash: &ContentHash) -> Result<Opened, HistoryError> {
-        let opened = self.pen.open(hash, &self.history.shared.objects);
+        let opened = self.writer.open(hash, &self.history.shared.objects);
         Ok(opened.ok_or(HistoryError::Dropped(*hash))??)
     }
 
     fn finish(mut self: Box<Self>) -> Result<(), HistoryError> {
-        self.pen.finish()?;
-        self.history.put_back(self.pen);
+        self.writer.finish()?;
+        self.history.return_writer(self.writer);
         Ok(())
     }
 
     fn abandon(mut self: Box<Self>) -> Result<(), HistoryError> {
-        self.pen.abandon()?;
-        self.history.put_back(self.pen);
+        self.writer.abandon()?;
+        self.history.return_writer(self.writer);
         Ok(())
     }
 }
@@ -463,7 +469,7 @@ impl Drop for UndoHistory {
         if let Some(helper) = lock(&self.helper).take() {
             drop(helper.join());
         }
-        lock(&self.shared.drain).rest();
+        lock(&self.shared.drain).disconnect();
     }
 }
 

@@ -1,4 +1,4 @@
-//! Full-text search in SQLite's FTS5, in a database of its own: it can be thrown away and made anew.
+//! Full-text search in SQLite's FTS5, in a database of its own: it can be deleted and rebuilt.
 
 mod passages;
 mod query;
@@ -13,18 +13,18 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use windlass_core::{Document, Indexed, Passage, TextIndex, ToolError};
 
 use self::passages::passages;
-use crate::connection::Counted;
+use crate::connection::CountedConnection;
 use crate::database::{Database, Layout};
 use crate::queue::lock;
 use crate::transaction::Transaction;
 use crate::{Store, StoreError};
 
-/// A row of `passages` is a part of a document. Those of one document are in a row, from `first` to `last`.
+/// The index database. A row of `passages` is a part of a document; a document has the rows `first` to `last`.
 const INDEX: Layout = Layout {
     file: "index.db",
     version: 1,
-    head: "index.lock",
-    is_chain: false,
+    lock_file: "index.lock",
+    lock_file_is_anchor: false,
     tables: "
     CREATE TABLE documents (
         store TEXT NOT NULL, id TEXT NOT NULL, fingerprint TEXT NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,
@@ -35,21 +35,23 @@ const INDEX: Layout = Layout {
 ",
 };
 
+/// SQL: the best passages for an FTS5 expression; a match in the title weighs four times as much.
 const SEARCH: &str =
     "SELECT document, title, line, text, -bm25(passages, 0, 0, 0, 4, 1) FROM passages
     WHERE passages MATCH ? AND store = ? ORDER BY bm25(passages, 0, 0, 0, 4, 1), rowid LIMIT ?";
 
-/// The full-text index of a state directory. The database is opened when it is first needed.
+/// The full-text index of a state directory. The database is opened by the first access.
 #[derive(Debug)]
 pub(crate) struct IndexFile {
     database: Database,
-    open: Mutex<Open>,
+    open: Mutex<IndexConnection>,
 }
 
+/// The connection, and a notice to give.
 #[derive(Debug, Default)]
-struct Open {
-    connection: Option<Counted>,
-    /// The index was damaged and begun anew, and nobody was told yet.
+struct IndexConnection {
+    connection: Option<CountedConnection>,
+    /// The index was damaged and deleted, and the caller has not been told yet.
     was_damaged: bool,
 }
 
@@ -65,8 +67,8 @@ impl IndexFile {
         Ok(Self { database, open: Mutex::default() })
     }
 
-    /// Works on the database. One that is damaged is thrown away, and the work is done on a new one.
-    fn with<T>(
+    /// Runs `work` on the database. A damaged database is deleted, and `work` runs again on a new one.
+    fn with_connection<T>(
         &self,
         doing: &'static str,
         mut work: impl FnMut(&Connection) -> rusqlite::Result<T>,
@@ -74,16 +76,17 @@ impl IndexFile {
         let mut open = lock(&self.open);
         match self.attempt(&mut open, doing, &mut work) {
             Err(StoreError::Damaged { .. }) => {
-                self.throw_away(&mut open)?;
+                self.delete_files(&mut open)?;
                 self.attempt(&mut open, doing, &mut work)
             }
             done => done,
         }
     }
 
+    /// Runs `work` once, on a connection that is opened if there is none.
     fn attempt<T>(
         &self,
-        open: &mut Open,
+        open: &mut IndexConnection,
         doing: &'static str,
         work: &mut impl FnMut(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
@@ -96,17 +99,19 @@ impl IndexFile {
         done.map_err(|error| self.database.error(doing, &error))
     }
 
-    fn connect(&self) -> Result<Counted, StoreError> {
+    /// Opens or creates the database.
+    fn connect(&self) -> Result<CountedConnection, StoreError> {
         let connection = self.database.open_or_create()?;
-        // Nobody drains this database, so each writer empties the WAL.
+        // No drain checkpoints this database, so each writer does.
         connection
             .execute_batch("PRAGMA wal_autocheckpoint = 1000")
             .map_err(|error| self.database.error("open", &error))?;
         Ok(connection)
     }
 
-    fn throw_away(&self, open: &mut Open) -> Result<(), StoreError> {
-        *open = Open { connection: None, was_damaged: true };
+    /// Deletes the database files.
+    fn delete_files(&self, open: &mut IndexConnection) -> Result<(), StoreError> {
+        *open = IndexConnection { connection: None, was_damaged: true };
         for suffix in ["", "-wal", "-shm"] {
             let mut path = self.database.path.clone().into_os_string();
             path.push(suffix);
@@ -120,20 +125,22 @@ impl IndexFile {
         Ok(())
     }
 
+    /// The fingerprints of all indexed documents, and a notice if the index was damaged.
     fn indexed(&self, store: &str) -> Result<Indexed, StoreError> {
-        let fingerprints = self.with("read", |connection| {
+        let fingerprints = self.with_connection("read", |connection| {
             let select = "SELECT id, fingerprint FROM documents WHERE store = ?";
             let mut select = connection.prepare_cached(select)?;
             select.query_map([store], |row| Ok((row.get(0)?, row.get(1)?)))?.collect()
         })?;
         let was_damaged = std::mem::take(&mut lock(&self.open).was_damaged);
         let notice =
-            was_damaged.then(|| "the full-text index was damaged and is made anew".to_owned());
+            was_damaged.then(|| "the full-text index was damaged and is rebuilt".to_owned());
         Ok(Indexed { fingerprints, notice })
     }
 
+    /// Adds or replaces documents.
     fn put(&self, store: &str, documents: &[Document]) -> Result<(), StoreError> {
-        self.with("write to", |connection| {
+        self.with_connection("write to", |connection| {
             let transaction = Transaction::begin(connection)?;
             for document in documents {
                 remove(connection, store, &document.id)?;
@@ -143,8 +150,9 @@ impl IndexFile {
         })
     }
 
+    /// Removes documents.
     fn remove(&self, store: &str, ids: &[String]) -> Result<(), StoreError> {
-        self.with("write to", |connection| {
+        self.with_connection("write to", |connection| {
             let transaction = Transaction::begin(connection)?;
             for id in ids {
                 remove(connection, store, id)?;
@@ -153,7 +161,7 @@ impl IndexFile {
         })
     }
 
-    /// The passages that have all words, or else those that have some.
+    /// The best passages that have all terms, or if there are none, those that have some.
     fn search(&self, store: &str, query: &str, limit: usize) -> Result<Vec<Passage>, StoreError> {
         let limit = limit.min(Self::MAX_PASSAGES);
         let terms = query::terms(query);
@@ -162,7 +170,7 @@ impl IndexFile {
         }
         for operator in [" AND ", " OR "] {
             let expression = terms.join(operator);
-            let found: Vec<Passage> = self.with("search", |connection| {
+            let found: Vec<Passage> = self.with_connection("search", |connection| {
                 let mut select = connection.prepare_cached(SEARCH)?;
                 select.query_map(params![expression, store, limit], passage)?.collect()
             })?;
@@ -174,6 +182,7 @@ impl IndexFile {
     }
 }
 
+/// Reads a row of [`SEARCH`].
 fn passage(row: &rusqlite::Row<'_>) -> rusqlite::Result<Passage> {
     Ok(Passage {
         document: row.get(0)?,
@@ -184,6 +193,7 @@ fn passage(row: &rusqlite::Row<'_>) -> rusqlite::Result<Passage> {
     })
 }
 
+/// Inserts the passages of a document and its row.
 fn insert(connection: &Connection, store: &str, document: &Document) -> rusqlite::Result<()> {
     let Document { id, fingerprint, title, text } = document;
     let mut insert = connection.prepare_cached(
@@ -200,6 +210,7 @@ fn insert(connection: &Connection, store: &str, document: &Document) -> rusqlite
         .map(drop)
 }
 
+/// Removes a document and its passages, if it is there.
 fn remove(connection: &Connection, store: &str, id: &str) -> rusqlite::Result<()> {
     let delete = "DELETE FROM documents WHERE store = ? AND id = ? RETURNING first, last";
     let rows: Option<(i64, i64)> = connection
@@ -213,6 +224,7 @@ fn remove(connection: &Connection, store: &str, id: &str) -> rusqlite::Result<()
         .map(drop)
 }
 
+/// Converts the error for the tool.
 fn failed(error: &StoreError) -> ToolError {
     ToolError::host_failed(error.to_string())
 }

@@ -1,10 +1,10 @@
-//! Whole outputs, one file for each call: apart from the journal, because they are long and may be dropped.
+//! The kept outputs of calls, one file each. They are not in the journal, because they are long and may be dropped.
 //!
-//! An output is written in `unfinished/` and moved into place when it is whole. Its writer holds a lock on it, so that the next one
-//! can tell what was left by a process that was killed, and remove it.
+//! An output is written in `unfinished/` and renamed when it is complete. Its writer holds a lock on it, so that a later writer can
+//! detect and remove the files of killed processes.
 //!
-//! How much there is in all is kept in a small file, so that keeping one more does not list the directory; it may be too high after
-//! a kill or a deletion, never too low, and is put right whenever the oldest are dropped.
+//! The total size is kept in the small file `tally`, so that adding an output does not list the directory. It may be too high after
+//! a kill or a deletion, never too low, and is corrected when the oldest outputs are dropped.
 
 use std::borrow::Cow;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -18,6 +18,7 @@ use windlass_core::CallId;
 
 use crate::StoreError;
 
+/// The number of digits in the file `tally`.
 const TALLY_DIGITS: usize = 20;
 
 /// The directory of outputs that are being written.
@@ -27,42 +28,48 @@ const UNFINISHED: &str = "unfinished";
 #[derive(Debug)]
 pub(crate) struct KeptOutputs {
     dir: PathBuf,
-    limit_of_one: usize,
-    limit_of_all: u64,
-    swept: Once,
+    max_output_bytes: usize,
+    max_total_bytes: u64,
+    leftovers_removed: Once,
 }
 
 impl KeptOutputs {
-    pub(crate) fn in_state(dir: &Path, limit_of_one: usize, limit_of_all: u64) -> Self {
-        Self { dir: dir.join("outputs"), limit_of_one, limit_of_all, swept: Once::new() }
+    pub(crate) fn in_state(dir: &Path, max_output_bytes: usize, max_total_bytes: u64) -> Self {
+        Self {
+            dir: dir.join("outputs"),
+            max_output_bytes,
+            max_total_bytes,
+            leftovers_removed: Once::new(),
+        }
     }
 
-    /// Keeps the text of a call, cut with a note if it is too long.
+    /// Keeps the output of a call, truncated with a note if it is too long.
     pub(crate) fn keep(&self, call: &CallId, text: &str) -> Result<(), StoreError> {
         let path = self.path(call);
-        let text = cut(text, self.limit_of_one);
+        let text = truncate(text, self.max_output_bytes);
         self.keep_in(&path, &text).map_err(|why| StoreError::file("keep the output in", &path, why))
     }
 
-    /// The same for a text that comes in pieces, none of which is held longer than it takes to write it.
+    /// Keeps an output that comes in pieces, and frees each piece once it is written.
     pub(crate) fn keep_pieces(
         &self,
         call: &CallId,
         next: &mut dyn FnMut() -> Option<String>,
     ) -> Result<(), StoreError> {
         let path = self.path(call);
-        self.aside(&path, |file| self.write_pieces(file, next))
+        self.write_then_rename(&path, |file| self.write_pieces(file, next))
             .map_err(|why| StoreError::file("keep the output in", &path, why))
     }
 
+    /// Writes pieces up to the limit of one output, then the note of the rest.
     fn write_pieces(
         &self,
         mut file: &File,
         next: &mut dyn FnMut() -> Option<String>,
     ) -> io::Result<()> {
-        let (mut room, mut left_out) = (self.limit_of_one, 0);
+        let (mut room, mut left_out) = (self.max_output_bytes, 0);
         while let Some(piece) = next() {
-            // What follows something that had no room has none either.
+            // After the first cut nothing more is written.
             let fits = if left_out == 0 { piece.floor_char_boundary(room) } else { 0 };
             let (kept, rest) = piece.split_at(fits);
             self.reserve(kept.len() as u64)?;
@@ -71,14 +78,14 @@ impl KeptOutputs {
             left_out += rest.len();
         }
         if left_out > 0 {
-            let note = not_kept(left_out);
+            let note = truncation_note(left_out);
             self.reserve(note.len() as u64)?;
             file.write_all(note.as_bytes())?;
         }
         Ok(())
     }
 
-    /// The text of a call, if it is still there.
+    /// The kept output of a call, if it is still there.
     pub(crate) fn get(&self, call: &CallId) -> Result<Option<String>, StoreError> {
         let path = self.path(call);
         match fs::read_to_string(&path) {
@@ -88,7 +95,7 @@ impl KeptOutputs {
         }
     }
 
-    /// Forgets the text of a call.
+    /// Removes the kept output of a call, if there is one.
     pub(crate) fn remove(&self, call: &CallId) -> Result<(), StoreError> {
         let path = self.path(call);
         match fs::remove_file(&path) {
@@ -99,47 +106,55 @@ impl KeptOutputs {
         }
     }
 
+    /// The file of the output of a call.
     fn path(&self, call: &CallId) -> PathBuf {
         self.dir.join(format!("{}.txt", file_name(call.as_str())))
     }
 
+    /// Reserves space and writes a text.
     fn keep_in(&self, path: &Path, text: &str) -> io::Result<()> {
         self.reserve(text.len() as u64)?;
-        self.aside(path, |mut file| file.write_all(text.as_bytes()))
+        self.write_then_rename(path, |mut file| file.write_all(text.as_bytes()))
     }
 
-    /// Written aside and moved into place, so that a kill leaves no half of an output.
-    fn aside(&self, path: &Path, write: impl FnOnce(&File) -> io::Result<()>) -> io::Result<()> {
+    /// Writes a file in `unfinished/` and renames it, so that a kill leaves no partial output.
+    fn write_then_rename(
+        &self,
+        path: &Path,
+        write: impl FnOnce(&File) -> io::Result<()>,
+    ) -> io::Result<()> {
         let unfinished = self.dir.join(UNFINISHED);
         DirBuilder::new().recursive(true).mode(0o700).create(&unfinished)?;
-        self.swept.call_once(|| sweep(&unfinished));
+        self.leftovers_removed.call_once(|| remove_leftovers(&unfinished));
         let name = path.file_name().unwrap_or_default();
-        let aside = unfinished.join(name).with_extension(std::process::id().to_string());
-        let file = create_locked(&aside)?;
-        let written = write(&file).and_then(|()| fs::rename(&aside, path));
+        let write_then_rename =
+            unfinished.join(name).with_extension(std::process::id().to_string());
+        let file = create_locked(&write_then_rename)?;
+        let written = write(&file).and_then(|()| fs::rename(&write_then_rename, path));
         if written.is_err() {
-            drop(fs::remove_file(&aside));
+            drop(fs::remove_file(&write_then_rename));
         }
         written
     }
 
-    /// Counts what is about to be written, and makes room for it.
+    /// Adds bytes to the tally before they are written, and drops the oldest outputs if they exceed the limit.
     fn reserve(&self, bytes: u64) -> io::Result<()> {
         let tally = self.open_tally()?;
         tally.lock()?;
         let mut total = match read_tally(&tally) {
             Some(total) => total,
-            None => sizes(&self.list()?),
+            None => total_bytes(&self.list()?),
         };
-        if total.saturating_add(bytes) > self.limit_of_all {
-            // An eighth more than needed, so that the directory is listed once in a while and not each time.
-            let room = (self.limit_of_all - self.limit_of_all / 8).saturating_sub(bytes);
+        if total.saturating_add(bytes) > self.max_total_bytes {
+            // Frees an eighth more than needed, so that the directory is not listed for each output.
+            let room = (self.max_total_bytes - self.max_total_bytes / 8).saturating_sub(bytes);
             total = self.drop_oldest(room)?;
         }
         let total = total.saturating_add(bytes);
         tally.write_all_at(format!("{total:0TALLY_DIGITS$}").as_bytes(), 0)
     }
 
+    /// Opens the file `tally`, created if it is missing.
     fn open_tally(&self) -> io::Result<File> {
         let path = self.dir.join("tally");
         let mut options = OpenOptions::new();
@@ -153,16 +168,16 @@ impl KeptOutputs {
         }
     }
 
-    /// Drops the oldest until the rest fits; the size of the rest.
+    /// Removes the oldest outputs until the rest fits; returns the size of the rest.
     fn drop_oldest(&self, room: u64) -> io::Result<u64> {
         let mut kept = self.list()?;
         kept.sort();
-        let mut total = sizes(&kept);
-        for Kept { path, bytes, is_unfinished, .. } in kept {
+        let mut total = total_bytes(&kept);
+        for OutputFile { path, bytes, is_unfinished, .. } in kept {
             if total <= room {
                 break;
             }
-            if is_unfinished && !is_left_behind(&path) {
+            if is_unfinished && !is_writer_gone(&path) {
                 continue;
             }
             fs::remove_file(path)?;
@@ -171,14 +186,14 @@ impl KeptOutputs {
         Ok(total)
     }
 
-    /// All files with outputs. Earlier versions wrote unfinished ones as `*.tmp` beside the others.
-    fn list(&self) -> io::Result<Vec<Kept>> {
+    /// All output files, also unfinished ones. Earlier versions wrote unfinished ones as `*.tmp` beside the others.
+    fn list(&self) -> io::Result<Vec<OutputFile>> {
         let mut kept = Vec::new();
         for entry in fs::read_dir(&self.dir)? {
             let entry = entry?;
             let path = entry.path();
             if path.extension().is_some_and(|ending| ending == "txt" || ending == "tmp") {
-                kept.extend(Kept::look(&entry, false)?);
+                kept.extend(OutputFile::read_metadata(&entry, false)?);
             }
         }
         let unfinished = match fs::read_dir(self.dir.join(UNFINISHED)) {
@@ -186,24 +201,24 @@ impl KeptOutputs {
             entries => entries?,
         };
         for entry in unfinished {
-            kept.extend(Kept::look(&entry?, true)?);
+            kept.extend(OutputFile::read_metadata(&entry?, true)?);
         }
         Ok(kept)
     }
 }
 
-/// A kept file. The order is by age, then by name, which has the time in it.
+/// An output file with its metadata. The order is by age, then by name, which contains the time.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Kept {
+struct OutputFile {
     modified: SystemTime,
     path: PathBuf,
     bytes: u64,
     is_unfinished: bool,
 }
 
-impl Kept {
-    /// `None` if another process dropped it.
-    fn look(entry: &fs::DirEntry, is_unfinished: bool) -> io::Result<Option<Self>> {
+impl OutputFile {
+    /// Reads the metadata; `None` if another process removed the file.
+    fn read_metadata(entry: &fs::DirEntry, is_unfinished: bool) -> io::Result<Option<Self>> {
         match entry.metadata() {
             Ok(found) => Ok(Some(Self {
                 modified: found.modified()?,
@@ -217,22 +232,21 @@ impl Kept {
     }
 }
 
-/// Removes what processes left behind which were killed while they wrote. What cannot be removed is tried again by the next one.
-fn sweep(unfinished: &Path) {
+/// Removes unfinished outputs of killed processes. A file that cannot be removed is left for the next process.
+fn remove_leftovers(unfinished: &Path) {
     for entry in fs::read_dir(unfinished).into_iter().flatten().flatten() {
-        if is_left_behind(&entry.path()) {
+        if is_writer_gone(&entry.path()) {
             drop(fs::remove_file(entry.path()));
         }
     }
 }
 
-/// Tells whether the writer of an unfinished output is gone: it holds a lock for as long as it lives.
-fn is_left_behind(path: &Path) -> bool {
+/// Returns whether the writer of an unfinished output is gone, which is so if the file can be locked.
+fn is_writer_gone(path: &Path) -> bool {
     File::open(path).is_ok_and(|file| file.try_lock().is_ok())
 }
 
-/// Makes a file that no sweep takes for one that was left behind. A sweep may come between the making and the lock: then it is made
-/// again.
+/// Creates and locks a file. If another process removed it as a leftover before it was locked, it is created again.
 fn create_locked(path: &Path) -> io::Result<File> {
     loop {
         let file = create_private(path)?;
@@ -243,22 +257,25 @@ fn create_locked(path: &Path) -> io::Result<File> {
     }
 }
 
-fn sizes(kept: &[Kept]) -> u64 {
+/// The total size of these files.
+fn total_bytes(kept: &[OutputFile]) -> u64 {
     kept.iter().map(|kept| kept.bytes).sum()
 }
 
+/// The total size in the file `tally`; `None` if it is damaged.
 fn read_tally(tally: &File) -> Option<u64> {
     let mut digits = [0; TALLY_DIGITS];
     tally.read_exact_at(&mut digits, 0).ok()?;
     std::str::from_utf8(&digits).ok()?.parse().ok()
 }
 
+/// Creates or empties a file with mode 0600.
 fn create_private(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600).open(path)
 }
 
-/// Our own ids are names already; an id that a caller made may hold anything and is named by its hash.
+/// A file name for an id: the id itself if it has only plain letters, as our own ids do, else its hash.
 pub(crate) fn file_name(id: &str) -> Cow<'_, str> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     if (1..=128).contains(&id.len()) && id.bytes().all(plain) {
@@ -268,15 +285,17 @@ pub(crate) fn file_name(id: &str) -> Cow<'_, str> {
     }
 }
 
-fn cut(text: &str, limit: usize) -> Cow<'_, str> {
+/// Truncates a text to `limit` bytes, between letters, with a note.
+fn truncate(text: &str, limit: usize) -> Cow<'_, str> {
     if text.len() <= limit {
         return Cow::Borrowed(text);
     }
     let (kept, left_out) = text.split_at(text.floor_char_boundary(limit));
-    Cow::Owned(format!("{kept}{}", not_kept(left_out.len())))
+    Cow::Owned(format!("{kept}{}", truncation_note(left_out.len())))
 }
 
-fn not_kept(bytes: usize) -> String {
+/// The note at the end of a truncated output.
+fn truncation_note(bytes: usize) -> String {
     format!("\n[{bytes} bytes more were not kept]\n")
 }
 
@@ -295,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_comes_back() {
+    fn a_kept_output_is_read_back_for_any_id() {
         let (_dir, outputs) = outputs(100, 1000);
         for id in ["c1", "..", "", "a/b", "../../etc/passwd", "nul\0", &"long".repeat(100)] {
             assert_eq!(outputs.get(&call(id)).unwrap(), None, "{id:?}");
@@ -308,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_one_is_cut_between_letters() {
+    fn a_long_output_is_truncated_between_letters() {
         let (_dir, outputs) = outputs(4, 1000);
         let cases = [
             ("1234", "1234"),
@@ -322,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_kept_as_the_whole_would_be() {
+    fn pieces_are_kept_like_one_text() {
         let (dir, outputs) = outputs(9, 10_000);
         for text in ["", "123456789", "1234567890", "äöüäöüäöü", "12345678ä1"] {
             let letters: Vec<String> = text.chars().map(String::from).collect();
@@ -341,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_dead_left_unfinished_is_removed_and_what_the_living_write_is_not() {
+    fn unfinished_outputs_of_dead_writers_are_removed_and_those_of_living_ones_stay() {
         let (dir, of_dead) = outputs(100, 1000);
         let unfinished = dir.path().join("outputs/unfinished");
         of_dead.keep(&call("whole"), "x").unwrap();
@@ -359,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_being_written_makes_no_room() {
+    fn an_output_that_is_being_written_is_not_dropped() {
         let (dir, outputs) = outputs(100, 100);
         outputs.keep(&call("old"), &"x".repeat(40)).unwrap();
         let writing = dir.path().join("outputs/unfinished/living.2");
@@ -373,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_make_room() {
+    fn the_oldest_outputs_are_dropped_first() {
         let (dir, outputs) = outputs(100, 100);
         for (at, id) in ["b", "a", "d", "c"].into_iter().enumerate() {
             outputs.keep(&call(id), &"x".repeat(25)).unwrap();
@@ -393,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_tally_is_counted_anew() {
+    fn a_damaged_tally_is_counted_again() {
         let (dir, outputs) = outputs(100, 100);
         outputs.keep(&call("a"), &"x".repeat(60)).unwrap();
         fs::write(dir.path().join("outputs/tally"), "nonsense").unwrap();

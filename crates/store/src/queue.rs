@@ -1,11 +1,11 @@
-//! Records on their way: queued in order, written together by whoever holds the pen.
+//! The queue of records to write: callers add records, and one of them takes the writer and writes the records of all.
 //!
-//! There is one pen. Who waits for a record and finds it free takes it and writes all that is queued, for the others too. A thread
-//! of its own would have to be woken for each record and to wake the caller again, which costs more than the writing does. It is
-//! there nevertheless, as a helper that is started when it is first needed: to drain a large spool, and to write what nobody waits
-//! for. It drains without the pen, and takes it only for the little that was written meanwhile, to empty the spool.
+//! There is one writer. A caller that waits for its record and finds the writer free takes it and writes all queued records. A
+//! thread for writing would have to be woken for each record and to wake the caller again, which costs more than the write. A helper
+//! thread is started when it is first needed: to drain a large spool, and to write records whose futures were dropped. It drains
+//! without the writer, and takes it only to write the few records added meanwhile and to empty the spool.
 //!
-//! Who holds the pen may wait for the drain; who has the drain never waits for the pen.
+//! A holder of the writer may wait for the drain; a holder of the drain never waits for the writer.
 
 use std::fmt;
 use std::pin::Pin;
@@ -19,225 +19,238 @@ use windlass_core::{JournalError, Record};
 use crate::StoreError;
 use crate::database::Database;
 use crate::drain::Drain;
-use crate::writer::{Beginning, Item, Writer};
+use crate::writer::{QueuedRecord, QueuedSession, Writer};
 
-/// One record of so many that are written alone lets other tasks go first, to see whether they have records too. For a single caller
-/// that is in vain, and may cost the change to another thread.
-const TRY_EVERY: u32 = 16;
+/// While writes have a single record, only one in this many is preceded by a yield, which lets other tasks add their records. For a single
+/// caller a yield is useless and may cost a change of thread.
+const YIELD_EVERY: u32 = 16;
 
-/// The batches that a holder of the pen writes before it leaves the rest to the helper. Records of other threads queue up while it writes;
-/// waking the helper for each batch of them costs two changes of thread.
-const BATCHES_IN_ONE_GO: usize = 8;
+/// A caller writes at most this many batches before it leaves the rest to the helper. Other threads add records while it writes; waking the
+/// helper for each batch costs two changes of thread.
+const MAX_BATCHES_PER_CALLER: usize = 8;
 
-/// What waits to be written, and the pen to write it with.
+/// The queued records and the writer.
 pub(crate) struct Queue {
     database: Database,
     drain: Arc<Mutex<Drain>>,
     state: Mutex<State>,
     /// Wakes the helper.
     helper_called: Condvar,
-    /// Wakes those who wait for the pen to be put down. Few do, and waking nobody costs a system call too, so they are counted.
-    pen_free: Condvar,
+    /// Wakes threads that wait for the writer. They are counted, because a wake-up costs a system call even if no thread waits.
+    writer_returned: Condvar,
 }
 
+/// The part of a queue behind its mutex.
 struct State {
-    /// Sessions are written with the first record that follows: one without any leaves no trace.
-    beginnings: Vec<Beginning>,
-    items: Vec<Item>,
-    pen: Pen,
+    /// Sessions to announce with the next record; a session without records is never written.
+    sessions: Vec<QueuedSession>,
+    records: Vec<QueuedRecord>,
+    writer: WriterState,
     helper: Option<JoinHandle<()>>,
     helper_wanted: bool,
-    waiting_for_pen: u32,
-    /// The number of times in a row that a record was written alone.
-    alone: u32,
-    ended: bool,
+    waiting_for_writer: u32,
+    /// The number of successive writes of a single record.
+    single_writes: u32,
+    is_closed: bool,
 }
 
-/// Who may write.
-enum Pen {
+/// The state of the writer.
+enum WriterState {
     Free(Box<Writer>),
     Taken,
-    /// Nobody, ever: the store is closed, for reading only, or a writer panicked.
-    Gone,
+    /// There is no writer any more: the store is closed or read-only, or a thread panicked while it wrote.
+    Closed,
 }
 
 impl Queue {
-    /// A queue that is written with this pen, or one that takes nothing.
+    /// A queue for this writer; without one, a queue that refuses records.
     pub(crate) fn new(
         database: Database,
         drain: Arc<Mutex<Drain>>,
         writer: Option<Writer>,
     ) -> Self {
         let state = State {
-            beginnings: Vec::new(),
-            items: Vec::new(),
-            ended: writer.is_none(),
-            pen: writer.map_or(Pen::Gone, |writer| Pen::Free(Box::new(writer))),
+            sessions: Vec::new(),
+            records: Vec::new(),
+            is_closed: writer.is_none(),
+            writer: writer
+                .map_or(WriterState::Closed, |writer| WriterState::Free(Box::new(writer))),
             helper: None,
             helper_wanted: false,
-            waiting_for_pen: 0,
-            alone: 1,
+            waiting_for_writer: 0,
+            single_writes: 1,
         };
-        let (helper_called, pen_free) = (Condvar::new(), Condvar::new());
-        Self { database, drain, state: Mutex::new(state), helper_called, pen_free }
+        let (helper_called, writer_returned) = (Condvar::new(), Condvar::new());
+        Self { database, drain, state: Mutex::new(state), helper_called, writer_returned }
     }
 
-    pub(crate) fn announce(&self, beginning: Beginning) {
-        self.lock().beginnings.push(beginning);
+    /// Queues a session to be announced with the next record.
+    pub(crate) fn announce(&self, session: QueuedSession) {
+        self.lock().sessions.push(session);
     }
 
-    /// Takes a record; it is written when the future is polled, if need be for the second time, or dropped.
+    /// Queues a record. It is written at the first or second poll of the future, or by the helper if the future is dropped.
     pub(crate) fn append(self: &Arc<Self>, record: Record) -> Result<Appending, StoreError> {
-        let (waiter, answered) = oneshot::channel();
+        let (waiter, result) = oneshot::channel();
         let mut state = self.lock();
-        if state.ended {
+        if state.is_closed {
             return Err(self.closed());
         }
-        state.items.push(Item { record, waiter });
-        Ok(Appending { queue: Arc::clone(self), answered, has_let_others_go: false, done: false })
+        state.records.push(QueuedRecord { record, waiter });
+        Ok(Appending { queue: Arc::clone(self), result, has_yielded: false, done: false })
     }
 
-    /// Writes what is queued.
+    /// Writes all queued records; waits for the writer.
     pub(crate) fn flush(self: &Arc<Self>) {
-        if let Some(mut held) = self.wait_for_pen() {
-            held.write();
+        if let Some(mut taken) = self.wait_for_writer() {
+            taken.write();
         }
     }
 
-    /// Writes what is queued and takes no more; how much is in the spool then, if this closed it and anything was written.
+    /// Writes all queued records and refuses further ones. Returns the length of the spool, if this call closed the queue and records
+    /// were ever written.
     pub(crate) fn close(self: &Arc<Self>) -> Option<u64> {
-        self.lock().ended = true;
+        self.lock().is_closed = true;
         self.helper_called.notify_one();
         let helper = self.lock().helper.take();
         if let Some(helper) = helper {
-            // If it panicked, that was told to those who waited for it.
+            // If it panicked, the callers that waited for it got an error.
             drop(helper.join());
         }
-        let mut held = self.wait_for_pen()?;
-        held.write();
-        held.put_away()
+        let mut taken = self.wait_for_writer()?;
+        taken.write();
+        taken.close()
     }
 
-    /// Writes what is queued, unless somebody is at it already: then they will see to the rest. A helper that is wanted goes
-    /// first, or a busy caller would never let it have the pen.
+    /// Writes queued records, unless another thread has the writer: that thread writes them. A requested helper goes first, because busy
+    /// callers would never let it have the writer.
     fn write_now(self: &Arc<Self>) {
-        let Some(mut held) = self.take_pen_for_items() else { return };
-        for _ in 0..BATCHES_IN_ONE_GO {
-            if !held.write() || self.lock().helper_wanted {
+        let Some(mut taken) = self.take_writer_for_records() else { return };
+        for _ in 0..MAX_BATCHES_PER_CALLER {
+            if !taken.write() || self.lock().helper_wanted {
                 return;
             }
         }
     }
 
-    fn take_pen_for_items(self: &Arc<Self>) -> Option<Held> {
+    /// Takes the writer if records are queued, the helper was not requested and the writer is free.
+    fn take_writer_for_records(self: &Arc<Self>) -> Option<TakenWriter> {
         let mut state = self.lock();
-        if state.items.is_empty() || state.helper_wanted {
+        if state.records.is_empty() || state.helper_wanted {
             return None;
         }
-        self.take_pen(&mut state)
+        self.take_writer(&mut state)
     }
 
-    fn take_pen(self: &Arc<Self>, state: &mut State) -> Option<Held> {
-        match std::mem::replace(&mut state.pen, Pen::Taken) {
-            Pen::Free(writer) => Some(Held { queue: Arc::clone(self), writer: Some(writer) }),
+    /// Takes the writer if it is free.
+    fn take_writer(self: &Arc<Self>, state: &mut State) -> Option<TakenWriter> {
+        match std::mem::replace(&mut state.writer, WriterState::Taken) {
+            WriterState::Free(writer) => {
+                Some(TakenWriter { queue: Arc::clone(self), writer: Some(writer) })
+            }
             other => {
-                state.pen = other;
+                state.writer = other;
                 None
             }
         }
     }
 
-    fn wait_for_pen(self: &Arc<Self>) -> Option<Held> {
+    /// Waits for the writer and takes it; `None` if it is closed.
+    fn wait_for_writer(self: &Arc<Self>) -> Option<TakenWriter> {
         let mut state = self.lock();
         loop {
-            match state.pen {
-                Pen::Taken => {
-                    state.waiting_for_pen += 1;
-                    state = self.pen_free.wait(state).unwrap_or_else(PoisonError::into_inner);
-                    state.waiting_for_pen -= 1;
+            match state.writer {
+                WriterState::Taken => {
+                    state.waiting_for_writer += 1;
+                    state =
+                        self.writer_returned.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    state.waiting_for_writer -= 1;
                 }
-                Pen::Gone => return None,
-                Pen::Free(_) => return self.take_pen(&mut state),
+                WriterState::Closed => return None,
+                WriterState::Free(_) => return self.take_writer(&mut state),
             }
         }
     }
 
-    /// Has the helper look at the queue. If it cannot be started, nobody may go on waiting for it.
+    /// Wakes the helper, or starts it. If it cannot be started, the queued records fail.
     fn call_helper(self: &Arc<Self>, state: &mut State) {
         state.helper_wanted = true;
-        if state.helper.is_some() || state.ended {
+        if state.helper.is_some() || state.is_closed {
             self.helper_called.notify_one();
             return;
         }
         let queue = Arc::clone(self);
-        match std::thread::Builder::new().name("journal".into()).spawn(move || queue.help()) {
+        match std::thread::Builder::new().name("journal".into()).spawn(move || queue.run_helper()) {
             Ok(helper) => state.helper = Some(helper),
             Err(why) => {
                 state.helper_wanted = false;
                 let error = StoreError::file("start a thread for", &self.database.path, why);
-                answer(std::mem::take(&mut state.items), Err(error));
+                send_results(std::mem::take(&mut state.records), Err(error));
             }
         }
     }
 
-    /// What the helper does until the store is closed.
-    fn help(self: &Arc<Self>) {
-        while let Some(mut held) = self.wait_until_wanted() {
-            held.write();
-            let large = held.is_large();
-            drop(held);
+    /// The loop of the helper thread until the store is closed: writes queued records and drains a large spool.
+    fn run_helper(self: &Arc<Self>) {
+        while let Some(mut taken) = self.wait_for_request() {
+            taken.write();
+            let large = taken.is_large();
+            drop(taken);
             if large {
                 self.drain();
             }
         }
     }
 
-    /// What cannot be drained now stays in the spool, where it is safe; it is tried again later, and when somebody looks back.
+    /// Drains the spools and empties the own one. After a failure the records stay in the spool, and the next drain or query tries again.
     fn drain(self: &Arc<Self>) {
-        let drained = lock(&self.drain).run(self.database.patience);
+        let drained = lock(&self.drain).drain_spools(self.database.patience);
         if drained.is_ok()
-            && let Some(mut held) = self.wait_for_pen()
+            && let Some(mut taken) = self.wait_for_writer()
         {
-            held.empty_spool();
+            taken.empty_spool();
         }
     }
 
-    fn wait_until_wanted(self: &Arc<Self>) -> Option<Held> {
+    /// Waits until the helper is requested and the writer is free; `None` when the queue is closed.
+    fn wait_for_request(self: &Arc<Self>) -> Option<TakenWriter> {
         let mut state = self.lock();
         loop {
-            if state.ended || matches!(state.pen, Pen::Gone) {
+            if state.is_closed || matches!(state.writer, WriterState::Closed) {
                 return None;
             }
             if state.helper_wanted
-                && let Some(held) = self.take_pen(&mut state)
+                && let Some(taken) = self.take_writer(&mut state)
             {
                 state.helper_wanted = false;
-                return Some(held);
+                return Some(taken);
             }
             state = self.helper_called.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    /// Returns whether tasks that are ready are likely to queue more records: some did the last time, or it was not tried for a while.
-    fn expects_more(&self) -> bool {
-        self.lock().alone.is_multiple_of(TRY_EVERY)
+    /// Returns whether other tasks are likely to add records if the caller yields: some did the last time, or the last try was long ago.
+    fn should_yield(&self) -> bool {
+        self.lock().single_writes.is_multiple_of(YIELD_EVERY)
     }
 
-    fn take_items(&self, writer: &mut Writer) -> Vec<Item> {
+    /// Takes all queued records, and moves queued sessions to the writer.
+    fn take_records(&self, writer: &mut Writer) -> Vec<QueuedRecord> {
         let mut state = self.lock();
-        writer.beginnings.append(&mut state.beginnings);
-        match state.items.len() {
+        writer.sessions.append(&mut state.sessions);
+        match state.records.len() {
             0 => {}
-            1 => state.alone = state.alone.wrapping_add(1),
-            _ => state.alone = 0,
+            1 => state.single_writes = state.single_writes.wrapping_add(1),
+            _ => state.single_writes = 0,
         }
-        std::mem::take(&mut state.items)
+        std::mem::take(&mut state.records)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         lock(&self.state)
     }
 
+    /// The error that the store is closed.
     fn closed(&self) -> StoreError {
         StoreError::Closed { path: self.database.path.clone() }
     }
@@ -249,27 +262,27 @@ impl fmt::Debug for Queue {
     }
 }
 
-/// The pen in somebody's hand; it is put down when this is dropped.
-struct Held {
+/// The writer while one thread holds it; dropping this returns it.
+struct TakenWriter {
     queue: Arc<Queue>,
-    /// Always there until it is put down.
+    /// `None` only after `close`.
     writer: Option<Box<Writer>>,
 }
 
-impl Held {
-    /// Writes what is queued now. Returns whether there was anything.
+impl TakenWriter {
+    /// Writes the records that are queued now. Returns whether there were any.
     fn write(&mut self) -> bool {
         let Some(writer) = &mut self.writer else { return false };
-        let items = self.queue.take_items(writer);
-        if items.is_empty() {
+        let records = self.queue.take_records(writer);
+        if records.is_empty() {
             return false;
         }
-        let result = writer.write(&items);
-        answer(items, result);
+        let result = writer.write(&records);
+        send_results(records, result);
         true
     }
 
-    /// Whether the spool has to be drained. This is said once for each time that it grows large.
+    /// Returns whether the spool has to be drained; true once for each time that it grows by the limit.
     fn is_large(&mut self) -> bool {
         let Some(writer) = self.writer.as_mut().filter(|writer| writer.is_large()) else {
             return false;
@@ -278,43 +291,43 @@ impl Held {
         true
     }
 
-    /// Not if somebody looks back just now: that may take long, and others wait for the pen.
+    /// Drains and empties the spool, unless another thread holds the drain: a query may take long, and callers wait for the writer.
     fn empty_spool(&mut self) {
         if let (Some(writer), Ok(mut drain)) = (&mut self.writer, self.queue.drain.try_lock()) {
-            // It stays as it is until the next time.
+            // A spool that cannot be emptied now is emptied after the next drain.
             drop(writer.empty_spool(&mut drain));
         }
     }
 
-    /// Puts the pen away for good; how much is in the spool, if anything was written.
-    fn put_away(mut self) -> Option<u64> {
+    /// Closes the writer for good and writes the last-record anchor. Returns the length of the spool if records were written.
+    fn close(mut self) -> Option<u64> {
         let writer = self.writer.take()?;
-        writer.testify(self.queue.database.outside.as_deref());
-        writer.spooled()
+        writer.write_last_record_anchor(self.queue.database.outside_anchor_path.as_deref());
+        writer.spooled_bytes()
     }
 }
 
-impl Drop for Held {
+impl Drop for TakenWriter {
     fn drop(&mut self) {
         let queue = Arc::clone(&self.queue);
         let mut state = queue.lock();
         match self.writer.take() {
             Some(writer) if !std::thread::panicking() => {
-                let unfinished = !state.items.is_empty() || writer.is_large();
-                state.pen = Pen::Free(writer);
-                if unfinished || state.helper_wanted {
+                let has_work = !state.records.is_empty() || writer.is_large();
+                state.writer = WriterState::Free(writer);
+                if has_work || state.helper_wanted {
                     queue.call_helper(&mut state);
                 }
             }
             _ => {
-                state.pen = Pen::Gone;
-                state.ended = true;
-                // Their senders go with them, so nobody waits for an answer that will not come.
-                state.items.clear();
+                state.writer = WriterState::Closed;
+                state.is_closed = true;
+                // Dropping the senders ends the waiting of their callers with an error.
+                state.records.clear();
             }
         }
-        if state.waiting_for_pen > 0 {
-            queue.pen_free.notify_all();
+        if state.waiting_for_writer > 0 {
+            queue.writer_returned.notify_all();
         }
     }
 }
@@ -323,17 +336,19 @@ impl Drop for Held {
 #[derive(Debug)]
 pub(crate) struct Appending {
     queue: Arc<Queue>,
-    answered: oneshot::Receiver<Result<(), JournalError>>,
-    /// The other tasks that are ready have had their turn, and their records are queued.
-    has_let_others_go: bool,
+    result: oneshot::Receiver<Result<(), JournalError>>,
+    /// The task has yielded once, so that other tasks could add records.
+    has_yielded: bool,
     done: bool,
 }
 
 impl Appending {
-    fn poll_answer(&mut self, context: &mut Context<'_>) -> Poll<Result<(), JournalError>> {
-        let answer = Pin::new(&mut self.answered).poll(context);
-        self.done = answer.is_ready();
-        answer.map(|answer| answer.unwrap_or_else(|_| Err(self.queue.closed().into())))
+    /// Polls the channel for the result of the write.
+    fn poll_result(&mut self, context: &mut Context<'_>) -> Poll<Result<(), JournalError>> {
+        let send_results = Pin::new(&mut self.result).poll(context);
+        self.done = send_results.is_ready();
+        send_results
+            .map(|send_results| send_results.unwrap_or_else(|_| Err(self.queue.closed().into())))
     }
 }
 
@@ -341,16 +356,16 @@ impl Future for Appending {
     type Output = Result<(), JournalError>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        match self.poll_answer(context) {
-            // One write for the records of all tasks that are ready costs what one for this record does.
-            Poll::Pending if !self.has_let_others_go && self.queue.expects_more() => {
-                self.has_let_others_go = true;
+        match self.poll_result(context) {
+            // One write for the records of all ready tasks costs as much as one for this record alone.
+            Poll::Pending if !self.has_yielded && self.queue.should_yield() => {
+                self.has_yielded = true;
                 context.waker().wake_by_ref();
                 Poll::Pending
             }
             Poll::Pending => {
                 self.queue.write_now();
-                self.poll_answer(context)
+                self.poll_result(context)
             }
             ready @ Poll::Ready(_) => ready,
         }
@@ -358,26 +373,28 @@ impl Future for Appending {
 }
 
 impl Drop for Appending {
-    /// Dropping the future does not take the record back: somebody else has to write it.
+    /// Dropping the future does not take the record back: the helper writes it.
     fn drop(&mut self) {
         if self.done {
             return;
         }
         let mut state = self.queue.lock();
-        if !state.items.is_empty() {
+        if !state.records.is_empty() {
             self.queue.call_helper(&mut state);
         }
     }
 }
 
+/// Locks a mutex, also after a panic of another holder.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn answer(items: Vec<Item>, result: Result<(), StoreError>) {
+/// Sends the result of a write to the callers of all its records.
+fn send_results(records: Vec<QueuedRecord>, result: Result<(), StoreError>) {
     let result = result.map_err(JournalError::from);
-    for Item { waiter, .. } in items {
-        // Whoever is gone does not want to know.
+    for QueuedRecord { waiter, .. } in records {
+        // The caller may have dropped its future.
         drop(waiter.send(result.clone()));
     }
 }

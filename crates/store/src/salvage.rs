@@ -1,6 +1,6 @@
-//! Reading what is left of a damaged journal, from the first record to the place of the damage.
+//! Reads the records of a damaged journal, from the first record up to the damage.
 //!
-//! Nothing is repaired and nothing is written: what can be had is handed on, and the person decides where it goes.
+//! It repairs and writes nothing: readable records are passed to the caller.
 
 use std::path::Path;
 
@@ -10,18 +10,18 @@ use crate::chain::COLUMNS;
 use crate::database::{Access, Database};
 use crate::{JournalRow, Settings, StoreError};
 
-/// What could be read.
+/// The result of reading a damaged journal.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Salvaged {
-    /// How many records.
+    /// The number of records that were read.
     pub records: u64,
     /// The number of the last of them, 0 if there is none.
     pub last_seq: u64,
-    /// What kept us from reading on; none if the end was reached.
+    /// The error that stopped the reading; none if the end was reached.
     pub stopped: Option<String>,
 }
 
-/// Hands on each record that can still be read, in order. Whether they are unchanged is for [`crate::Store::verify`] to say.
+/// Passes each readable record to `visit`, in order, without checking hashes; [`crate::Store::verify`] checks them.
 pub fn salvage(
     state_dir: &Path,
     mut visit: impl FnMut(JournalRow),
@@ -30,13 +30,14 @@ pub fn salvage(
     let connection =
         database.connect_bare(Access::Read).map_err(|error| database.error("open", &error))?;
     let mut salvaged = Salvaged { records: 0, last_seq: 0, stopped: None };
-    if let Err(error) = read_on(&connection, &mut salvaged, &mut visit) {
+    if let Err(error) = read_records(&connection, &mut salvaged, &mut visit) {
         salvaged.stopped = Some(error.to_string());
     }
     Ok(salvaged)
 }
 
-fn read_on(
+/// Reads records until the end or the first error.
+fn read_records(
     connection: &Connection,
     salvaged: &mut Salvaged,
     visit: &mut dyn FnMut(JournalRow),

@@ -1,135 +1,151 @@
-//! The spool of a writer: where its records are safe before they are in the database.
+//! The spool of a writer: the file that keeps its records until they are in the database.
 //!
-//! Its owner alone writes to it, so writing takes no lock: one `pwrite` for all records that are at hand, and one for the head, a
-//! small file beside it that says how far the spool is filled and what hash it has there. What is before the head was
-//! acknowledged; what is missing of it is a loss. What is after it was never acknowledged: a kill between the two writes.
+//! Its owner alone writes to it, so writing takes no lock: one `pwrite` for all queued records, and one for the head, a small file
+//! beside it with the position up to which the spool is filled and the hash there. Frames before the head's position were
+//! acknowledged; if they are missing, that is a loss. Frames after it were never acknowledged: a kill came between the two writes.
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::rand::{GetRandomFlags, getrandom};
-
 use crate::StoreError;
-use crate::frame::{Frame, Frames, Generation, Mark, generation_of, header};
-use crate::head::read_start;
-use crate::liveness::{Slot, Slots, open_to_write_if_allowed};
+use crate::anchor::read_start;
+use crate::frame::{Frame, Frames, SpoolPosition, generation_of, header};
+use crate::log_format::{FieldReader, new_generation, read_from, with_checksum};
+use crate::writer_slots::{WriterSlot, WriterSlots, open_to_write_if_allowed};
 
-/// A spool as its owner has it.
+/// A locked spool that this process writes to.
 #[derive(Debug)]
 pub(crate) struct Spool {
-    pub(crate) slot: Slot,
+    pub(crate) slot: WriterSlot,
     head: File,
-    /// Where the next frame goes; nowhere yet if the spool is empty.
-    end: Option<Mark>,
-    /// Kept for its space.
+    /// The position of the next frame; `None` if the spool is empty.
+    end: Option<SpoolPosition>,
+    /// The bytes of the last append; kept to reuse the allocation.
     buffer: Vec<u8>,
 }
 
 impl Spool {
-    /// More than this is not kept for the next records.
-    const MAX_SPARE: usize = 1 << 20;
+    /// A buffer with more capacity than this is freed after an append.
+    const MAX_BUFFER_BYTES: usize = 1 << 20;
 
-    /// Takes over the first spool that nobody has. One that is not as its head says is left to be drained.
-    pub(crate) fn take(slots: &Slots) -> Result<Self, StoreError> {
-        for number in 0..u32::MAX {
-            let Some(slot) = slots.try_take(number)? else { continue };
-            let path = slots.head(number);
-            let head = open_head(&path).map_err(|why| StoreError::file("open", &path, why))?;
-            let found = find_end(&slot.file, &head)
-                .map_err(|why| StoreError::file("read", &slots.spool(number), why))?;
-            if let Found::Continue(end) = found {
-                return Ok(Self { slot, head, end, buffer: Vec::new() });
+    /// Locks the first spool that no process holds. Skips a spool that does not match its head: it has to be drained first.
+    pub(crate) fn take(slots: &WriterSlots) -> Result<Self, StoreError> {
+        slots.take_first(|slot, path| {
+            if !slots.try_lock(&slot)? {
+                return Ok(None);
             }
-        }
-        Err(slots.exhausted())
+            let head_path = slots.head(slot.number);
+            let head =
+                open_head(&head_path).map_err(|why| StoreError::file("open", &head_path, why))?;
+            let found =
+                find_end(&slot.file, &head).map_err(|why| StoreError::file("read", path, why))?;
+            Ok(match found {
+                SpoolState::Continue(end) => Some(Self { slot, head, end, buffer: Vec::new() }),
+                SpoolState::Damaged => None,
+            })
+        })
     }
 
-    /// How many bytes it has.
+    /// The length of the spool in bytes, 0 if it is empty.
     pub(crate) fn len(&self) -> u64 {
         self.end.map_or(0, |end| end.bytes)
     }
 
-    /// Adds these frames, or none of them.
+    /// Appends all of these frames and then moves the head; on an error none of them is acknowledged.
     pub(crate) fn append<'a>(&mut self, frames: impl Iterator<Item = Frame<'a>>) -> io::Result<()> {
         self.buffer.clear();
-        let (place, begin) = match self.end {
+        let (offset, begin) = match self.end {
             Some(end) => (end.bytes, end),
-            None => (0, self.begin()?),
+            None => (0, self.begin_generation()?),
         };
-        let end = frames.fold(begin, |mark, frame| frame.add_to(&mut self.buffer, mark));
+        let end = frames.fold(begin, |position, frame| frame.add_to(&mut self.buffer, position));
         let written = self
             .slot
             .file
-            .write_all_at(&self.buffer, place)
+            .write_all_at(&self.buffer, offset)
             .and_then(|()| write_head(&self.head, &end));
-        if self.buffer.capacity() > Self::MAX_SPARE {
+        if self.buffer.capacity() > Self::MAX_BUFFER_BYTES {
             self.buffer = Vec::new();
         }
         match written {
             Ok(()) => self.end = Some(end),
-            // What there is of it is not acknowledged and will be written over; a disk without space is glad of each byte.
-            Err(_) => drop(self.slot.file.set_len(place)),
+            // These bytes are not acknowledged and will be overwritten; cutting them off frees space on a full disk.
+            Err(_) => drop(self.slot.file.set_len(offset)),
         }
         written
     }
 
-    /// Empties a spool that is drained up to this mark, if that is its end.
-    pub(crate) fn empty_if_drained(&mut self, drained: Mark) {
+    /// Empties the spool if it is drained up to its end.
+    pub(crate) fn empty_if_drained(&mut self, drained: SpoolPosition) {
         if self.end == Some(drained) && empty(&self.slot.file, Some(&self.head)).is_ok() {
             self.end = None;
         }
     }
 
-    /// A new generation. The head goes first: frames without a head are a loss.
-    fn begin(&mut self) -> io::Result<Mark> {
+    /// Starts a new generation: writes the head and puts the header into the buffer. The head goes first, because frames without a head
+    /// count as a loss.
+    fn begin_generation(&mut self) -> io::Result<SpoolPosition> {
         let generation = new_generation()?;
-        let begin = Mark::begin(generation);
+        let begin = SpoolPosition::begin(generation);
         write_head(&self.head, &begin)?;
         self.buffer.extend(header(generation));
         Ok(begin)
     }
 }
 
-/// What a new owner finds.
-enum Found {
-    /// A spool in order, that ends here if it is not empty.
-    Continue(Option<Mark>),
-    /// Something that has to be drained first, because a loss has to be put on the record.
+/// The state of a spool that a new owner has locked.
+enum SpoolState {
+    /// The spool matches its head and ends here; `None` if it is empty.
+    Continue(Option<SpoolPosition>),
+    /// The spool does not match its head: it has to be drained first, so that the loss is recorded.
     Damaged,
 }
 
-fn find_end(spool: &File, head: &File) -> io::Result<Found> {
+/// Compares a spool with its head; cuts off an incomplete frame after the head's position.
+fn find_end(spool: &File, head: &File) -> io::Result<SpoolState> {
     let length = spool.metadata()?.len();
     Ok(match read_head(head)? {
-        Head::Empty if length == 0 => Found::Continue(None),
-        Head::At(mark) if !mark.has_frames() && length == 0 => Found::Continue(None),
-        Head::At(mark) if mark.bytes == length && is_of(spool, mark)? => {
-            Found::Continue(Some(mark))
+        SpoolHead::Empty if length == 0 => SpoolState::Continue(None),
+        SpoolHead::At(position) if !position.has_frames() && length == 0 => {
+            SpoolState::Continue(None)
         }
-        Head::At(mark) if mark.bytes < length && is_of(spool, mark)? => {
-            Found::Continue(Some(end_beyond(spool, mark, length)?))
+        SpoolHead::At(position)
+            if position.bytes == length && has_generation_of(spool, position)? =>
+        {
+            SpoolState::Continue(Some(position))
         }
-        _ => Found::Damaged,
+        SpoolHead::At(position)
+            if position.bytes < length && has_generation_of(spool, position)? =>
+        {
+            SpoolState::Continue(Some(find_end_after_head(spool, position, length)?))
+        }
+        _ => SpoolState::Damaged,
     })
 }
 
-fn is_of(spool: &File, mark: Mark) -> io::Result<bool> {
-    let start = read_from(spool, 0, Mark::HEADER)?;
-    Ok(generation_of(&start) == Some(mark.generation))
+/// Returns whether a spool has the generation of this position.
+fn has_generation_of(spool: &File, position: SpoolPosition) -> io::Result<bool> {
+    let start = read_from(spool, 0, SpoolPosition::HEADER)?;
+    Ok(generation_of(&start) == Some(position.generation))
 }
 
-/// The former owner was killed between two writes: whole frames stay, part of one goes.
-fn end_beyond(spool: &File, mark: Mark, length: u64) -> io::Result<Mark> {
-    let rest = read_from(spool, mark.bytes, length)?;
-    let mut frames = Frames::after(mark, &rest);
+/// Finds the end of a spool that goes on after its head, because the former owner was killed between two writes. Whole frames stay; part
+/// of a frame is cut off.
+fn find_end_after_head(
+    spool: &File,
+    position: SpoolPosition,
+    length: u64,
+) -> io::Result<SpoolPosition> {
+    let rest = read_from(spool, position.bytes, length)?;
+    let mut frames = Frames::after(position, &rest);
     frames.by_ref().for_each(drop);
-    spool.set_len(frames.mark.bytes)?;
-    Ok(frames.mark)
+    spool.set_len(frames.position.bytes)?;
+    Ok(frames.position)
 }
 
-/// Makes a spool as if it had never been used. The head goes last: frames without a head are a loss.
+/// Truncates a spool and its head. The head goes last, because frames without a head count as a loss.
 pub(crate) fn empty(spool: &File, head: Option<&File>) -> io::Result<()> {
     let Some(head) = head else { return spool.set_len(0) };
     head.try_lock()?;
@@ -138,19 +154,28 @@ pub(crate) fn empty(spool: &File, head: Option<&File>) -> io::Result<()> {
     emptied
 }
 
-/// Overwrites what is drained: the owner only writes after it, and nobody reads before. The lock keeps the spool from being
-/// emptied meanwhile, and filled with something else.
-pub(crate) fn wipe(spool: &File, head: &File, drained: Mark) -> io::Result<()> {
+/// Overwrites the drained part of a spool with zeros. The owner only writes after that part, and no reader reads it. The lock on the
+/// head keeps the owner from emptying and refilling the spool meanwhile.
+pub(crate) fn overwrite_drained(
+    spool: &File,
+    head: &File,
+    drained: SpoolPosition,
+) -> io::Result<()> {
     head.lock()?;
-    let wiped = if is_of(spool, drained)? { fill_with_zeros(spool, drained.bytes) } else { Ok(()) };
+    let wiped = if has_generation_of(spool, drained)? {
+        fill_with_zeros(spool, drained.bytes)
+    } else {
+        Ok(())
+    };
     head.unlock()?;
     wiped
 }
 
+/// Writes zeros from the header up to `end`, at most to the end of the file.
 fn fill_with_zeros(spool: &File, end: u64) -> io::Result<()> {
     let zeros = [0; 4096];
     let end = end.min(spool.metadata()?.len());
-    let mut at = Mark::HEADER;
+    let mut at = SpoolPosition::HEADER;
     while at < end {
         let length = usize::try_from(end - at).unwrap_or(zeros.len()).min(zeros.len());
         spool.write_all_at(zeros.get(..length).unwrap_or_default(), at)?;
@@ -159,52 +184,28 @@ fn fill_with_zeros(spool: &File, end: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// The bytes of a spool between two places, as far as there are any.
-pub(crate) fn read_from(spool: &File, from: u64, to: u64) -> io::Result<Vec<u8>> {
-    let length = usize::try_from(to.saturating_sub(from)).map_err(io::Error::other)?;
-    let mut bytes = vec![0; length];
-    let read = read_up_to(spool, &mut bytes, from)?;
-    bytes.truncate(read);
-    Ok(bytes)
-}
-
-pub(crate) fn read_up_to(file: &File, mut buffer: &mut [u8], mut at: u64) -> io::Result<usize> {
-    let mut total = 0;
-    while !buffer.is_empty() {
-        match file.read_at(buffer, at) {
-            Ok(0) => break,
-            Ok(read) => {
-                buffer = buffer.get_mut(read..).unwrap_or_default();
-                at += read as u64;
-                total += read;
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(total)
-}
-
-/// What the head of a spool says.
+/// The content of the head file of a spool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Head {
-    /// There is none, or it says nothing: the spool was never used, or emptied.
+pub(crate) enum SpoolHead {
+    /// There is no head file, or it is empty: the spool was never used, or emptied.
     Empty,
-    /// The spool reaches at least this place.
-    At(Mark),
-    /// It is not one that we wrote.
+    /// The spool reaches at least this position.
+    At(SpoolPosition),
+    /// The checksum does not match.
     Unreadable,
 }
 
-/// Generation, place and hash, and a checksum: so that a head read while it is written is not believed.
-const HEAD: usize = 16 + 8 + 32 + 8;
+/// The length of a head file: generation, offset, hash, and a checksum that detects a read during a write.
+const HEAD_BYTES: usize = 16 + 8 + 32 + HEAD_CHECKSUM_BYTES;
+const HEAD_CHECKSUM_BYTES: usize = 8;
 
+/// Opens a head file, created empty if there is none.
 pub(crate) fn open_head(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
-/// The head of a spool that may never have been used, or that may not be written.
+/// Opens a head file, read-only if it may not be written; `None` if there is none.
 pub(crate) fn open_head_if_there(path: &Path) -> io::Result<Option<File>> {
     match open_to_write_if_allowed(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -212,71 +213,63 @@ pub(crate) fn open_head_if_there(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
-/// What the head at this path says, for those who only look.
-pub(crate) fn look_at_head(path: &Path) -> io::Result<Head> {
+/// Reads the head file at this path; a missing file is an empty head.
+pub(crate) fn read_head_at(path: &Path) -> io::Result<SpoolHead> {
     match File::open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Head::Empty),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(SpoolHead::Empty),
         opened => read_head(&opened?),
     }
 }
 
-pub(crate) fn write_head(head: &File, mark: &Mark) -> io::Result<()> {
-    head.write_all_at(&head_bytes(mark), 0)
+/// Writes the head in one `pwrite`.
+pub(crate) fn write_head(head: &File, position: &SpoolPosition) -> io::Result<()> {
+    head.write_all_at(&head_bytes(position), 0)
 }
 
-pub(crate) fn read_head(head: &File) -> io::Result<Head> {
-    let mut bytes = [0; HEAD + 1];
+/// Reads an open head file.
+pub(crate) fn read_head(head: &File) -> io::Result<SpoolHead> {
+    let mut bytes = [0; HEAD_BYTES + 1];
     let length = read_start(head, &mut bytes)?;
     Ok(match bytes.get(..length).unwrap_or_default() {
-        [] => Head::Empty,
-        bytes => parse_head(bytes).map_or(Head::Unreadable, Head::At),
+        [] => SpoolHead::Empty,
+        bytes => parse_head(bytes).map_or(SpoolHead::Unreadable, SpoolHead::At),
     })
 }
 
-fn head_bytes(mark: &Mark) -> [u8; HEAD] {
-    let mut bytes = [0; HEAD];
-    let parts: [&[u8]; 3] = [&mark.generation, &mark.bytes.to_le_bytes(), &mark.hash];
-    let mut rest = bytes.as_mut_slice();
-    for part in parts.into_iter().chain([checksum(&parts).as_slice()]) {
-        let (place, after) = rest.split_at_mut(part.len());
-        place.copy_from_slice(part);
-        rest = after;
-    }
-    bytes
+/// The bytes of a head file, with the checksum.
+fn head_bytes(position: &SpoolPosition) -> [u8; HEAD_BYTES] {
+    let SpoolPosition { generation, bytes, hash } = position;
+    with_checksum::<HEAD_BYTES, HEAD_CHECKSUM_BYTES>(&[generation, &bytes.to_le_bytes(), hash])
 }
 
-fn parse_head(bytes: &[u8]) -> Option<Mark> {
-    let (generation, rest) = bytes.split_first_chunk()?;
-    let (place, rest) = rest.split_first_chunk()?;
-    let (hash, _) = rest.split_first_chunk()?;
-    let mark = Mark { generation: *generation, bytes: u64::from_le_bytes(*place), hash: *hash };
-    (head_bytes(&mark) == bytes).then_some(mark)
+/// Parses the bytes of a head file; `None` if the checksum does not match.
+fn parse_head(bytes: &[u8]) -> Option<SpoolPosition> {
+    let mut fields = FieldReader(bytes);
+    let position =
+        SpoolPosition { generation: fields.take()?, bytes: fields.number()?, hash: fields.take()? };
+    (head_bytes(&position) == bytes).then_some(position)
 }
 
-fn checksum(parts: &[&[u8]]) -> [u8; 8] {
-    let mut hasher = blake3::Hasher::new();
-    for part in parts {
-        hasher.update(part);
-    }
-    let mut sum = [0; 8];
-    hasher.finalize_xof().fill(&mut sum);
-    sum
-}
-
-fn new_generation() -> io::Result<Generation> {
-    let mut generation = [0; 16];
-    // So few bytes are given at once or not at all.
-    getrandom(&mut generation, GetRandomFlags::empty())?;
-    Ok(generation)
-}
-
-/// Which files a spool has.
-impl Slots {
-    pub(crate) fn spool(&self, number: u32) -> PathBuf {
-        self.dir().join(number.to_string())
-    }
-
+impl WriterSlots {
+    /// The path of the head file of a spool.
     pub(crate) fn head(&self, number: u32) -> PathBuf {
         self.dir().join(format!("{number}.head"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bytes_of_a_head_are_the_same_in_every_version() {
+        let position = SpoolPosition { generation: [7; 16], bytes: 1_234_567, hash: [9; 32] };
+        let bytes = head_bytes(&position);
+        assert_eq!(parse_head(&bytes), Some(position));
+        assert_eq!(parse_head(&bytes[1..]), None);
+        assert_eq!(
+            blake3::hash(&bytes).to_hex().as_str(),
+            "7da64b2aaff313dedb76fb7648a431158df618734fd952e01a405be285cad440"
+        );
     }
 }

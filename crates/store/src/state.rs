@@ -1,4 +1,5 @@
-//! Values that last from call to call, in a database of their own: the journal is a chain that only grows, and these change.
+//! State values of sessions, workspaces and persons, such as todo lists and memory, in a database of their own: unlike records they
+//! change.
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -9,18 +10,18 @@ use rusqlite::{Connection, OptionalExtension as _, params};
 use serde_json::Value;
 use windlass_core::{SessionId, StateEntry, StatePlace, StateStore, ToolError};
 
-use crate::connection::Counted;
+use crate::connection::CountedConnection;
 use crate::database::{Access, Database, Layout};
 use crate::queue::lock;
 use crate::transaction::Transaction;
 use crate::{Store, StoreError};
 
-/// A version is given out once, so that a value that was removed and made again is not taken for the old one.
+/// The state database. A version number is used once, so that a removed and re-created value has another version than the old one.
 const STATE: Layout = Layout {
     file: "state.db",
     version: 1,
-    head: "state.lock",
-    is_chain: false,
+    lock_file: "state.lock",
+    lock_file_is_anchor: false,
     tables: "
     CREATE TABLE entries (
         kind TEXT NOT NULL, owner BLOB NOT NULL, key TEXT NOT NULL, version INTEGER NOT NULL, value TEXT NOT NULL,
@@ -30,12 +31,12 @@ const STATE: Layout = Layout {
 ",
 };
 
-/// The values of a state directory. The database is opened when it is first needed.
+/// The state values of a state directory. The database is opened by the first access.
 #[derive(Debug)]
 pub(crate) struct StateFile {
     database: Database,
     access: Access,
-    connection: Mutex<Option<Counted>>,
+    connection: Mutex<Option<CountedConnection>>,
 }
 
 impl StateFile {
@@ -51,12 +52,13 @@ impl StateFile {
         Ok(Self { database, access, connection: Mutex::new(None) })
     }
 
+    /// Reads a value with its version.
     fn get(&self, place: &StatePlace, key: &str) -> Result<Option<StateEntry>, StoreError> {
         if !self.database.exists()? {
             return Ok(None);
         }
-        let (kind, owner) = spelled(place);
-        let found: Option<(u64, String)> = self.with("read", |connection| {
+        let (kind, owner) = kind_and_owner(place);
+        let found: Option<(u64, String)> = self.with_connection("read", |connection| {
             let select =
                 "SELECT version, value FROM entries WHERE kind = ? AND owner = ? AND key = ?";
             let mut select = connection.prepare_cached(select)?;
@@ -71,6 +73,7 @@ impl StateFile {
         Ok(Some(StateEntry { value, version }))
     }
 
+    /// Sets or removes a value if it has this version (0: it is missing). Returns false if it has another.
     fn replace(
         &self,
         place: &StatePlace,
@@ -78,8 +81,8 @@ impl StateFile {
         version: u64,
         text: Option<&str>,
     ) -> Result<bool, StoreError> {
-        let (kind, owner) = spelled(place);
-        self.with("write to", |connection| {
+        let (kind, owner) = kind_and_owner(place);
+        self.with_connection("write to", |connection| {
             let transaction = Transaction::begin(connection)?;
             let at = params![kind, owner, key];
             let select = "SELECT version FROM entries WHERE kind = ? AND owner = ? AND key = ?";
@@ -108,25 +111,27 @@ impl StateFile {
         if !self.database.exists()? {
             return Ok(());
         }
-        let (kind, owner) = spelled(&StatePlace::Session(session.clone()));
-        self.with("write to", |connection| {
+        let (kind, owner) = kind_and_owner(&StatePlace::Session(session.clone()));
+        self.with_connection("write to", |connection| {
             let delete = "DELETE FROM entries WHERE kind = ? AND owner = ?";
             connection.prepare_cached(delete)?.execute(params![kind, owner]).map(drop)
         })
     }
 
-    fn open(&self) -> Result<Counted, StoreError> {
+    /// Opens the database, read-only if the store is.
+    fn open(&self) -> Result<CountedConnection, StoreError> {
         if self.access != Access::ReadWrite {
             return Ok(self.database.connect_to_read()?.0);
         }
         let open = self.database.open_or_create()?;
-        // Nobody drains this database, so each writer empties the WAL.
+        // No drain checkpoints this database, so each writer does.
         open.execute_batch("PRAGMA wal_autocheckpoint = 200")
             .map_err(|error| self.database.error("open", &error))?;
         Ok(open)
     }
 
-    fn with<T>(
+    /// Runs `work` on the connection, which is opened if there is none.
+    fn with_connection<T>(
         &self,
         doing: &'static str,
         mut work: impl FnMut(&Connection) -> rusqlite::Result<T>,
@@ -142,7 +147,8 @@ impl StateFile {
     }
 }
 
-fn spelled(place: &StatePlace) -> (&'static str, Vec<u8>) {
+/// The columns `kind` and `owner` of a place.
+fn kind_and_owner(place: &StatePlace) -> (&'static str, Vec<u8>) {
     match place {
         StatePlace::Session(id) => ("session", id.as_str().as_bytes().to_vec()),
         StatePlace::Workspace(path) => ("workspace", path.as_os_str().as_bytes().to_vec()),
@@ -150,6 +156,7 @@ fn spelled(place: &StatePlace) -> (&'static str, Vec<u8>) {
     }
 }
 
+/// Converts the error for the tool.
 fn failed(error: &StoreError) -> ToolError {
     ToolError::host_failed(error.to_string())
 }

@@ -1,5 +1,5 @@
 //! The store as its users see it: opened in a state directory, written through a queue into a spool, drained into the database
-//! before anybody looks back.
+//! before each query.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -15,37 +15,36 @@ use crate::StoreError;
 use crate::database::{Access, Database};
 use crate::drain::Drain;
 use crate::index::IndexFile;
-use crate::liveness::Slots;
-use crate::numbers::Numbers;
 use crate::outputs::KeptOutputs;
 use crate::queue::{Appending, Queue, lock};
+use crate::record_numbers::RecordNumbers;
 use crate::state::StateFile;
 use crate::timestamp::to_nanos;
-use crate::writer::{Beginning, Writer};
+use crate::writer::{QueuedSession, Writer};
+use crate::writer_slots::WriterSlots;
 
-/// What may be set about a store. The defaults are meant for everybody; tests need less patience and smaller limits.
+/// The settings of a store. The defaults suit every user; tests need shorter waits and smaller limits.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// How long to wait for other processes that hold the database.
+    /// The longest wait for other processes that hold the database.
     pub patience: Duration,
-    /// Where the time comes from, for the records that the store makes itself.
+    /// The clock for the records that the store makes itself.
     pub clock: fn() -> SystemTime,
-    /// How much of one output is kept, in bytes.
+    /// The longest part of one output that is kept, in bytes.
     pub output_limit: usize,
-    /// How much of all outputs is kept, in bytes; the oldest are dropped first.
+    /// The space for all outputs, in bytes; the oldest are dropped first.
     pub outputs_limit: u64,
-    /// How large a spool grows before a running process drains it, in bytes. Many records in one transaction cost a fraction of
-    /// what each alone does.
+    /// The length of a spool at which a running process drains it, in bytes. Many records in one transaction cost a fraction of many
+    /// transactions.
     pub spool_limit: u64,
-    /// When closing brings what was recorded into the database.
+    /// The condition for a drain when the store is closed.
     pub drain_at_close: DrainAtClose,
-    /// A file outside of the state directory that says how far the journal came. With it, a state directory that is put back from an
-    /// older copy is noticed. It is written whenever records come into the database; where that fails, the journal goes on without it.
+    /// An anchor file outside the state directory. It reveals that the state directory was replaced by an older copy. It is written
+    /// whenever records come into the database; a failure is ignored.
     pub outside_anchor: Option<PathBuf>,
 }
 
-/// When closing a store brings what was recorded into the database. What was acknowledged is safe and seen by all who look back
-/// in either case.
+/// The condition for a drain when a store is closed. In either case all acknowledged records are kept and seen by every query.
 ///
 /// ```
 /// use windlass_store::{DrainAtClose, Settings, Store};
@@ -58,15 +57,15 @@ pub struct Settings {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DrainAtClose {
-    /// Always, if anything was recorded.
+    /// Drain if anything was recorded.
     Always,
-    /// Only when much has gathered or there is no database yet: for commands that last milliseconds.
+    /// Drain only a large spool, or if there is no database yet: for commands that last milliseconds.
     WhenLarge,
 }
 
 impl DrainAtClose {
-    /// What is left for the next to drain.
-    const SMALL: u64 = 32 << 10;
+    /// A spool of at most this length is left for the next process to drain.
+    const MAX_LEFT_BYTES: u64 = 32 << 10;
 }
 
 impl Default for Settings {
@@ -113,17 +112,17 @@ pub struct Store {
     access: Access,
     queue: Arc<Queue>,
     drain: Arc<Mutex<Drain>>,
-    numbers: Arc<Numbers>,
+    record_numbers: Arc<RecordNumbers>,
     outputs: KeptOutputs,
     pub(crate) state: StateFile,
     pub(crate) index: IndexFile,
 }
 
 impl Store {
-    /// A record has at most so many bytes; SQLite takes a thousand million, but nothing that long is meant.
-    const MAX_BODY: usize = 64 << 20;
+    /// The longest body of a record. SQLite would take a thousand million bytes.
+    const MAX_BODY_BYTES: usize = 64 << 20;
 
-    /// Opens the store in this directory, made if it is not there. The database is opened when it is first needed.
+    /// Opens the store in this directory, which is created if it is missing. The database is opened by the first drain or query.
     pub fn open(state_dir: &Path) -> Result<Self, StoreError> {
         Self::open_with(state_dir, Settings::default())
     }
@@ -131,24 +130,24 @@ impl Store {
     /// Opens the store with other settings than the default.
     pub fn open_with(state_dir: &Path, settings: Settings) -> Result<Self, StoreError> {
         let mut database = Database::in_state(state_dir, settings.patience)?;
-        database.outside.clone_from(&settings.outside_anchor);
+        database.outside_anchor_path.clone_from(&settings.outside_anchor);
         database.prepare()?;
         Self::new(database, settings, Access::ReadWrite)
     }
 
-    /// Opens the store for looking back only: nothing is made, changed or closed.
+    /// Opens the store for queries only: no file is created or changed, and no open call is closed.
     pub fn open_read_only(state_dir: &Path) -> Result<Self, StoreError> {
         let settings = Settings::default();
         let database = Database::in_state(state_dir, settings.patience)?;
         let store = Self::new(database, settings, Access::Read)?;
-        lock(&store.drain).look()?;
+        lock(&store.drain).connection_to_read()?;
         Ok(store)
     }
 
     fn new(database: Database, settings: Settings, access: Access) -> Result<Self, StoreError> {
         let limits = (settings.output_limit, settings.outputs_limit);
         let drain = Arc::new(Mutex::new(Drain::new(database.clone(), access, settings.clock)));
-        let slots = Slots::in_state(&database.dir);
+        let slots = WriterSlots::in_state(&database.dir);
         let writer = (access == Access::ReadWrite)
             .then(|| Writer::new(slots, settings.clock, settings.spool_limit));
         Ok(Self {
@@ -156,7 +155,7 @@ impl Store {
             index: IndexFile::in_state(&database.dir, settings.patience)?,
             state: StateFile::in_state(&database.dir, settings.patience, access)?,
             queue: Arc::new(Queue::new(database.clone(), Arc::clone(&drain), writer)),
-            numbers: Numbers::new(Arc::clone(&drain), settings.patience),
+            record_numbers: RecordNumbers::new(Arc::clone(&drain), settings.patience),
             drain,
             database,
             settings,
@@ -164,12 +163,12 @@ impl Store {
         })
     }
 
-    /// Where the store is.
+    /// The state directory.
     pub fn state_dir(&self) -> &Path {
         &self.database.dir
     }
 
-    /// Says where a session works, under which other it runs and who is behind it. It is written with the next record.
+    /// Announces a session with its workspace, its parent session and its principal. This is written with the next record.
     pub fn session_started(
         &self,
         session: &SessionId,
@@ -177,18 +176,18 @@ impl Store {
         parent: Option<&SessionId>,
         principal: &Principal,
     ) {
-        let is_usual = *principal == Principal::default();
-        self.queue.announce(Beginning {
+        let is_default = *principal == Principal::default();
+        self.queue.announce(QueuedSession {
             at: to_nanos((self.settings.clock)()),
             session: session.clone(),
             workspace: workspace.to_string_lossy().into_owned(),
             parent: parent.cloned(),
-            principal: (!is_usual).then(|| serde_json::to_string(principal).unwrap_or_default()),
+            principal: (!is_default).then(|| serde_json::to_string(principal).unwrap_or_default()),
         });
     }
 
-    /// Deletes what a session said and did: the bodies of its records, its kept outputs and its state. That it was there, when, and which
-    /// tools it called stays on the record, as does its deletion.
+    /// Deletes the bodies of a session's records, its kept outputs and its state values. The records stay without bodies: the times, the
+    /// tools called and the deletion. Fails while one of its calls is running.
     pub fn delete_session(&self, session: &SessionId) -> Result<(), StoreError> {
         self.session(session)?;
         let calls = self.calls_of(session)?;
@@ -201,61 +200,66 @@ impl Store {
         self.state.delete_session(session)
     }
 
-    /// Brings all that was recorded into the file `journal.db` itself, so that this file alone holds it. This waits for the disk.
+    /// Drains all spools and truncates the WAL, so that the file `journal.db` alone holds all records. This waits for the disk.
     pub fn checkpoint(&self) -> Result<(), StoreError> {
         self.refuse_to_write()?;
         self.queue.flush();
         lock(&self.drain).checkpoint()
     }
 
-    /// Waits until all that was appended is written; nothing more is taken afterwards. Dropping the store does the same.
+    /// Writes all appended records and refuses further ones. Dropping the store does the same.
     pub fn close(&self) {
-        let spooled = self.queue.close();
-        self.numbers.close();
+        let spooled_bytes = self.queue.close();
+        self.record_numbers.close();
         let mut drain = lock(&self.drain);
-        if spooled.is_some_and(|spooled| self.should_drain(spooled)) {
-            // It is safe where it is, and whoever looks back is told what is wrong.
-            drop(drain.run(self.settings.patience));
+        if spooled_bytes.is_some_and(|spooled_bytes| self.should_drain(spooled_bytes)) {
+            // After a failure the records stay in the spool, and the next query reports the error.
+            drop(drain.drain_spools(self.settings.patience));
         }
-        drain.rest();
+        drain.disconnect();
     }
 
-    fn should_drain(&self, spooled: u64) -> bool {
+    /// Returns whether a spool of this length is drained when the store is closed.
+    fn should_drain(&self, spooled_bytes: u64) -> bool {
         match self.settings.drain_at_close {
             DrainAtClose::Always => true,
             DrainAtClose::WhenLarge => {
-                spooled > DrainAtClose::SMALL || !self.database.exists().unwrap_or(true)
+                spooled_bytes > DrainAtClose::MAX_LEFT_BYTES
+                    || !self.database.exists().unwrap_or(true)
             }
         }
     }
 
-    /// Runs a query on a connection that sees all that was acknowledged.
+    /// Runs a query on a connection that sees all acknowledged records.
     pub(crate) fn read<T>(
         &self,
         query: impl FnOnce(&Connection) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
-        self.look(|connection| {
+        self.with_drained_connection(|connection| {
             query(connection).map_err(|error| self.database.error("read", &error))
         })
     }
 
-    pub(crate) fn look<T, E: From<StoreError>>(
+    /// Runs a query with an error type of its own on a drained connection.
+    pub(crate) fn with_drained_connection<T, E: From<StoreError>>(
         &self,
         query: impl FnOnce(&Connection) -> Result<T, E>,
     ) -> Result<T, E> {
-        query(lock(&self.drain).look()?)
+        query(lock(&self.drain).connection_to_read()?)
     }
 
+    /// Queues a record, unless its body is too long or the store is read-only.
     fn enqueue(&self, record: Record) -> Result<Appending, StoreError> {
         self.refuse_to_write()?;
         let bytes = record.body.len();
-        if bytes > Self::MAX_BODY {
-            let limit = Self::MAX_BODY;
+        if bytes > Self::MAX_BODY_BYTES {
+            let limit = Self::MAX_BODY_BYTES;
             return Err(StoreError::TooLong { call: record.call, bytes, limit });
         }
         self.queue.append(record)
     }
 
+    /// Fails if the store was opened read-only.
     pub(crate) fn refuse_to_write(&self) -> Result<(), StoreError> {
         match self.access {
             Access::ReadWrite => Ok(()),
@@ -268,11 +272,11 @@ impl Store {
 
 impl Journal for Store {
     fn append(&self, record: Record) -> BoxFuture<'static, Result<Receipt, JournalError>> {
-        let key = self.numbers.key(&record);
+        let key = self.record_numbers.key(&record);
         match self.enqueue(record) {
             Ok(appending) => {
-                let numbers = Arc::clone(&self.numbers);
-                Box::pin(async move { appending.await.map(|()| numbers.receipt(key)) })
+                let record_numbers = Arc::clone(&self.record_numbers);
+                Box::pin(async move { appending.await.map(|()| record_numbers.receipt(key)) })
             }
             Err(error) => Box::pin(std::future::ready(Err(error.into()))),
         }

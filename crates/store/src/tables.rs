@@ -1,8 +1,8 @@
-//! The tables beside the journal, kept in step with it inside the same transaction: sessions, calls, and calls that have not ended.
-//! They are derived from the record and can be told from it again.
+//! The tables derived from the journal: `sessions`, `calls`, and `open_calls` for calls that have not ended. They are updated in the
+//! transaction that appends the records, and could be rebuilt from the records.
 //!
-//! Nearly every call ends in the transaction in which it began. Such a call never gets a row among those that have not ended: what
-//! begins is kept in memory ([`Beside`]) and gets its row when the transaction is about to end, or when rows are asked for.
+//! Nearly every call ends in the transaction in which it began. Such a call never gets a row in `open_calls`: started calls are kept in
+//! memory ([`TableCache`]) and get their rows before the transaction ends, or before the rows are queried.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,21 +10,24 @@ use rusqlite::{Connection, OptionalExtension as _};
 use serde::Serialize;
 use windlass_core::{BODY_VERSION, CallFinished, Outcome, RecordsMissing, SessionBegun, SessionId};
 
-use crate::chain::{Chain, Entry, Kind};
+use crate::chain::{Chain, Kind, NewRecord};
 
-/// A session that begins or goes on.
+/// The announcement of a session that begins or goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Announcement<'a> {
     pub(crate) at: i64,
     pub(crate) session: &'a str,
     pub(crate) workspace: &'a str,
     pub(crate) parent: Option<&'a str>,
-    /// The identity behind it as JSON, if it is not the person of this machine.
+    /// The principal as JSON, if it is not the person of this machine.
     pub(crate) principal: Option<&'a str>,
 }
 
-/// Records that a session began, unless it is known with this workspace.
-pub(crate) fn announce(chain: &mut Chain<'_>, session: &Announcement<'_>) -> rusqlite::Result<()> {
+/// Appends a `session_started` record, unless the session is known with this workspace, and updates its row.
+pub(crate) fn append_session_start(
+    chain: &mut Chain<'_>,
+    session: &Announcement<'_>,
+) -> rusqlite::Result<()> {
     let Announcement { at, session: id, workspace, parent, principal } = *session;
     let known: Option<String> = chain
         .connection
@@ -34,14 +37,14 @@ pub(crate) fn announce(chain: &mut Chain<'_>, session: &Announcement<'_>) -> rus
     if known.as_deref() == Some(workspace) {
         return Ok(());
     }
-    let body = text(&SessionBegun {
+    let body = json(&SessionBegun {
         version: BODY_VERSION,
         workspace: workspace.into(),
         parent: parent.map(SessionId::new),
-        principal: principal.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default(),
+        principal: principal.and_then(|json| serde_json::from_str(json).ok()).unwrap_or_default(),
     });
     let kind = Kind::SessionStarted;
-    chain.append(&Entry { at, kind, body: &body, ..of_session(id) })?;
+    chain.append(&NewRecord { at, kind, body: &body, ..session_record(id) })?;
     chain
         .connection
         .prepare_cached(
@@ -52,8 +55,8 @@ pub(crate) fn announce(chain: &mut Chain<'_>, session: &Announcement<'_>) -> rus
     Ok(())
 }
 
-/// The numbers of the records of session `?1` after record `?2`.
-pub(crate) const NUMBERS: &str = "
+/// SQL: the numbers of the records of session `?1` after record `?2`.
+pub(crate) const SESSION_RECORD_NUMBERS: &str = "
     SELECT seq FROM journal WHERE call = '' AND session = ?1 AND seq > ?2
     UNION SELECT finished FROM calls WHERE session = ?1 AND finished > ?2
     UNION SELECT started FROM calls WHERE session = ?1 AND finished > ?2 AND started > ?2
@@ -71,20 +74,20 @@ pub(crate) struct Start<'a> {
     pub(crate) body: &'a str,
 }
 
-/// Rows that a transaction has not written to the tables yet, and its knowledge of the tables.
+/// Pending rows of a transaction, and cached contents of the tables.
 #[derive(Debug, Default)]
-pub(crate) struct Beside {
-    /// The calls that began and have no row, by id.
-    begun: HashMap<String, Begun>,
-    /// The ids of the calls that have a row, once they were asked for.
-    with_row: Option<HashSet<String>>,
-    /// A session that has a row.
-    session: Option<String>,
+pub(crate) struct TableCache {
+    /// Started calls without a row in `open_calls`, by id.
+    started_calls: HashMap<String, StartedCall>,
+    /// The ids in `open_calls`, once they were read.
+    open_call_ids: Option<HashSet<String>>,
+    /// A session that is known to have a row.
+    known_session: Option<String>,
 }
 
-/// A call that began in a transaction.
+/// A call that began in this transaction.
 #[derive(Debug)]
-struct Begun {
+struct StartedCall {
     session: String,
     turn: String,
     tool: String,
@@ -93,29 +96,34 @@ struct Begun {
     process: u32,
 }
 
-/// Records that a call of the writer with this number began.
-pub(crate) fn start(chain: &mut Chain<'_>, slot: u32, start: &Start<'_>) -> rusqlite::Result<()> {
+/// Appends the beginning of a call of the writer with this slot number.
+pub(crate) fn append_call_start(
+    chain: &mut Chain<'_>,
+    slot: u32,
+    start: &Start<'_>,
+) -> rusqlite::Result<()> {
     let Start { at, session, turn, call, tool, process, body } = *start;
     let (kind, outcome) = (Kind::Started, None);
-    let started = chain.append(&Entry { at, session, turn, call, tool, kind, outcome, body })?;
-    let is_replaced = match &mut chain.beside.with_row {
-        Some(with_row) => with_row.remove(call),
-        none => none.insert(ids_with_row(chain.connection)?).remove(call),
+    let started =
+        chain.append(&NewRecord { at, session, turn, call, tool, kind, outcome, body })?;
+    let is_replaced = match &mut chain.table_cache.open_call_ids {
+        Some(open_call_ids) => open_call_ids.remove(call),
+        none => none.insert(read_open_call_ids(chain.connection)?).remove(call),
     };
     if is_replaced {
-        take_row(chain.connection, call)?;
+        remove_open_call(chain.connection, call)?;
     }
     let [session_of, turn, tool] = [session, turn, tool].map(str::to_owned);
-    let begun = Begun { session: session_of, turn, tool, started, slot, process };
-    chain.beside.begun.insert(call.to_owned(), begun);
+    let started_call = StartedCall { session: session_of, turn, tool, started, slot, process };
+    chain.table_cache.started_calls.insert(call.to_owned(), started_call);
     ensure_session(chain, session, at)
 }
 
-/// Gives a row to every call that began and has not ended.
-pub(crate) fn write_begun(chain: &mut Chain<'_>) -> rusqlite::Result<()> {
-    let mut begun: Vec<(String, Begun)> = chain.beside.begun.drain().collect();
-    begun.sort_by_key(|(_, begun)| begun.started);
-    for (call, Begun { session, turn, tool, started, slot, process }) in begun {
+/// Writes the rows of all started calls to `open_calls`.
+pub(crate) fn write_open_calls(chain: &mut Chain<'_>) -> rusqlite::Result<()> {
+    let mut calls: Vec<(String, StartedCall)> = chain.table_cache.started_calls.drain().collect();
+    calls.sort_by_key(|(_, call)| call.started);
+    for (call, StartedCall { session, turn, tool, started, slot, process }) in calls {
         chain
             .connection
             .prepare_cached(
@@ -123,29 +131,30 @@ pub(crate) fn write_begun(chain: &mut Chain<'_>) -> rusqlite::Result<()> {
                  VALUES (?, ?, ?, ?, ?, ?, ?)",
             )?
             .execute((&call, session, turn, tool, started, slot, process))?;
-        if let Some(with_row) = &mut chain.beside.with_row {
-            with_row.insert(call);
+        if let Some(open_call_ids) = &mut chain.table_cache.open_call_ids {
+            open_call_ids.insert(call);
         }
     }
     Ok(())
 }
 
-fn ids_with_row(connection: &Connection) -> rusqlite::Result<HashSet<String>> {
+/// Reads all ids in `open_calls`.
+fn read_open_call_ids(connection: &Connection) -> rusqlite::Result<HashSet<String>> {
     let mut statement = connection.prepare_cached("SELECT id FROM open_calls")?;
     statement.query_map([], |row| row.get(0))?.collect()
 }
 
-/// Removes the row of a call that has not ended; the number of the record with which it began.
-fn take_row(connection: &Connection, call: &str) -> rusqlite::Result<Option<u64>> {
+/// Removes the row of an open call; returns the number of its first record, if there was a row.
+fn remove_open_call(connection: &Connection, call: &str) -> rusqlite::Result<Option<u64>> {
     connection
         .prepare_cached("DELETE FROM open_calls WHERE id = ? RETURNING started")?
         .query_row([call], |row| row.get(0))
         .optional()
 }
 
-/// A session that nobody announced is known by its first record.
+/// Adds the row of a session, without a workspace, if it has none: a session may have records without an announcement.
 fn ensure_session(chain: &mut Chain<'_>, session: &str, at: i64) -> rusqlite::Result<()> {
-    if chain.beside.session.as_deref() == Some(session) {
+    if chain.table_cache.known_session.as_deref() == Some(session) {
         return Ok(());
     }
     chain
@@ -154,7 +163,7 @@ fn ensure_session(chain: &mut Chain<'_>, session: &str, at: i64) -> rusqlite::Re
             "INSERT OR IGNORE INTO sessions (id, workspace, created) VALUES (?, '', ?)",
         )?
         .execute((session, at))?;
-    chain.beside.session = Some(session.to_owned());
+    chain.table_cache.known_session = Some(session.to_owned());
     Ok(())
 }
 
@@ -170,15 +179,15 @@ pub(crate) struct Finish<'a> {
     pub(crate) body: &'a str,
 }
 
-/// Records that a call ended.
-pub(crate) fn finish(chain: &mut Chain<'_>, finish: &Finish<'_>) -> rusqlite::Result<()> {
+/// Appends the end of a call and moves its row from `open_calls` to `calls`.
+pub(crate) fn append_call_end(chain: &mut Chain<'_>, finish: &Finish<'_>) -> rusqlite::Result<()> {
     let Finish { at, session, turn, call, tool, outcome, body } = *finish;
     let outcome = Some(outcome.as_str());
     let kind = Kind::Finished;
-    let seq = chain.append(&Entry { at, session, turn, call, tool, kind, outcome, body })?;
-    let started = match chain.beside.begun.remove(call) {
-        Some(begun) => Some(begun.started),
-        None => take_row(chain.connection, call)?,
+    let seq = chain.append(&NewRecord { at, session, turn, call, tool, kind, outcome, body })?;
+    let started = match chain.table_cache.started_calls.remove(call) {
+        Some(started_call) => Some(started_call.started),
+        None => remove_open_call(chain.connection, call)?,
     };
     chain
         .connection
@@ -192,9 +201,9 @@ pub(crate) fn finish(chain: &mut Chain<'_>, finish: &Finish<'_>) -> rusqlite::Re
     }
 }
 
-/// A record that no table tells of: the end of a job, which may come long after that of its call, or a recovery.
+/// A record without a row in a table: the end of a job, which may come long after that of its call, a recovery, or a note of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Remark<'a> {
+pub(crate) struct PlainRecord<'a> {
     pub(crate) at: i64,
     pub(crate) session: &'a str,
     pub(crate) turn: &'a str,
@@ -203,26 +212,30 @@ pub(crate) struct Remark<'a> {
     pub(crate) body: &'a str,
 }
 
-/// Records something that no table tells of.
-pub(crate) fn remark(
+/// Appends a record without a row in a table.
+pub(crate) fn append_plain_record(
     chain: &mut Chain<'_>,
     kind: Kind,
-    remark: &Remark<'_>,
+    record: &PlainRecord<'_>,
 ) -> rusqlite::Result<()> {
-    let Remark { at, session, turn, call, tool, body } = *remark;
+    let PlainRecord { at, session, turn, call, tool, body } = *record;
     let outcome = None;
-    chain.append(&Entry { at, session, turn, call, tool, kind, outcome, body }).map(drop)
+    chain.append(&NewRecord { at, session, turn, call, tool, kind, outcome, body }).map(drop)
 }
 
-/// Records something of a session that is neither the beginning nor the end of a call.
-pub(crate) fn note(chain: &mut Chain<'_>, kind: Kind, note: &Remark<'_>) -> rusqlite::Result<()> {
-    remark(chain, kind, note)?;
+/// Appends a note of a session, and gives the session a row if it has none.
+pub(crate) fn append_note(
+    chain: &mut Chain<'_>,
+    kind: Kind,
+    note: &PlainRecord<'_>,
+) -> rusqlite::Result<()> {
+    append_plain_record(chain, kind, note)?;
     ensure_session(chain, note.session, note.at)
 }
 
-/// A call that has begun and not ended.
+/// A row of `open_calls`.
 #[derive(Debug)]
-struct Open {
+struct OpenCall {
     call: String,
     session: String,
     turn: String,
@@ -230,11 +243,11 @@ struct Open {
     process: u32,
 }
 
-/// Ends the calls that the former holder of this slot left open.
-pub(crate) fn close_left_behind(chain: &mut Chain<'_>, slot: u32, at: i64) -> rusqlite::Result<()> {
-    write_begun(chain)?;
-    for open in left_behind(chain, slot)? {
-        finish(
+/// Ends the open calls of the former holder of this slot as cancelled.
+pub(crate) fn close_open_calls(chain: &mut Chain<'_>, slot: u32, at: i64) -> rusqlite::Result<()> {
+    write_open_calls(chain)?;
+    for open in open_calls_of(chain, slot)? {
+        append_call_end(
             chain,
             &Finish {
                 at,
@@ -243,19 +256,20 @@ pub(crate) fn close_left_behind(chain: &mut Chain<'_>, slot: u32, at: i64) -> ru
                 call: &open.call,
                 tool: &open.tool,
                 outcome: Outcome::Cancelled,
-                body: &text(&CallFinished::interrupted(open.process)),
+                body: &json(&CallFinished::interrupted(open.process)),
             },
         )?;
     }
     Ok(())
 }
 
-fn left_behind(chain: &Chain<'_>, slot: u32) -> rusqlite::Result<Vec<Open>> {
+/// The open calls of a slot, in the order of their beginnings.
+fn open_calls_of(chain: &Chain<'_>, slot: u32) -> rusqlite::Result<Vec<OpenCall>> {
     chain
         .connection
         .prepare("SELECT id, session, turn, tool, process FROM open_calls WHERE slot = ? ORDER BY started")?
         .query_map([slot], |row| {
-            Ok(Open {
+            Ok(OpenCall {
                 call: row.get(0)?,
                 session: row.get(1)?,
                 turn: row.get(2)?,
@@ -266,12 +280,12 @@ fn left_behind(chain: &Chain<'_>, slot: u32) -> rusqlite::Result<Vec<Open>> {
         .collect()
 }
 
-/// A call of this session that has not ended, and in which process it runs.
-pub(crate) fn running(
+/// The id and the process of an open call of this session, if there is one.
+pub(crate) fn running_call(
     chain: &mut Chain<'_>,
     session: &str,
 ) -> rusqlite::Result<Option<(String, u32)>> {
-    write_begun(chain)?;
+    write_open_calls(chain)?;
     chain
         .connection
         .prepare("SELECT id, process FROM open_calls WHERE session = ? LIMIT 1")?
@@ -279,13 +293,25 @@ pub(crate) fn running(
         .optional()
 }
 
-/// Removes what is derived from the records of a session and empties their bodies; the records stay in the chain.
-pub(crate) fn delete(chain: &mut Chain<'_>, session: &str, at: i64) -> rusqlite::Result<()> {
-    chain.append(&Entry { at, kind: Kind::SessionDeleted, body: "{}", ..of_session(session) })?;
+/// Removes a session's rows from `calls` and `sessions` and the bodies of its records, and appends a `session_deleted` record. The
+/// records stay in the chain.
+pub(crate) fn delete_session(
+    chain: &mut Chain<'_>,
+    session: &str,
+    at: i64,
+) -> rusqlite::Result<()> {
+    chain.append(&NewRecord {
+        at,
+        kind: Kind::SessionDeleted,
+        body: "{}",
+        ..session_record(session)
+    })?;
     let deletion = chain.head.seq;
     chain
         .connection
-        .prepare(&format!("UPDATE journal SET body = NULL WHERE seq IN ({NUMBERS}) AND seq < ?3"))?
+        .prepare(&format!(
+            "UPDATE journal SET body = NULL WHERE seq IN ({SESSION_RECORD_NUMBERS}) AND seq < ?3"
+        ))?
         .execute((session, 0, deletion))?;
     for table in ["calls WHERE session", "sessions WHERE id"] {
         chain.connection.prepare(&format!("DELETE FROM {table} = ?"))?.execute([session])?;
@@ -293,22 +319,23 @@ pub(crate) fn delete(chain: &mut Chain<'_>, session: &str, at: i64) -> rusqlite:
     Ok(())
 }
 
-/// Puts it on the record that something is missing before.
-pub(crate) fn note_loss(
+/// Appends a record that records before it are missing.
+pub(crate) fn append_loss(
     chain: &mut Chain<'_>,
     at: i64,
     missing: &RecordsMissing,
 ) -> rusqlite::Result<()> {
-    let body = &text(missing);
-    chain.append(&Entry { at, kind: Kind::TailLost, body, ..of_session("") }).map(drop)
+    let body = &json(missing);
+    chain.append(&NewRecord { at, kind: Kind::TailLost, body, ..session_record("") }).map(drop)
 }
 
-/// A body as it is stored. The bodies written here hold nothing that JSON cannot.
-fn text(body: &impl Serialize) -> String {
+/// A body as JSON. The bodies written here cannot fail to serialize.
+fn json(body: &impl Serialize) -> String {
     serde_json::to_string(body).unwrap_or_else(|_| "{}".to_owned())
 }
 
-fn of_session(session: &str) -> Entry<'_> {
+/// A record of a session without turn, call or body; the caller sets the other fields.
+fn session_record(session: &str) -> NewRecord<'_> {
     let (turn, call, tool) = ("", "", "");
-    Entry { at: 0, session, turn, call, tool, kind: Kind::Unknown, outcome: None, body: "" }
+    NewRecord { at: 0, session, turn, call, tool, kind: Kind::Unknown, outcome: None, body: "" }
 }

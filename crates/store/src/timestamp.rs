@@ -1,8 +1,8 @@
-//! Times as the journal keeps them: nanoseconds since 1970, which lasts until 2262.
+//! Times in the journal: nanoseconds since 1970 in an `i64`, which suffices until 2262.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// A moment as the journal keeps it; what lies outside of its range becomes its end.
+/// Converts a time to nanoseconds since 1970; times out of range become the nearest end of the range.
 pub(crate) fn to_nanos(at: SystemTime) -> i64 {
     match at.duration_since(UNIX_EPOCH) {
         Ok(after) => i64::try_from(after.as_nanos()).unwrap_or(i64::MAX),
@@ -10,7 +10,7 @@ pub(crate) fn to_nanos(at: SystemTime) -> i64 {
     }
 }
 
-/// The moment that the journal kept.
+/// Converts nanoseconds since 1970 to a time.
 pub(crate) fn from_nanos(nanos: i64) -> SystemTime {
     let distance = Duration::from_nanos(nanos.unsigned_abs());
     let moment =

@@ -1,12 +1,13 @@
-//! A transaction that writes.
+//! A transaction that holds the write lock.
 
 use rusqlite::Connection;
 
-/// A transaction that has the write lock; undone unless it is committed. Its statements are kept prepared, as rusqlite's are not.
+/// A transaction with the write lock; rolled back on drop unless it is committed. Unlike rusqlite's, its statements stay prepared.
 #[derive(Debug)]
 pub(crate) struct Transaction<'connection>(&'connection Connection);
 
 impl<'connection> Transaction<'connection> {
+    /// Begins a transaction with the write lock; fails if another connection holds it.
     pub(crate) fn begin(connection: &'connection Connection) -> rusqlite::Result<Self> {
         connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         Ok(Self(connection))
@@ -19,8 +20,8 @@ impl<'connection> Transaction<'connection> {
 
 impl Drop for Transaction<'_> {
     fn drop(&mut self) {
-        // After a commit, and after errors that SQLite undid itself, there is none. If undoing fails, the next one cannot begin
-        // and says so.
+        // After a commit, and after errors for which SQLite rolled back itself, there is no transaction. If this rollback fails, the
+        // next transaction cannot begin and returns an error.
         if !self.0.is_autocommit() {
             drop(self.0.execute_batch("ROLLBACK"));
         }

@@ -1,5 +1,5 @@
-//! Proving that the journal is whole: every record follows from the one before it, and the last one is where the anchor says. The tables
-//! derived from the journal are compared with it in the same pass.
+//! Verifies the journal: every record follows from the one before it, and the last one matches the anchors. The tables derived from
+//! the journal are compared with it in the same pass.
 //!
 //! All records are read once, in order, on raw bytes: a record that no longer is valid text can still be named.
 
@@ -11,78 +11,78 @@ use std::fmt;
 use rusqlite::{Connection, ErrorCode, OptionalExtension as _};
 use windlass_core::{CallId, SessionId};
 
-use crate::chain::{COLUMNS, Head, Kind, Stored};
+use crate::anchor::{self, Anchored};
+use crate::chain::{COLUMNS, ChainHead, Kind, StoredRecord};
 use crate::database::Database;
-use crate::head::{self, Anchored};
-use crate::witness::Witness;
+use crate::last_record_anchor::LastRecordAnchor;
 use crate::{Store, StoreError};
 
-use rows::Derived;
+use rows::DerivedRows;
 pub use rows::{RowFault, WrongRow, WrongRows};
 
-/// A journal that is whole.
+/// The result for an intact journal.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Verified {
-    /// How many records it has.
+    /// The number of records.
     pub records: u64,
-    /// The hash of the last, in hexadecimal: kept elsewhere, it proves later that nothing before it was changed.
+    /// The hash of the last record, in hexadecimal. Kept elsewhere, it proves later that no record before it was changed.
     pub head: String,
 }
 
-/// The first record that is not as it was written.
+/// The first record that differs from its written form.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Broken {
     /// Its number.
     pub seq: u64,
-    /// Its session, as far as it can be told.
+    /// Its session, if known.
     pub session: Option<SessionId>,
-    /// Its call, as far as it can be told.
+    /// Its call, if known.
     pub call: Option<CallId>,
-    /// What is wrong.
+    /// The fault of the record.
     pub fault: Fault,
 }
 
-/// What is wrong with a record.
+/// The fault of a record.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fault {
-    /// It does not match its hash: one of its fields was changed, or it stood elsewhere.
+    /// It does not match its hash: a field was changed, or the record was moved.
     Changed,
-    /// Its body is not the one it was written with.
+    /// Its body does not match its body hash.
     BodyChanged,
     /// Its body is gone, though its session was not deleted.
     BodyRemoved,
-    /// It is not there, though later ones are.
+    /// It is missing, though later records are there.
     Removed,
-    /// It stands before the first.
+    /// It was inserted before the first record.
     Inserted,
-    /// It and what followed, up to this number, were cut off at the end.
+    /// It and all later records up to this number were cut off.
     CutOff(u64),
-    /// The records up to here were written anew: this one is another than the anchor saw.
+    /// The records up to here were rewritten: the anchor has another hash for this one.
     Rewritten,
-    /// The anchor outside of the state directory has seen another record here, or all up to this number: the state was put back from an
-    /// older copy.
+    /// The anchor outside the state directory has another hash here, or a higher last number: the state directory was replaced by an older
+    /// copy.
     OlderCopy(u64),
-    /// A record that was safe when its writer closed, as a file outside of the state directory says, is nowhere in the journal.
+    /// The record that the last-record anchor outside the state directory names is not in the journal.
     LastMissing,
-    /// There is no anchor, so nobody can tell whether records after this one were cut off.
+    /// There is no anchor, so later records may have been cut off.
     NoAnchor,
-    /// When this record was written, earlier ones were found cut off, or the anchor gone.
+    /// This record notes that earlier records were missing, or the anchor was, when it was written.
     LossNoted,
-    /// The database is damaged here.
+    /// The database cannot be read here.
     Unreadable(String),
 }
 
-/// Why a journal could not be verified.
+/// The reason that a journal was not verified.
 #[derive(Debug, thiserror::Error)]
 pub enum VerifyError {
-    /// It is not whole.
+    /// A record is broken.
     #[error("{0}")]
     Broken(Broken),
-    /// It is whole, but tables beside it do not say what it says.
+    /// All records are intact, but derived tables differ from them.
     #[error("{0}")]
     Rows(WrongRows),
-    /// It could not be read.
+    /// The journal could not be read.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -125,39 +125,44 @@ impl fmt::Display for Broken {
 }
 
 impl Store {
-    /// Reads the whole journal and says whether it is as it was written, or which record is the first that is not.
+    /// Reads the whole journal and compares it with its hashes, anchors and derived tables. Fails with the first broken record.
     pub fn verify(&self) -> Result<Verified, VerifyError> {
-        // The witness before all spools are drained: what it speaks of is in one of them by then.
-        let witness =
-            self.database.outside.as_deref().and_then(|path| Witness::read(&Witness::path(path)));
-        self.look(|connection| {
-            // One view of the journal for all that follows.
+        // Read before all spools are drained: the record it names is in one of them by then.
+        let last_record_anchor = self
+            .database
+            .outside_anchor_path
+            .as_deref()
+            .and_then(|path| LastRecordAnchor::read(&LastRecordAnchor::path(path)));
+        self.with_drained_connection(|connection| {
+            // One snapshot of the journal for all queries below.
             let view = self
                 .database
                 .patiently(|| connection.unchecked_transaction())
                 .map_err(|error| self.database.error("read", &error))?;
-            // The anchor first: what is written meanwhile can only be ahead of it.
-            let anchored = head::look(&self.database.head)
-                .map_err(|why| StoreError::file("read", &self.database.head, why))?;
-            let outside = match &self.database.outside {
-                // One that cannot be read says nothing.
-                Some(path) => head::look(path).unwrap_or(Anchored::Missing).unless_empty(),
+            // The anchor is read first: records written meanwhile can only be ahead of it.
+            let anchored = anchor::read_at(&self.database.anchor_path)
+                .map_err(|why| StoreError::file("read", &self.database.anchor_path, why))?;
+            let outside_anchored = match &self.database.outside_anchor_path {
+                // An unreadable outside anchor is ignored.
+                Some(path) => anchor::read_at(path).unwrap_or(Anchored::Missing).unless_empty(),
                 None => Anchored::Missing,
             };
-            Verifier::new(&self.database, &view, anchored, outside, witness)?.run()
+            Verifier::new(&self.database, &view, anchored, outside_anchored, last_record_anchor)?
+                .run()
         })
     }
 }
 
+/// The state of one pass over the journal.
 struct Verifier<'a> {
     database: &'a Database,
     connection: &'a Connection,
     anchored: Anchored,
-    outside: Anchored,
-    /// A record that must be there and was not found yet.
-    witness: Option<Witness>,
-    derived: Derived<'a>,
-    head: Head,
+    outside_anchored: Anchored,
+    /// The record that the last-record anchor names, until it is found.
+    last_record_anchor: Option<LastRecordAnchor>,
+    derived_rows: DerivedRows<'a>,
+    head: ChainHead,
 }
 
 impl<'a> Verifier<'a> {
@@ -165,16 +170,25 @@ impl<'a> Verifier<'a> {
         database: &'a Database,
         connection: &'a Connection,
         anchored: Anchored,
-        outside: Anchored,
-        witness: Option<Witness>,
+        outside_anchored: Anchored,
+        last_record_anchor: Option<LastRecordAnchor>,
     ) -> Result<Self, StoreError> {
         let failed = |error: rusqlite::Error| database.error("read", &error);
         let deleted = database.patiently(|| deleted_sessions(connection)).map_err(failed)?;
-        let derived = Derived::new(connection, deleted).map_err(failed)?;
-        let head = Head::START;
-        Ok(Self { database, connection, anchored, outside, witness, derived, head })
+        let derived_rows = DerivedRows::new(connection, deleted).map_err(failed)?;
+        let head = ChainHead::START;
+        Ok(Self {
+            database,
+            connection,
+            anchored,
+            outside_anchored,
+            last_record_anchor,
+            derived_rows,
+            head,
+        })
     }
 
+    /// Checks all records, then the anchors, then the derived rows.
     fn run(mut self) -> Result<Verified, VerifyError> {
         let failed = |error: rusqlite::Error| self.database.error("read", &error);
         let sql = format!("SELECT {COLUMNS} FROM journal NOT INDEXED ORDER BY seq");
@@ -183,9 +197,10 @@ impl<'a> Verifier<'a> {
         loop {
             match rows.next() {
                 Ok(Some(row)) => {
-                    let stored = Stored::read(row).map_err(|error| self.unreadable(&error))?;
-                    self.check(&stored)?;
-                    self.derived.learn(&stored).map_err(|error| self.unreadable(&error))?;
+                    let stored =
+                        StoredRecord::read(row).map_err(|error| self.unreadable(&error))?;
+                    self.check_record(&stored)?;
+                    self.derived_rows.apply(&stored).map_err(|error| self.unreadable(&error))?;
                 }
                 Ok(None) => return self.check_end(),
                 Err(error) => return Err(self.unreadable(&error)),
@@ -193,35 +208,37 @@ impl<'a> Verifier<'a> {
         }
     }
 
-    /// Checks that a record follows from those before it.
-    fn check(&mut self, stored: &Stored<'_>) -> Result<(), VerifyError> {
+    /// Checks that a record follows from the one before it and matches the anchors.
+    fn check_record(&mut self, stored: &StoredRecord<'_>) -> Result<(), VerifyError> {
         let seq = self.head.seq + 1;
         if stored.fields.seq > seq.cast_signed() {
             return Err(self.missing(seq, Fault::Removed));
         }
         let fault = self.fault_of(stored, seq);
         if let Some(fault) = fault {
-            return Err(named(stored, fault));
+            return Err(broken_record(stored, fault));
         }
-        let hash = stored.hash.try_into().map_err(|_| named(stored, Fault::Changed))?;
-        self.head = Head { seq, hash };
+        let hash = stored.hash.try_into().map_err(|_| broken_record(stored, Fault::Changed))?;
+        self.head = ChainHead { seq, hash };
         let is_other = |anchored| matches!(anchored, Anchored::At(anchor) if anchor.seq == seq && anchor.hash != hash);
         if is_other(self.anchored) {
-            return Err(named(stored, Fault::Rewritten));
+            return Err(broken_record(stored, Fault::Rewritten));
         }
-        if is_other(self.outside) {
-            return Err(named(stored, Fault::OlderCopy(seq)));
+        if is_other(self.outside_anchored) {
+            return Err(broken_record(stored, Fault::OlderCopy(seq)));
         }
-        let is_it = |witness: Witness| {
-            witness.at == stored.fields.at && witness == Witness::of_fields(&stored.fields)
+        let is_last_record = |last_record_anchor: LastRecordAnchor| {
+            last_record_anchor.at == stored.fields.at
+                && last_record_anchor == LastRecordAnchor::of_fields(&stored.fields)
         };
-        if self.witness.is_some_and(is_it) {
-            self.witness = None;
+        if self.last_record_anchor.is_some_and(is_last_record) {
+            self.last_record_anchor = None;
         }
         Ok(())
     }
 
-    fn fault_of(&self, stored: &Stored<'_>, seq: u64) -> Option<Fault> {
+    /// The fault of a record that should have this number.
+    fn fault_of(&self, stored: &StoredRecord<'_>, seq: u64) -> Option<Fault> {
         let fields = &stored.fields;
         if fields.seq != seq.cast_signed() {
             return Some(Fault::Inserted);
@@ -239,20 +256,22 @@ impl<'a> Verifier<'a> {
         }
     }
 
-    fn was_deleted(&self, stored: &Stored<'_>) -> bool {
-        self.derived.was_deleted(stored.fields.session, stored.fields.seq)
+    /// Returns whether the session of a record was deleted after it.
+    fn was_deleted(&self, stored: &StoredRecord<'_>) -> bool {
+        self.derived_rows.was_deleted(stored.fields.session, stored.fields.seq)
     }
 
+    /// Checks that the last record is not behind an anchor, then the derived tables.
     fn check_end(self) -> Result<Verified, VerifyError> {
         match self.anchored {
             Anchored::At(anchor) if anchor.seq > self.head.seq => {
                 Err(self.missing(self.head.seq + 1, Fault::CutOff(anchor.seq)))
             }
-            Anchored::At(_) => match self.outside {
-                Anchored::At(outside) if outside.seq > self.head.seq => {
-                    Err(self.missing(self.head.seq + 1, Fault::OlderCopy(outside.seq)))
+            Anchored::At(_) => match self.outside_anchored {
+                Anchored::At(outside_anchored) if outside_anchored.seq > self.head.seq => {
+                    Err(self.missing(self.head.seq + 1, Fault::OlderCopy(outside_anchored.seq)))
                 }
-                _ if self.witness.is_some() => {
+                _ if self.last_record_anchor.is_some() => {
                     Err(self.missing(self.head.seq + 1, Fault::LastMissing))
                 }
                 _ => self.check_rows(),
@@ -263,9 +282,10 @@ impl<'a> Verifier<'a> {
         }
     }
 
+    /// Reports rows of derived tables that differ from the records.
     fn check_rows(self) -> Result<Verified, VerifyError> {
-        let Self { database, derived, head, .. } = self;
-        let wrong = derived.finish().map_err(|error| database.error("read", &error))?;
+        let Self { database, derived_rows, head, .. } = self;
+        let wrong = derived_rows.finish().map_err(|error| database.error("read", &error))?;
         if wrong.count > 0 {
             return Err(VerifyError::Rows(wrong));
         }
@@ -273,7 +293,7 @@ impl<'a> Verifier<'a> {
         Ok(Verified { records: head.seq, head: hash })
     }
 
-    /// A record that is not there; the table of calls may still know whose it was.
+    /// The error for a missing record; its session and call are looked up in the table of calls.
     fn missing(&self, seq: u64, fault: Fault) -> VerifyError {
         let whose = self
             .connection
@@ -290,6 +310,7 @@ impl<'a> Verifier<'a> {
         VerifyError::Broken(Broken { seq, session, call, fault })
     }
 
+    /// The error for a record that SQLite cannot read.
     fn unreadable(&self, error: &rusqlite::Error) -> VerifyError {
         match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) | None => {
@@ -300,7 +321,8 @@ impl<'a> Verifier<'a> {
     }
 }
 
-fn named(stored: &Stored<'_>, fault: Fault) -> VerifyError {
+/// The error for a record with this fault.
+fn broken_record(stored: &StoredRecord<'_>, fault: Fault) -> VerifyError {
     let name =
         |bytes: &[u8]| (!bytes.is_empty()).then(|| String::from_utf8_lossy(bytes).into_owned());
     VerifyError::Broken(Broken {
@@ -311,6 +333,7 @@ fn named(stored: &Stored<'_>, fault: Fault) -> VerifyError {
     })
 }
 
+/// The deleted sessions, with the number of the latest deletion of each.
 fn deleted_sessions(connection: &Connection) -> rusqlite::Result<HashMap<Vec<u8>, i64>> {
     connection
         .prepare(

@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn c3_21_many_stars_take_no_longer() {
+    fn errata_3c_21_many_stars_take_no_longer() {
         let name = "a".repeat(200);
         let pattern = format!("{}b", "**/*a*".repeat(40));
         let result = workspace(&[(&name, "")]).call("glob", json!({"pattern": pattern}));

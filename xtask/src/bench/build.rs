@@ -1,6 +1,6 @@
-//! What everyday work in a project costs inside the sandbox: a build from nothing, a build after an edit, a directory that git moves.
+//! Measures everyday work in a project inside the sandbox: a clean build, a build after an edit, and a `git mv` of a directory.
 //!
-//! The peer is the same command without us, in a project of its own.
+//! The peer is the same command without Windlass, in a project of its own.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -1,4 +1,4 @@
-//! What a change of a file costs, its undo record included; measured in process by `change_overhead`, and the list of many changes.
+//! Measures a change of a file with its undo record, in process by `change_overhead`, and the list of many changes.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -47,7 +47,7 @@ pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>> {
     ])
 }
 
-/// The command, from its start to its end.
+/// The row for the whole command `windlass undo --list`.
 fn list(bench: &Bench, directory: &std::path::Path) -> Result<Row> {
     let kernel = directory.join("kernel");
     let command = || {

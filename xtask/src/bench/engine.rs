@@ -1,4 +1,4 @@
-//! What the engine itself costs: a tool that does nothing, called in process by `engine_overhead`.
+//! Measures the engine with a tool that does nothing, called in process by `engine_overhead`.
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -39,7 +39,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_was_printed_is_read() {
+    fn printed_samples_are_parsed() {
         let printed = json!({"with_journal": [3e-6, 1e-6, 2e-6]});
         assert_eq!(
             samples(&printed, "with_journal").unwrap(),

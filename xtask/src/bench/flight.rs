@@ -1,4 +1,4 @@
-//! The time of a call with 10,000 in flight, beside that with 100, in process by `flight_overhead`.
+//! Measures a call with 10,000 calls in flight, beside one with 100, in process by `flight_overhead`.
 
 use anyhow::{Context, Result};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! `grep` in one file of 1 GiB beside ripgrep: the pages are in memory, so what counts is the search itself.
+//! Measures `grep` in one file of 1 GiB beside ripgrep. The file is in the page cache, so only the search itself counts.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -30,8 +30,8 @@ const RECIPE: &str = "one file of 1 GiB 1";
 const BLOCKS: u64 = 128;
 const BLOCK_BYTES: usize = 8 << 20;
 
-/// How one kind of search is asked for on both sides. Both print lines with their numbers, or count them where there are too many.
-struct Search {
+/// One search and its arguments for both sides. Both print lines with their numbers, or count them if there are too many.
+struct SearchCase {
     name: &'static str,
     ours: fn() -> Value,
     theirs: &'static [&'static str],
@@ -39,32 +39,32 @@ struct Search {
     exit_code: i32,
 }
 
-const SEARCHES: &[Search] = &[
-    Search {
+const SEARCHES: &[SearchCase] = &[
+    SearchCase {
         name: "grep/1gib-few",
         ours: || json!({"pattern": NEEDLE, "literal": true}),
         theirs: &["--line-number", "--fixed-strings", NEEDLE],
         exit_code: 0,
     },
-    Search {
+    SearchCase {
         name: "grep/1gib-many",
         ours: || json!({"pattern": "account", "literal": true, "mode": "count"}),
         theirs: &["--count", "--fixed-strings", "account"],
         exit_code: 0,
     },
-    Search {
+    SearchCase {
         name: "grep/1gib-regex",
         ours: || json!({"pattern": r"\w+_(ledger|journal)\(&mut \w+, [0-9]+\)"}),
         theirs: &["--line-number", r"\w+_(ledger|journal)\(&mut \w+, [0-9]+\)"],
         exit_code: 0,
     },
-    Search {
+    SearchCase {
         name: "grep/1gib-ignore-case",
         ours: || json!({"pattern": NEEDLE, "literal": true, "ignore_case": true}),
         theirs: &["--line-number", "--fixed-strings", "--ignore-case", NEEDLE],
         exit_code: 0,
     },
-    Search {
+    SearchCase {
         name: "grep/1gib-none",
         ours: || json!({"pattern": "nowhere_in_it", "literal": true}),
         theirs: &["--line-number", "--fixed-strings", "nowhere_in_it"],
@@ -87,7 +87,7 @@ fn make(path: &Path) -> Result<()> {
     Ok(())
 }
 
-fn row(bench: &Bench, directory: &PathBuf, search: &Search) -> Result<Row> {
+fn row(bench: &Bench, directory: &PathBuf, search: &SearchCase) -> Result<Row> {
     let mut input = (search.ours)();
     if let Some(input) = input.as_object_mut() {
         input.insert("path".into(), FILE.into());
@@ -117,7 +117,7 @@ fn row(bench: &Bench, directory: &PathBuf, search: &Search) -> Result<Row> {
     Ok(Row { name: search.name, unit: Unit::Seconds, ours, peer: Some(("rg", theirs)), target })
 }
 
-/// What a program prints, and how long it takes. It must end with this exit code.
+/// Runs a program, which must end with this exit code; returns its output and its duration.
 fn run(command: &mut Command, exit_code: i32) -> Result<(String, f64)> {
     let start = Instant::now();
     let output = command.stdin(Stdio::null()).output()?;
@@ -128,7 +128,7 @@ fn run(command: &mut Command, exit_code: i32) -> Result<(String, f64)> {
     Ok((String::from_utf8(output.stdout)?, seconds))
 }
 
-/// The lines about matches: what else is said around them does not matter.
+/// The matching lines by number; other lines of output are ignored.
 fn lines(text: &str) -> BTreeMap<&str, &str> {
     let found = text.lines().filter_map(|line| line.strip_prefix(FILE)?.strip_prefix(':'));
     found.map(|found| found.split_once(':').unwrap_or((found, ""))).collect()

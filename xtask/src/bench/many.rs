@@ -1,6 +1,6 @@
-//! What a command costs that makes 50,000 files: until they are in the workspace and on record, and until they are taken back.
+//! Measures a command that creates 50,000 files, until they are committed and recorded, and its undo.
 //!
-//! The floor is the same loop in the same shell without us. It waits for no disk, and we do.
+//! The floor is the same loop in the same shell without Windlass, which does not wait for the disk.
 
 use std::fs;
 use std::path::Path;
@@ -36,7 +36,7 @@ pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>> {
         commit.push(measure::time(&mut bench.windlass(&workspace, &call))?);
         ensure!(count(&workspace)? == 50_000, "not all files are in the workspace");
         undo.push(measure::time(&mut bench.windlass(&workspace, &["--mode", "yolo", "undo"]))?);
-        ensure!(!workspace.join("new").exists(), "not all files were taken back");
+        ensure!(!workspace.join("new").exists(), "the undo left files");
     }
     let row = |name, ours, times| Row {
         name,
@@ -45,7 +45,7 @@ pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>> {
         peer: Some(("the same loop", Samples::new(floor.clone()))),
         target: Target::AtMostTimes(times),
     };
-    // The command itself is in the first.
+    // The first row includes the command itself.
     Ok(vec![row("commit/50000-new", commit, 4.0), row("undo/50000-new", undo, 3.0)])
 }
 

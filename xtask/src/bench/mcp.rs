@@ -1,4 +1,4 @@
-//! `windlass mcp` over stdio, beside a server that answers at once and beside the reference server for files.
+//! Measures `windlass mcp` over stdio, beside a server that answers at once and beside the reference server for files.
 
 use std::fs;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ pub(super) const ROWS: &[&str] = &[
     "mcp/idle-memory",
 ];
 
-/// More than the engine's cache holds, so that reading in turn never meets it.
+/// More files than the engine's cache holds, so that reads in turn never hit it.
 const FILES: usize = 256;
 
 pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>> {
@@ -33,20 +33,21 @@ pub(super) fn measure(bench: &Bench) -> Result<Vec<Row>> {
         }
         Ok(())
     })?;
-    let setting = Setting { bench, directory };
-    let mut rows = vec![setting.first_answer()?];
-    rows.extend(setting.round_trips()?);
-    rows.extend(setting.in_flight()?);
-    rows.push(setting.idle_memory()?);
+    let mcp = McpBench { bench, directory };
+    let mut rows = vec![mcp.first_answer()?];
+    rows.extend(mcp.round_trips()?);
+    rows.extend(mcp.in_flight()?);
+    rows.push(mcp.idle_memory()?);
     Ok(rows)
 }
 
-struct Setting<'a> {
+/// The commands and calls for all servers.
+struct McpBench<'a> {
     bench: &'a Bench<'a>,
     directory: PathBuf,
 }
 
-impl Setting<'_> {
+impl McpBench<'_> {
     fn ours(&self) -> Command {
         self.bench.windlass(&self.directory, &["mcp"])
     }
@@ -125,7 +126,7 @@ impl Setting<'_> {
         ])
     }
 
-    /// Several reads at a time. The server that answers at once shows what the client can take.
+    /// Several reads at a time. The server that answers at once shows the limit of the client.
     fn in_flight(&self) -> Result<[Row; 2]> {
         const WIDTH: usize = 32;
         let calls = self.bench.runs(5_000);
@@ -153,7 +154,7 @@ impl Setting<'_> {
         ])
     }
 
-    /// What stays in memory once a client has listed the tools and used one.
+    /// The memory of a server after a client has listed the tools and called one.
     fn idle_memory(&self) -> Result<Row> {
         let resting = |mut server: Server, read: &Value| -> Result<Samples> {
             server.request("tools/list", &json!({}))?;
@@ -174,7 +175,7 @@ impl Setting<'_> {
     }
 }
 
-/// A contender that reads the next file and says how long the answer took.
+/// A contender that reads the next file and returns the duration of the call.
 fn round_trip<'a>(
     server: &'a mut Server,
     read: &'a dyn Fn(usize) -> Value,

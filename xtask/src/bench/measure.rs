@@ -1,4 +1,4 @@
-//! Taking turns with a stopwatch, and what to make of the numbers.
+//! Measures contenders in turn, and computes medians and percentiles.
 
 use std::process::Command;
 use std::time::Instant;
@@ -12,7 +12,7 @@ use crate::process;
 pub(super) struct Samples(Vec<f64>);
 
 impl Samples {
-    /// A single number, for what is not a matter of chance.
+    /// A single measurement, for values that do not vary.
     pub(super) fn one(value: f64) -> Self {
         Self(vec![value])
     }
@@ -30,12 +30,12 @@ impl Samples {
         }
     }
 
-    /// What 95 of 100 do not exceed: the bad end of a duration.
+    /// The 95th percentile: the bad end of a duration.
     pub(super) fn p95(&self) -> f64 {
         self.at((self.0.len() * 95).div_ceil(100).saturating_sub(1))
     }
 
-    /// What 95 of 100 reach: the bad end of a throughput.
+    /// The 5th percentile: the bad end of a throughput.
     pub(super) fn p5(&self) -> f64 {
         self.at(self.0.len() * 5 / 100)
     }
@@ -45,11 +45,11 @@ impl Samples {
     }
 }
 
-/// Somebody who takes one turn and says what came of it.
+/// A function that makes one measurement.
 pub(super) type Contender<'a> = &'a mut dyn FnMut() -> Result<f64>;
 
-/// Lets the contenders take turns, so that whatever else the machine does meets all of them alike. Two rounds go uncounted:
-/// caches fill, pages fault in.
+/// Runs the contenders in turn, so that other work of the machine affects all of them alike. The first two rounds are not counted:
+/// they fill caches and fault in pages.
 pub(super) fn alternate<const N: usize>(
     runs: usize,
     mut contenders: [Contender<'_>; N],
@@ -67,7 +67,7 @@ pub(super) fn alternate<const N: usize>(
     Ok(values.map(Samples::new))
 }
 
-/// How long a program takes from start to end, its output read and thrown away.
+/// The duration of a program from start to end; its output is read and dropped.
 pub(super) fn time(command: &mut Command) -> Result<f64> {
     let start = Instant::now();
     process::output(command)?;
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_middle_and_both_ends_are_found() {
+    fn median_and_percentiles_are_computed() {
         for (values, median, p95, p5) in [
             (vec![3.0], 3.0, 3.0, 3.0),
             (vec![4.0, 2.0], 3.0, 4.0, 2.0),

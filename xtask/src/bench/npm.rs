@@ -1,6 +1,6 @@
-//! What `npm ci` costs inside the sandbox: without `node_modules` and cache, and with both.
+//! Measures `npm ci` inside the sandbox: without `node_modules` and cache, and with both.
 //!
-//! The packages are tarballs that are made here, so that no network is needed. The peer is the same command without us.
+//! The packages are tarballs that are made here, so that no network is needed. The peer is the same command without Windlass.
 
 use std::fmt::Write as _;
 use std::fs;

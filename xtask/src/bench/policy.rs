@@ -1,4 +1,4 @@
-//! What a decision about a command costs: one that was seen before, and a long one for the first time, in process by `policy_overhead`.
+//! Measures a decision about a command, in process by `policy_overhead`: a command that was seen before, and a long new one.
 
 use anyhow::{Context, Result};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! What it costs to run a command, measured in process by `process_overhead`.
+//! Measures running a command, in process by `process_overhead`.
 
 use anyhow::{Context, Result};
 use serde_json::Value;

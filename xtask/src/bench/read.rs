@@ -1,4 +1,4 @@
-//! 200 lines out of the middle of two million, beside sed; then again in the same process; and what it costs in memory.
+//! Measures `read` of 200 lines from the middle of two million, beside sed; the same again in one process; and its memory.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -47,7 +47,7 @@ fn middle(bench: &Bench, directory: &PathBuf) -> Result<Row> {
     Ok(row("read/middle", ours, peer, 0.5))
 }
 
-/// Another range each time, so that it is the file that is known by then and not the answer.
+/// Reads another range each time, so that the file is known but the result is not cached.
 fn again(bench: &Bench, directory: &PathBuf) -> Result<Row> {
     let mut server = Server::spawn(&mut bench.windlass(directory, &["run", "-"]))?;
     let first = FIRST;
@@ -68,7 +68,7 @@ fn again(bench: &Bench, directory: &PathBuf) -> Result<Row> {
     Ok(row("read/again", ours, peer, 0.1))
 }
 
-/// The most that a process ever held after reading from the large file, beside one that read a small one.
+/// The peak memory of a process that read from the large file, beside one that read from a small file.
 fn memory(bench: &Bench, directory: &PathBuf) -> Result<Row> {
     let peak = |path: &str, offset: u64| -> Result<Samples> {
         let mut server = Server::spawn(&mut bench.windlass(directory, &["run", "-"]))?;

@@ -1,4 +1,4 @@
-//! What it costs to look for secrets in a text that has none, beside copying it, in process by `redact_overhead`.
+//! Measures the search for secrets in a text without secrets, beside copying it, in process by `redact_overhead`.
 
 use anyhow::{Context, Result};
 use serde_json::Value;

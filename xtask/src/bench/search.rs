@@ -1,4 +1,4 @@
-//! `grep` and `glob` beside ripgrep, on a small tree and on a large one.
+//! Measures `grep` and `glob` beside ripgrep, on a small tree and on a large one.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -37,8 +37,8 @@ const SAME_RULES: &[&str] = &[
     "--glob=!.git",
 ];
 
-/// How one kind of search is asked for on both sides.
-struct Search {
+/// One search and its arguments for both sides.
+struct SearchCase {
     kind: &'static str,
     ours: fn() -> Value,
     theirs: &'static [&'static str],
@@ -46,14 +46,14 @@ struct Search {
 
 const REGEX: &str = r"reconcile_(ledger|journal)\w*\(&mut \w+, [0-9]+\)";
 
-const SEARCHES: &[Search] = &[
-    Search {
+const SEARCHES: &[SearchCase] = &[
+    SearchCase {
         kind: "literal",
         ours: || json!({"pattern": NEEDLE, "literal": true}),
         theirs: &["--fixed-strings", NEEDLE],
     },
-    Search { kind: "regex", ours: || json!({"pattern": REGEX}), theirs: &[REGEX] },
-    Search {
+    SearchCase { kind: "regex", ours: || json!({"pattern": REGEX}), theirs: &[REGEX] },
+    SearchCase {
         kind: "ignore-case",
         ours: || json!({"pattern": NEEDLE, "ignore_case": true}),
         theirs: &["--ignore-case", NEEDLE],
@@ -79,7 +79,7 @@ fn grep(
     tree: &PathBuf,
     runs: usize,
     name: &'static str,
-    search: &Search,
+    search: &SearchCase,
 ) -> Result<Row> {
     let mut input = (search.ours)();
     if let Some(input) = input.as_object_mut() {
@@ -133,7 +133,7 @@ fn ripgrep(bench: &Bench, tree: &PathBuf, arguments: &[&str]) -> Command {
     command
 }
 
-/// The lines `path:count`; what else is said around them does not matter.
+/// The counts in lines of the form `path:count`; other lines are ignored.
 fn counts(text: &str) -> BTreeMap<&str, u64> {
     text.lines()
         .filter_map(|line| {

@@ -11,7 +11,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
-/// A running server, stopped when dropped.
+/// A running server; dropping this kills it.
 #[derive(Debug)]
 pub(super) struct Server {
     child: Child,
@@ -49,13 +49,13 @@ impl Server {
         Ok(Self { child, input, output: BufReader::new(output), answer: String::new(), next_id: 0 })
     }
 
-    /// Asks, waits, and returns the answer as it came.
+    /// Sends a request and returns the raw answer.
     pub(super) fn request(&mut self, method: &str, params: &Value) -> Result<&str> {
         let line = self.line(method, params);
         self.exchange(&line)
     }
 
-    /// How many seconds one call takes.
+    /// The seconds that one call takes.
     pub(super) fn round_trip(&mut self, params: &Value) -> Result<f64> {
         let line = self.line("tools/call", params);
         let start = Instant::now();
@@ -63,7 +63,7 @@ impl Server {
         Ok(start.elapsed().as_secs_f64())
     }
 
-    /// How many calls a second it answers with `width` of them under way.
+    /// The calls per second with `width` calls under way at a time.
     pub(super) fn throughput(
         &mut self,
         calls: usize,
@@ -100,7 +100,7 @@ impl Server {
             .with_context(|| format!("{path} has no {figure}"))
     }
 
-    /// A request under the next id.
+    /// The line of a request with the next id.
     fn line(&mut self, method: &str, params: &Value) -> String {
         self.next_id += 1;
         let id = self.next_id;
@@ -111,7 +111,7 @@ impl Server {
         self.input.write_all(line.as_bytes()).context("the server closed its input")
     }
 
-    /// The next answer; notifications are passed over.
+    /// The next answer; notifications are skipped.
     fn receive(&mut self) -> Result<&str> {
         loop {
             self.answer.clear();
@@ -128,7 +128,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself, which is as good.
+        // It may have ended already.
         drop(self.child.kill());
         drop(self.child.wait());
     }

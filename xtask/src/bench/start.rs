@@ -1,4 +1,4 @@
-//! How long a whole `windlass call read` takes, beside the start of a program that does nothing.
+//! Measures a whole `windlass call read`, beside the start of a program that does nothing.
 
 use std::fs;
 use std::process::Command;

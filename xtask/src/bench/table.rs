@@ -8,12 +8,12 @@ pub(super) struct Row {
     pub(super) name: &'static str,
     pub(super) unit: Unit,
     pub(super) ours: Samples,
-    /// Whom we compare with, and how they did.
+    /// The name and the measurements of the peer.
     pub(super) peer: Option<(&'static str, Samples)>,
     pub(super) target: Target,
 }
 
-/// What is counted.
+/// The unit of the measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unit {
     Seconds,
@@ -22,17 +22,17 @@ pub(super) enum Unit {
     BytesPerSecond,
 }
 
-/// What we promise.
+/// The target of a row.
 #[expect(clippy::enum_variant_names, reason = "\"at most\" and \"at least\" are the meaning")]
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Target {
-    /// At most so many times the peer's.
+    /// At most this factor times the peer's median.
     AtMostTimes(f64),
-    /// At least so many times the peer's.
+    /// At least this factor times the peer's median.
     AtLeastTimes(f64),
-    /// At most so much more than the peer's.
+    /// At most the peer's median plus this.
     AtMostOver(f64),
-    /// At most so much, whoever the peer is.
+    /// At most this, without a peer.
     AtMost(f64),
 }
 
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_are_held_against_medians() {
+    fn targets_are_compared_with_medians() {
         for (ours, peer, target, met) in [
             (2.0, Some(1.0), Target::AtMostTimes(2.0), true),
             (2.1, Some(1.0), Target::AtMostTimes(2.0), false),
@@ -143,7 +143,7 @@ mod tests {
             (1.5, Some(1.0), Target::AtMostOver(0.5), true),
             (1.6, Some(1.0), Target::AtMostOver(0.5), false),
             (1.0, None, Target::AtMost(1.0), true),
-            (1.0, None, Target::AtMostTimes(1.0), false), // Without a peer there is no ratio to boast of.
+            (1.0, None, Target::AtMostTimes(1.0), false), // Without a peer there is no ratio.
         ] {
             assert_eq!(row(ours, peer, target).is_met(), met, "{ours} {peer:?} {target:?}");
         }

@@ -9,13 +9,13 @@ use std::path::Path;
 
 use anyhow::Result;
 
-/// Changes whenever the files would.
+/// The version of the recipe; a change of the files must change it.
 pub(super) const RECIPE: &str = "tree 1";
 
-/// What only some files contain.
+/// The word that only some files contain.
 pub(super) const NEEDLE: &str = "reconcile_ledger";
 
-/// How many files contain it, about.
+/// The approximate number of files that contain it.
 const WITH_NEEDLE: u64 = 400;
 
 const EXTENSIONS: &[&str] =
@@ -60,7 +60,7 @@ pub(super) fn make(root: &Path, count: u64) -> Result<()> {
 
 const FILES_IN_DIRECTORY: u64 = 20;
 
-/// Three levels below an area, twenty files in each directory.
+/// The directory of a file: below an area, with twenty files each.
 fn directory(index: u64) -> String {
     let number = index / FILES_IN_DIRECTORY;
     let area = pick(AREAS, number);
@@ -68,7 +68,7 @@ fn directory(index: u64) -> String {
     format!("src/{area}/{noun}/part_{}", number / 200 * 10 + number % 10)
 }
 
-/// In every fiftieth directory, rules of its own and files that they hide.
+/// Writes a `.gitignore` and ignored files into every fiftieth directory.
 fn make_ignored(directory: &Path, index: u64, numbers: &mut Numbers) -> Result<()> {
     if !(index / FILES_IN_DIRECTORY).is_multiple_of(50) {
         return Ok(());
@@ -97,7 +97,7 @@ fn text(numbers: &mut Numbers, has_needle: bool) -> String {
     text
 }
 
-/// Lines of about so many bytes, with the needle in one or two of them.
+/// Lines of about `bytes` bytes in all, with the needle in one or two of them.
 pub(super) fn block(seed: u64, bytes: usize) -> String {
     let mut numbers = Numbers::from(seed);
     let mut text = String::with_capacity(bytes + 200);

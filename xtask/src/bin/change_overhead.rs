@@ -1,8 +1,8 @@
-//! What a change of a file costs with its undo record, beside the same change made by hand.
+//! Measures a change of a file with its undo record, beside the same change by plain system calls.
 //!
-//! `change_overhead DIRECTORY COUNT` prints the seconds of each change as JSON. The contenders take turns, so that whatever else the
-//! machine does meets all alike. By hand means: a file beside it is written and renamed, with or without waiting for the disk.
-#![allow(clippy::print_stdout, reason = "the numbers go to whoever runs the bench")]
+//! `change_overhead DIRECTORY COUNT` prints the seconds of each change as JSON. The contenders take turns, so that other work of the
+//! machine affects all alike. "By hand" means: a new file is written and renamed over the old, with or without a sync.
+#![allow(clippy::print_stdout, reason = "the bench reads the numbers from stdout")]
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -16,10 +16,10 @@ use serde_json::json;
 use windlass::files::Durability;
 use windlass::{Mode, Outcome, Session, ToolCall, Windlass};
 
-/// Changes that go uncounted: the allocator, the file system and the history warm up.
+/// Changes that are not counted, while caches warm up.
 const UNCOUNTED: usize = 20;
-/// How many changes make a long history.
-const LONG: usize = 10_000;
+/// The number of changes in a long history.
+const LONG_HISTORY: usize = 10_000;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
@@ -29,8 +29,8 @@ async fn main() -> Result<()> {
     let count: usize =
         arguments.next().and_then(|count| count.to_str()?.parse().ok()).context(usage)?;
     let mut seconds: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
-    let mut kernel = Ours::new(&directory.join("kernel"), Durability::Kernel).await?;
-    let mut disk = Ours::new(&directory.join("disk"), Durability::Disk).await?;
+    let mut kernel = WindlassRunner::new(&directory.join("kernel"), Durability::Kernel).await?;
+    let mut disk = WindlassRunner::new(&directory.join("disk"), Durability::Disk).await?;
     for turn in 0..UNCOUNTED + count {
         let small = small(turn);
         let mut note = |name, value| {
@@ -43,7 +43,7 @@ async fn main() -> Result<()> {
         note("large_by_hand", by_hand(&kernel.work, large(turn).as_bytes(), false)?);
         note("large_ours", kernel.edit(turn).await?);
     }
-    // Apart from the others: who waits for the disk makes all who write wait.
+    // In a separate loop: a sync makes all other writers wait.
     for turn in 0..UNCOUNTED + count {
         let small = small(turn);
         let mut note = |name, value| {
@@ -56,7 +56,7 @@ async fn main() -> Result<()> {
         note("large_sync_by_hand", by_hand(&disk.work, large(turn).as_bytes(), true)?);
         note("large_sync_ours", disk.edit(turn).await?);
     }
-    for turn in 0..LONG {
+    for turn in 0..LONG_HISTORY {
         kernel.write(&small(turn)).await?;
     }
     for turn in 0..count {
@@ -66,42 +66,42 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// About a kilobyte, each time another.
+/// A text of about a kilobyte, different for each turn.
 fn small(turn: usize) -> String {
     format!("{turn}\n{}", "a line of forty characters, give or take\n".repeat(25))
 }
 
-/// About a mebibyte, with one place that changes.
+/// A text of about a mebibyte, with one line that differs for each turn.
 fn large(turn: usize) -> String {
     let half = "a line of forty characters, give or take\n".repeat(13_000);
     format!("{half}number {turn}.\n{half}")
 }
 
-/// Writes a file beside the file and renames it.
-fn by_hand(directory: &Path, content: &[u8], is_safe: bool) -> Result<f64> {
+/// Writes a new file and renames it over the old one; returns the seconds.
+fn by_hand(directory: &Path, content: &[u8], sync: bool) -> Result<f64> {
     let (beside, target) = (directory.join("beside"), directory.join("by_hand"));
     let start = Instant::now();
     let mut file = File::create(&beside)?;
     file.write_all(content)?;
-    if is_safe {
+    if sync {
         file.sync_all()?;
     }
     drop(file);
     fs::rename(&beside, &target)?;
-    if is_safe {
+    if sync {
         File::open(directory)?.sync_all()?;
     }
     Ok(start.elapsed().as_secs_f64())
 }
 
-/// Our way: a call of a tool, with its journal and its undo record.
-struct Ours {
+/// Calls tools of Windlass, with journal and undo record, and returns their seconds.
+struct WindlassRunner {
     work: PathBuf,
     windlass: Windlass,
     session: Arc<Session>,
 }
 
-impl Ours {
+impl WindlassRunner {
     async fn new(directory: &Path, durability: Durability) -> Result<Self> {
         let work = directory.join("work");
         fs::create_dir_all(&work)?;

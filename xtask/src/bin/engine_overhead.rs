@@ -1,8 +1,8 @@
-//! What the engine costs by itself: a tool that does nothing, called many times in process, with and without a journal.
+//! Measures the engine with a tool that does nothing, called many times in process, with and without a journal.
 //!
-//! `engine_overhead WORKSPACE STATE CALLS` prints the seconds of each call as JSON. The two engines take turns, so that whatever
-//! else the machine does meets both alike. The cache is off: it would answer in the engine's place.
-#![allow(clippy::print_stdout, reason = "the numbers go to whoever runs the bench")]
+//! `engine_overhead WORKSPACE STATE CALLS` prints the seconds of each call as JSON. The two engines take turns, so that other
+//! work of the machine affects both alike. The cache is off, because it would return results without a call.
+#![allow(clippy::print_stdout, reason = "the bench reads the numbers from stdout")]
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use serde_json::json;
 use windlass::testing::MockTool;
 use windlass::{Outcome, Session, ToolCall, Windlass};
 
-/// Calls that go uncounted: the allocator and the database warm up.
+/// Calls that are not counted, while allocator and database warm up.
 const UNCOUNTED: usize = 200;
 
 #[tokio::main(flavor = "current_thread")]
@@ -55,7 +55,7 @@ impl Contender {
         Ok(Self { windlass, session, seconds: Vec::new() })
     }
 
-    /// How long one call takes, from the moment it is handed over to its result.
+    /// Makes one call and returns its seconds.
     async fn call(&self) -> Result<f64> {
         let call = ToolCall::new("nothing", json!({}));
         let start = Instant::now();

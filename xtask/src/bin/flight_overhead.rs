@@ -2,8 +2,8 @@
 //!
 //! `flight_overhead WORKSPACE ROUNDS` prints the seconds for each call as JSON, with 100 and with 10,000 calls in flight. Each sample is
 //! the time from handing over all calls to the last result, divided by their number. The two numbers take turns, and each round makes the
-//! same number of calls with both. The cache is off: it would answer in the engine's place.
-#![allow(clippy::print_stdout, reason = "the numbers go to whoever runs the bench")]
+//! same number of calls with both. The cache is off, because it would return results without a call.
+#![allow(clippy::print_stdout, reason = "the bench reads the numbers from stdout")]
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use windlass::policy::Policy;
 use windlass::testing::MockTool;
 use windlass::{Effects, Kinds, Mode, Outcome, Output, Session, ToolCall, Windlass};
 
-const FEW: u32 = 100;
-const MANY: u32 = 10_000;
+const FEW_IN_FLIGHT: u32 = 100;
+const MANY_IN_FLIGHT: u32 = 10_000;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
@@ -28,16 +28,16 @@ async fn main() -> Result<()> {
     let windlass = engine(&workspace)?;
     let session = windlass.new_session();
     let (mut few, mut many) = (Vec::new(), Vec::new());
-    // The first round goes uncounted: the allocator warms up.
+    // The first round is not counted, while the allocator warms up.
     for round in 0..=rounds {
         let mut seconds = 0.0;
-        for _ in 0..MANY / FEW {
-            seconds += fly(&windlass, &session, FEW).await?;
+        for _ in 0..MANY_IN_FLIGHT / FEW_IN_FLIGHT {
+            seconds += time_in_flight(&windlass, &session, FEW_IN_FLIGHT).await?;
         }
-        let of_many = fly(&windlass, &session, MANY).await?;
+        let of_many = time_in_flight(&windlass, &session, MANY_IN_FLIGHT).await?;
         if round > 0 {
-            few.push(seconds / f64::from(MANY));
-            many.push(of_many / f64::from(MANY));
+            few.push(seconds / f64::from(MANY_IN_FLIGHT));
+            many.push(of_many / f64::from(MANY_IN_FLIGHT));
         }
     }
     println!("{}", json!({"few": few, "many": many}));
@@ -56,7 +56,7 @@ fn engine(workspace: &PathBuf) -> Result<Windlass> {
     Ok(built.build()?)
 }
 
-/// A tool that lets the others go on once, so that all calls are planned and wait for a permit together.
+/// A tool that yields once, so that all calls are planned and wait for a permit together.
 fn yielding(name: &str) -> MockTool {
     MockTool::named(name).answering(|_, _| async {
         tokio::task::yield_now().await;
@@ -64,8 +64,8 @@ fn yielding(name: &str) -> MockTool {
     })
 }
 
-/// The seconds from handing over so many calls to the last result. Every call is in flight before the first one ends.
-async fn fly(windlass: &Windlass, session: &Arc<Session>, calls: u32) -> Result<f64> {
+/// Starts `calls` calls and returns the seconds until the last result. Every call is in flight before the first one ends.
+async fn time_in_flight(windlass: &Windlass, session: &Arc<Session>, calls: u32) -> Result<f64> {
     let call = |number: u32| {
         let tool = if number.is_multiple_of(2) { "look" } else { "change" };
         ToolCall::new(tool, json!({"path": format!("d{}/f{number}", number % 50)}))

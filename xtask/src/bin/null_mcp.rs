@@ -1,4 +1,4 @@
-//! The floor of the bench: an MCP server that answers every request at once with the same words, without parsing it.
+//! The floor of the bench: an MCP server that answers every request at once with a fixed text, without parsing it.
 
 use std::io::{BufRead, Write};
 
@@ -16,7 +16,7 @@ fn main() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Nothing for a notification, which has no id.
+/// The answer to a request; `None` for a notification, which has no id.
 fn answer(request: &str) -> Option<String> {
     let (_, after) = request.split_once("\"id\":")?;
     let end = after.find([',', '}'])?;

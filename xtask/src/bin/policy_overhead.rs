@@ -1,9 +1,9 @@
-//! What a decision about a command costs, from the arguments of the call to the verdict.
+//! Measures a decision about a command, from the arguments of the call to the verdict.
 //!
 //! `policy_overhead WORKSPACE TIMES` prints the seconds of each as JSON: `decide` is a usual command that was seen before, `first_parse`
 //! a long one that was never seen.
-#![allow(clippy::print_stdout, reason = "the numbers go to whoever runs the bench")]
-#![allow(clippy::format_push_string, reason = "it is not what is measured")]
+#![allow(clippy::print_stdout, reason = "the bench reads the numbers from stdout")]
+#![allow(clippy::format_push_string, reason = "this part is not measured")]
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use anyhow::{Context, Result};
 use serde_json::json;
 use windlass::{Mode, Session, ToolCall, Windlass};
 
-/// Decisions that go uncounted.
+/// Decisions that are not counted.
 const UNCOUNTED: usize = 200;
 
 #[tokio::main(flavor = "current_thread")]
@@ -44,7 +44,7 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// A command of some four thousand bytes that was not there before.
+/// A command of about four thousand bytes, different for each turn.
 fn long(turn: usize) -> String {
     let mut text = format!("echo {turn}");
     for part in 0..60 {

@@ -1,8 +1,8 @@
-//! What it costs to run a command with all that we do around it, beside starting it plainly and beside other sandboxes.
+//! Measures running a command through Windlass, beside starting it directly and beside other sandboxes.
 //!
 //! `process_overhead DIRECTORY COUNT [CODEX]` prints the seconds of each run as JSON; `CODEX` is the program of that name. The
-//! contenders take turns, so that whatever else the machine does meets all alike.
-#![allow(clippy::print_stdout, reason = "the numbers go to whoever runs the bench")]
+//! contenders take turns, so that other work of the machine affects all alike.
+#![allow(clippy::print_stdout, reason = "the bench reads the numbers from stdout")]
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,16 +17,16 @@ use windlass::files::Durability;
 use windlass::process::{Confinement, Level, ProcessSettings};
 use windlass::{Mode, Outcome, Session, ToolCall, Windlass};
 
-/// Runs that go uncounted.
+/// Runs that are not counted.
 const UNCOUNTED: usize = 5;
-/// How much a talkative command prints.
-const TALK: u64 = 1 << 30;
-/// How many files a large workspace has, twenty in each directory.
-const FILES: usize = 10_000;
+/// The output of a command that prints much.
+const LONG_OUTPUT_BYTES: u64 = 1 << 30;
+/// The number of files in a large workspace, twenty in each directory.
+const LARGE_WORKSPACE_FILES: usize = 10_000;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<()> {
-    // As the command does.
+    // The command line program does this too.
     windlass::process::hide_memory()?;
     let usage = "usage: process_overhead DIRECTORY COUNT [CODEX]";
     let mut arguments = std::env::args_os().skip(1);
@@ -38,9 +38,9 @@ async fn main() -> Result<()> {
     fs::create_dir_all(&small)?;
     let large = directory.join("large");
     fill(&large)?;
-    let off = Ours::new(&small, &directory.join("state-off"), Level::Off)?;
-    let confined = Ours::new(&small, &directory.join("state"), Level::Workspace)?;
-    let staged = Ours::new(&large, &directory.join("state-large"), Level::Workspace)?;
+    let off = WindlassRunner::new(&small, &directory.join("state-off"), Level::Off)?;
+    let confined = WindlassRunner::new(&small, &directory.join("state"), Level::Workspace)?;
+    let staged = WindlassRunner::new(&large, &directory.join("state-large"), Level::Workspace)?;
     let mut seconds: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
     for turn in 0..UNCOUNTED + count {
         let mut note = |name, value| {
@@ -53,7 +53,7 @@ async fn main() -> Result<()> {
         note("bwrap", timed(&mut bubblewrap(&small))?);
         note("confined", confined.bash("true").await?);
         note("confined_large", staged.bash("true").await?);
-        // A tenth of a second each: a few will do.
+        // Each run takes a tenth of a second, so only a few are made.
         if let Some(codex) = codex.as_ref().filter(|_| turn % 5 == 0) {
             note("codex", timed(&mut in_codex(codex, &small))?);
         }
@@ -68,7 +68,7 @@ async fn main() -> Result<()> {
         }
     }
     for _ in 0..(count / 20).max(3) {
-        let talk = format!("head -c {TALK} /dev/zero");
+        let talk = format!("head -c {LONG_OUTPUT_BYTES} /dev/zero");
         let piped = format!("{talk} | cat > /dev/null");
         seconds
             .entry("talk_plain")
@@ -80,12 +80,12 @@ async fn main() -> Result<()> {
     Ok(())
 }
 
-/// A workspace of many files, unless it is there already.
+/// Creates a workspace of many files, unless it exists already.
 fn fill(directory: &Path) -> Result<()> {
     if directory.exists() {
         return Ok(());
     }
-    for number in 0..FILES {
+    for number in 0..LARGE_WORKSPACE_FILES {
         let folder = directory.join(format!("dir{}", number / 20));
         if number % 20 == 0 {
             fs::create_dir_all(&folder)?;
@@ -95,7 +95,7 @@ fn fill(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// From start to end, with what it prints thrown away.
+/// The seconds of a program from start to end, with its output dropped.
 fn timed(command: &mut Command) -> Result<f64> {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     let start = Instant::now();
@@ -126,13 +126,13 @@ fn in_codex(codex: &Path, workspace: &Path) -> Command {
     command
 }
 
-/// Our way: a call of a tool, with its journal and its undo record.
-struct Ours {
+/// Calls `bash` of Windlass, with journal and undo record, and returns the seconds.
+struct WindlassRunner {
     windlass: Windlass,
     session: Arc<Session>,
 }
 
-impl Ours {
+impl WindlassRunner {
     fn new(workspace: &Path, state: &Path, level: Level) -> Result<Self> {
         let confinement = Confinement { level, ..Confinement::default() };
         let windlass = Windlass::builder(workspace)

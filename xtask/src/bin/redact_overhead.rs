@@ -1,8 +1,8 @@
-//! What it costs to look for secrets where there are none, which is nearly always.
+//! Measures the search for secrets in a text without secrets, the usual case.
 //!
-//! `redact_overhead TIMES` prints the bytes per second of each turn as JSON: `clean` looks through a text of some megabytes, `copy` only copies
-//! it, which is about as fast as memory is. The two take turns.
-#![allow(clippy::print_stdout, reason = "the numbers go to whoever runs the bench")]
+//! `redact_overhead TIMES` prints the bytes per second of each turn as JSON: `clean` looks through a text of some megabytes, `copy` only
+//! copies it, which is about as fast as memory is. The two take turns.
+#![allow(clippy::print_stdout, reason = "the bench reads the numbers from stdout")]
 
 use std::borrow::Cow;
 use std::hint::black_box;
@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use windlass::policy::Secrets;
 
-/// Turns that go uncounted.
+/// Turns that are not counted.
 const UNCOUNTED: usize = 3;
 const BYTES: usize = 4 << 20;
 
@@ -49,7 +49,7 @@ fn per_second(bytes: usize, start: Instant) -> f64 {
     bytes as f64 / start.elapsed().as_secs_f64()
 }
 
-/// Lines as sources and logs have them, with what looks like a credential to a careless eye.
+/// Lines like those of sources and logs, with some that resemble credentials.
 fn text() -> String {
     const LINES: [&str; 8] = [
         "pub(crate) fn resolve(engine: &Shared, call: &Call) -> Result<Effects, Error> {",

@@ -1,13 +1,13 @@
-//! The faults: which call of which thread fails, and how.
+//! Faults: a call of a thread, and the way in which it fails.
 //!
-//! A thread counts its own calls, as strace does. The command's first thread and the one that does the work are walked one after
-//! the other; if both counted together, the many calls of the first would come before those of the second.
+//! A thread counts its own calls, as strace does. The command's first thread and its worker are traced in separate
+//! runs: if both counted together, the many calls of the first thread would come before those of the worker.
 
 use std::fmt;
 
-/// A call that changes something, with the errors that a person may meet. The program is also killed when it enters the call. An
-/// error with a plus may last: a disk that is full stays full. A close that fails has closed all the same, which strace cannot do.
-const CHANGING: &[(&str, &[&str])] = &[
+/// Calls that change something, with the errors that can occur in practice. The program is also killed when it enters the call. An
+/// error with a plus may last, such as a full disk. A failing `close` still closes the file, which strace cannot simulate.
+const CHANGING_CALLS: &[(&str, &[&str])] = &[
     ("chmod", &["EPERM"]),
     ("close", &[]),
     ("copy_file_range", &["EIO", "ENOSPC+"]),
@@ -45,13 +45,13 @@ const CHANGING: &[(&str, &[&str])] = &[
     ("unlink", &["EBUSY+"]),
     ("unlinkat", &["EBUSY+"]),
     ("utimensat", &["EPERM"]),
-    // Not for good: threads wake each other by writing to the kernel, which no full disk prevents.
+    // These do not last: threads wake each other by `write` to the kernel, which a full disk does not prevent.
     ("write", &["ENOSPC", "EIO", "EDQUOT"]),
     ("writev", &["ENOSPC+"]),
 ];
 
-/// A call that only looks. Being killed there is being killed at the next call that changes something.
-const LOOKING: &[(&str, &[&str])] = &[
+/// Calls that only read. A kill there has the same effect as a kill at the next changing call.
+const READING_CALLS: &[(&str, &[&str])] = &[
     ("fgetxattr", &["EIO"]),
     ("flistxattr", &["EIO", "EOPNOTSUPP"]),
     ("fstat", &["EIO"]),
@@ -62,17 +62,17 @@ const LOOKING: &[(&str, &[&str])] = &[
     ("statx", &["EIO"]),
 ];
 
-/// The names of all calls that are looked at.
+/// The names of all traced calls.
 pub(super) fn calls() -> impl Iterator<Item = &'static str> {
-    CHANGING.iter().chain(LOOKING).map(|(call, _)| *call)
+    CHANGING_CALLS.iter().chain(READING_CALLS).map(|(call, _)| *call)
 }
 
 /// A thread of the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Thread {
-    /// Its first one: options, policy, journal, the answer.
+    /// The first thread: options, policy, journal, the answer.
     Main,
-    /// The one that it starts for what blocks: the change itself.
+    /// The thread for blocking work: the change itself.
     Worker,
 }
 
@@ -89,91 +89,96 @@ impl fmt::Display for Thread {
 
 /// One call of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Made {
+pub(super) struct TracedCall {
     pub(super) thread: Thread,
     pub(super) call: &'static str,
-    /// Which one of its name, counted from 1.
+    /// The number among the calls of this name, counted from 1.
     pub(super) nth: usize,
-    pub(super) on: On,
+    pub(super) target: CallTarget,
 }
 
-/// What a call is about.
+/// The target of a call, by its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum On {
-    /// A file, a directory, or whatever has a name.
+pub(super) enum CallTarget {
+    /// A file or a directory.
     Files,
-    /// Something in which the kernel alone has a part, and no disk that fails.
+    /// An object of the kernel, such as a pipe: no disk error can occur.
     Kernel,
 }
 
-/// What goes wrong.
+/// The way in which a call fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum How {
+pub(super) enum Failure {
     /// The call does nothing and returns this error.
     Fails(&'static str),
-    /// It does, and so does every later one of its name.
+    /// This and every later call of this name returns this error.
     KeepsFailing(&'static str),
-    /// The program is gone.
+    /// The program is killed at the call.
     Killed,
 }
 
-/// One call that goes wrong.
+/// One failing call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Fault {
     pub(super) thread: Thread,
     pub(super) call: &'static str,
-    pub(super) how: How,
-    /// Which one, counted from 1.
+    pub(super) failure: Failure,
+    /// The number of the call, counted from 1.
     pub(super) nth: usize,
 }
 
 impl Fault {
+    /// The name for filters and reports.
     pub(super) fn name(&self, scenario: &str) -> String {
-        let how = match self.how {
-            How::Fails(error) => error.to_owned(),
-            How::KeepsFailing(error) => format!("{error}+"),
-            How::Killed => "KILL".to_owned(),
+        let failure = match self.failure {
+            Failure::Fails(error) => error.to_owned(),
+            Failure::KeepsFailing(error) => format!("{error}+"),
+            Failure::Killed => "KILL".to_owned(),
         };
-        format!("{scenario}/{}/{}/{how}/{}", self.thread, self.call, self.nth)
+        format!("{scenario}/{}/{}/{failure}/{}", self.thread, self.call, self.nth)
     }
 
-    /// As strace takes it after `-e`.
+    /// The argument of strace's `-e`.
     pub(super) fn injection(&self) -> String {
         let Self { call, nth, .. } = self;
-        match self.how {
-            How::Fails(error) => format!("inject={call}:error={error}:when={nth}"),
-            How::KeepsFailing(error) => format!("inject={call}:error={error}:when={nth}+"),
-            How::Killed => format!("inject={call}:signal=KILL:when={nth}"),
+        match self.failure {
+            Failure::Fails(error) => format!("inject={call}:error={error}:when={nth}"),
+            Failure::KeepsFailing(error) => format!("inject={call}:error={error}:when={nth}+"),
+            Failure::Killed => format!("inject={call}:signal=KILL:when={nth}"),
         }
     }
 }
 
-/// Every fault of a program that makes these calls.
-pub(super) fn of(made: &[Made]) -> Vec<Fault> {
-    let faults = |&Made { thread, call, nth, on }: &Made| {
-        let is_plausible = move |how: &How| on == On::Files || *how == How::Killed;
-        let ways = ways(call).into_iter().filter(is_plausible);
-        ways.map(move |how| Fault { thread, call, how, nth })
+/// All faults of a program that makes these calls.
+pub(super) fn of(calls_made: &[TracedCall]) -> Vec<Fault> {
+    let faults = |&TracedCall { thread, call, nth, target }: &TracedCall| {
+        let is_plausible =
+            move |failure: &Failure| target == CallTarget::Files || *failure == Failure::Killed;
+        let failures_of_call = failures_of_call(call).into_iter().filter(is_plausible);
+        failures_of_call.map(move |failure| Fault { thread, call, failure, nth })
     };
-    made.iter().flat_map(faults).collect()
+    calls_made.iter().flat_map(faults).collect()
 }
 
-fn ways(call: &str) -> Vec<How> {
+/// The ways in which a call can fail.
+fn failures_of_call(call: &str) -> Vec<Failure> {
     let find = |calls: &[(&str, &'static [&'static str])]| {
         calls.iter().find(|(name, _)| *name == call).map(|(_, errors)| *errors)
     };
-    let fail = |errors: &'static [&'static str]| errors.iter().flat_map(|error| failures(error));
-    match (find(CHANGING), find(LOOKING)) {
-        (Some(errors), _) => fail(errors).chain([How::Killed]).collect(),
+    let fail =
+        |errors: &'static [&'static str]| errors.iter().flat_map(|error| once_and_lasting(error));
+    match (find(CHANGING_CALLS), find(READING_CALLS)) {
+        (Some(errors), _) => fail(errors).chain([Failure::Killed]).collect(),
         (None, Some(errors)) => fail(errors).collect(),
         (None, None) => Vec::new(),
     }
 }
 
-fn failures(error: &'static str) -> Vec<How> {
+/// The failure with this error, and the lasting one if it ends with a plus.
+fn once_and_lasting(error: &'static str) -> Vec<Failure> {
     match error.strip_suffix('+') {
-        Some(error) => vec![How::Fails(error), How::KeepsFailing(error)],
-        None => vec![How::Fails(error)],
+        Some(error) => vec![Failure::Fails(error), Failure::KeepsFailing(error)],
+        None => vec![Failure::Fails(error)],
     }
 }
 
@@ -183,14 +188,14 @@ mod tests {
 
     #[test]
     fn every_call_fails_in_every_plausible_way() {
-        let made = |thread, call, nth, on| Made { thread, call, nth, on };
-        let made = [
-            made(Thread::Worker, "unlinkat", 1, On::Files),
-            made(Thread::Main, "write", 1, On::Kernel),
-            made(Thread::Worker, "unlinkat", 2, On::Files),
-            made(Thread::Main, "pread64", 1, On::Files),
+        let calls_made = |thread, call, nth, target| TracedCall { thread, call, nth, target };
+        let calls_made = [
+            calls_made(Thread::Worker, "unlinkat", 1, CallTarget::Files),
+            calls_made(Thread::Main, "write", 1, CallTarget::Kernel),
+            calls_made(Thread::Worker, "unlinkat", 2, CallTarget::Files),
+            calls_made(Thread::Main, "pread64", 1, CallTarget::Files),
         ];
-        let names: Vec<String> = of(&made).iter().map(|fault| fault.name("undo")).collect();
+        let names: Vec<String> = of(&calls_made).iter().map(|fault| fault.name("undo")).collect();
         assert_eq!(
             names,
             [
@@ -207,11 +212,12 @@ mod tests {
     }
 
     #[test]
-    fn strace_is_told_which_call_fails() {
-        let fault = |how| Fault { thread: Thread::Main, call: "rename", how, nth: 3 }.injection();
-        assert_eq!(fault(How::Fails("EXDEV")), "inject=rename:error=EXDEV:when=3");
-        assert_eq!(fault(How::KeepsFailing("EIO")), "inject=rename:error=EIO:when=3+");
-        assert_eq!(fault(How::Killed), "inject=rename:signal=KILL:when=3");
+    fn a_fault_becomes_an_injection_of_strace() {
+        let fault =
+            |failure| Fault { thread: Thread::Main, call: "rename", failure, nth: 3 }.injection();
+        assert_eq!(fault(Failure::Fails("EXDEV")), "inject=rename:error=EXDEV:when=3");
+        assert_eq!(fault(Failure::KeepsFailing("EIO")), "inject=rename:error=EIO:when=3+");
+        assert_eq!(fault(Failure::Killed), "inject=rename:signal=KILL:when=3");
     }
 
     #[test]

@@ -1,125 +1,144 @@
-//! What must hold after a fault, once the program was started again.
+//! The invariants after a fault, once the program was started again.
 //!
-//! The workspace is wholly as it was or wholly as it should become, with nothing besides; what was said to be done is done. A
-//! change that was made can be taken back, one that was not can be made. The journal is whole.
+//! The workspace is wholly unchanged or wholly changed, without other differences, and a reported success is true. A change that was made
+//! can be undone, one that was not can be made. The journal verifies.
 
 use super::lane::{self, Lane, Prepared};
-use super::scenario::Promise;
-use super::trace::Ran;
+use super::scenario::AllowedStates;
+use super::trace::RunResult;
 use super::tree::Tree;
 
-/// In which of its two states a fault left the workspace.
+/// The state of the workspace after a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
-    /// As it was.
+pub(super) enum FinalState {
+    /// Unchanged.
     Old,
-    /// As it should become, and the program said so.
+    /// Changed, and the program reported success.
     New,
-    /// As it should become, although the program did not say so: it was killed, or could not tell.
-    NewUnsaid,
+    /// Changed, but the program did not report success, because it was killed or had an error.
+    NewUnreported,
 }
 
-/// What does not hold, in words.
-type Broken = String;
+/// A description of a broken invariant.
+type Violation = String;
 
-/// Looks at what a fault left behind.
-pub(super) fn check(lane: &Lane, prepared: &Prepared, ran: &Ran) -> Result<End, Broken> {
-    if let Some(disgrace) = ran.disgrace() {
-        return Err(disgrace);
+/// Starts the program again after a fault and checks all invariants.
+pub(super) fn check(
+    lane: &Lane,
+    prepared: &Prepared,
+    result: &RunResult,
+) -> Result<FinalState, Violation> {
+    if let Some(crash) = result.crash() {
+        return Err(crash);
     }
-    must(lane, &lane::next_start(), "the next start")?;
+    expect_success(lane, &lane::next_start(), "the next start")?;
     if prepared.runs_programs() {
-        must(lane, &lane::next_program(), "the next program")?;
+        expect_success(lane, &lane::next_program(), "the next program")?;
     }
-    let now = look(lane)?;
-    if prepared.promise == Promise::Planted {
-        return check_planted(lane, prepared, ran, &now);
+    let now = read_workspace(lane)?;
+    if prepared.allowed_states == AllowedStates::Planted {
+        return check_planted(lane, prepared, result, &now);
     }
-    let end = match (now.difference(&prepared.old), now.difference(&prepared.new)) {
-        (_, None) if prepared.is_said_to_be_made(ran) => End::New,
-        (_, None) => End::NewUnsaid,
-        (None, _) if prepared.is_said_to_be_made(ran) => {
-            return Err("it said that all is done, and nothing is".to_owned());
+    let end = match (now.describe_difference(&prepared.old), now.describe_difference(&prepared.new))
+    {
+        (_, None) if prepared.reported_success(result) => FinalState::New,
+        (_, None) => FinalState::NewUnreported,
+        (None, _) if prepared.reported_success(result) => {
+            return Err("it reported success, and nothing was changed".to_owned());
         }
-        (None, _) => End::Old,
-        // A failure that lasts keeps build directories from being merged, which is told; see docs/limits.md.
-        (Some(_), Some(_)) if prepared.lacks_build_only(ran, &now) => {
-            must(lane, &["log", "verify"], "log verify")?;
-            return Ok(End::NewUnsaid);
+        (None, _) => FinalState::Old,
+        // A lasting failure keeps build directories from being merged, which is reported; see docs/limits.md.
+        (Some(_), Some(_)) if prepared.lacks_build_only(result, &now) => {
+            expect_success(lane, &["log", "verify"], "log verify")?;
+            return Ok(FinalState::NewUnreported);
         }
         (Some(old), Some(new)) => {
             return Err(format!("neither old ({old}) nor new ({new})"));
         }
     };
     match end {
-        End::Old => must_be_makeable(lane, prepared)?,
-        End::New | End::NewUnsaid => must_be_reversible(lane, prepared)?,
+        FinalState::Old => expect_change_succeeds(lane, prepared)?,
+        FinalState::New | FinalState::NewUnreported => expect_undo_succeeds(lane, prepared)?,
     }
-    must(lane, &["log", "verify"], "log verify")?;
+    expect_success(lane, &["log", "verify"], "log verify")?;
     Ok(end)
 }
 
-/// How it ends without any fault.
-pub(super) fn end_without_fault(prepared: &Prepared) -> End {
-    if prepared.is_recovery() { End::Old } else { End::New }
+/// The state after a run without faults.
+pub(super) fn end_without_fault(prepared: &Prepared) -> FinalState {
+    if prepared.is_recovery() { FinalState::Old } else { FinalState::New }
 }
 
-/// The place that a job planted is gone, or there as the job made it and then not said to be removed.
-fn check_planted(lane: &Lane, prepared: &Prepared, ran: &Ran, now: &Tree) -> Result<End, Broken> {
-    must(lane, &["log", "verify"], "log verify")?;
-    let is_said = ran.stdout.contains("removed .husky");
-    match (now.difference(&prepared.new), now.difference(&prepared.undone)) {
-        (None, _) if is_said => Ok(End::New),
-        (None, _) => Ok(End::NewUnsaid),
-        (Some(_), None) if is_said => Err("it said that .husky is removed, and it is there".into()),
-        (Some(_), None) => Ok(End::Old),
+/// Checks a protected path that a job created: it is removed, or it is unchanged and was not reported as removed.
+fn check_planted(
+    lane: &Lane,
+    prepared: &Prepared,
+    result: &RunResult,
+    now: &Tree,
+) -> Result<FinalState, Violation> {
+    expect_success(lane, &["log", "verify"], "log verify")?;
+    let is_said = result.stdout.contains("removed .husky");
+    match (now.describe_difference(&prepared.new), now.describe_difference(&prepared.undone)) {
+        (None, _) if is_said => Ok(FinalState::New),
+        (None, _) => Ok(FinalState::NewUnreported),
+        (Some(_), None) if is_said => {
+            Err("it reported that .husky is removed, and it is there".into())
+        }
+        (Some(_), None) => Ok(FinalState::Old),
         (Some(new), Some(undone)) => Err(format!("neither removed ({new}) nor planted ({undone})")),
     }
 }
 
-fn must_be_makeable(lane: &Lane, prepared: &Prepared) -> Result<(), Broken> {
-    let again = lane.again(prepared).map_err(|error| format!("{error:#}"))?;
-    if !prepared.is_made(&again) {
-        return Err(format!("tried again, it is refused: {}", said(&again)));
+/// Repeats the change without faults: it must succeed.
+fn expect_change_succeeds(lane: &Lane, prepared: &Prepared) -> Result<(), Violation> {
+    let repeat_change = lane.repeat_change(prepared).map_err(|error| format!("{error:#}"))?;
+    if !prepared.succeeded(&repeat_change) {
+        return Err(format!("tried again, it is refused: {}", last_lines(&repeat_change)));
     }
-    match look(lane)?.difference(&prepared.new) {
+    match read_workspace(lane)?.describe_difference(&prepared.new) {
         None => Ok(()),
-        Some(difference) => Err(format!("tried again, {difference}")),
+        Some(describe_difference) => Err(format!("tried again, {describe_difference}")),
     }
 }
 
-fn must_be_reversible(lane: &Lane, prepared: &Prepared) -> Result<(), Broken> {
+/// Undoes the change: the workspace must be as after an undo without faults.
+fn expect_undo_succeeds(lane: &Lane, prepared: &Prepared) -> Result<(), Violation> {
     if prepared.is_undo() {
         let call = lane.newest_call().map_err(|error| format!("{error:#}"))?;
-        must(lane, &["undo", "--call", call.as_str()], "the undo")?;
+        expect_success(lane, &["undo", "--call", call.as_str()], "the undo")?;
     } else {
-        must(lane, lane::UNDO, "the undo")?;
+        expect_success(lane, lane::UNDO, "the undo")?;
     }
-    let now = look(lane)?;
-    match now.difference(&prepared.undone) {
+    let now = read_workspace(lane)?;
+    match now.describe_difference(&prepared.undone) {
         None => Ok(()),
-        // A directory of which it could not be found out that it holds build results is recorded like any other.
-        Some(_) if prepared.promise == Promise::Built && now == prepared.old => Ok(()),
-        Some(difference) => Err(format!("after the undo {difference}")),
+        // A directory that could not be recognized as a build directory is recorded like any other.
+        Some(_) if prepared.allowed_states == AllowedStates::Built && now == prepared.old => Ok(()),
+        Some(describe_difference) => Err(format!("after the undo {describe_difference}")),
     }
 }
 
-fn must<S: AsRef<str>>(lane: &Lane, arguments: &[S], what: &str) -> Result<(), Broken> {
-    let ran = lane.run(arguments).map_err(|error| format!("{error:#}"))?;
-    match ran.disgrace() {
-        Some(disgrace) => Err(format!("{what}: {disgrace}")),
-        None if ran.is_success() => Ok(()),
-        None => Err(format!("{what} fails: {}", said(&ran))),
+/// Runs a command without faults: it must succeed.
+fn expect_success<S: AsRef<str>>(
+    lane: &Lane,
+    arguments: &[S],
+    what: &str,
+) -> Result<(), Violation> {
+    let result = lane.run(arguments).map_err(|error| format!("{error:#}"))?;
+    match result.crash() {
+        Some(crash) => Err(format!("{what}: {crash}")),
+        None if result.is_success() => Ok(()),
+        None => Err(format!("{what} fails: {}", last_lines(&result))),
     }
 }
 
-fn look(lane: &Lane) -> Result<Tree, Broken> {
-    lane.look().map_err(|error| format!("{error:#}"))
+fn read_workspace(lane: &Lane) -> Result<Tree, Violation> {
+    lane.read_workspace().map_err(|error| format!("{error:#}"))
 }
 
-/// The end of what a program said.
-fn said(ran: &Ran) -> String {
-    let all = format!("{}{}", ran.stdout, ran.stderr);
+/// The last four lines that a program printed.
+fn last_lines(result: &RunResult) -> String {
+    let all = format!("{}{}", result.stdout, result.stderr);
     let lines: Vec<&str> = all.lines().collect();
     lines.get(lines.len().saturating_sub(4)..).unwrap_or_default().join(" | ")
 }

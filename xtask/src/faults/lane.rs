@@ -1,6 +1,6 @@
-//! A place in which faults are tried one after the other: a workspace and a state that are made new for each.
+//! A lane: a directory in which one thread tries faults one after another, with a fresh workspace and state directory for each.
 //!
-//! They are always at the same paths, because what is recorded of files names them by their whole paths.
+//! Their paths are always the same, because recorded paths are absolute.
 
 use std::ffi::OsString;
 use std::fs;
@@ -10,91 +10,94 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::fault::{Fault, How, Thread};
-use super::scenario::{self, Call, Killed, Promise, Scenario, Step};
-use super::trace::{Program, Ran};
+use super::fault::{Failure, Fault, Thread};
+use super::scenario::{self, AllowedStates, Call, KilledCommand, Scenario, ScenarioStep};
+use super::trace::{Program, RunResult};
 use super::tree::Tree;
 use crate::process;
 
-/// The session that goes on from call to call.
+/// Options to use the same session in several calls.
 const CONTINUED: &[&str] = &["--session", "continued"];
-/// The session whose changes are held.
+/// Options for a session whose changes become proposals.
 const PROPOSING: &[&str] = &["--session", "proposing", "--proposals"];
 
-/// A person sees what a command changed, and says yes.
+/// Options to show the changes of a command to a person, and to approve them.
 const APPROVING: &[&str] = &["--sandbox", "staged", "--yes"];
-/// The newest change is taken back, be it of a protected place.
+/// The command that undoes the newest change, also of a protected path.
 pub(super) const UNDO: &[&str] = &["--yes", "undo"];
 
+/// A directory for faults, and the program to run there.
 #[derive(Debug)]
 pub(super) struct Lane {
     directory: PathBuf,
     program: PathBuf,
 }
 
-/// A scenario, ready to be run again and again.
+/// A scenario with its prepared state and its expected results.
 #[derive(Debug)]
 pub(super) struct Prepared {
-    step: Step,
+    step: ScenarioStep,
     /// The command under faults.
     arguments: Vec<String>,
     /// The command that makes the change; most often the same.
     change: Vec<String>,
     pub(super) old: Tree,
     pub(super) new: Tree,
-    /// What an undo of the change leaves.
+    /// The workspace after an undo of the change.
     pub(super) undone: Tree,
-    pub(super) promise: Promise,
+    pub(super) allowed_states: AllowedStates,
 }
 
 impl Prepared {
-    /// Whether the program under faults said that the change is made.
-    pub(super) fn is_said_to_be_made(&self, ran: &Ran) -> bool {
-        !self.is_recovery() && self.is_made(ran)
+    /// Returns whether the program under faults reported that the change was made.
+    pub(super) fn reported_success(&self, result: &RunResult) -> bool {
+        !self.is_recovery() && self.succeeded(result)
     }
 
-    /// Whether the command that makes the change says that all is well.
-    pub(super) fn is_made(&self, ran: &Ran) -> bool {
+    /// Returns whether the command that makes the change reported success.
+    pub(super) fn succeeded(&self, result: &RunResult) -> bool {
         let is_error = || {
-            let last = ran.stdout.lines().last().unwrap_or_default();
+            let last = result.stdout.lines().last().unwrap_or_default();
             serde_json::from_str(last).ok().and_then(|last: Value| last.get("is_error")?.as_bool())
         };
         match self.step {
-            Step::Calls(_) => ran.is_success() && is_error() == Some(false),
-            _ => ran.is_success(),
+            ScenarioStep::Calls(_) => result.is_success() && is_error() == Some(false),
+            _ => result.is_success(),
         }
     }
 
-    /// What was cut off is taken back by whoever starts next.
+    /// Returns whether the program under faults is the start after a kill, which recovers the change.
     pub(super) fn is_recovery(&self) -> bool {
-        matches!(self.step, Step::Recover(_))
+        matches!(self.step, ScenarioStep::Recover(_))
     }
 
-    /// Whether all but build directories is as it should become, and the program said that these are not merged. After a kill they
-    /// must be: the record of them is older than the other changes.
-    pub(super) fn lacks_build_only(&self, ran: &Ran, now: &Tree) -> bool {
+    /// Returns whether only build directories are not as they should become, and the program reported that. After a kill they must be
+    /// merged, because their record is older than the other changes.
+    pub(super) fn lacks_build_only(&self, result: &RunResult, now: &Tree) -> bool {
         let sources = |tree: &Tree| tree.without(scenario::BUILD_DIRECTORY.as_ref());
-        self.promise == Promise::Built
+        self.allowed_states == AllowedStates::Built
             && sources(now) == sources(&self.new)
-            && ran.stdout.contains("not kept: ")
+            && result.stdout.contains("not kept: ")
     }
 
-    /// Whether programs run in it, which leave stages behind when they are killed.
+    /// Returns whether the step runs programs, which leave stages behind when they are killed.
     pub(super) fn runs_programs(&self) -> bool {
         let is_program = |call: Call| call.tool == "bash";
         match self.step {
-            Step::Call(call) | Step::Job(call) | Step::Approve(call) => is_program(call),
+            ScenarioStep::Call(call) | ScenarioStep::Job(call) | ScenarioStep::Approve(call) => {
+                is_program(call)
+            }
             _ => false,
         }
     }
 
-    /// An undo is taken back by its name, everything else by being the last change.
+    /// Returns whether the step is an undo: it is undone by the id of its call, every other change by being the last.
     pub(super) fn is_undo(&self) -> bool {
         let step = match self.step {
-            Step::Recover(killed) => killed.step,
+            ScenarioStep::Recover(killed) => killed.step,
             step => step,
         };
-        matches!(step, Step::Undo | Step::UndoSession | Step::UndoUndo)
+        matches!(step, ScenarioStep::Undo | ScenarioStep::UndoSession | ScenarioStep::UndoUndo)
     }
 }
 
@@ -105,7 +108,7 @@ impl Lane {
         Ok(Self { directory: fs::canonicalize(directory)?, program })
     }
 
-    /// Brings the lane to where the scenario's command begins, and sees what the command does without faults.
+    /// Runs the steps before the scenario's command, keeps a copy of that state, and finds the results of the command without faults.
     pub(super) fn prepare(&self, scenario: &Scenario) -> Result<Prepared> {
         clear(&self.current())?;
         fs::create_dir_all(self.workspace())?;
@@ -113,109 +116,111 @@ impl Lane {
         scenario::make_workspace(&self.workspace(), scenario.huge)?;
         for step in scenario.before {
             let arguments = self.arguments(*step)?;
-            let ran = self.run(&arguments)?;
-            ensure!(ran.is_success(), "{arguments:?}: {}{}", ran.stdout, ran.stderr);
+            let result = self.run(&arguments)?;
+            ensure!(result.is_success(), "{arguments:?}: {}{}", result.stdout, result.stderr);
         }
-        let old = self.look()?;
+        let old = self.read_workspace()?;
         let (arguments, change) = match scenario.step {
-            Step::Recover(killed) => (next_start(), self.kill(killed)?),
+            ScenarioStep::Recover(killed) => (next_start(), self.kill(killed)?),
             step => (self.arguments(step)?, self.arguments(step)?),
         };
         clear(&self.prepared())?;
         copy(&self.current(), &self.prepared())?;
-        // On a copy, as all others: undo knows hard links by inode numbers, which a copy does not share.
+        // On a copy like all other runs: undo knows hard links by inode numbers, which a copy does not share.
         self.reset()?;
-        let ran = self.run(&change)?;
-        let new = self.look()?;
-        let Scenario { name, step, promise, .. } = *scenario;
-        let undone = match promise {
-            Promise::Whole => old.clone(),
-            Promise::Built | Promise::Planted => self.undone()?,
+        let result = self.run(&change)?;
+        let new = self.read_workspace()?;
+        let Scenario { name, step, allowed_states, .. } = *scenario;
+        let undone = match allowed_states {
+            AllowedStates::OldOrNew => old.clone(),
+            AllowedStates::Built | AllowedStates::Planted => self.undone()?,
         };
-        let prepared = Prepared { step, arguments, change, old, new, undone, promise };
-        let is_change = match promise {
-            Promise::Whole | Promise::Built => prepared.new != prepared.old,
-            Promise::Planted => prepared.new == prepared.old && prepared.undone != prepared.old,
+        let prepared = Prepared { step, arguments, change, old, new, undone, allowed_states };
+        let is_change = match allowed_states {
+            AllowedStates::OldOrNew | AllowedStates::Built => prepared.new != prepared.old,
+            AllowedStates::Planted => {
+                prepared.new == prepared.old && prepared.undone != prepared.old
+            }
         };
         ensure!(
-            prepared.is_made(&ran) && is_change,
+            prepared.succeeded(&result) && is_change,
             "{name} does nothing: {}{}",
-            ran.stdout,
-            ran.stderr
+            result.stdout,
+            result.stderr
         );
         Ok(prepared)
     }
 
-    /// What the newest undo leaves.
+    /// Undoes the newest change and reads the workspace.
     fn undone(&self) -> Result<Tree> {
-        let ran = self.run(UNDO)?;
-        ensure!(ran.is_success(), "the undo: {}{}", ran.stdout, ran.stderr);
-        self.look()
+        let result = self.run(UNDO)?;
+        ensure!(result.is_success(), "the undo: {}{}", result.stdout, result.stderr);
+        self.read_workspace()
     }
 
-    /// Runs a command and kills it in the middle; the words that make the change.
-    fn kill(&self, killed: &Killed) -> Result<Vec<String>> {
+    /// Runs a command and kills it at a call; returns the arguments of the command.
+    fn kill(&self, killed: &KilledCommand) -> Result<Vec<String>> {
         clear(&self.prepared())?;
         copy(&self.current(), &self.prepared())?;
         let arguments = self.arguments(killed.step)?;
         let thread = Thread::Worker;
-        let made = self.windlass(&arguments).trace(thread, None)?.made(thread);
-        let last = made.iter().rfind(|made| made.call == killed.at);
+        let calls_made = self.windlass(&arguments).trace(thread, None)?.calls_made(thread);
+        let last = calls_made.iter().rfind(|calls_made| calls_made.call == killed.at);
         let last = last.with_context(|| format!("it never calls {}", killed.at))?;
         self.reset()?;
-        let fault = Fault { thread, call: killed.at, how: How::Killed, nth: last.nth };
-        let ran = self.windlass(&arguments).trace(thread, Some(&fault))?;
-        ensure!(ran.was_killed(), "it was not killed: {}", ran.log);
+        let fault = Fault { thread, call: killed.at, failure: Failure::Killed, nth: last.nth };
+        let result = self.windlass(&arguments).trace(thread, Some(&fault))?;
+        ensure!(result.was_killed(), "it was not killed: {}", result.log);
         Ok(arguments)
     }
 
-    /// Everything as it was when the scenario was prepared.
+    /// Restores the prepared state.
     pub(super) fn reset(&self) -> Result<()> {
         clear(&self.current())?;
         copy(&self.prepared(), &self.current())
     }
 
-    /// What is in the workspace.
-    pub(super) fn look(&self) -> Result<Tree> {
-        Tree::look(&self.workspace())
+    /// Reads the workspace.
+    pub(super) fn read_workspace(&self) -> Result<Tree> {
+        Tree::read(&self.workspace())
     }
 
-    /// The scenario's command, traced.
+    /// Runs the scenario's command under strace, with a fault or without.
     pub(super) fn trace(
         &self,
         prepared: &Prepared,
         thread: Thread,
         fault: Option<&Fault>,
-    ) -> Result<Ran> {
+    ) -> Result<RunResult> {
         self.windlass(&prepared.arguments).trace(thread, fault)
     }
 
-    /// The change once more, without faults.
-    pub(super) fn again(&self, prepared: &Prepared) -> Result<Ran> {
+    /// Runs the change again, without faults.
+    pub(super) fn repeat_change(&self, prepared: &Prepared) -> Result<RunResult> {
         self.run(&prepared.change)
     }
 
-    /// How many threads of the scenario's command make calls.
+    /// Counts the threads of the scenario's command that make traced calls.
     pub(super) fn count_threads(&self, prepared: &Prepared) -> Result<usize> {
         self.windlass(&prepared.arguments).count_threads()
     }
 
-    /// `windlass ARGUMENTS`, without faults.
-    pub(super) fn run<S: AsRef<str>>(&self, arguments: &[S]) -> Result<Ran> {
+    /// Runs `windlass ARGUMENTS` without faults.
+    pub(super) fn run<S: AsRef<str>>(&self, arguments: &[S]) -> Result<RunResult> {
         self.windlass(arguments).run()
     }
 
     /// The call that made the newest change.
     pub(super) fn newest_call(&self) -> Result<String> {
-        let ran = self.run(&["--json", "undo", "--list"])?;
+        let result = self.run(&["--json", "undo", "--list"])?;
         let newest: Option<Value> =
-            ran.stdout.lines().next().and_then(|line| serde_json::from_str(line).ok());
+            result.stdout.lines().next().and_then(|line| serde_json::from_str(line).ok());
         let call = newest.as_ref().and_then(|newest| newest.get("call")?.as_str());
-        let call = call.with_context(|| format!("no change is listed: {}", ran.stderr))?;
+        let call = call.with_context(|| format!("no change is listed: {}", result.stderr))?;
         Ok(call.to_owned())
     }
 
-    /// Keeps all of the lane for a look.
+    /// Copies the whole lane to a directory, for inspection.
     pub(super) fn keep(&self, place: &Path) -> Result<()> {
         fs::create_dir_all(place.parent().unwrap_or(place))?;
         copy(&self.directory, place)
@@ -234,8 +239,8 @@ impl Lane {
         }
     }
 
-    /// The words of a step's command.
-    fn arguments(&self, step: Step) -> Result<Vec<String>> {
+    /// The arguments of a step's command.
+    fn arguments(&self, step: ScenarioStep) -> Result<Vec<String>> {
         let words = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
         let call =
             |call: Call| vec!["call".to_owned(), call.tool.to_owned(), call.input().to_string()];
@@ -245,21 +250,21 @@ impl Lane {
             vec!["call".to_owned(), call.tool.to_owned(), input.to_string()]
         };
         Ok(match step {
-            Step::Call(one) => call(one),
-            Step::Calls(calls) => vec!["run".to_owned(), self.lines(calls)?],
-            Step::Job(one) => job(one),
-            Step::Approve(one) => [words(APPROVING), call(one)].concat(),
-            Step::Continue(one) => [words(CONTINUED), call(one)].concat(),
-            Step::Propose(one) => [words(PROPOSING), call(one)].concat(),
-            Step::Apply => words(&["proposals", "apply"]),
-            Step::Undo => words(UNDO),
-            Step::UndoSession => [words(CONTINUED), words(&["undo"])].concat(),
-            Step::UndoUndo => words(&["undo", "--call", &self.newest_call()?]),
-            Step::Recover(_) => next_start(),
+            ScenarioStep::Call(one) => call(one),
+            ScenarioStep::Calls(calls) => vec!["run".to_owned(), self.lines(calls)?],
+            ScenarioStep::Job(one) => job(one),
+            ScenarioStep::Approve(one) => [words(APPROVING), call(one)].concat(),
+            ScenarioStep::Continue(one) => [words(CONTINUED), call(one)].concat(),
+            ScenarioStep::Propose(one) => [words(PROPOSING), call(one)].concat(),
+            ScenarioStep::Apply => words(&["proposals", "apply"]),
+            ScenarioStep::Undo => words(UNDO),
+            ScenarioStep::UndoSession => [words(CONTINUED), words(&["undo"])].concat(),
+            ScenarioStep::UndoUndo => words(&["undo", "--call", &self.newest_call()?]),
+            ScenarioStep::Recover(_) => next_start(),
         })
     }
 
-    /// A file with calls as a model sends them.
+    /// Writes calls in the form of a model's tool calls to a file; returns its path.
     fn lines(&self, calls: &[Call]) -> Result<String> {
         let line = |(number, call): (usize, &Call)| {
             let id = format!("call_{number}");
@@ -294,12 +299,12 @@ impl Lane {
     }
 }
 
-/// Any command will do that looks at changes.
+/// A command that recovers unfinished changes, as every command does that reads the history.
 pub(super) fn next_start() -> Vec<String> {
     ["undo", "--list"].map(String::from).into()
 }
 
-/// The next start of a program, which finishes what was merged into build directories.
+/// A command that runs a program, which finishes the merge of build directories.
 pub(super) fn next_program() -> Vec<String> {
     ["call", "bash", r#"{"command": "true"}"#].map(String::from).into()
 }
@@ -312,7 +317,7 @@ fn clear(directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// With modes, times and links.
+/// Copies a directory with modes, times and links.
 fn copy(from: &Path, to: &Path) -> Result<()> {
     process::output(Command::new("cp").arg("-a").arg(from).arg(to)).map(drop)
 }

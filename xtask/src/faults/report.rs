@@ -1,4 +1,4 @@
-//! What the walk has seen so far, and the table at its end.
+//! The results so far, and the table at the end.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -6,98 +6,100 @@ use std::sync::{Mutex, PoisonError};
 use anyhow::Result;
 
 use super::fault::Fault;
-use super::invariant::End;
+use super::invariant::FinalState;
 use super::lane::Lane;
-use super::trace::Ran;
+use super::trace::RunResult;
 
-/// After so many faults the walk says how far it is.
-const STRIDE: usize = 250;
+/// Progress is printed after this many faults.
+const PROGRESS_INTERVAL: usize = 250;
 
-/// So many failures are told, and kept for a look.
-const TOLD: usize = 15;
+/// At most this many failures are listed, and their lanes kept for inspection.
+const MAX_REPORTED: usize = 15;
 
 #[derive(Debug)]
 pub(super) struct Report {
     total: usize,
     place: PathBuf,
-    seen: Mutex<Seen>,
+    results: Mutex<Results>,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct Results {
     rows: Vec<Row>,
     tried: usize,
     broken: Vec<String>,
 }
 
-/// What became of one scenario's faults.
+/// The counts of one scenario's faults.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Row {
     scenario: &'static str,
-    /// Those that came to pass.
+    /// Faults that were injected.
     injected: usize,
-    /// Those that did not: the program came another way.
+    /// Faults that were not injected, because the program did not make the call.
     missed: usize,
     old: usize,
     new: usize,
-    unsaid: usize,
+    unreported: usize,
     broken: usize,
 }
 
 impl Report {
-    /// For so many faults; what lanes of broken ones looked like goes to `place`.
+    /// A report for this many faults; the lanes of failures are copied to `place`.
     pub(super) fn new(total: usize, place: PathBuf) -> Self {
-        Self { total, place, seen: Mutex::default() }
+        Self { total, place, results: Mutex::default() }
     }
 
     pub(super) fn place(&self) -> &Path {
         &self.place
     }
 
+    /// Adds the result of a fault, and copies the lane of a failure.
     pub(super) fn add(
         &self,
         lane: &Lane,
         scenario: &'static str,
         fault: &Fault,
-        ran: &Ran,
-        end: Result<End, String>,
+        result: &RunResult,
+        end: Result<FinalState, String>,
     ) -> Result<()> {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.row(scenario).add(ran.was_hit(), end.as_ref().ok());
-        seen.tried += 1;
+        let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
+        results.row(scenario).add(result.was_injected(), end.as_ref().ok());
+        results.tried += 1;
         if let Err(broken) = end {
             let name = fault.name(scenario);
             eprintln!("   {name}: {broken}");
-            if seen.broken.len() < TOLD {
+            if results.broken.len() < MAX_REPORTED {
                 lane.keep(&self.place.join(name.replace('/', "-")))?;
             }
-            let call = ran.log.lines().find(|line| line.contains("(INJECTED)")).unwrap_or_default();
-            seen.broken.push(format!("{name}: {broken}\n    {call}"));
+            let call =
+                result.log.lines().find(|line| line.contains("(INJECTED)")).unwrap_or_default();
+            results.broken.push(format!("{name}: {broken}\n    {call}"));
         }
-        if seen.tried.is_multiple_of(STRIDE) {
-            eprintln!("   {} of {}, {} broken", seen.tried, self.total, seen.broken.len());
+        if results.tried.is_multiple_of(PROGRESS_INTERVAL) {
+            eprintln!("   {} of {}, {} broken", results.tried, self.total, results.broken.len());
         }
         Ok(())
     }
 
-    /// Counts a fault that met another call than the one that it is about, so that its end says nothing.
-    pub(super) fn miss(&self, scenario: &'static str) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.row(scenario).missed += 1;
-        seen.tried += 1;
+    /// Counts a fault that hit another call than the one that was meant, so that its result means nothing.
+    pub(super) fn add_missed(&self, scenario: &'static str) {
+        let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
+        results.row(scenario).missed += 1;
+        results.tried += 1;
     }
 
     pub(super) fn broken(&self) -> usize {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).broken.len()
+        self.results.lock().unwrap_or_else(PoisonError::into_inner).broken.len()
     }
 
     /// The table, the first failures, and the sum.
     pub(super) fn render(&self) -> String {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner).render()
+        self.results.lock().unwrap_or_else(PoisonError::into_inner).render()
     }
 }
 
-impl Seen {
+impl Results {
     fn row(&mut self, scenario: &'static str) -> &mut Row {
         let at = self.rows.iter().position(|row| row.scenario == scenario);
         let at = at.unwrap_or_else(|| {
@@ -111,12 +113,12 @@ impl Seen {
         let heading = ["injected", "old", "new", "unsaid", "missed", "broken"].map(String::from);
         let rows: String = self.rows.iter().map(Row::render).collect();
         let failure = |broken: &String| format!("  {broken}\n");
-        let failures: String = self.broken.iter().take(TOLD).map(failure).collect();
+        let once_and_lasting: String = self.broken.iter().take(MAX_REPORTED).map(failure).collect();
         let injected: usize = self.rows.iter().map(|row| row.injected).sum();
         let broken = self.broken.len();
         line("scenario", &heading)
             + &rows
-            + &failures
+            + &once_and_lasting
             + &format!("faults injected={injected} invariant broken={broken}\n")
     }
 }
@@ -129,17 +131,17 @@ fn line(scenario: &str, cells: &[String]) -> String {
 
 impl Row {
     fn render(&self) -> String {
-        let Self { scenario, injected, missed, old, new, unsaid, broken } = self;
-        line(scenario, &[injected, old, new, unsaid, missed, broken].map(ToString::to_string))
+        let Self { scenario, injected, missed, old, new, unreported, broken } = self;
+        line(scenario, &[injected, old, new, unreported, missed, broken].map(ToString::to_string))
     }
 
-    fn add(&mut self, was_hit: bool, end: Option<&End>) {
-        *(if was_hit { &mut self.injected } else { &mut self.missed }) += 1;
+    fn add(&mut self, was_injected: bool, end: Option<&FinalState>) {
+        *(if was_injected { &mut self.injected } else { &mut self.missed }) += 1;
         *(match end {
             None => &mut self.broken,
-            Some(End::Old) => &mut self.old,
-            Some(End::New) => &mut self.new,
-            Some(End::NewUnsaid) => &mut self.unsaid,
+            Some(FinalState::Old) => &mut self.old,
+            Some(FinalState::New) => &mut self.new,
+            Some(FinalState::NewUnreported) => &mut self.unreported,
         }) += 1;
     }
 }
@@ -150,14 +152,14 @@ mod tests {
 
     #[test]
     fn the_table_ends_with_the_sum() {
-        let mut seen = Seen::default();
-        seen.row("edit").add(true, Some(&End::Old));
-        seen.row("undo").add(true, None);
-        seen.row("edit").add(false, Some(&End::New));
-        seen.row("edit").add(true, Some(&End::NewUnsaid));
-        seen.broken.push("undo/main/write/EIO/1: gone".into());
+        let mut results = Results::default();
+        results.row("edit").add(true, Some(&FinalState::Old));
+        results.row("undo").add(true, None);
+        results.row("edit").add(false, Some(&FinalState::New));
+        results.row("edit").add(true, Some(&FinalState::NewUnreported));
+        results.broken.push("undo/main/write/EIO/1: gone".into());
         assert_eq!(
-            seen.render(),
+            results.render(),
             "\
 scenario        injected       old       new    unsaid    missed    broken
 edit                   2         1         1         1         1         0

@@ -1,6 +1,6 @@
-//! What is done while calls fail: every way in which files are changed.
+//! The scenarios of faults: every way in which files are changed.
 //!
-//! All scenarios begin with the same small workspace. It has what is easily lost: modes, hard links, a symbolic link, an empty
+//! All scenarios begin with the same small workspace. It has properties that are easily lost: modes, hard links, a symbolic link, an empty
 //! directory, a file without a final newline.
 
 use std::fs;
@@ -9,74 +9,89 @@ use std::path::Path;
 
 use anyhow::Result;
 
-/// A command under faults, and what was done before it.
+/// A command under faults, and the steps before it.
 #[derive(Debug)]
 pub(super) struct Scenario {
     pub(super) name: &'static str,
-    pub(super) before: &'static [Step],
-    pub(super) step: Step,
-    /// How many lines `huge.txt` has.
+    pub(super) before: &'static [ScenarioStep],
+    pub(super) step: ScenarioStep,
+    /// The number of lines of `huge.txt`.
     pub(super) huge: u32,
-    pub(super) promise: Promise,
-    /// The sample of `cargo xtask test` takes one in so many of the faults that it would take otherwise.
-    pub(super) thinned: usize,
+    pub(super) allowed_states: AllowedStates,
+    /// `cargo xtask test` divides the number of sampled faults by this.
+    pub(super) sample_divisor: usize,
 }
 
 /// The states that a fault may leave behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Promise {
-    /// All is as it was or as it should become, and an undo brings back what was.
-    Whole,
-    /// The same, but for build directories, which an undo leaves alone.
+pub(super) enum AllowedStates {
+    /// Everything is unchanged or everything is changed, and an undo restores the old state.
+    OldOrNew,
+    /// The same, except build directories, which an undo does not restore.
     Built,
-    /// A job makes a protected place, which is removed. It is there or it is not; nothing else is different.
+    /// A job creates a protected path, which is then removed. It is there or not; nothing else differs.
     Planted,
 }
 
-const fn scenario(name: &'static str, before: &'static [Step], step: Step) -> Scenario {
-    Scenario { name, before, step, huge: 10, promise: Promise::Whole, thinned: 1 }
+const fn scenario(
+    name: &'static str,
+    before: &'static [ScenarioStep],
+    step: ScenarioStep,
+) -> Scenario {
+    Scenario {
+        name,
+        before,
+        step,
+        huge: 10,
+        allowed_states: AllowedStates::OldOrNew,
+        sample_divisor: 1,
+    }
 }
 
-/// A command, whose many calls are mostly those of its start.
-const fn command(name: &'static str, before: &'static [Step], step: Step) -> Scenario {
-    Scenario { thinned: 16, ..scenario(name, before, step) }
+/// A scenario of a sandboxed command, most of whose system calls belong to its start.
+const fn command(
+    name: &'static str,
+    before: &'static [ScenarioStep],
+    step: ScenarioStep,
+) -> Scenario {
+    Scenario { sample_divisor: 16, ..scenario(name, before, step) }
 }
 
 /// One command.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Step {
+pub(super) enum ScenarioStep {
     /// One call.
     Call(Call),
     /// Calls of one session, one after the other.
     Calls(&'static [Call]),
-    /// A job, to its end.
+    /// A background job, until it ends.
     Job(Call),
-    /// A call whose changes are shown to a person, who says yes.
+    /// A call whose changes a person approves.
     Approve(Call),
     /// A call of a session that goes on.
     Continue(Call),
-    /// A call whose changes are held.
+    /// A call whose changes become a proposal.
     Propose(Call),
-    /// What is held is made.
+    /// Applies the proposals.
     Apply,
-    /// The last change is taken back.
+    /// Undoes the last change.
     Undo,
-    /// All of the session that went on is taken back.
+    /// Undoes all changes of the continued session.
     UndoSession,
-    /// The last undo is taken back.
+    /// Undoes the last undo.
     UndoUndo,
     /// The next start after a command that was killed in the middle.
-    Recover(&'static Killed),
+    Recover(&'static KilledCommand),
 }
 
-/// A command that was killed when it made a call of this name for the last time.
+/// A command that is killed at its last call of this name.
 #[derive(Debug)]
-pub(super) struct Killed {
-    pub(super) step: Step,
+pub(super) struct KilledCommand {
+    pub(super) step: ScenarioStep,
     pub(super) at: &'static str,
 }
 
-/// A tool and its arguments, which are all text.
+/// A tool call whose arguments are all strings.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Call {
     pub(super) tool: &'static str,
@@ -90,50 +105,66 @@ impl Call {
 }
 
 pub(super) const SCENARIOS: &[Scenario] = &[
-    scenario("create", &[], Step::Call(CREATE)),
-    scenario("overwrite", &[], Step::Calls(&[READ, OVERWRITE])),
-    scenario("append", &[], Step::Call(APPEND)),
-    scenario("append-linked", &[], Step::Call(APPEND_LINKED)),
-    scenario("edit", &[], Step::Call(EDIT)),
-    scenario("edit-large", &[], Step::Call(EDIT_LARGE)),
-    // More than what the history keeps among others, and than what is kept in memory while it is written in place.
-    Scenario { huge: 500_000, ..scenario("edit-huge", &[], Step::Call(EDIT_HUGE)) },
-    scenario("edit-linked", &[], Step::Call(EDIT_LINKED)),
-    scenario("patch", &[], Step::Call(PATCH)),
-    scenario("unlink", &[], Step::Call(UNLINK)),
-    scenario("undo", &[Step::Call(PATCH)], Step::Undo),
-    scenario("undo-linked", &[Step::Call(EDIT_LINKED)], Step::Undo),
-    scenario("undo-undo", &[Step::Call(PATCH), Step::Undo], Step::UndoUndo),
-    // What is at a name becomes one file with another name, and a file of its own again.
-    scenario("undo-joined", &[Step::Continue(EDIT_TWO), UNLINKED, REUSED], Step::UndoSession),
+    scenario("create", &[], ScenarioStep::Call(CREATE)),
+    scenario("overwrite", &[], ScenarioStep::Calls(&[READ, OVERWRITE])),
+    scenario("append", &[], ScenarioStep::Call(APPEND)),
+    scenario("append-linked", &[], ScenarioStep::Call(APPEND_LINKED)),
+    scenario("edit", &[], ScenarioStep::Call(EDIT)),
+    scenario("edit-large", &[], ScenarioStep::Call(EDIT_LARGE)),
+    // Larger than contents in a slot, and than files that are held in memory while they are written in place.
+    Scenario { huge: 500_000, ..scenario("edit-huge", &[], ScenarioStep::Call(EDIT_HUGE)) },
+    scenario("edit-linked", &[], ScenarioStep::Call(EDIT_LINKED)),
+    scenario("patch", &[], ScenarioStep::Call(PATCH)),
+    scenario("unlink", &[], ScenarioStep::Call(UNLINK)),
+    scenario("undo", &[ScenarioStep::Call(PATCH)], ScenarioStep::Undo),
+    scenario("undo-linked", &[ScenarioStep::Call(EDIT_LINKED)], ScenarioStep::Undo),
+    scenario("undo-undo", &[ScenarioStep::Call(PATCH), ScenarioStep::Undo], ScenarioStep::UndoUndo),
+    // A path becomes a hard link of another file, and a separate file again.
+    scenario(
+        "undo-joined",
+        &[ScenarioStep::Continue(EDIT_TWO), UNLINKED, REUSED],
+        ScenarioStep::UndoSession,
+    ),
     scenario(
         "undo-apart",
-        &[Step::Continue(EDIT_TWO), UNLINKED, REUSED, Step::UndoSession],
-        Step::UndoUndo,
+        &[ScenarioStep::Continue(EDIT_TWO), UNLINKED, REUSED, ScenarioStep::UndoSession],
+        ScenarioStep::UndoUndo,
     ),
     scenario(
         "apply",
-        &[Step::Propose(PATCH), Step::Propose(CREATE), Step::Propose(EDIT_LINKED)],
-        Step::Apply,
+        &[
+            ScenarioStep::Propose(PATCH),
+            ScenarioStep::Propose(CREATE),
+            ScenarioStep::Propose(EDIT_LINKED),
+        ],
+        ScenarioStep::Apply,
     ),
-    scenario("recover", &[], Step::Recover(&PATCH_KILLED)),
-    scenario("recover-linked", &[], Step::Recover(&EDIT_LINKED_KILLED)),
-    scenario("recover-undo", &[Step::Call(PATCH)], Step::Recover(&UNDO_KILLED)),
+    scenario("recover", &[], ScenarioStep::Recover(&KILLED_PATCH)),
+    scenario("recover-linked", &[], ScenarioStep::Recover(&KILLED_EDIT_LINKED)),
+    scenario("recover-undo", &[ScenarioStep::Call(PATCH)], ScenarioStep::Recover(&KILLED_UNDO)),
     // More than 64 changes are made as a batch.
-    Scenario { thinned: 40, ..command("batch", &[], Step::Call(BATCH)) },
-    command("staged", &[], Step::Approve(STAGED)),
-    command("moved", &[], Step::Call(MOVED)),
-    Scenario { promise: Promise::Built, ..command("build", &[], Step::Call(BUILD)) },
+    Scenario { sample_divisor: 40, ..command("batch", &[], ScenarioStep::Call(BATCH)) },
+    command("staged", &[], ScenarioStep::Approve(STAGED)),
+    command("moved", &[], ScenarioStep::Call(MOVED)),
     Scenario {
-        promise: Promise::Built,
-        ..command("rebuild", &[Step::Call(BUILD)], Step::Call(REBUILD))
+        allowed_states: AllowedStates::Built,
+        ..command("build", &[], ScenarioStep::Call(BUILD))
     },
-    Scenario { promise: Promise::Planted, ..command("planted", &[PLANT], Step::Job(PLANTED)) },
+    Scenario {
+        allowed_states: AllowedStates::Built,
+        ..command("rebuild", &[ScenarioStep::Call(BUILD)], ScenarioStep::Call(REBUILD))
+    },
+    Scenario {
+        allowed_states: AllowedStates::Planted,
+        ..command("planted", &[PLANT], ScenarioStep::Job(PLANTED))
+    },
 ];
 
-const PATCH_KILLED: Killed = Killed { step: Step::Call(PATCH), at: "unlinkat" };
-const EDIT_LINKED_KILLED: Killed = Killed { step: Step::Call(EDIT_LINKED), at: "renameat" };
-const UNDO_KILLED: Killed = Killed { step: Step::Undo, at: "renameat" };
+const KILLED_PATCH: KilledCommand =
+    KilledCommand { step: ScenarioStep::Call(PATCH), at: "unlinkat" };
+const KILLED_EDIT_LINKED: KilledCommand =
+    KilledCommand { step: ScenarioStep::Call(EDIT_LINKED), at: "renameat" };
+const KILLED_UNDO: KilledCommand = KilledCommand { step: ScenarioStep::Undo, at: "renameat" };
 
 const CREATE: Call = Call {
     tool: "write",
@@ -176,11 +207,11 @@ const EDIT_TWO: Call = Call {
     tool: "edit",
     arguments: &[("path", "docs/two.md"), ("old_string", "two names"), ("new_string", "a name")],
 };
-const UNLINKED: Step = Step::Continue(Call {
+const UNLINKED: ScenarioStep = ScenarioStep::Continue(Call {
     tool: "patch",
     arguments: &[("patch", "*** Begin Patch\n*** Delete File: docs/same.md\n*** End Patch\n")],
 });
-const REUSED: Step = Step::Continue(Call {
+const REUSED: ScenarioStep = ScenarioStep::Continue(Call {
     tool: "write",
     arguments: &[("path", "docs/same.md"), ("content", "# Another file\n")],
 });
@@ -208,8 +239,8 @@ const PATCH_TEXT: &str = "\
 *** Delete File: docs/old.md
 *** End Patch
 ";
-/// A file loses one of its names. It is not undone after a copy: which file has another name is told by numbers that a copy does
-/// not have.
+/// A file loses one of its hard links. It is not undone after a copy: hard links are recorded by inode numbers, which a copy does not
+/// share.
 const UNLINK: Call = Call { tool: "patch", arguments: &[("patch", UNLINK_TEXT)] };
 const UNLINK_TEXT: &str = "\
 *** Begin Patch
@@ -229,8 +260,8 @@ const fn bash(arguments: &'static [(&'static str, &'static str)]) -> Call {
 /// The build directory of the scenarios that build.
 pub(super) const BUILD_DIRECTORY: &str = "node_modules";
 
-// Each command first looks whether all is there: a directory that a fault keeps from being surveyed is masked, and a command that did a
-// part of its work would be neither here nor there.
+// Each command first checks that its files are there: a directory that a fault keeps from being surveyed is masked, and a command that did
+// half of its work would leave neither the old nor the new state.
 const BATCH: Call = bash(&[(
     "command",
     "test -f src/two.txt -a -f docs/old.md -a -f src/one.txt && \
@@ -256,8 +287,8 @@ const REBUILD: Call = bash(&[(
     "test -f node_modules/a/b/c -a -f src/two.txt && \
      { rm -r node_modules/a; mkdir node_modules/a; echo 3 > node_modules/a/new; echo 4 > node_modules/d; rm src/two.txt; }",
 )]);
-/// A script, since a command that names a protected place is judged before it runs.
-const PLANT: Step = Step::Call(Call {
+/// A script, because a command that names a protected path is refused before it runs.
+const PLANT: ScenarioStep = ScenarioStep::Call(Call {
     tool: "write",
     arguments: &[
         ("path", "plant.sh"),
@@ -266,7 +297,7 @@ const PLANT: Step = Step::Call(Call {
 });
 const PLANTED: Call = bash(&[("command", "sh plant.sh")]);
 
-/// Makes the workspace that every scenario begins with; with so many lines in `huge.txt`.
+/// Creates the workspace that every scenario begins with, with `huge` lines in `huge.txt`.
 pub(super) fn make_workspace(root: &Path, huge: u32) -> Result<()> {
     for directory in ["src", "docs", "linked", "empty"] {
         fs::create_dir_all(root.join(directory))?;

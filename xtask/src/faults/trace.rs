@@ -1,8 +1,7 @@
-//! Runs a program with strace at one of its threads, and never for longer than a minute.
+//! Runs a program with strace on one of its threads, for at most a minute.
 //!
-//! Its first thread is traced from its first call. To trace the worker alone, strace first stops the program where that thread
-//! gives itself its name, which is the first thing that it does. Then a second strace, for this thread only, takes the place of the
-//! first, and the program goes on.
+//! The first thread is traced from its first call. To trace only the worker, a first strace stops the program when that thread sets its
+//! name, which is its first call. Then a second strace, for this thread only, replaces the first, and the program continues.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsString;
@@ -16,63 +15,64 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use super::fault::{self, Fault, Made, On, Thread};
+use super::fault::{self, CallTarget, Fault, Thread, TracedCall};
 
-/// A program that takes longer does not end.
-const LIMIT: Duration = Duration::from_mins(1);
+/// A program that runs longer is killed and counts as hanging.
+const RUN_TIMEOUT: Duration = Duration::from_mins(1);
 
-const BETWEEN_LOOKS: Duration = Duration::from_micros(500);
+/// The pause between two checks for an event.
+const POLL_INTERVAL: Duration = Duration::from_micros(500);
 
-/// What strace says of a thread that has come to a stop.
+/// The line of strace for a stopped thread.
 const STOPPED: &str = "--- stopped by SIGSTOP ---";
 
-/// A program with its arguments, and what it sees of the machine.
+/// A program with its arguments and environment.
 #[derive(Debug)]
 pub(super) struct Program {
     pub(super) words: Vec<OsString>,
     pub(super) directory: PathBuf,
     pub(super) home: PathBuf,
-    /// Where its output goes, and strace's.
+    /// The directory for its output, and for that of strace.
     pub(super) place: PathBuf,
 }
 
-/// How a program ended.
+/// The result of a run.
 #[derive(Debug)]
-pub(super) struct Ran {
-    /// `None` if it did not end by itself in time.
+pub(super) struct RunResult {
+    /// `None` if it did not end within the timeout.
     pub(super) status: Option<ExitStatus>,
     pub(super) stdout: String,
     pub(super) stderr: String,
-    /// What strace wrote down.
+    /// The log of strace.
     pub(super) log: String,
 }
 
-impl Ran {
+impl RunResult {
     pub(super) fn is_success(&self) -> bool {
         self.status.is_some_and(|status| status.success())
     }
 
-    /// Whether the fault came to pass.
-    pub(super) fn was_hit(&self) -> bool {
+    /// Returns whether the fault was injected.
+    pub(super) fn was_injected(&self) -> bool {
         self.log.contains("(INJECTED)") || self.was_killed()
     }
 
-    /// Whether the fault met a call about the kernel alone, which no disk can make fail: threads wake each other a different number of
-    /// times in each run, so the number of a call is not always that of the same call.
-    pub(super) fn went_astray(&self) -> bool {
+    /// Returns whether the fault hit a call about a kernel object, where no disk error can occur. Threads wake each other a different
+    /// number of times in each run, so the n-th call is not always the same call.
+    pub(super) fn hit_another_call(&self) -> bool {
         let injected = self.log.lines().find(|line| line.contains("(INJECTED)"));
         let arguments = injected.and_then(|line| line.split_once('('));
-        arguments.is_some_and(|(_, arguments)| on(arguments) == On::Kernel)
+        arguments.is_some_and(|(_, arguments)| target_of(arguments) == CallTarget::Kernel)
     }
 
     pub(super) fn was_killed(&self) -> bool {
         self.log.contains("+++ killed by SIGKILL +++")
     }
 
-    /// What no fault excuses: a panic, a hang, a crash.
-    pub(super) fn disgrace(&self) -> Option<String> {
+    /// Describes a panic, a hang or a crash, which no fault excuses; `None` if there was none.
+    pub(super) fn crash(&self) -> Option<String> {
         let Some(status) = self.status else {
-            return Some(format!("it did not end within {} s", LIMIT.as_secs()));
+            return Some(format!("it did not end within {} s", RUN_TIMEOUT.as_secs()));
         };
         let panicked = self.stderr.contains("panicked") || status.code() == Some(101);
         let signal = status.signal().filter(|_| !self.was_killed());
@@ -83,32 +83,35 @@ impl Ran {
         }
     }
 
-    /// The calls that were made, in their order.
-    pub(super) fn made(&self, thread: Thread) -> Vec<Made> {
+    /// The traced calls, in their order.
+    pub(super) fn calls_made(&self, thread: Thread) -> Vec<TracedCall> {
         let mut times: HashMap<&str, usize> = HashMap::new();
-        let mut made = Vec::new();
+        let mut calls_made = Vec::new();
         for (name, arguments) in self.log.lines().filter_map(|line| line.split_once('(')) {
             let Some(call) = fault::calls().find(|call| *call == name) else { continue };
             let nth = times.entry(call).or_default();
             *nth += 1;
-            made.push(Made { thread, call, nth: *nth, on: on(arguments) });
+            calls_made.push(TracedCall { thread, call, nth: *nth, target: target_of(arguments) });
         }
-        made
+        calls_made
     }
 }
 
-/// Tells from the arguments of a call, which strace was asked to say, whether it is about files. Letting go of a lock asks no disk for
-/// anything, and the kernel does not refuse it.
-fn on(arguments: &str) -> On {
+/// The target of a call, from its arguments in the log. Releasing a lock counts as a call about a kernel object, because it cannot fail.
+fn target_of(arguments: &str) -> CallTarget {
     if arguments.contains("l_type=F_UNLCK") {
-        return On::Kernel;
+        return CallTarget::Kernel;
     }
     let first = arguments.split([',', ')']).next().unwrap_or_default();
     let kernel = ["<anon_inode:", "<pipe:", "<socket:", "<UNIX"];
-    if kernel.iter().any(|kind| first.contains(kind)) { On::Kernel } else { On::Files }
+    if kernel.iter().any(|kind| first.contains(kind)) {
+        CallTarget::Kernel
+    } else {
+        CallTarget::Files
+    }
 }
 
-/// Fails where strace is missing or may not trace.
+/// Fails if strace is missing or may not trace.
 pub(super) fn check_that_strace_works() -> Result<()> {
     let output = Command::new("strace")
         .args(["-f", "-o", "/dev/null", "true"])
@@ -116,27 +119,27 @@ pub(super) fn check_that_strace_works() -> Result<()> {
         .output()
         .context("cannot start `strace`; `cargo xtask setup` installs it")?;
     if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        bail!("strace cannot trace here, so no fault can be injected: {}", said.trim_end());
+        let last_lines = String::from_utf8_lossy(&output.stderr);
+        bail!("strace cannot trace here, so no fault can be injected: {}", last_lines.trim_end());
     }
     Ok(())
 }
 
 impl Program {
-    /// Without strace.
-    pub(super) fn run(&self) -> Result<Ran> {
+    /// Runs the program without strace.
+    pub(super) fn run(&self) -> Result<RunResult> {
         let (first, rest) = self.words.split_first().context("no program")?;
         let mut child = self.start(first, rest)?;
-        let status = end(&mut child, Instant::now() + LIMIT)?;
+        let status = end(&mut child, Instant::now() + RUN_TIMEOUT)?;
         if status.is_none() {
             child.kill()?;
             child.wait()?;
         }
-        self.ran(status)
+        self.result(status)
     }
 
-    /// With a fault in one thread, or with none to see which calls it makes.
-    pub(super) fn trace(&self, thread: Thread, fault: Option<&Fault>) -> Result<Ran> {
+    /// Runs the program with strace on one thread, with a fault, or without one to log its calls.
+    pub(super) fn trace(&self, thread: Thread, fault: Option<&Fault>) -> Result<RunResult> {
         let mut options = vec!["-qq".into(), "-y".into(), "-o".into(), self.log().into()];
         options.extend(["-e".into(), fault.map_or_else(all_calls, |fault| only(fault.call))]);
         if let Some(fault) = fault {
@@ -149,38 +152,38 @@ impl Program {
         }
     }
 
-    /// How many threads of the program make calls that could fail. Programs that it starts have threads of their own.
+    /// Counts the threads of the program that make calls which could fail. Threads of child programs do not count.
     pub(super) fn count_threads(&self) -> Result<usize> {
         let mut calls = all_calls();
         calls.push(",clone3");
         let options = ["-f".into(), "-qq".into(), "-y".into(), "-o".into(), self.log().into()];
-        let ran = self.trace_main([options.into(), vec!["-e".into(), calls]].concat())?;
-        Ok(threads(&ran.log).len())
+        let result = self.trace_main([options.into(), vec!["-e".into(), calls]].concat())?;
+        Ok(threads(&result.log).len())
     }
 
-    fn trace_main(&self, mut options: Vec<OsString>) -> Result<Ran> {
+    fn trace_main(&self, mut options: Vec<OsString>) -> Result<RunResult> {
         options.extend(self.words.iter().cloned());
         let mut strace = self.start(&"strace".into(), &options)?;
-        let status = end(&mut strace, Instant::now() + LIMIT)?;
+        let status = end(&mut strace, Instant::now() + RUN_TIMEOUT)?;
         if status.is_none() {
             kill_process_group(pid(strace.id())?, Signal::KILL)?;
             strace.wait()?;
         }
-        self.ran(status)
+        self.result(status)
     }
 
-    fn trace_worker(&self, options: &[OsString]) -> Result<Ran> {
-        let deadline = Instant::now() + LIMIT;
+    fn trace_worker(&self, options: &[OsString]) -> Result<RunResult> {
+        let deadline = Instant::now() + RUN_TIMEOUT;
         let mut child = self.start_to_worker()?;
         let Some(worker) = self.worker(&mut child, deadline)? else {
-            // It came to its end before it had one.
+            // The program ended without a worker.
             let status = end(&mut child, deadline)?;
             return self.ended(child, status);
         };
         let program = child.id();
         kill_process(tracer(program)?, Signal::KILL)?;
         while tracer(program).is_ok() {
-            sleep(BETWEEN_LOOKS);
+            sleep(POLL_INTERVAL);
         }
         let mut strace = Command::new("strace")
             .args(options)
@@ -193,19 +196,19 @@ impl Program {
             if let Some(status) = strace.try_wait()? {
                 bail!("strace did not get hold of the worker ({status})");
             }
-            sleep(BETWEEN_LOOKS);
+            sleep(POLL_INTERVAL);
         }
         kill_process(pid(program)?, Signal::CONT)?;
         let status = end(&mut child, deadline)?;
         if status.is_none() {
             child.kill()?;
         }
-        // It ends with what it traces.
+        // strace ends with the traced program.
         strace.wait()?;
         self.ended(child, status)
     }
 
-    /// Starts the program so that it stops when its worker does its first call. It is our child, strace is not.
+    /// Starts the program so that it stops at the first call of its worker. The program is our child, strace is not.
     fn start_to_worker(&self) -> Result<Child> {
         fs::write(self.stop_log(), "")?;
         let mut options: Vec<OsString> = vec!["-D".into(), "-f".into(), "-qq".into(), "-o".into()];
@@ -216,8 +219,8 @@ impl Program {
         self.start(&"strace".into(), &options)
     }
 
-    /// The id of the worker, once it has stopped; `None` if the program ends without one, or hangs. The first thread makes such a
-    /// call, too, and goes on.
+    /// Waits for the worker to stop and returns its id; `None` if the program ends without a worker, or hangs. The first thread stops at
+    /// the same call, and is continued.
     fn worker(&self, child: &mut Child, deadline: Instant) -> Result<Option<u32>> {
         let mut has_gone_on = false;
         while Instant::now() < deadline {
@@ -236,17 +239,17 @@ impl Program {
             if child.try_wait()?.is_some() {
                 return Ok(None);
             }
-            sleep(BETWEEN_LOOKS);
+            sleep(POLL_INTERVAL);
         }
         Ok(None)
     }
 
-    fn ended(&self, mut child: Child, status: Option<ExitStatus>) -> Result<Ran> {
+    fn ended(&self, mut child: Child, status: Option<ExitStatus>) -> Result<RunResult> {
         if status.is_none() {
             child.kill()?;
             child.wait()?;
         }
-        self.ran(status)
+        self.result(status)
     }
 
     fn start(&self, program: &OsString, arguments: &[OsString]) -> Result<Child> {
@@ -264,8 +267,8 @@ impl Program {
             .with_context(|| format!("could not start {}", program.display()))
     }
 
-    fn ran(&self, status: Option<ExitStatus>) -> Result<Ran> {
-        Ok(Ran {
+    fn result(&self, status: Option<ExitStatus>) -> Result<RunResult> {
+        Ok(RunResult {
             status,
             stdout: read(&self.place.join("stdout"))?,
             stderr: read(&self.place.join("stderr"))?,
@@ -282,25 +285,25 @@ impl Program {
     }
 }
 
-/// The threads of a program, by its log with those of all its children, that make calls which could fail. A close does not fail.
+/// The threads of a program that make calls which could fail, from a log that also has the calls of its children. A `close` does not fail.
 fn threads(log: &str) -> HashSet<&str> {
     let first = log.split(' ').next().unwrap_or_default();
-    // Where a new thread is told to its parent, but no new process is.
-    let told = |line: &'_ str| line.find("parent_tid=[").map(|at| at + "parent_tid=[".len());
-    let made = log.lines().filter_map(|line| line.get(told(line)?..)?.split(']').next());
-    let ours: HashSet<&str> = made.chain([first]).collect();
+    // A new thread has `parent_tid`, a new process does not.
+    let id_at = |line: &'_ str| line.find("parent_tid=[").map(|at| at + "parent_tid=[".len());
+    let calls_made = log.lines().filter_map(|line| line.get(id_at(line)?..)?.split(']').next());
+    let ours: HashSet<&str> = calls_made.chain([first]).collect();
     let can_fail = |line: &&str| {
         let call = line.split_once(' ').and_then(|(_, call)| call.trim_start().split_once('('));
         call.is_some_and(|(name, arguments)| {
-            let is_walked = name != "close" && fault::calls().any(|known| known == name);
-            is_walked && on(arguments) == On::Files
+            let is_traced = name != "close" && fault::calls().any(|known| known == name);
+            is_traced && target_of(arguments) == CallTarget::Files
         })
     };
     let busy = log.lines().filter(can_fail).filter_map(|line| line.split(' ').next());
     busy.filter(|thread| ours.contains(thread)).collect()
 }
 
-/// What strace is to look at. A call that this machine does not have is no error.
+/// The argument of strace for all traced calls. The question marks allow calls that this machine does not have.
 fn all_calls() -> OsString {
     let calls: Vec<String> = fault::calls().map(|call| format!("?{call}")).collect();
     format!("trace={}", calls.join(",")).into()
@@ -310,7 +313,7 @@ fn only(call: &str) -> OsString {
     format!("trace={call}").into()
 }
 
-/// Waits for the end of a program; `None` if it does not come in time.
+/// Waits for a program; `None` if it does not end before the deadline.
 fn end(child: &mut Child, deadline: Instant) -> Result<Option<ExitStatus>> {
     loop {
         if let Some(status) = child.try_wait()? {
@@ -319,7 +322,7 @@ fn end(child: &mut Child, deadline: Instant) -> Result<Option<ExitStatus>> {
         if Instant::now() > deadline {
             return Ok(None);
         }
-        sleep(BETWEEN_LOOKS);
+        sleep(POLL_INTERVAL);
     }
 }
 
@@ -331,7 +334,7 @@ fn read(path: &Path) -> Result<String> {
     }
 }
 
-/// Who traces a process.
+/// The id of the process that traces a process.
 fn tracer(process: u32) -> Result<Pid> {
     let status = fs::read_to_string(format!("/proc/{process}/status"))?;
     let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:"));
@@ -346,8 +349,8 @@ fn pid(id: u32) -> Result<Pid> {
 mod tests {
     use super::*;
 
-    fn ran(code: i32, stderr: &str, log: &str) -> Ran {
-        Ran {
+    fn result(code: i32, stderr: &str, log: &str) -> RunResult {
+        RunResult {
             status: Some(ExitStatus::from_raw(code)),
             stdout: String::new(),
             stderr: stderr.into(),
@@ -364,14 +367,14 @@ write(6<anon_inode:[eventfd]>, \"\", 8)  = 8
 close(5</w/d>)                          = 0
 +++ exited with 0 +++
 ";
-        let made = |call, nth, on| Made { thread: Thread::Main, call, nth, on };
+        let calls_made = |call, nth, target| TracedCall { thread: Thread::Main, call, nth, target };
         assert_eq!(
-            ran(0, "", log).made(Thread::Main),
+            result(0, "", log).calls_made(Thread::Main),
             [
-                made("openat", 1, On::Files),
-                made("close", 1, On::Files),
-                made("write", 1, On::Kernel),
-                made("close", 2, On::Files),
+                calls_made("openat", 1, CallTarget::Files),
+                calls_made("close", 1, CallTarget::Files),
+                calls_made("write", 1, CallTarget::Kernel),
+                calls_made("close", 2, CallTarget::Files),
             ]
         );
     }
@@ -394,7 +397,7 @@ close(5</w/d>)                          = 0
     }
 
     #[test]
-    fn a_fault_of_the_kernel_alone_is_astray() {
+    fn a_fault_in_a_call_about_a_kernel_object_hit_another_call() {
         for (log, expected) in [
             (
                 "write(4<anon_inode:[eventfd]>, \"\", 8) = -1 ENOSPC (No space left on device) (INJECTED)\n",
@@ -414,14 +417,14 @@ close(5</w/d>)                          = 0
                 false,
             ),
         ] {
-            assert_eq!(ran(0, "", log).went_astray(), expected, "{log}");
+            assert_eq!(result(0, "", log).hit_another_call(), expected, "{log}");
         }
     }
 
     #[test]
-    fn a_refusal_is_no_disgrace() {
+    fn an_error_exit_is_no_crash() {
         let killed = "rename(\"a\", \"b\") = ?\n+++ killed by SIGKILL +++\n";
-        for (code, stderr, log, disgrace) in [
+        for (code, stderr, log, crash) in [
             (0, "", "", None),
             (1 << 8, "error: no", "", None),
             (9, "", killed, None),
@@ -430,9 +433,9 @@ close(5</w/d>)                          = 0
             (101 << 8, "", "", Some("it panicked")),
             (2 << 8, "thread 'main' panicked at", "", Some("it panicked")),
         ] {
-            assert_eq!(ran(code, stderr, log).disgrace().as_deref(), disgrace, "{code} {stderr}");
+            assert_eq!(result(code, stderr, log).crash().as_deref(), crash, "{code} {stderr}");
         }
-        let hung = Ran { status: None, ..ran(0, "", "") };
-        assert_eq!(hung.disgrace().as_deref(), Some("it did not end within 60 s"));
+        let hung = RunResult { status: None, ..result(0, "", "") };
+        assert_eq!(hung.crash().as_deref(), Some("it did not end within 60 s"));
     }
 }

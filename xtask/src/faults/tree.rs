@@ -1,4 +1,4 @@
-//! A directory with all that is in it, to be held against another: names, bytes, modes, links.
+//! The content of a directory tree, for comparison: names, bytes, modes, links.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -7,19 +7,19 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// What is at each path below a directory.
+/// The entry at each path below a directory.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Tree(BTreeMap<PathBuf, Object>);
+pub(super) struct Tree(BTreeMap<PathBuf, Entry>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Object {
+enum Entry {
     Directory {
         mode: u32,
     },
     File {
         mode: u32,
         bytes: Vec<u8>,
-        /// How many names it has, and the first of them in this tree.
+        /// The number of hard links, and the first path in this tree.
         names: u64,
         first: PathBuf,
     },
@@ -27,22 +27,22 @@ enum Object {
     Other,
 }
 
-/// Objects with several names that were met already, by device and number.
-type Met = HashMap<(u64, u64), PathBuf>;
+/// The first path of each file that was read, by device and inode.
+type SeenInodes = HashMap<(u64, u64), PathBuf>;
 
 impl Tree {
-    pub(super) fn look(root: &Path) -> Result<Self> {
+    pub(super) fn read(root: &Path) -> Result<Self> {
         let mut tree = Self::default();
-        tree.add(root, Path::new(""), &mut Met::new())
+        tree.add(root, Path::new(""), &mut SeenInodes::new())
             .with_context(|| format!("looking at {}", root.display()))?;
         Ok(tree)
     }
 
-    fn add(&mut self, root: &Path, inside: &Path, met: &mut Met) -> Result<()> {
+    fn add(&mut self, root: &Path, inside: &Path, seen_inodes: &mut SeenInodes) -> Result<()> {
         let path = root.join(inside);
         let metadata = fs::symlink_metadata(&path)?;
-        let object = object(&path, inside, &metadata, met)?;
-        let is_directory = matches!(object, Object::Directory { .. });
+        let object = object(&path, inside, &metadata, seen_inodes)?;
+        let is_directory = matches!(object, Entry::Directory { .. });
         self.0.insert(inside.to_owned(), object);
         if is_directory {
             let mut names = Vec::new();
@@ -51,48 +51,54 @@ impl Tree {
             }
             names.sort();
             for name in names {
-                self.add(root, &inside.join(name), met)?;
+                self.add(root, &inside.join(name), seen_inodes)?;
             }
         }
         Ok(())
     }
 
-    /// The same without a directory and all that is in it.
+    /// A copy without a directory and its content.
     pub(super) fn without(&self, directory: &Path) -> Self {
         let kept = self.0.iter().filter(|(path, _)| !path.starts_with(directory));
         Self(kept.map(|(path, object)| (path.clone(), object.clone())).collect())
     }
 
-    /// In what this differs from another, in words; `None` if it does not.
-    pub(super) fn difference(&self, other: &Self) -> Option<String> {
+    /// Describes the differences from another tree; `None` if there are none.
+    pub(super) fn describe_difference(&self, other: &Self) -> Option<String> {
         let paths = self.0.keys().chain(other.0.keys().filter(|path| !self.0.contains_key(*path)));
         let differences: Vec<String> = paths
-            .filter_map(|path| difference(path, self.0.get(path), other.0.get(path)))
+            .filter_map(|path| describe_difference(path, self.0.get(path), other.0.get(path)))
             .collect();
         (!differences.is_empty()).then(|| differences.join(", "))
     }
 }
 
-fn object(path: &Path, inside: &Path, metadata: &fs::Metadata, met: &mut Met) -> Result<Object> {
+/// Reads the entry at a path.
+fn object(
+    path: &Path,
+    inside: &Path,
+    metadata: &fs::Metadata,
+    seen_inodes: &mut SeenInodes,
+) -> Result<Entry> {
     let (kind, mode) = (metadata.file_type(), metadata.mode() & 0o7777);
     Ok(if kind.is_dir() {
-        Object::Directory { mode }
+        Entry::Directory { mode }
     } else if kind.is_symlink() {
-        Object::Symlink(fs::read_link(path)?)
+        Entry::Symlink(fs::read_link(path)?)
     } else if kind.is_file() {
-        let first = met.entry((metadata.dev(), metadata.ino()));
+        let first = seen_inodes.entry((metadata.dev(), metadata.ino()));
         let first = first.or_insert_with(|| inside.to_owned()).clone();
-        Object::File { mode, bytes: fs::read(path)?, names: metadata.nlink(), first }
+        Entry::File { mode, bytes: fs::read(path)?, names: metadata.nlink(), first }
     } else {
-        Object::Other
+        Entry::Other
     })
 }
 
-fn difference(path: &Path, here: Option<&Object>, there: Option<&Object>) -> Option<String> {
+fn describe_difference(path: &Path, here: Option<&Entry>, there: Option<&Entry>) -> Option<String> {
     let path = path.display();
     match (here, there) {
         (Some(here), Some(there)) if here == there => None,
-        (Some(Object::File { bytes: a, .. }), Some(Object::File { bytes: b, .. })) if a != b => {
+        (Some(Entry::File { bytes: a, .. }), Some(Entry::File { bytes: b, .. })) if a != b => {
             Some(format!("{path} has other bytes ({} instead of {})", a.len(), b.len()))
         }
         (Some(_), Some(_)) => Some(format!("{path} has another mode, kind or number of names")),
@@ -115,15 +121,15 @@ mod tests {
         let root = std::env::temp_dir().join(format!("xtask-tree-{name}-{}", std::process::id()));
         fs::create_dir_all(&root).unwrap();
         scenario::make_workspace(&root, 10).unwrap();
-        let before = Tree::look(&root).unwrap();
+        let before = Tree::read(&root).unwrap();
         change(&root).unwrap();
-        let after = Tree::look(&root).unwrap();
+        let after = Tree::read(&root).unwrap();
         fs::remove_dir_all(&root).unwrap();
-        assert_eq!(after.difference(&before).as_deref(), expected, "{name}");
+        assert_eq!(after.describe_difference(&before).as_deref(), expected, "{name}");
     }
 
     #[test]
-    fn every_difference_is_seen() {
+    fn every_difference_is_found() {
         check("none", |_| Ok(()), None);
         check("made", |root| fs::write(root.join("x"), ""), Some("x is there"));
         check("gone", |root| fs::remove_dir(root.join("empty")), Some("empty is missing"));

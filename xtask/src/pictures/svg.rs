@@ -1,11 +1,10 @@
-//! A screen as SVG: text that can be selected and searched, in whatever monospaced font there is, on a ground of its own that is light
-//! or dark as the reader's page is.
+//! Draws a screen as SVG: selectable text in a monospaced font, on a background that is light or dark like the reader's page.
 
 use std::fmt::Write as _;
 
 use vt100::{Cell, Color, Screen};
 
-/// The sizes of a character, in pixels. Monospaced fonts differ a little: every run of text is told how wide it is.
+/// The sizes of a character, in pixels. Monospaced fonts differ a little, so every run of text has its width set.
 const WIDTH: f64 = 7.8;
 const HEIGHT: f64 = 18.0;
 const FONT: f64 = 13.0;
@@ -38,7 +37,7 @@ text .inverse { fill: #0d1117 }
 }
 ";
 
-/// The rows of a screen up to the last that has something on it but the prompt for what comes next.
+/// Draws the rows of a screen, up to the last one that is not empty and not only the next prompt.
 pub(super) fn of(screen: &Screen, about: &str) -> String {
     let (_, columns) = screen.size();
     let mut lines: Vec<Vec<Run>> = Vec::new();
@@ -69,7 +68,7 @@ pub(super) fn of(screen: &Screen, about: &str) -> String {
         height - 1.0
     ));
     for (row, runs) in lines.iter().take(shown).enumerate() {
-        for run in runs.iter().filter(|run| !run.text.trim().is_empty() || run.look.inverse) {
+        for run in runs.iter().filter(|run| !run.text.trim().is_empty() || run.style.inverse) {
             run.draw(row, &mut line);
         }
     }
@@ -77,26 +76,26 @@ pub(super) fn of(screen: &Screen, about: &str) -> String {
     text
 }
 
-/// Characters beside each other that look alike.
+/// Successive characters with the same style.
 struct Run {
     column: usize,
     text: String,
-    look: Look,
+    style: CharacterStyle,
 }
 
-/// The look of a character: the classes of the style, and whether its colour is that of its ground.
+/// The style of a character: its classes, and whether text and background colours are swapped.
 #[derive(Clone, PartialEq, Eq)]
-struct Look {
+struct CharacterStyle {
     colour: Option<&'static str>,
     others: Vec<&'static str>,
     inverse: bool,
 }
 
-/// The classes of the colours of a palette. The first and the last are those of text and ground, which are the reader's.
+/// The classes of the palette's colours. The first and the last are those of background and text, which follow the reader's page.
 const COLOURS: [Option<&str>; 8] =
     [None, Some("c1"), Some("c2"), Some("c3"), Some("c4"), Some("c5"), Some("c6"), None];
 
-impl Look {
+impl CharacterStyle {
     fn of(cell: &Cell) -> Self {
         let colour = match cell.fgcolor() {
             // The bright colours are those of the palette, too.
@@ -120,7 +119,7 @@ impl Look {
     }
 }
 
-/// The characters of a row, alike ones together.
+/// The runs of a row.
 fn runs(screen: &Screen, row: u16, columns: u16) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     for column in 0..columns {
@@ -129,13 +128,13 @@ fn runs(screen: &Screen, row: u16, columns: u16) -> Vec<Run> {
             continue;
         };
         let text = if cell.has_contents() { cell.contents() } else { " " };
-        let look = Look::of(cell);
+        let style = CharacterStyle::of(cell);
         match runs.last_mut() {
-            Some(run) if run.look == look => run.text.push_str(text),
-            _ => runs.push(Run { column: column.into(), text: text.to_owned(), look }),
+            Some(run) if run.style == style => run.text.push_str(text),
+            _ => runs.push(Run { column: column.into(), text: text.to_owned(), style }),
         }
     }
-    if let Some(last) = runs.last_mut().filter(|last| !last.look.inverse) {
+    if let Some(last) = runs.last_mut().filter(|last| !last.style.inverse) {
         last.text.truncate(last.text.trim_end().len());
     }
     runs
@@ -143,14 +142,14 @@ fn runs(screen: &Screen, row: u16, columns: u16) -> Vec<Run> {
 
 impl Run {
     fn draw(&self, row: usize, line: &mut impl FnMut(std::fmt::Arguments<'_>)) {
-        // What is in front of a run is room, which its place gives it.
-        let text = if self.look.inverse { &self.text[..] } else { self.text.trim_start() };
+        // Leading spaces are left out and shift the position instead.
+        let text = if self.style.inverse { &self.text[..] } else { self.text.trim_start() };
         let before = self.text.chars().count() - text.chars().count();
         let (x, y) = (MARGIN + pixels(self.column + before, WIDTH), MARGIN + pixels(row, HEIGHT));
         let wide = pixels(text.chars().count(), WIDTH);
-        let classes = self.look.classes();
-        if self.look.inverse {
-            let colour = self.look.colour.unwrap_or("dim");
+        let classes = self.style.classes();
+        if self.style.inverse {
+            let colour = self.style.colour.unwrap_or("dim");
             line(format_args!(
                 "<rect class=\"{colour}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{wide:.1}\" height=\"{HEIGHT}\"/>"
             ));

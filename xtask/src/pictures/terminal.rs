@@ -17,27 +17,27 @@ const ROWS: NonZeroU16 = NonZeroU16::MIN.saturating_add(59);
 const COLUMNS: NonZeroU16 = NonZeroU16::MIN.saturating_add(101);
 /// The prompt of the shell.
 const PROMPT: &str = "$ ";
-/// The time after which nothing more is expected.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// The longest wait for a text on the screen.
+const SCREEN_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) struct Terminal {
     keyboard: File,
-    shown: Receiver<Vec<u8>>,
+    output: Receiver<Vec<u8>>,
     parser: Parser,
     shell: Child,
 }
 
 impl Terminal {
-    /// Starts a shell that finds our programs first, and nothing of the person's own settings.
+    /// Starts a shell that finds our programs first, without the settings of the user.
     pub(super) fn start(home: &Path, directory: &Path, programs: &Path) -> Result<Self> {
-        let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
-        grantpt(&ours)?;
-        unlockpt(&ours)?;
-        let name = ptsname(&ours, Vec::new())?.into_string()?;
-        let theirs = OpenOptions::new().read(true).write(true).open(name)?;
+        let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
+        grantpt(&controller)?;
+        unlockpt(&controller)?;
+        let name = ptsname(&controller, Vec::new())?.into_string()?;
+        let terminal_side = OpenOptions::new().read(true).write(true).open(name)?;
         let size =
             Winsize { ws_row: ROWS.get(), ws_col: COLUMNS.get(), ws_xpixel: 0, ws_ypixel: 0 };
-        tcsetwinsize(&theirs, size)?;
+        tcsetwinsize(&terminal_side, size)?;
         let path = std::env::var("PATH").unwrap_or_default();
         let shell = Command::new("setsid")
             .args(["--ctty", "bash", "--noprofile", "--norc", "-i"])
@@ -47,15 +47,15 @@ impl Terminal {
             .env("PATH", format!("{}:{path}", programs.display()))
             .env("PS1", PROMPT)
             .env("TERM", "xterm-256color")
-            .stdin(theirs.try_clone()?)
-            .stdout(theirs.try_clone()?)
-            .stderr(theirs)
+            .stdin(terminal_side.try_clone()?)
+            .stdout(terminal_side.try_clone()?)
+            .stderr(terminal_side)
             .spawn()
             .context("starting bash by setsid, of util-linux")?;
-        let keyboard = File::from(ours);
-        let shown = watch(keyboard.try_clone()?);
+        let keyboard = File::from(controller);
+        let output = watch(keyboard.try_clone()?);
         let parser = Parser::new(ROWS, COLUMNS, 0);
-        let mut terminal = Self { keyboard, shown, parser, shell };
+        let mut terminal = Self { keyboard, output, parser, shell };
         terminal.wait_for(PROMPT.trim_end())?;
         Ok(terminal)
     }
@@ -64,12 +64,12 @@ impl Terminal {
         Ok(self.keyboard.write_all(format!("{line}\n").as_bytes())?)
     }
 
-    /// Waits until this is on the screen, and nothing more comes.
+    /// Waits until a text is on the screen and no more output comes.
     pub(super) fn wait_for(&mut self, text: &str) -> Result<()> {
         self.wait(text, |screen| screen.contents().contains(text))
     }
 
-    /// Waits until the shell waits for the next line.
+    /// Waits until the last line is the prompt of the shell.
     pub(super) fn wait_for_prompt(&mut self) -> Result<()> {
         self.wait("the next prompt", |screen| {
             screen.contents().lines().last().is_some_and(|line| line.trim_end() == "$")
@@ -77,11 +77,11 @@ impl Terminal {
     }
 
     fn wait(&mut self, what: &str, is_there: impl Fn(&Screen) -> bool) -> Result<()> {
-        /// What a program writes at once can come in parts.
-        const QUIET: Duration = Duration::from_millis(300);
-        let end = Instant::now() + PATIENCE;
+        /// The output counts as complete after this time without more: one write can arrive in parts.
+        const QUIET_TIME: Duration = Duration::from_millis(300);
+        let end = Instant::now() + SCREEN_TIMEOUT;
         loop {
-            match self.shown.recv_timeout(QUIET) {
+            match self.output.recv_timeout(QUIET_TIME) {
                 Ok(bytes) => self.parser.process(&bytes),
                 Err(RecvTimeoutError::Timeout) if is_there(self.parser.screen()) => return Ok(()),
                 Err(RecvTimeoutError::Timeout) if Instant::now() < end => {}
@@ -99,13 +99,13 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The shell may have ended already.
         drop(self.shell.kill());
         drop(self.shell.wait());
     }
 }
 
-/// Passes on what is shown. An error is the end: nobody has the other side any more.
+/// Starts a thread that sends the output of the terminal. A read error means that all programs have closed it.
 fn watch(mut from: File) -> Receiver<Vec<u8>> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {

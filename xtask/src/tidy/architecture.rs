@@ -1,4 +1,4 @@
-//! ARCHITECTURE.md knows every crate, and its paths and those of docs/map.md lead to files.
+//! Checks that ARCHITECTURE.md names every crate, and that its paths and those of docs/map.md exist.
 
 use std::collections::BTreeSet;
 

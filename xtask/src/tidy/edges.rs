@@ -1,6 +1,6 @@
-//! Which crate may stand on which.
+//! Checks the dependencies between our crates against a list.
 //!
-//! The direction of dependency is what keeps the parts apart: siblings do not see each other. Engines are put together in `hub`, and
+//! The list keeps the crates separate: siblings do not depend on each other. Engines are put together in `hub`, and
 //! everything meets in `cli` only. Development dependencies are free; they reach no user.
 
 use anyhow::{Context, Result};
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn edges_are_held_against_the_list() {
+    fn edges_are_compared_with_the_list() {
         let core = json!({"name": "windlass-core", "kind": null});
         let host = json!({"name": "windlass-host", "kind": null});
         let host_in_tests = json!({"name": "windlass-host", "kind": "dev"});

@@ -1,4 +1,4 @@
-//! The libraries that people embed show how each of their items is used.
+//! Checks that public items of the embeddable libraries have an example.
 //!
 //! An example is a block of the item's doc comment that `cargo test --doc` runs. Whether an item can be reached from outside is
 //! not asked: the lint `unreachable_pub` sees to it that `pub` means just that. Methods and the items inside of macros are not
@@ -11,10 +11,10 @@ use super::{File, numbered};
 const DIRECTORIES: &[&str] =
     &["crates/core/src/", "crates/hooks/src/", "crates/windlass/src/", "crates/tools/src/diff"];
 
-/// What an item is; modules, constants and re-exports need no example.
+/// The kinds of items that need an example; modules, constants and re-exports need none.
 const KINDS: &[&str] = &["struct", "enum", "trait", "fn", "type"];
 
-/// What may stand between `pub` and the kind of an item.
+/// Words between `pub` and the kind of an item.
 const QUALIFIERS: &[&str] = &["async", "const"];
 
 /// The public top-level items that have no example.
@@ -39,7 +39,7 @@ fn in_file(file: &File) -> Vec<String> {
     findings
 }
 
-/// Whether a line may stand between a doc comment and its item: another comment, an attribute or a further line of one.
+/// Returns whether a line may be between a doc comment and its item: a comment, an attribute or its continuation.
 fn is_between(line: &str) -> bool {
     line.starts_with(['/', '#', ' ', ')', ']'])
 }
@@ -51,7 +51,7 @@ fn item(line: &str) -> Option<String> {
     Some(format!("{kind} {}", words.next()?))
 }
 
-/// Whether a comment has a block that runs. Every other fence closes a block.
+/// Returns whether a comment has a code block that runs as a doc test. Every second fence closes a block.
 fn has_example(comment: &[&str]) -> bool {
     let fences = comment.iter().filter_map(|line| line.trim().strip_prefix("```"));
     fences.step_by(2).any(|language| matches!(language, "" | "rust"))
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_no_example() {
+    fn private_items_and_other_crates_need_no_example() {
         for line in [
             "struct A;",
             "pub(crate) struct A;",

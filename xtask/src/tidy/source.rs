@@ -1,8 +1,8 @@
-//! Just enough of Rust's grammar to tell code from comments and from text in quotes.
+//! Separates the code of a Rust file from comments and from quoted text.
 
 use std::ops::Range;
 
-/// What a piece of a source file is.
+/// The kind of a piece of a source file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
     Code,
@@ -23,7 +23,7 @@ pub(super) fn only(part: Part, source: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Where `word` stands in `text`, not as a part of a longer name.
+/// The positions of `word` in `text`, except as a part of a longer name.
 pub(super) fn occurrences<'a>(text: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
     text.match_indices(word).map(|(at, _)| at).filter(move |&at| {
         let before = text.get(..at).and_then(|before| before.chars().next_back());
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_told_apart() {
+    fn code_comments_and_strings_are_separated() {
         for (source, code, comment) in [
             ("a // b\nc", "a     \nc", "  // b\n "),
             ("a /* b /* c */ d */ e", "a                   e", "  /* b /* c */ d */  "),

@@ -1,4 +1,4 @@
-//! No unsafe code, and no permission for it, outside `crates/sandbox`.
+//! Checks that there is no unsafe code, and no permission for it, outside `crates/sandbox`.
 //!
 //! The compiler denies it by a workspace lint already; this catches the attribute that would lift the lint.
 
@@ -28,7 +28,7 @@ fn in_rust(file: &File) -> Vec<String> {
     findings
 }
 
-/// Whether a line speaks of the lint other than to tighten it.
+/// Returns whether a line names the lint without denying or forbidding it.
 fn lifts_the_lint(line: &str) -> bool {
     source::occurrences(line, "unsafe_code").next().is_some()
         && !line.contains("deny(unsafe_code")

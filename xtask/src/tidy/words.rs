@@ -1,4 +1,4 @@
-//! Words that must not stay: places of one machine, hosts of package registries, marks of unfinished work.
+//! Checks for words that must not stay: paths of one machine, hosts of package registries, marks of unfinished work.
 
 use super::source::{self, Part};
 use super::{File, numbered};
@@ -15,11 +15,12 @@ const HOSTS: &[&str] = &[
 ];
 
 /// Beginnings of paths that exist on one machine only.
-const PLACES: &[&str] =
+const MACHINE_PATHS: &[&str] =
     &[concat!("/wor", "k/"), concat!("/roo", "t/"), concat!("/hom", "e/"), concat!("/User", "s/")];
 
-/// Names of people that stand for anybody; so does a single letter.
-const ANYBODY: &[&str] = &["ada", "alice", "bob", "me", "somebody", "user", "you"];
+/// User names that are clearly examples; a single letter is one too.
+const SAMPLE_USERS: &[&str] =
+    &["ada", "alice", "bob", "me", concat!("some", "body"), "user", "you"];
 
 /// Macros that are for the moment of writing.
 const MACROS: &[&str] = &["todo!", "dbg!", "unimplemented!"];
@@ -39,8 +40,8 @@ fn in_file(file: &File) -> Vec<String> {
         for host in hosts(line) {
             report(number, format!("the registry host `{host}`; clients find it by themselves"));
         }
-        for place in places(line) {
-            report(number, format!("`{place}` is a path of one machine"));
+        for prefix in machine_paths(line) {
+            report(number, format!("`{prefix}` is a path of one machine"));
         }
     }
     let (code, comments) = if file.is_rust() {
@@ -65,13 +66,13 @@ fn hosts(line: &str) -> Vec<&'static str> {
     HOSTS.iter().copied().filter(|host| source::occurrences(line, host).next().is_some()).collect()
 }
 
-/// Paths in `line` that begin with a place of one machine and go on.
-fn places(line: &str) -> Vec<&str> {
-    let starts = PLACES.iter().flat_map(|place| line.match_indices(place));
-    starts.filter_map(|(at, place)| place_at(line, at, place)).collect()
+/// Paths in `line` below a directory of one machine.
+fn machine_paths(line: &str) -> Vec<&str> {
+    let starts = MACHINE_PATHS.iter().flat_map(|prefix| line.match_indices(prefix));
+    starts.filter_map(|(at, prefix)| machine_path_at(line, at, prefix)).collect()
 }
 
-fn place_at<'a>(line: &'a str, at: usize, place: &str) -> Option<&'a str> {
+fn machine_path_at<'a>(line: &'a str, at: usize, prefix: &str) -> Option<&'a str> {
     // In `/proc/self/root/etc` or `https://host/home/x` it is only a part of another path.
     let before = line.get(..at)?.chars().next_back();
     if before.is_some_and(|c| source::is_name(c) || "/.-}*~".contains(c)) {
@@ -80,11 +81,11 @@ fn place_at<'a>(line: &'a str, at: usize, place: &str) -> Option<&'a str> {
     let path = line.get(at..)?;
     let end = path.find(|c: char| !source::is_name(c) && !"/.-".contains(c)).unwrap_or(path.len());
     let path = path.get(..end)?;
-    let next = path.get(place.len()..)?.split('/').next()?;
-    (next.len() > 1 && !ANYBODY.contains(&next)).then_some(path)
+    let next = path.get(prefix.len()..)?.split('/').next()?;
+    (next.len() > 1 && !SAMPLE_USERS.contains(&next)).then_some(path)
 }
 
-/// Whether a macro is called, and not only a part of a longer name.
+/// Returns whether a line calls a macro; a longer name that ends with it does not count.
 fn calls(line: &str, name: &str) -> bool {
     line.match_indices(name).any(|(at, _)| {
         !line.get(..at).and_then(|before| before.chars().next_back()).is_some_and(source::is_name)

@@ -1,8 +1,8 @@
-//! The database of the history: checkpoints in the order of time, and their contents, each once.
+//! The catalog, the database of the history: checkpoints in the order of time, and their contents, each once.
 //!
-//! A checkpoint is one row, with all that was done in its body. It holds the contents that came with it, and a content that is told
-//! by a delta holds its base: each content counts its holders and goes with the last of them. How much space all takes is kept in
-//! `totals`, in step with the rest, so that nothing needs to be added up to find out.
+//! A checkpoint is one row, with its origin and changes in the body. It holds the contents that came with it, and a content that is a delta
+//! holds its base: each content counts its holders and is removed with the last of them. The total space is kept in `totals` and
+//! updated in the same transactions, so that it need not be summed.
 
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt as _;
@@ -11,17 +11,18 @@ use std::path::Path;
 use rusqlite::{Connection, OptionalExtension as _, Row};
 use windlass_core::{ContentHash, Origin};
 
-use super::delta::Common;
+use super::delta::SharedEnds;
 use super::encoding::decode_origin;
-use super::slot::{Generation, Header, Id};
+use super::slot::{CheckpointId, SlotHeader};
 use crate::database::Layout;
+use crate::log_format::Generation;
 
-/// Bodies come last, so that reading what is before them never walks their pages.
+/// The undo database. Bodies come last, so that reading the other columns never walks their pages.
 pub(super) const UNDO: Layout = Layout {
     file: "undo.db",
     version: 1,
-    head: "undo.lock",
-    is_chain: false,
+    lock_file: "undo.lock",
+    lock_file_is_anchor: false,
     tables: "
     CREATE TABLE checkpoints (
         moment INTEGER NOT NULL, id BLOB NOT NULL,
@@ -48,24 +49,25 @@ pub(super) const UNDO: Layout = Layout {
 ",
 };
 
-/// Up to where a slot is drained.
+/// The drained position of a slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Position {
+pub(super) struct SlotPosition {
     pub(super) generation: Generation,
     pub(super) bytes: u64,
 }
 
-impl From<Header> for Position {
-    fn from(header: Header) -> Self {
+impl From<SlotHeader> for SlotPosition {
+    fn from(header: SlotHeader) -> Self {
         Self { generation: header.generation, bytes: header.length }
     }
 }
 
-pub(super) fn positions(connection: &Connection) -> rusqlite::Result<HashMap<u32, Position>> {
+/// The drained position of each slot.
+pub(super) fn positions(connection: &Connection) -> rusqlite::Result<HashMap<u32, SlotPosition>> {
     connection
         .prepare_cached("SELECT slot, generation, bytes FROM slots")?
         .query_map([], |row| {
-            Ok((row.get(0)?, Position { generation: row.get(1)?, bytes: row.get(2)? }))
+            Ok((row.get(0)?, SlotPosition { generation: row.get(1)?, bytes: row.get(2)? }))
         })?
         .collect()
 }
@@ -73,7 +75,7 @@ pub(super) fn positions(connection: &Connection) -> rusqlite::Result<HashMap<u32
 pub(super) fn set_position(
     connection: &Connection,
     slot: u32,
-    position: Position,
+    position: SlotPosition,
 ) -> rusqlite::Result<()> {
     connection
         .prepare_cached("INSERT OR REPLACE INTO slots (slot, generation, bytes) VALUES (?, ?, ?)")?
@@ -81,33 +83,34 @@ pub(super) fn set_position(
         .map(drop)
 }
 
-/// What is done with the database, by which it is known how many of its pages are worth their memory.
+/// The use of the database, which decides the size of its page cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Use {
-    /// Pages of five indices change, which otherwise go to the disk and come back.
+pub(super) enum CacheUse {
+    /// A drain changes pages of five indices; with a small cache they are written and read again.
     Drain,
     /// An undo of many files reads each content once.
     Read,
 }
 
-/// Bounds the pages that are held; those over the bound are let go of.
-pub(super) fn hold_pages(connection: &Connection, of: Use) -> rusqlite::Result<()> {
+/// Sets the size of the page cache; pages over it are freed.
+pub(super) fn set_cache_size(connection: &Connection, of: CacheUse) -> rusqlite::Result<()> {
     connection.execute_batch(match of {
-        Use::Drain => "PRAGMA cache_size = -16384",
-        Use::Read => "PRAGMA cache_size = -2048",
+        CacheUse::Drain => "PRAGMA cache_size = -16384",
+        CacheUse::Read => "PRAGMA cache_size = -2048",
     })
 }
 
-/// Numbers about all that is kept.
+/// The row of `totals`: space used, numbers of dropped and forgotten checkpoints, and the last sweep.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Totals {
     pub(super) stored: u64,
     pub(super) dropped: u64,
     pub(super) forgotten: u64,
-    /// When it was last looked for files that nobody needs.
+    /// The time of the last sweep of unneeded object files.
     pub(super) swept: i64,
 }
 
+/// Reads the totals.
 pub(super) fn totals(connection: &Connection) -> rusqlite::Result<Totals> {
     connection.prepare_cached("SELECT stored, dropped, forgotten, swept FROM totals")?.query_row(
         [],
@@ -122,29 +125,34 @@ pub(super) fn totals(connection: &Connection) -> rusqlite::Result<Totals> {
     )
 }
 
+/// Stores the time of the last sweep.
 pub(super) fn set_swept(connection: &Connection, now: i64) -> rusqlite::Result<()> {
     connection.prepare_cached("UPDATE totals SET swept = ?")?.execute([now]).map(drop)
 }
 
-/// The contents that have files of their own.
-pub(super) fn files(connection: &Connection) -> rusqlite::Result<Vec<ContentHash>> {
+/// The hashes of contents with object files.
+pub(super) fn object_hashes(connection: &Connection) -> rusqlite::Result<Vec<ContentHash>> {
     hashes(connection, "SELECT hash FROM contents WHERE form IN (2, 3)")
 }
 
-/// Those that had files, which may still be there.
-pub(super) fn gone(connection: &Connection) -> rusqlite::Result<Vec<ContentHash>> {
+/// The hashes of removed contents whose object files may still exist.
+pub(super) fn orphaned_objects(connection: &Connection) -> rusqlite::Result<Vec<ContentHash>> {
     hashes(connection, "SELECT hash FROM gone")
 }
 
-pub(super) fn set_removed(connection: &Connection, hash: &ContentHash) -> rusqlite::Result<()> {
+/// Stores that the object file of a removed content is gone.
+pub(super) fn set_object_removed(
+    connection: &Connection,
+    hash: &ContentHash,
+) -> rusqlite::Result<()> {
     connection
         .prepare_cached("DELETE FROM gone WHERE hash = ?")?
         .execute([hash.as_bytes()])
         .map(drop)
 }
 
-/// The contents with files that nobody has tried to make small.
-pub(super) fn new_files(connection: &Connection) -> rusqlite::Result<Vec<ContentHash>> {
+/// The hashes of contents with object files that no process has tried to compress.
+pub(super) fn uncompressed_objects(connection: &Connection) -> rusqlite::Result<Vec<ContentHash>> {
     hashes(connection, "SELECT hash FROM contents WHERE form = 2")
 }
 
@@ -155,12 +163,12 @@ fn hashes(connection: &Connection, sql: &str) -> rusqlite::Result<Vec<ContentHas
         .collect()
 }
 
-/// How many checkpoints there are.
+/// The number of checkpoints.
 pub(super) fn count(connection: &Connection) -> rusqlite::Result<u64> {
     connection.prepare_cached("SELECT count(*) FROM checkpoints")?.query_row([], |row| row.get(0))
 }
 
-/// When the oldest was made.
+/// The moment of the oldest checkpoint.
 pub(super) fn oldest(connection: &Connection) -> rusqlite::Result<Option<i64>> {
     connection
         .prepare_cached("SELECT moment FROM checkpoints ORDER BY moment, id LIMIT 1")?
@@ -168,93 +176,101 @@ pub(super) fn oldest(connection: &Connection) -> rusqlite::Result<Option<i64>> {
         .optional()
 }
 
-/// A checkpoint as it is added.
+/// A checkpoint to add.
 #[derive(Debug)]
-pub(super) struct NewRow<'a> {
+pub(super) struct NewCheckpointRow<'a> {
     pub(super) moment: i64,
-    pub(super) id: Id,
+    pub(super) id: CheckpointId,
     pub(super) origin: &'a Origin,
     pub(super) contents: &'a [u8],
     pub(super) body: &'a [u8],
 }
 
-/// A content as it is added.
+/// A content to add.
 #[derive(Debug)]
 pub(super) struct NewContentRow {
     pub(super) hash: ContentHash,
-    pub(super) form: Form,
+    pub(super) form: StorageForm,
     pub(super) length: u64,
-    /// The space that it takes.
+    /// The disk space that it takes.
     pub(super) stored: u64,
     pub(super) depth: u32,
-    pub(super) base: Option<(ContentHash, Common)>,
+    pub(super) base: Option<(ContentHash, SharedEnds)>,
     pub(super) body: Option<Vec<u8>>,
 }
 
 impl NewContentRow {
-    /// One that cannot be had any more.
+    /// A content that was damaged before it was drained.
     pub(super) fn lost(hash: ContentHash) -> Self {
-        let form = Form::Lost;
+        let form = StorageForm::Lost;
         Self { hash, form, length: 0, stored: 0, depth: 0, base: None, body: None }
     }
 }
 
-/// How the bytes of a content, or of what differs, are kept.
+/// The form in which the bytes of a content or a delta are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum StorageForm {
     Plain,
     Compressed,
-    /// In a file among the objects that could perhaps be smaller.
+    /// In an object file that has not been compressed yet.
     NewFile,
-    /// In a file among the objects.
+    /// In an object file that is compressed if that saves space.
     File,
-    /// Not at all: it was damaged before it came here.
+    /// Not stored: it was damaged before it was drained.
     Lost,
 }
 
-impl Form {
+impl StorageForm {
     const ALL: [Self; 5] = [Self::Plain, Self::Compressed, Self::NewFile, Self::File, Self::Lost];
 
+    /// The form with this number in the database.
     pub(super) fn read(number: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|form| *form as u8 == number)
     }
 }
 
-/// Changes of the catalog inside of one transaction.
-pub(super) struct Entering<'a> {
+/// Changes to the catalog inside one transaction.
+pub(super) struct CatalogWriter<'a> {
     connection: &'a Connection,
-    /// How much more space is taken.
+    /// The change of the used space.
     stored: i64,
 }
 
-/// The beginning of something that is entered as a whole or not at all.
+/// A savepoint, with the change of space at that time.
 #[derive(Clone, Copy)]
-pub(super) struct Mark {
+pub(super) struct CatalogSavepoint {
     stored: i64,
 }
 
-impl<'a> Entering<'a> {
+impl<'a> CatalogWriter<'a> {
     pub(super) fn new(connection: &'a Connection) -> Self {
         Self { connection, stored: 0 }
     }
 
-    /// Begins something that is entered as a whole or not at all.
-    pub(super) fn mark(&self) -> rusqlite::Result<Mark> {
+    /// Begins a savepoint.
+    pub(super) fn savepoint(&self) -> rusqlite::Result<CatalogSavepoint> {
         self.connection.prepare_cached("SAVEPOINT whole")?.execute([])?;
-        Ok(Mark { stored: self.stored })
+        Ok(CatalogSavepoint { stored: self.stored })
     }
 
-    /// Keeps what was entered since the mark, or takes it out again.
-    pub(super) fn settle_mark(&mut self, mark: Mark, is_kept: bool) -> rusqlite::Result<()> {
+    /// Releases a savepoint, or rolls back to it if `is_kept` is false.
+    pub(super) fn end_savepoint(
+        &mut self,
+        savepoint: CatalogSavepoint,
+        is_kept: bool,
+    ) -> rusqlite::Result<()> {
         if !is_kept {
             self.connection.prepare_cached("ROLLBACK TO whole")?.execute([])?;
-            self.stored = mark.stored;
+            self.stored = savepoint.stored;
         }
         self.connection.prepare_cached("RELEASE whole")?.execute([]).map(drop)
     }
 
-    /// Whether the checkpoint was not there yet.
-    pub(super) fn add(&mut self, row: &NewRow<'_>) -> rusqlite::Result<bool> {
+    /// Adds the row of a checkpoint; returns false if it was there already.
+    pub(super) fn add_checkpoint_row(
+        &mut self,
+        row: &NewCheckpointRow<'_>,
+    ) -> rusqlite::Result<bool> {
         let origin = row.origin;
         let added = self
             .connection
@@ -265,7 +281,7 @@ impl<'a> Entering<'a> {
                 origin.call.as_str(),
                 origin.turn.as_str(),
                 origin.session.as_str(),
-                bytes_of(&origin.workspace),
+                path_bytes(&origin.workspace),
                 origin.is_undo(),
                 row.contents,
                 row.body,
@@ -282,7 +298,7 @@ impl<'a> Entering<'a> {
         Ok(true)
     }
 
-    /// How far a content is from one that is whole, if it is there. One that was lost may come again.
+    /// The number of deltas between a content and a whole one; `None` if it is not in the catalog or was lost, and may be added.
     pub(super) fn depth(&self, hash: &ContentHash) -> rusqlite::Result<Option<u32>> {
         self.connection
             .prepare_cached("SELECT depth FROM contents WHERE hash = ? AND form <> 4")?
@@ -290,10 +306,10 @@ impl<'a> Entering<'a> {
             .optional()
     }
 
-    /// Adds a content that nobody holds yet.
+    /// Adds a content without holders, and makes it a holder of its base.
     pub(super) fn add_content(&mut self, row: &NewContentRow) -> rusqlite::Result<()> {
         let (base, common) = row.base.unzip();
-        let Common { prefix, suffix } = common.unwrap_or(Common { prefix: 0, suffix: 0 });
+        let SharedEnds { prefix, suffix } = common.unwrap_or(SharedEnds { prefix: 0, suffix: 0 });
         self.connection
             .prepare_cached(
                 "INSERT INTO contents (hash, holders, form, length, stored, depth, base, prefix, suffix, body) \
@@ -314,20 +330,21 @@ impl<'a> Entering<'a> {
             ))?;
         self.stored += row.stored.cast_signed();
         match base {
-            Some(base) => self.hold(&base),
+            Some(base) => self.add_holder(&base),
             None => Ok(()),
         }
     }
 
-    pub(super) fn hold(&mut self, hash: &ContentHash) -> rusqlite::Result<()> {
+    /// Adds one holder to a content.
+    pub(super) fn add_holder(&mut self, hash: &ContentHash) -> rusqlite::Result<()> {
         self.connection
             .prepare_cached("UPDATE contents SET holders = holders + 1 WHERE hash = ?")?
             .execute([hash.as_bytes()])
             .map(drop)
     }
 
-    /// Takes one holder from a content; with the last one it goes, and does not hold its base any more.
-    fn release(&mut self, hash: [u8; 32]) -> rusqlite::Result<()> {
+    /// Removes one holder of a content. Without a holder the content is removed, and so is its hold on its base.
+    fn release_holder(&mut self, hash: [u8; 32]) -> rusqlite::Result<()> {
         let mut next = Some(hash);
         while let Some(hash) = next.take() {
             let released = self
@@ -347,7 +364,7 @@ impl<'a> Entering<'a> {
                 .prepare_cached("DELETE FROM contents WHERE hash = ?")?
                 .execute([&hash])?;
             self.stored -= stored;
-            if matches!(Form::read(form), Some(Form::NewFile | Form::File)) {
+            if matches!(StorageForm::read(form), Some(StorageForm::NewFile | StorageForm::File)) {
                 self.connection
                     .prepare_cached("INSERT OR IGNORE INTO gone VALUES (?)")?
                     .execute([&hash])?;
@@ -357,13 +374,14 @@ impl<'a> Entering<'a> {
         Ok(())
     }
 
-    fn remove(&mut self, row: &OldRow) -> rusqlite::Result<()> {
+    /// Removes a checkpoint and its holds on contents.
+    fn remove_checkpoint(&mut self, row: &CheckpointRow) -> rusqlite::Result<()> {
         self.connection
             .prepare_cached("DELETE FROM checkpoints WHERE moment = ? AND id = ?")?
             .execute((row.moment, &row.id))?;
         self.stored -= size(&row.body, &row.contents);
         for hash in row.contents.as_chunks().0 {
-            self.release(*hash)?;
+            self.release_holder(*hash)?;
         }
         let undoes = decode_origin(&row.body).map(|origin| origin.undoes).unwrap_or_default();
         for call in undoes {
@@ -374,18 +392,18 @@ impl<'a> Entering<'a> {
         Ok(())
     }
 
-    /// Drops what was made before this moment, and the oldest of the rest until no more space is taken than this. The newest stays.
+    /// Drops the checkpoints before a moment, and the oldest of the rest until the quota is kept. The newest is not dropped for the quota.
     pub(super) fn drop_oldest(&mut self, before: i64, quota: u64) -> rusqlite::Result<()> {
         let stored = totals(self.connection)?.stored.cast_signed();
         let quota = i64::try_from(quota).unwrap_or(i64::MAX);
-        let newest = self.end("DESC")?.map(|row| row.id);
+        let newest = self.first_by_moment("DESC")?.map(|row| row.id);
         let mut dropped = 0;
-        while let Some(row) = self.end("ASC")? {
+        while let Some(row) = self.first_by_moment("ASC")? {
             let fits = stored + self.stored <= quota;
             if row.moment >= before && (fits || newest == Some(row.id)) {
                 break;
             }
-            self.remove(&row)?;
+            self.remove_checkpoint(&row)?;
             dropped += 1;
         }
         self.connection
@@ -394,15 +412,15 @@ impl<'a> Entering<'a> {
             .map(drop)
     }
 
-    /// Removes all of a session.
+    /// Removes all checkpoints of a session.
     pub(super) fn forget(&mut self, session: &str) -> rusqlite::Result<()> {
-        let rows: Vec<OldRow> = self
+        let rows: Vec<CheckpointRow> = self
             .connection
             .prepare_cached("SELECT moment, id, contents, body FROM checkpoints WHERE session = ?")?
-            .query_map([session], OldRow::read)?
+            .query_map([session], CheckpointRow::read)?
             .collect::<Result<_, _>>()?;
         for row in &rows {
-            self.remove(row)?;
+            self.remove_checkpoint(row)?;
         }
         self.connection
             .prepare_cached("UPDATE totals SET forgotten = forgotten + ?")?
@@ -411,15 +429,15 @@ impl<'a> Entering<'a> {
     }
 
     /// The first checkpoint in this order of time.
-    fn end(&self, order: &str) -> rusqlite::Result<Option<OldRow>> {
+    fn first_by_moment(&self, order: &str) -> rusqlite::Result<Option<CheckpointRow>> {
         let sql = format!(
             "SELECT moment, id, contents, body FROM checkpoints ORDER BY moment {order}, id {order} LIMIT 1"
         );
-        self.connection.prepare_cached(&sql)?.query_row([], OldRow::read).optional()
+        self.connection.prepare_cached(&sql)?.query_row([], CheckpointRow::read).optional()
     }
 
-    /// A large content is as small as it gets, which may take another space than before.
-    pub(super) fn settle(
+    /// Stores that an object file was compressed to this size, or with `None` that it stays uncompressed.
+    pub(super) fn set_compressed_size(
         &mut self,
         hash: &ContentHash,
         stored: Option<u64>,
@@ -433,13 +451,13 @@ impl<'a> Entering<'a> {
         let now = stored.map_or(before, u64::cast_signed);
         self.connection
             .prepare_cached("UPDATE contents SET form = ?, stored = ? WHERE hash = ?")?
-            .execute((Form::File as u8, now, hash.as_bytes()))?;
+            .execute((StorageForm::File as u8, now, hash.as_bytes()))?;
         self.stored += now - before;
         Ok(())
     }
 
-    /// Writes down how much space all takes now.
-    pub(super) fn close(self) -> rusqlite::Result<()> {
+    /// Adds the change of space to the totals.
+    pub(super) fn write_totals(self) -> rusqlite::Result<()> {
         self.connection
             .prepare_cached("UPDATE totals SET stored = max(0, stored + ?)")?
             .execute([self.stored])
@@ -447,27 +465,28 @@ impl<'a> Entering<'a> {
     }
 }
 
-/// A checkpoint that is to be removed.
-struct OldRow {
+/// A row of `checkpoints`, for its removal.
+struct CheckpointRow {
     moment: i64,
-    id: Id,
+    id: CheckpointId,
     contents: Vec<u8>,
     body: Vec<u8>,
 }
 
-impl OldRow {
+impl CheckpointRow {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self { moment: row.get(0)?, id: row.get(1)?, contents: row.get(2)?, body: row.get(3)? })
     }
 }
 
-/// The space that a row takes, about.
+/// The approximate space of a row.
 fn size(body: &[u8], contents: &[u8]) -> i64 {
+    /// The approximate size of the other columns.
     const REST: usize = 128;
     i64::try_from(body.len() + contents.len() + REST).unwrap_or(i64::MAX)
 }
 
-/// A path as it is kept.
-pub(super) fn bytes_of(path: &Path) -> &[u8] {
+/// The bytes of a path, as stored.
+pub(super) fn path_bytes(path: &Path) -> &[u8] {
     path.as_os_str().as_bytes()
 }

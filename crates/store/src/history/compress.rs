@@ -1,24 +1,25 @@
-//! Making contents smaller, where that is worth it.
+//! Compression of contents with zstd.
 
 use std::fs::File;
 use std::io;
 
-/// What is shorter is not worth the time.
-const SHORTEST: usize = 256;
+/// Shorter contents are not compressed.
+const MIN_BYTES: usize = 256;
+/// The compression level of zstd.
 const LEVEL: i32 = 3;
 
-/// Makes contents smaller one after another; what it needs for that is made once.
-pub(super) struct Press(Option<zstd::bulk::Compressor<'static>>);
+/// A compressor for several contents, which reuses its buffers.
+pub(super) struct Compressor(Option<zstd::bulk::Compressor<'static>>);
 
-impl Press {
+impl Compressor {
     pub(super) fn new() -> Self {
-        // Without it contents are kept as they are.
+        // If it cannot be created, contents are kept uncompressed.
         Self(zstd::bulk::Compressor::new(LEVEL).ok())
     }
 
-    /// A content in fewer bytes, if it is so by an eighth at least.
-    pub(super) fn shrink(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
-        if bytes.len() < SHORTEST {
+    /// The compressed content; `None` if that does not save an eighth.
+    pub(super) fn compress_if_smaller(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
+        if bytes.len() < MIN_BYTES {
             return None;
         }
         let smaller = self.0.as_mut()?.compress(bytes).ok()?;
@@ -26,23 +27,23 @@ impl Press {
     }
 }
 
-/// One content in fewer bytes, if it is so by an eighth at least.
-pub(super) fn shrink(bytes: &[u8]) -> Option<Vec<u8>> {
-    Press::new().shrink(bytes)
+/// The compressed content; `None` if that does not save an eighth.
+pub(super) fn compress_if_smaller(bytes: &[u8]) -> Option<Vec<u8>> {
+    Compressor::new().compress_if_smaller(bytes)
 }
 
-/// A content of this length again.
-pub(super) fn expand(bytes: &[u8], length: usize) -> io::Result<Vec<u8>> {
+/// Decompresses a content, which must have this length.
+pub(super) fn decompress(bytes: &[u8], length: usize) -> io::Result<Vec<u8>> {
     let expanded = zstd::bulk::decompress(bytes, length)?;
     if expanded.len() == length { Ok(expanded) } else { Err(io::ErrorKind::InvalidData.into()) }
 }
 
-/// Expands a file to another, however long.
-pub(super) fn expand_to(from: File, to: &mut File) -> io::Result<()> {
+/// Decompresses a file of any length into another.
+pub(super) fn decompress_file(from: File, to: &mut File) -> io::Result<()> {
     zstd::stream::copy_decode(from, to)
 }
 
-/// From one file to another, however long.
-pub(super) fn copy(from: &mut File, to: &mut File) -> io::Result<()> {
+/// Compresses a file of any length into another.
+pub(super) fn compress_file(from: &mut File, to: &mut File) -> io::Result<()> {
     zstd::stream::copy_encode(from, to, LEVEL)
 }

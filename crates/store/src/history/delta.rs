@@ -1,29 +1,30 @@
-//! Contents told by what differs from others: how much is the same at the beginning and at the end, and what is between.
+//! Deltas: a content as the number of bytes it shares with a base at the beginning and at the end, and the bytes between.
 //!
-//! An edit changes one place of a file, so this finds nearly all there is to find, at the speed of a comparison.
+//! Most edits change one place of a file, so this is nearly as short as a general delta, and as fast as a comparison.
 
-/// How much two contents have in common, which does not overlap in either.
+/// The lengths of the common prefix and suffix of two contents, which do not overlap in either.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Common {
+pub(super) struct SharedEnds {
     pub(super) prefix: usize,
     pub(super) suffix: usize,
 }
 
-impl Common {
+impl SharedEnds {
+    /// Compares a content with its base.
     pub(super) fn of(base: &[u8], new: &[u8]) -> Self {
-        let prefix = common(base, new, Side::Front);
+        let prefix = common_bytes(base, new, Side::Front);
         let rest = |bytes: &'_ [u8]| bytes.len() - prefix;
-        let base_rest = part(base, 0, rest(base), Side::Back);
-        let new_rest = part(new, 0, rest(new), Side::Back);
-        Self { prefix, suffix: common(base_rest, new_rest, Side::Back) }
+        let base_rest = bytes_from_side(base, 0, rest(base), Side::Back);
+        let new_rest = bytes_from_side(new, 0, rest(new), Side::Back);
+        Self { prefix, suffix: common_bytes(base_rest, new_rest, Side::Back) }
     }
 
-    /// What is between in the new content.
+    /// The bytes of the new content between prefix and suffix.
     pub(super) fn middle<'a>(&self, new: &'a [u8]) -> &'a [u8] {
         new.get(self.prefix..new.len().saturating_sub(self.suffix)).unwrap_or_default()
     }
 
-    /// The new content again; nothing if the base is too short for it.
+    /// Rebuilds the new content from its base and its middle; `None` if the base is too short.
     pub(super) fn apply(&self, base: &[u8], middle: &[u8]) -> Option<Vec<u8>> {
         let end = base.len().checked_sub(self.suffix)?;
         let (front, back) = (base.get(..self.prefix)?, base.get(end..)?);
@@ -35,28 +36,32 @@ impl Common {
     }
 }
 
+/// The end of a content from which bytes are compared.
 #[derive(Clone, Copy)]
 enum Side {
     Front,
     Back,
 }
 
-/// How many bytes are the same at one side. Blocks first, because comparing two slices is many times faster than their bytes.
-fn common(a: &[u8], b: &[u8], side: Side) -> usize {
-    const BLOCK: usize = 256;
+/// Counts the equal bytes at one side. Compares blocks first, which is many times faster than single bytes.
+fn common_bytes(a: &[u8], b: &[u8], side: Side) -> usize {
+    const BLOCK_BYTES: usize = 256;
     let length = a.len().min(b.len());
     let mut same = 0;
-    while same + BLOCK <= length && part(a, same, BLOCK, side) == part(b, same, BLOCK, side) {
-        same += BLOCK;
+    while same + BLOCK_BYTES <= length
+        && bytes_from_side(a, same, BLOCK_BYTES, side)
+            == bytes_from_side(b, same, BLOCK_BYTES, side)
+    {
+        same += BLOCK_BYTES;
     }
-    while same < length && part(a, same, 1, side) == part(b, same, 1, side) {
+    while same < length && bytes_from_side(a, same, 1, side) == bytes_from_side(b, same, 1, side) {
         same += 1;
     }
     same
 }
 
-/// So many bytes after so many others, counted from one side.
-fn part(bytes: &[u8], skipped: usize, length: usize, side: Side) -> &[u8] {
+/// The bytes at a distance from one side.
+fn bytes_from_side(bytes: &[u8], skipped: usize, length: usize, side: Side) -> &[u8] {
     let begin = match side {
         Side::Front => skipped,
         Side::Back => bytes.len().saturating_sub(skipped + length),
@@ -71,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_common_is_found() {
+    fn common_ends_are_found() {
         let long = vec![b'x'; 1000];
         let mut changed = long.clone();
         changed[700] = b'y';
@@ -87,31 +92,35 @@ mod tests {
             (&long, &changed, 700, 299),
         ];
         for (base, new, prefix, suffix) in cases {
-            assert_eq!(Common::of(base, new), Common { prefix, suffix }, "{base:?} {new:?}");
+            assert_eq!(
+                SharedEnds::of(base, new),
+                SharedEnds { prefix, suffix },
+                "{base:?} {new:?}"
+            );
         }
     }
 
     #[test]
     fn a_base_that_is_too_short_gives_nothing() {
-        assert_eq!(Common { prefix: 4, suffix: 0 }.apply(b"abc", b""), None);
-        assert_eq!(Common { prefix: 0, suffix: 4 }.apply(b"abc", b""), None);
+        assert_eq!(SharedEnds { prefix: 4, suffix: 0 }.apply(b"abc", b""), None);
+        assert_eq!(SharedEnds { prefix: 0, suffix: 4 }.apply(b"abc", b""), None);
     }
 
     proptest! {
         #[test]
-        fn the_new_comes_back(base in "[ab]{0,600}", new in "[ab]{0,600}") {
-            let common = Common::of(base.as_bytes(), new.as_bytes());
-            let middle = common.middle(new.as_bytes());
-            prop_assert_eq!(common.apply(base.as_bytes(), middle), Some(new.into_bytes()));
+        fn the_new_content_is_rebuilt(base in "[ab]{0,600}", new in "[ab]{0,600}") {
+            let common_bytes = SharedEnds::of(base.as_bytes(), new.as_bytes());
+            let middle = common_bytes.middle(new.as_bytes());
+            prop_assert_eq!(common_bytes.apply(base.as_bytes(), middle), Some(new.into_bytes()));
         }
 
         #[test]
-        fn an_edit_is_told_by_what_it_inserts(front: Vec<u8>, old: Vec<u8>, inserted: Vec<u8>, back: Vec<u8>) {
+        fn the_delta_of_an_edit_is_at_most_the_inserted_bytes(front: Vec<u8>, old: Vec<u8>, inserted: Vec<u8>, back: Vec<u8>) {
             let base = [&front[..], &old, &back].concat();
             let new = [&front[..], &inserted, &back].concat();
-            let common = Common::of(&base, &new);
-            prop_assert!(common.middle(&new).len() <= inserted.len());
-            prop_assert_eq!(common.apply(&base, common.middle(&new)), Some(new.clone()));
+            let common_bytes = SharedEnds::of(&base, &new);
+            prop_assert!(common_bytes.middle(&new).len() <= inserted.len());
+            prop_assert_eq!(common_bytes.apply(&base, common_bytes.middle(&new)), Some(new.clone()));
         }
     }
 }

@@ -1,7 +1,7 @@
-//! How a checkpoint is told in bytes: the same in a slot and in the database, so that draining does not translate.
+//! The encoding of the body of a checkpoint: origin and changes. It is the same in a slot and in the database, so a drain copies it.
 //!
-//! Numbers have as many bytes as they need, texts and paths come after their length. There is no version in it: slots and database
-//! say which layout they have.
+//! Numbers have variable length; texts and paths come after their length. The encoding has no version of its own: slots and database have
+//! one.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -14,7 +14,7 @@ use windlass_core::{
 
 use crate::timestamp::{from_nanos, to_nanos};
 
-/// Adds what was done and by whom.
+/// Appends the encoded body of a checkpoint.
 pub(super) fn encode(
     bytes: &mut Vec<u8>,
     origin: &Origin,
@@ -32,8 +32,8 @@ pub(super) fn encode(
         put_bytes(bytes, call.as_str().as_bytes());
     }
     put_number(bytes, (changes.len() + without_history.len()) as u64);
-    // A buffer that grows is twice as long as it needs to be.
-    bytes.reserve_exact(changes.iter().map(usual_size).sum());
+    // Growing step by step would allocate up to twice the bytes.
+    bytes.reserve_exact(changes.iter().map(estimated_bytes).sum());
     for change in changes {
         put_change(bytes, change);
     }
@@ -42,7 +42,7 @@ pub(super) fn encode(
     }
 }
 
-/// What was done and by whom.
+/// The decoded body of a checkpoint.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Body {
     pub(super) origin: Origin,
@@ -50,7 +50,7 @@ pub(super) struct Body {
     pub(super) without_history: Vec<WithoutHistory>,
 }
 
-/// What was done and by whom; nothing if these bytes do not say it, or say more.
+/// Decodes a body; `None` if the bytes are damaged or too many.
 pub(super) fn decode(bytes: &[u8]) -> Option<Body> {
     let mut reader = Reader(bytes);
     let origin = reader.origin()?;
@@ -59,20 +59,21 @@ pub(super) fn decode(bytes: &[u8]) -> Option<Body> {
     let mut without_history = Vec::new();
     for _ in 0..count {
         match reader.change()? {
-            Listed::Recorded(change) => changes.push(change),
-            Listed::WithoutHistory(change) => without_history.push(change),
+            EncodedChange::RecordedCheckpoint(change) => changes.push(change),
+            EncodedChange::WithoutHistory(change) => without_history.push(change),
         }
     }
     reader.0.is_empty().then_some(Body { origin, changes, without_history })
 }
 
-/// By whom it was done, without all that was.
+/// Decodes the origin of a body, without the changes.
 pub(super) fn decode_origin(bytes: &[u8]) -> Option<Origin> {
     Reader(bytes).origin()
 }
 
-/// The bytes that a change takes at most, unless it has extended attributes.
-fn usual_size(change: &RecordedChange) -> usize {
+/// The most bytes that a change without extended attributes takes.
+fn estimated_bytes(change: &RecordedChange) -> usize {
+    /// The most bytes of lengths and flags.
     const NUMBERS: usize = 16;
     let state = |state: &FileState| match state {
         FileState::File { .. } => 128,
@@ -86,9 +87,11 @@ fn usual_size(change: &RecordedChange) -> usize {
     NUMBERS + path.as_os_str().len() + state(before) + state(after) + moved + temporary
 }
 
+/// Flags of a change.
 const MOVED: u8 = 1;
 const TEMPORARY: u8 = 2;
 
+/// Appends a change: path, states before and after, and the optional fields.
 fn put_change(bytes: &mut Vec<u8>, change: &RecordedChange) {
     let RecordedChange { path, before, after, moved_from, temporary } = change;
     put_path(bytes, path);
@@ -103,23 +106,25 @@ fn put_change(bytes: &mut Vec<u8>, change: &RecordedChange) {
     }
 }
 
+/// Tags of a file state.
 const ABSENT: u8 = 0;
 const FILE: u8 = 1;
-/// A file of which it is known which object it is.
-const NUMBERED_FILE: u8 = 2;
+/// A file with its device, inode, birth time and link count.
+const FILE_WITH_INODE: u8 = 2;
 const SYMLINK: u8 = 3;
 const DIRECTORY: u8 = 4;
 const OTHER: u8 = 5;
-/// A symlink of which it is known when it was changed.
-const TIMED_SYMLINK: u8 = 6;
+/// A symlink with attributes.
+const SYMLINK_WITH_ATTRIBUTES: u8 = 6;
 
-/// In place of the state before: there is none, only the number and the bytes of the files in a build directory.
+/// Tag instead of the state before: a build directory, with the number and the bytes of its files.
 const BUILD_DIRECTORY: u8 = 7;
-/// In place of the state before: there is none.
+/// Tag instead of the state before: a change without history.
 const DIRECT: u8 = 8;
-/// The same; the path is that of the workspace.
+/// Tag instead of the state before: untracked changes of a workspace, whose path this is.
 const UNTRACKED: u8 = 9;
 
+/// Appends a change without history: path and tag.
 fn put_without_history(bytes: &mut Vec<u8>, change: &WithoutHistory) {
     put_path(bytes, change.path());
     match change {
@@ -133,11 +138,12 @@ fn put_without_history(bytes: &mut Vec<u8>, change: &WithoutHistory) {
     }
 }
 
+/// Appends a file state: its tag and fields.
 fn put_state(bytes: &mut Vec<u8>, state: &FileState) {
     match state {
         FileState::Absent => bytes.push(ABSENT),
         FileState::File { hash, len, attributes, object } => {
-            bytes.push(if object.is_some() { NUMBERED_FILE } else { FILE });
+            bytes.push(if object.is_some() { FILE_WITH_INODE } else { FILE });
             bytes.extend(hash.as_bytes());
             put_number(bytes, *len);
             put_attributes(bytes, attributes);
@@ -149,10 +155,10 @@ fn put_state(bytes: &mut Vec<u8>, state: &FileState) {
             }
         }
         FileState::Symlink { target, attributes } => {
-            let is_timed = !attributes.is_empty();
-            bytes.push(if is_timed { TIMED_SYMLINK } else { SYMLINK });
+            let has_attributes = !attributes.is_empty();
+            bytes.push(if has_attributes { SYMLINK_WITH_ATTRIBUTES } else { SYMLINK });
             put_path(bytes, target);
-            if is_timed {
+            if has_attributes {
                 put_attributes(bytes, attributes);
             }
         }
@@ -164,11 +170,13 @@ fn put_state(bytes: &mut Vec<u8>, state: &FileState) {
     }
 }
 
+/// Flags of attributes.
 const MODE: u8 = 1;
 const MODIFIED: u8 = 2;
 const OWNER: u8 = 4;
 const EXTENDED: u8 = 8;
 
+/// Appends attributes: flags, then the fields that are set.
 fn put_attributes(bytes: &mut Vec<u8>, attributes: &Attributes) {
     let Attributes { mode, modified, owner, extended } = attributes;
     bytes.push(
@@ -196,6 +204,7 @@ fn put_attributes(bytes: &mut Vec<u8>, attributes: &Attributes) {
     }
 }
 
+/// The flag if it is set, else 0.
 fn flag(is_set: bool, flag: u8) -> u8 {
     if is_set { flag } else { 0 }
 }
@@ -204,12 +213,13 @@ fn put_path(bytes: &mut Vec<u8>, path: &Path) {
     put_bytes(bytes, path.as_os_str().as_bytes());
 }
 
+/// Appends the length of the bytes, then the bytes.
 fn put_bytes(bytes: &mut Vec<u8>, value: &[u8]) {
     put_number(bytes, value.len() as u64);
     bytes.extend(value);
 }
 
-/// Seven bits in a byte, the lowest first; the eighth says that more follow.
+/// Appends a number: seven bits in each byte, the lowest first; the eighth bit is set if more follow.
 fn put_number(bytes: &mut Vec<u8>, mut number: u64) {
     loop {
         let [low, ..] = number.to_le_bytes();
@@ -221,17 +231,14 @@ fn put_number(bytes: &mut Vec<u8>, mut number: u64) {
     }
 }
 
-/// A change as it is told.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "it is taken apart at once, and nearly all are large"
-)]
-enum Listed {
-    Recorded(RecordedChange),
+/// An entry in the list of changes.
+#[expect(clippy::large_enum_variant, reason = "it is matched at once, and nearly all are large")]
+enum EncodedChange {
+    RecordedCheckpoint(RecordedChange),
     WithoutHistory(WithoutHistory),
 }
 
-/// What is left to read.
+/// The rest of the bytes to decode.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -248,43 +255,53 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn change(&mut self) -> Option<Listed> {
+    fn change(&mut self) -> Option<EncodedChange> {
         let path = self.path()?;
         let before = match self.byte()? {
             BUILD_DIRECTORY => {
                 let (files, bytes) = (self.number()?, self.number()?);
                 let built = BuiltChange { path, files, bytes };
-                return Some(Listed::WithoutHistory(WithoutHistory::BuildDirectory(built)));
+                return Some(EncodedChange::WithoutHistory(WithoutHistory::BuildDirectory(built)));
             }
-            DIRECT => return Some(Listed::WithoutHistory(WithoutHistory::Direct(path))),
-            UNTRACKED => return Some(Listed::WithoutHistory(WithoutHistory::Untracked(path))),
-            tag => self.state_of(tag)?,
+            DIRECT => return Some(EncodedChange::WithoutHistory(WithoutHistory::Direct(path))),
+            UNTRACKED => {
+                return Some(EncodedChange::WithoutHistory(WithoutHistory::Untracked(path)));
+            }
+            tag => self.state_with_tag(tag)?,
         };
         let after = self.state()?;
         let flags = self.byte()?;
         let moved_from = if flags & MOVED != 0 { Some(self.path()?) } else { None };
         let temporary = if flags & TEMPORARY != 0 { Some(self.text()?.to_owned()) } else { None };
-        Some(Listed::Recorded(RecordedChange { path, before, after, moved_from, temporary }))
+        Some(EncodedChange::RecordedCheckpoint(RecordedChange {
+            path,
+            before,
+            after,
+            moved_from,
+            temporary,
+        }))
     }
 
     fn state(&mut self) -> Option<FileState> {
         let tag = self.byte()?;
-        self.state_of(tag)
+        self.state_with_tag(tag)
     }
 
-    fn state_of(&mut self, tag: u8) -> Option<FileState> {
+    /// Reads the fields of a state whose tag was read.
+    fn state_with_tag(&mut self, tag: u8) -> Option<FileState> {
         Some(match tag {
             ABSENT => FileState::Absent,
-            tag @ (FILE | NUMBERED_FILE) => {
+            tag @ (FILE | FILE_WITH_INODE) => {
                 let (hash, len) = (ContentHash::from_bytes(self.take()?), self.number()?);
                 let attributes = self.attributes()?;
-                let object = if tag == NUMBERED_FILE { Some(self.object()?) } else { None };
+                let object = if tag == FILE_WITH_INODE { Some(self.object()?) } else { None };
                 FileState::File { hash, len, attributes, object }
             }
-            tag @ (SYMLINK | TIMED_SYMLINK) => {
+            tag @ (SYMLINK | SYMLINK_WITH_ATTRIBUTES) => {
                 let target = self.path()?;
-                let is_timed = tag == TIMED_SYMLINK;
-                let attributes = if is_timed { self.attributes()? } else { Attributes::default() };
+                let has_attributes = tag == SYMLINK_WITH_ATTRIBUTES;
+                let attributes =
+                    if has_attributes { self.attributes()? } else { Attributes::default() };
                 FileState::Symlink { target, attributes }
             }
             DIRECTORY => FileState::Directory { attributes: self.attributes()? },
@@ -319,6 +336,7 @@ impl<'a> Reader<'a> {
         Some(attributes)
     }
 
+    /// Reads a count and that many items.
     fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
         let count = usize::try_from(self.number()?).ok()?;
         let mut items = Vec::with_capacity(self.capacity(count));
@@ -328,8 +346,8 @@ impl<'a> Reader<'a> {
         Some(items)
     }
 
-    /// The room for a list of so many. A list that grows is twice as long as it needs to be. A count that was tampered with reserves
-    /// no more than a few times the bytes that there are: a change has more than this many.
+    /// The capacity to reserve for a list of `count` items: at most one for each 48 bytes that are left, because a damaged count must not
+    /// reserve much memory.
     fn capacity(&self, count: usize) -> usize {
         count.min(self.0.len() / 48 + 16)
     }
@@ -349,10 +367,12 @@ impl<'a> Reader<'a> {
         Some(bytes)
     }
 
+    /// Reads a number of at most 32 bits.
     fn small_number(&mut self) -> Option<u32> {
         self.number()?.try_into().ok()
     }
 
+    /// Reads a number as `put_number` wrote it.
     fn number(&mut self) -> Option<u64> {
         let mut number = 0;
         for shift in (0..64).step_by(7) {
@@ -467,7 +487,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_told_is_understood(
+        fn an_encoded_body_is_decoded_and_a_cut_one_is_not(
             origin in origin(),
             changes in vec(change(), 0..4),
             without_history in vec(without_history(), 0..3),
@@ -484,12 +504,12 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_are_too_odd_to_read(bytes: Vec<u8>) {
+        fn arbitrary_bytes_do_not_panic(bytes: Vec<u8>) {
             decode(&bytes);
         }
 
         #[test]
-        fn numbers_come_back(number: u64) {
+        fn numbers_are_decoded_as_encoded(number: u64) {
             let mut bytes = Vec::new();
             put_number(&mut bytes, number);
             prop_assert_eq!(Reader(&bytes).number(), Some(number));
@@ -497,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_with_too_many_bits_is_none() {
+    fn a_number_with_too_many_bits_is_refused() {
         let largest = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1];
         assert_eq!(Reader(&largest).number(), Some(u64::MAX));
         let larger = [0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2];

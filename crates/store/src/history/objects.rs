@@ -1,8 +1,8 @@
-//! Large contents: a file each, named by its hash, because neither a slot nor a row of a database is a good place for them.
+//! Object files: each large content has a file, named by its hash, because it is too large for a slot or a database row.
 //!
-//! A file is written aside, made safe and moved into place, so what has the name is whole. Whoever records takes the shared lock from
-//! looking whether a file is there until a slot says that it is needed; whoever removes files takes it alone and looks into the
-//! slots. So none is removed that somebody counts on.
+//! A file is written under another name, synced and renamed, so a file with its final name is complete. A writer of a checkpoint holds
+//! the lock `objects/lock` shared, from checking that a file exists until its slot names it. A process that removes files holds the lock
+//! exclusively and reads the slots. So no file in use is removed.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -18,34 +18,36 @@ use windlass_core::{ContentHash, ContentHasher, Extent, Opened, Source};
 use super::compress;
 use crate::StoreError;
 
-/// The directory of large contents.
+/// The directory of object files.
 #[derive(Debug, Clone)]
 pub(super) struct Objects {
     dir: PathBuf,
     sync: bool,
-    /// Files that were found to have the content that their names say, as they were then.
-    checked: Arc<Mutex<HashMap<ContentHash, Stamp>>>,
+    /// The files whose hashes were checked, with their stamps at that time.
+    checked: Arc<Mutex<HashMap<ContentHash, FileStamp>>>,
 }
 
-/// What a file is, and when it was changed.
-type Stamp = (u64, u64, i64, i64);
+/// Device, inode and change time of a file.
+type FileStamp = (u64, u64, i64, i64);
 
+/// The extension of compressed files.
 const COMPRESSED: &str = "zst";
-const ASIDE: &str = "tmp";
+/// The extension of files that are being written.
+const UNFINISHED: &str = "tmp";
 
 impl Objects {
     pub(super) fn in_history(dir: &Path, sync: bool) -> Self {
         Self { dir: dir.join("objects"), sync, checked: Arc::default() }
     }
 
-    /// Held while files are looked for and counted on.
+    /// Takes the shared lock: no file is removed while it is held.
     pub(super) fn lock(&self) -> Result<File, StoreError> {
         let lock = self.open_lock()?;
         lock.lock_shared().map_err(|why| self.lock_failed(why))?;
         Ok(lock)
     }
 
-    /// Held while files are removed; nothing if somebody counts on files just now.
+    /// Takes the exclusive lock for removing files; `None` if another process holds the lock.
     pub(super) fn try_lock_to_remove(&self) -> Result<Option<File>, StoreError> {
         let lock = self.open_lock()?;
         match lock.try_lock() {
@@ -55,13 +57,14 @@ impl Objects {
         }
     }
 
+    /// Opens the lock file, created if it is missing.
     fn open_lock(&self) -> Result<File, StoreError> {
         let path = self.dir.join("lock");
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let opened = match options.open(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                make_directory(&self.dir).and_then(|()| options.open(&path))
+                create_directory(&self.dir).and_then(|()| options.open(&path))
             }
             opened => opened,
         };
@@ -72,7 +75,7 @@ impl Objects {
         StoreError::file("lock", &self.dir.join("lock"), why)
     }
 
-    /// Keeps a content, unless it is kept already.
+    /// Writes a content to its file, unless the file exists.
     pub(super) fn keep(&self, hash: &ContentHash, source: Source<'_>) -> Result<(), StoreError> {
         if self.size(hash)?.is_some() {
             return Ok(());
@@ -82,81 +85,82 @@ impl Objects {
             .map_err(|why| StoreError::file("save a content in", &path, why))
     }
 
+    /// Writes a content to its path and syncs the directories.
     fn keep_at(&self, path: &Path, hash: &ContentHash, source: Source<'_>) -> io::Result<()> {
-        let shelf = path.parent().unwrap_or(&self.dir);
-        make_directory(shelf)?;
-        self.write_aside(path, path, |file| copy(source, file, hash))?;
+        let subdirectory = path.parent().unwrap_or(&self.dir);
+        create_directory(subdirectory)?;
+        self.write_then_rename(path, path, |file| copy(source, file, hash))?;
         if self.sync {
-            for directory in [shelf, self.dir.as_path()] {
+            for directory in [subdirectory, self.dir.as_path()] {
                 File::open(directory)?.sync_all()?;
             }
         }
         Ok(())
     }
 
-    /// Writes a file under another name, makes it safe, and moves it into place; nothing is left of it if that fails.
-    fn write_aside(
+    /// Writes a file under another name, syncs it and renames it; removes it on a failure.
+    fn write_then_rename(
         &self,
         path: &Path,
         to: &Path,
         write: impl FnOnce(&mut File) -> io::Result<()>,
     ) -> io::Result<()> {
-        let aside = aside(path);
-        let written = create(&aside).and_then(|mut file| {
+        let unfinished = unfinished_path(path);
+        let written = create(&unfinished).and_then(|mut file| {
             write(&mut file)?;
             if self.sync { file.sync_all() } else { Ok(()) }
         });
-        let moved = written.and_then(|()| fs::rename(&aside, to));
+        let moved = written.and_then(|()| fs::rename(&unfinished, to));
         if moved.is_err() {
-            // It may not have been made at all.
-            drop(fs::remove_file(&aside));
+            // The file may not exist.
+            drop(fs::remove_file(&unfinished));
         }
         moved
     }
 
-    /// A content that was kept, all in memory: the base of one that was changed in memory.
+    /// Reads a whole content into memory, as the base of a delta, and checks its hash.
     pub(super) fn read(&self, hash: &ContentHash) -> Result<Vec<u8>, StoreError> {
         let opened = self.open(hash)?;
         let read = opened.source().read().map(Cow::into_owned);
         read.map_err(|why| StoreError::file("read", &self.path(hash), why))
     }
 
-    /// Opens a content that was kept, which is what its hash says.
+    /// Opens a content, decompressed if necessary, and checks its hash.
     pub(super) fn open(&self, hash: &ContentHash) -> Result<Opened, StoreError> {
         let failed = |path: &Path, why| StoreError::file("read", path, why);
         let (path, compressed) = (self.path(hash), self.compressed_path(hash));
-        // In between it may have been compressed.
+        // The file may have been compressed meanwhile.
         let file = match open_if_there(&path).map_err(|why| failed(&path, why))? {
             Some(file) => Some(file),
-            None => expand(&compressed).map_err(|why| failed(&compressed, why))?,
+            None => decompress_to_unnamed(&compressed).map_err(|why| failed(&compressed, why))?,
         };
         let Some(file) = file else { return Err(self.missing(hash)) };
-        if self.is_as_named(&file, hash).map_err(|why| failed(&path, why))? {
+        if self.matches_hash(&file, hash).map_err(|why| failed(&path, why))? {
             Ok(Opened::File(file))
         } else {
             Err(self.damaged(hash))
         }
     }
 
-    /// Returns whether a file has the content that its name says. It is read once, as long as it is not changed.
-    fn is_as_named(&self, file: &File, hash: &ContentHash) -> io::Result<bool> {
+    /// Returns whether a file matches its hash. It is read only once, unless its stamp changes.
+    fn matches_hash(&self, file: &File, hash: &ContentHash) -> io::Result<bool> {
         let facts = file.metadata()?;
         let stamp = (facts.dev(), facts.ino(), facts.ctime(), facts.ctime_nsec());
         if crate::queue::lock(&self.checked).get(hash) == Some(&stamp) {
             return Ok(true);
         }
-        let is_as_named = ContentHash::of_source(Source::File(file))? == *hash;
-        if is_as_named {
+        let matches_hash = ContentHash::of_source(Source::File(file))? == *hash;
+        if matches_hash {
             crate::queue::lock(&self.checked).insert(*hash, stamp);
         }
-        Ok(is_as_named)
+        Ok(matches_hash)
     }
 
-    /// How much space a content takes, if it is kept.
+    /// The disk space of a content; `None` if there is no file.
     pub(super) fn size(&self, hash: &ContentHash) -> Result<Option<u64>, StoreError> {
         for path in [self.path(hash), self.compressed_path(hash)] {
             match fs::metadata(&path) {
-                Ok(found) => return Ok(Some(space(&found))),
+                Ok(found) => return Ok(Some(disk_space(&found))),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 Err(why) => return Err(StoreError::file("look for", &path, why)),
             }
@@ -164,29 +168,30 @@ impl Objects {
         Ok(None)
     }
 
-    /// Makes a file smaller if that is worth it; its new size then.
+    /// Compresses a file; returns the new size, or `None` if the file stays as it is because that saves less than an eighth.
     pub(super) fn compress(&self, hash: &ContentHash) -> io::Result<Option<u64>> {
         let (path, compressed) = (self.path(hash), self.compressed_path(hash));
         let Ok(mut from) = File::open(&path) else { return Ok(None) };
-        let (length, size) = (from.metadata()?.len(), space(&from.metadata()?));
+        let (length, size) = (from.metadata()?.len(), disk_space(&from.metadata()?));
         if length > Self::MAX_COMPRESSED || !is_compressible(&from)? {
             return Ok(None);
         }
-        self.write_aside(&path, &compressed, |to| compress::copy(&mut from, to))?;
+        self.write_then_rename(&path, &compressed, |to| compress::compress_file(&mut from, to))?;
         let smaller = fs::metadata(&compressed)?.len();
-        let useless = if smaller < size - size / 8 { &path } else { &compressed };
-        fs::remove_file(useless)?;
-        Ok((useless == &path).then_some(smaller))
+        let larger = if smaller < size - size / 8 { &path } else { &compressed };
+        fs::remove_file(larger)?;
+        Ok((larger == &path).then_some(smaller))
     }
 
-    /// Larger files are most often media, and would keep whoever ends the process waiting.
+    /// Larger files are not compressed: most are media, and compression would delay the end of the process.
     const MAX_COMPRESSED: u64 = 256 << 20;
 
+    /// Returns whether the directory exists.
     pub(super) fn exists(&self) -> bool {
         self.dir.exists()
     }
 
-    /// Removes a file that nobody needs; with the lock held.
+    /// Removes the file of a content. The caller holds the exclusive lock.
     pub(super) fn remove(&self, hash: &ContentHash) -> Result<(), StoreError> {
         for path in [self.path(hash), self.compressed_path(hash)] {
             remove_if_there(&path).map_err(|why| StoreError::file("remove", &path, why))?;
@@ -194,18 +199,19 @@ impl Objects {
         Ok(())
     }
 
-    /// Removes every file that nobody needs, and what was left by those who were killed while writing; with the lock held.
+    /// Removes every file that is not needed, and unfinished files of killed processes. The caller holds the exclusive lock.
     pub(super) fn sweep(&self, is_needed: impl Fn(&ContentHash) -> bool) -> Result<(), StoreError> {
-        self.sweep_shelves(is_needed).map_err(|why| StoreError::file("tidy", &self.dir, why))
+        self.sweep_subdirectories(is_needed).map_err(|why| StoreError::file("tidy", &self.dir, why))
     }
 
-    fn sweep_shelves(&self, is_needed: impl Fn(&ContentHash) -> bool) -> io::Result<()> {
-        for shelf in fs::read_dir(&self.dir)? {
-            let shelf = shelf?;
-            if !shelf.file_type()?.is_dir() {
+    /// Removes all unneeded files in the subdirectories.
+    fn sweep_subdirectories(&self, is_needed: impl Fn(&ContentHash) -> bool) -> io::Result<()> {
+        for subdirectory in fs::read_dir(&self.dir)? {
+            let subdirectory = subdirectory?;
+            if !subdirectory.file_type()?.is_dir() {
                 continue;
             }
-            for file in fs::read_dir(shelf.path())? {
+            for file in fs::read_dir(subdirectory.path())? {
                 let path = file?.path();
                 let hash = hash_of(&path);
                 if hash.is_none_or(|hash| !is_needed(&hash)) {
@@ -216,14 +222,17 @@ impl Objects {
         Ok(())
     }
 
+    /// The error for a missing file.
     pub(super) fn missing(&self, hash: &ContentHash) -> StoreError {
         super::slot::damaged(&self.path(hash), "it is not there any more")
     }
 
+    /// The error for a file that does not match its hash.
     pub(super) fn damaged(&self, hash: &ContentHash) -> StoreError {
-        super::slot::damaged(&self.path(hash), "it does not have the content that its name says")
+        super::slot::damaged(&self.path(hash), "its content does not match its name")
     }
 
+    /// The path of the uncompressed file.
     fn path(&self, hash: &ContentHash) -> PathBuf {
         let name = hash.to_string();
         self.dir.join(name.get(..2).unwrap_or_default()).join(name)
@@ -234,7 +243,7 @@ impl Objects {
     }
 }
 
-/// The content that a file holds, unless it is one that was never completed.
+/// The hash in the name of a file; `None` for unfinished and other files.
 fn hash_of(path: &Path) -> Option<ContentHash> {
     match path.extension() {
         None => {}
@@ -244,16 +253,16 @@ fn hash_of(path: &Path) -> Option<ContentHash> {
     path.file_stem()?.to_str()?.parse().ok()
 }
 
-/// Tells by the beginning of a file.
+/// Returns whether the beginning of a file compresses well.
 fn is_compressible(file: &File) -> io::Result<bool> {
-    let start = crate::spool::read_from(file, 0, 256 << 10)?;
-    Ok(compress::shrink(&start).is_some())
+    let start = crate::log_format::read_from(file, 0, 256 << 10)?;
+    Ok(compress::compress_if_smaller(&start).is_some())
 }
 
-/// Files that are longer may share their blocks.
-const WORTH_SHARING: u64 = 1 << 20;
+/// Longer files are cloned with shared blocks, if the file system can.
+const MIN_CLONE_BYTES: u64 = 1 << 20;
 
-/// Copies a content, which must be what its hash says. Holes stay holes, and blocks are shared where the file system can.
+/// Copies a content and checks its hash. Holes stay holes, and blocks are shared where the file system can.
 fn copy(source: Source<'_>, to: &mut File, hash: &ContentHash) -> io::Result<()> {
     match source {
         Source::Bytes(bytes) => to.write_all(bytes),
@@ -266,9 +275,10 @@ fn copy(source: Source<'_>, to: &mut File, hash: &ContentHash) -> io::Result<()>
     }
 }
 
+/// Clones or copies a file and checks its hash.
 fn copy_file(from: &File, to: &File, hash: &ContentHash) -> io::Result<()> {
     let is_shared =
-        from.metadata()?.len() > WORTH_SHARING && rustix::fs::ioctl_ficlone(to, from).is_ok();
+        from.metadata()?.len() > MIN_CLONE_BYTES && rustix::fs::ioctl_ficlone(to, from).is_ok();
     if !is_shared {
         return copy_pieces(Source::File(from), to, hash);
     }
@@ -279,6 +289,7 @@ fn copy_file(from: &File, to: &File, hash: &ContentHash) -> io::Result<()> {
     }
 }
 
+/// Copies extents, leaves holes, and checks the hash.
 fn copy_pieces(source: Source<'_>, to: &File, hash: &ContentHash) -> io::Result<()> {
     let mut hasher = ContentHasher::default();
     let mut at = 0;
@@ -297,33 +308,35 @@ fn copy_pieces(source: Source<'_>, to: &File, hash: &ContentHash) -> io::Result<
     if hasher.finish() == *hash { Ok(()) } else { Err(changed_meanwhile()) }
 }
 
-/// Expands a compressed file, if it is there, into one without a name.
-fn expand(path: &Path) -> io::Result<Option<File>> {
+/// Decompresses a file into a new file without a name; `None` if there is no compressed file.
+fn decompress_to_unnamed(path: &Path) -> io::Result<Option<File>> {
     let Some(from) = open_if_there(path)? else { return Ok(None) };
-    let aside = aside(path);
-    let mut to = create(&aside)?;
-    fs::remove_file(&aside)?;
-    compress::expand_to(from, &mut to)?;
+    let unfinished = unfinished_path(path);
+    let mut to = create(&unfinished)?;
+    fs::remove_file(&unfinished)?;
+    compress::decompress_file(from, &mut to)?;
     Ok(Some(to))
 }
 
-/// The space that a file takes: a hole takes none.
-fn space(facts: &fs::Metadata) -> u64 {
+/// The disk space of a file, without its holes.
+fn disk_space(facts: &fs::Metadata) -> u64 {
     facts.len().min(facts.blocks().saturating_mul(512))
 }
 
-/// The name of a file that is not completed.
-fn aside(path: &Path) -> PathBuf {
+/// A unique name for a file that is being written.
+fn unfinished_path(path: &Path) -> PathBuf {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
-    path.with_extension(format!("{}-{number}.{ASIDE}", std::process::id()))
+    path.with_extension(format!("{}-{number}.{UNFINISHED}", std::process::id()))
 }
 
+/// Creates or empties a file with mode 0600.
 fn create(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(true).mode(0o600).open(path)
 }
 
+/// Opens a file; `None` if it does not exist.
 fn open_if_there(path: &Path) -> io::Result<Option<File>> {
     match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -331,10 +344,12 @@ fn open_if_there(path: &Path) -> io::Result<Option<File>> {
     }
 }
 
+/// The error for a file that was changed while it was saved.
 pub(super) fn changed_meanwhile() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "the file to be saved was changed at the same time")
 }
 
+/// Removes a file, if it exists.
 fn remove_if_there(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -342,6 +357,7 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
     }
 }
 
-fn make_directory(path: &Path) -> io::Result<()> {
+/// Creates a directory with mode 0700, with its parents.
+fn create_directory(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }

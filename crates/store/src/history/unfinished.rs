@@ -1,7 +1,7 @@
-//! Checkpoints whose writers are gone in the middle of the change: killed, or without power.
+//! Unfinished checkpoints: their writers died in the middle of the change, by a kill or a loss of power.
 //!
-//! Whether the change was made, or how much of it, only a look at the files tells; that is for others. Meanwhile the slot is
-//! held locked, so that nobody else puts the same things right at the same time.
+//! Recovery reads the files to find out which part of the change was made. Meanwhile the slot stays locked, so that no other process
+//! recovers the same checkpoint at the same time.
 
 use std::fs::File;
 use std::io;
@@ -11,12 +11,15 @@ use windlass_core::{CallId, ContentHash, HistoryError, Opened, Origin, RecordedC
 
 use super::encoding::{Body, decode, decode_origin};
 use super::objects::Objects;
-use super::slot::{Entry, Found, Frame, Header, Place, damaged, damaged_header, read_header};
-use super::view::{View, open_frame};
+use super::slot::{
+    ContentEntry, ContentPlace, Frame, HeaderState, SlotHeader, damaged, damaged_header,
+    read_header,
+};
+use super::slot_reader::{SlotReader, read_unfinished_frame};
 use crate::StoreError;
-use crate::liveness::Slots;
+use crate::writer_slots::WriterSlots;
 
-/// A checkpoint that was left in the middle of its change. Dropped without a word, it is left for the next who looks.
+/// A checkpoint that was left in the middle of its change. Dropping it leaves it for a later recovery.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -30,124 +33,135 @@ use crate::liveness::Slots;
 /// ```
 #[derive(Debug)]
 pub struct Unfinished {
-    /// Whose change it is.
+    /// The call that made the change.
     pub origin: Origin,
-    /// What was to be changed, in the order in which it is done.
+    /// The planned changes, in the order in which they are made.
     pub changes: Vec<RecordedChange>,
     /// Locked until it is closed.
     slot: File,
     path: PathBuf,
-    header: Header,
+    header: SlotHeader,
     end: u64,
-    entries: Vec<Entry>,
+    entries: Vec<ContentEntry>,
     objects: Objects,
 }
 
 impl Unfinished {
-    /// What was left in this slot, if anything was.
+    /// Locks a slot with an unfinished checkpoint and reads that; `None` if there is none or its owner lives. An incomplete frame is
+    /// discarded.
     pub(super) fn find(
-        slots: &Slots,
+        slots: &WriterSlots,
         objects: &Objects,
         number: u32,
     ) -> Result<Option<Self>, StoreError> {
-        let path = slots.spool(number);
+        let path = slots.file(number);
         let failed = |why| StoreError::file("read", &path, why);
-        // Most have nothing, which is seen without a lock.
+        // Most slots have no unfinished checkpoint, which is found without a lock.
         let opened = match File::open(&path) {
-            // Somebody has just set it aside.
+            // Another process has just renamed it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             opened => opened.map_err(failed)?,
         };
-        if look(&opened, &path)?.is_none() {
+        if read_unfinished(&opened, &path)?.is_none() {
             return Ok(None);
         }
         let slot = slots.open(number)?;
         if !slots.try_lock(&slot)? {
             return Ok(None);
         }
-        let Some((header, frame)) = look(&slot.file, &path)? else { return Ok(None) };
-        if !is_whole(&slot.file, &path, &header, &frame, objects)? {
-            end(&slot.file, header).map_err(|why| StoreError::file("write", &path, why))?;
+        let Some((header, frame)) = read_unfinished(&slot.file, &path)? else { return Ok(None) };
+        if !is_complete(&slot.file, &path, &header, &frame, objects)? {
+            write_next_header(&slot.file, header)
+                .map_err(|why| StoreError::file("write", &path, why))?;
             return Ok(None);
         }
-        let Frame { end, body, entries, place, .. } = frame;
+        let Frame { end, body, entries, offset, .. } = frame;
         let Some(Body { origin, changes, .. }) = decode(&body) else {
-            return Err(damaged(
-                &path,
-                &format!("what stands at byte {place} cannot be understood"),
-            ));
+            return Err(damaged(&path, &format!("the bytes at offset {offset} cannot be parsed")));
         };
         let objects = objects.clone();
         let slot = slot.file;
         Ok(Some(Self { origin, changes, slot, path, header, end, entries, objects }))
     }
 
-    /// Opens bytes that came with it.
+    /// Opens a content of the checkpoint.
     pub fn content(&self, hash: &ContentHash) -> Result<Opened, HistoryError> {
         let entry = self.entries.iter().find(|entry| entry.hash == *hash);
         let entry = entry.ok_or(HistoryError::Dropped(*hash))?;
-        let mut view = View::of_one(&self.slot, &self.path, self.header.generation, self.end);
-        Ok(view.open(entry, &self.objects)?)
+        let mut reader = SlotReader::without_read_ahead(
+            &self.slot,
+            &self.path,
+            self.header.generation,
+            self.end,
+        );
+        Ok(reader.open(entry, &self.objects)?)
     }
 
-    /// The change is made: it is part of the history.
+    /// Ends the checkpoint as made: it becomes part of the history.
     pub fn finish(self) -> Result<(), HistoryError> {
-        self.end_with(Header { length: self.end, ..self.header })
+        self.write_end(SlotHeader { length: self.end, ..self.header })
     }
 
-    /// The change was taken back, or never begun: nothing of it is kept.
+    /// Ends the checkpoint as not made: it is not part of the history.
     pub fn abandon(self) -> Result<(), HistoryError> {
-        self.end_with(self.header)
+        self.write_end(self.header)
     }
 
-    fn end_with(&self, header: Header) -> Result<(), HistoryError> {
-        let ended = end(&self.slot, header);
+    /// Ends the checkpoint with this header.
+    fn write_end(&self, header: SlotHeader) -> Result<(), HistoryError> {
+        let ended = write_next_header(&self.slot, header);
         Ok(ended.map_err(|why| StoreError::file("write", &self.path, why))?)
     }
 }
 
-/// Tells whether a checkpoint of a call is under way in a slot, or was left there.
-pub(super) fn is_of(slots: &Slots, number: u32, call: &CallId) -> Result<bool, StoreError> {
-    let path = slots.spool(number);
+/// Returns whether a slot has a checkpoint of this call that is under way or unfinished.
+pub(super) fn is_of_call(
+    slots: &WriterSlots,
+    number: u32,
+    call: &CallId,
+) -> Result<bool, StoreError> {
+    let path = slots.file(number);
     let slot = match File::open(&path) {
-        // Another process has just set it aside.
+        // Another process has just renamed it.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         opened => opened.map_err(|why| StoreError::file("read", &path, why))?,
     };
-    let frame = look(&slot, &path)?.map(|(_, frame)| frame);
+    let frame = read_unfinished(&slot, &path)?.map(|(_, frame)| frame);
     let origin = frame.and_then(|frame| decode_origin(&frame.body));
     Ok(origin.is_some_and(|origin| origin.call == *call))
 }
 
-fn end(slot: &File, header: Header) -> io::Result<()> {
-    Header { serial: header.serial + 1, ..header }.write(slot)
+/// Writes a header with the next serial number.
+fn write_next_header(slot: &File, header: SlotHeader) -> io::Result<()> {
+    SlotHeader { serial: header.serial + 1, ..header }.write(slot)
 }
 
-fn look(slot: &File, path: &Path) -> Result<Option<(Header, Frame)>, StoreError> {
+/// Reads the header and the frame of the checkpoint that has not ended, if there is one.
+fn read_unfinished(slot: &File, path: &Path) -> Result<Option<(SlotHeader, Frame)>, StoreError> {
     let failed = |why| StoreError::file("read", path, why);
     let header = match read_header(slot).map_err(failed)? {
-        Found::Nothing => return Ok(None),
-        Found::At(header) => header,
-        Found::Damaged => return Err(damaged_header(path)),
+        HeaderState::Unused => return Ok(None),
+        HeaderState::At(header) => header,
+        HeaderState::Damaged => return Err(damaged_header(path)),
     };
-    let frame = open_frame(slot, path, &header).map_err(failed)?;
+    let frame = read_unfinished_frame(slot, path, &header).map_err(failed)?;
     Ok(frame.map(|frame| (header, frame)))
 }
 
-/// Whether all of a frame was written. If not, it was never acknowledged, and nothing was changed. What cannot be read now may well
-/// be whole.
-fn is_whole(
+/// Returns whether a frame was written completely. If not, it was never acknowledged, and no file was changed. A content that cannot be
+/// read because of an error of the system may be complete: that error is returned.
+fn is_complete(
     slot: &File,
     path: &Path,
-    header: &Header,
+    header: &SlotHeader,
     frame: &Frame,
     objects: &Objects,
 ) -> Result<bool, StoreError> {
-    let whole = View::whole(slot, path, header);
-    let mut view = whole.map_err(|why| StoreError::file("read", path, why))?;
-    let is_new = |entry: &&Entry| matches!(entry.place, Place::Block(at) if at >= frame.place);
+    let reader = SlotReader::to_end_of_file(slot, path, header);
+    let mut reader = reader.map_err(|why| StoreError::file("read", path, why))?;
+    let is_new = |entry: &&ContentEntry| matches!(entry.place, ContentPlace::Block(at) if at >= frame.offset);
     for entry in frame.entries.iter().filter(is_new) {
-        match view.content(entry, objects) {
+        match reader.content(entry, objects) {
             Ok(_) => {}
             Err(error @ StoreError::File { .. }) => return Err(error),
             Err(_) => return Ok(false),

@@ -1,7 +1,7 @@
-//! The parts of a document that are found on their own.
+//! Splits a document into passages, the units that a search returns.
 
-/// A passage ends at the next empty line or heading after so many bytes.
-const USUAL_BYTES: usize = 800;
+/// A passage ends at the first empty line or heading after this many bytes.
+const TARGET_BYTES: usize = 800;
 
 /// The longest passage. A line that is longer becomes several.
 const MAX_BYTES: usize = 2_000;
@@ -13,8 +13,8 @@ pub(super) fn passages(text: &str) -> Vec<(u64, &str)> {
     let (mut at, mut number) = (0, 1);
     for line in text.split_inclusive('\n') {
         let length = at - begin;
-        let is_seam = line.trim().is_empty() || line.starts_with('#');
-        if length + line.len() > MAX_BYTES || (length >= USUAL_BYTES && is_seam) {
+        let can_split_here = line.trim().is_empty() || line.starts_with('#');
+        if length + line.len() > MAX_BYTES || (length >= TARGET_BYTES && can_split_here) {
             push(&mut all, line_of_begin, text.get(begin..at));
             (begin, line_of_begin) = (at, number);
         }
@@ -25,6 +25,7 @@ pub(super) fn passages(text: &str) -> Vec<(u64, &str)> {
     all
 }
 
+/// Adds a passage without its outer empty lines; a very long line becomes several passages.
 fn push<'t>(all: &mut Vec<(u64, &'t str)>, line: u64, text: Option<&'t str>) {
     let Some(text) = text.filter(|text| !text.trim().is_empty()) else { return };
     let empty = text.split_inclusive('\n').take_while(|line| line.trim().is_empty());

@@ -1,6 +1,6 @@
-//! Queries as models write them, in the language of FTS5: every term in quotes, so that no text is an error.
+//! Translates the query of a model into FTS5 terms. Every term is quoted, so that no text is a syntax error.
 
-/// The most terms of a query that count.
+/// Terms after this many are ignored.
 const MAX_TERMS: usize = 32;
 
 /// The terms of a query: words, phrases in double quotes, and beginnings of words that end in `*`.
@@ -21,7 +21,7 @@ pub(super) fn terms(query: &str) -> Vec<String> {
     terms
 }
 
-/// A term that the tokenizer finds a word in, in quotes.
+/// Quotes a term, with a star after a beginning of a word; `None` if it has no word for the tokenizer.
 fn quoted(text: &str, is_beginning: bool) -> Option<String> {
     let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let has_words = text.chars().any(|c| c.is_alphanumeric() || c == '_');
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_has_a_meaning_but_quotes_and_stars() {
+    fn only_quotes_and_stars_have_a_meaning() {
         for (query, expected) in [
             ("two words", &["\"two\"", "\"words\""][..]),
             ("\"a phrase\" wor*", &["\"a phrase\"", "\"wor\"*"]),

@@ -1,7 +1,7 @@
 //! Compares the tables beside the journal with the chain: `sessions`, `calls` and `open_calls`.
 //!
 //! The tables are derived from the records, so the records say which rows there must be. While the chain is read, the rows of `calls`
-//! are looked up one by one; sessions and calls that are open at the end are gathered and compared afterwards. The columns `slot` and
+//! are looked up one by one; sessions and calls that are open at the end are collected and compared afterwards. The columns `slot` and
 //! `process` of `open_calls` are in no record and are not compared.
 
 use std::collections::{BTreeMap, HashMap};
@@ -10,18 +10,18 @@ use std::fmt;
 use rusqlite::{CachedStatement, Connection, OptionalExtension as _, Row};
 use windlass_core::SessionBegun;
 
-use crate::chain::{Kind, Stored, bytes};
+use crate::chain::{Kind, StoredRecord, bytes};
 
-/// Rows beside the journal that do not say what the records say.
+/// Rows of derived tables that differ from the records.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct WrongRows {
     /// The first of them, at most [`WrongRows::MOST_NAMED`].
     pub rows: Vec<WrongRow>,
-    /// How many there are.
+    /// The number of all wrong rows.
     pub count: u64,
 }
 
-/// A row beside the journal that does not say what the records say.
+/// A row of a derived table that differs from the records.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct WrongRow {
     /// The table: `sessions`, `calls` or `open_calls`.
@@ -44,7 +44,7 @@ pub enum RowFault {
     Missing,
     /// The row is there, and no record demands it.
     Surplus,
-    /// These columns differ from what the records say.
+    /// These columns differ from the records.
     Changed(Vec<&'static str>),
 }
 
@@ -52,6 +52,7 @@ impl WrongRows {
     /// The number of rows that are named; more are counted.
     pub const MOST_NAMED: usize = 100;
 
+    /// Counts a wrong row, and keeps it if it is one of the first.
     fn add(&mut self, row: WrongRow) {
         self.count += 1;
         if self.rows.len() < Self::MOST_NAMED {
@@ -89,19 +90,20 @@ impl fmt::Display for WrongRow {
     }
 }
 
-/// The rows that the records read so far demand, and those found to be wrong.
-pub(super) struct Derived<'a> {
+/// The rows that the records read so far demand, and the wrong rows found so far.
+pub(super) struct DerivedRows<'a> {
     connection: &'a Connection,
     calls: CachedStatement<'a>,
-    /// Sessions that were deleted, and in which record last.
+    /// Deleted sessions, with the number of the latest deletion of each.
     deleted: HashMap<Vec<u8>, i64>,
     sessions: BTreeMap<Vec<u8>, SessionFacts>,
-    open: BTreeMap<Vec<u8>, OpenFacts>,
+    open: BTreeMap<Vec<u8>, OpenCallFacts>,
     /// The number of rows of `calls` that are demanded and there.
     found_calls: u64,
     wrong: WrongRows,
 }
 
+/// The columns that a row of `sessions` must have.
 #[derive(PartialEq, Eq)]
 struct SessionFacts {
     workspace: Vec<u8>,
@@ -109,14 +111,15 @@ struct SessionFacts {
     created: i64,
 }
 
-struct OpenFacts {
+/// The columns that a row of `open_calls` must have.
+struct OpenCallFacts {
     session: Vec<u8>,
     turn: Vec<u8>,
     tool: Vec<u8>,
     started: i64,
 }
 
-impl<'a> Derived<'a> {
+impl<'a> DerivedRows<'a> {
     pub(super) fn new(
         connection: &'a Connection,
         deleted: HashMap<Vec<u8>, i64>,
@@ -129,18 +132,18 @@ impl<'a> Derived<'a> {
         Ok(Self { connection, calls, deleted, sessions, open, found_calls: 0, wrong })
     }
 
-    /// Tells whether a session was deleted after this record.
+    /// Returns whether a session was deleted after this record.
     pub(super) fn was_deleted(&self, session: &[u8], seq: i64) -> bool {
         self.deleted.get(session).is_some_and(|last| *last > seq)
     }
 
-    /// Does with a record that is whole what the writer of the tables did with it.
-    pub(super) fn learn(&mut self, stored: &Stored<'_>) -> rusqlite::Result<()> {
+    /// Updates the demanded rows for a record, as `tables` did when it was written.
+    pub(super) fn apply(&mut self, stored: &StoredRecord<'_>) -> rusqlite::Result<()> {
         let fields = &stored.fields;
         match Kind::parse(fields.kind) {
-            Kind::SessionStarted => self.announce(stored),
+            Kind::SessionStarted => self.apply_session_start(stored),
             Kind::Started => {
-                let facts = OpenFacts {
+                let facts = OpenCallFacts {
                     session: fields.session.to_vec(),
                     turn: fields.turn.to_vec(),
                     tool: fields.tool.to_vec(),
@@ -167,7 +170,8 @@ impl<'a> Derived<'a> {
         Ok(())
     }
 
-    fn announce(&mut self, stored: &Stored<'_>) {
+    /// Adds or updates the row of a session that began or went on.
+    fn apply_session_start(&mut self, stored: &StoredRecord<'_>) {
         let begun: SessionBegun<'_> =
             stored.body.and_then(|body| serde_json::from_slice(body).ok()).unwrap_or_default();
         let workspace = begun.workspace.as_bytes().to_vec();
@@ -181,7 +185,8 @@ impl<'a> Derived<'a> {
         }
     }
 
-    fn ensure_session(&mut self, stored: &Stored<'_>) {
+    /// Adds the row of a session that was not announced.
+    fn ensure_session(&mut self, stored: &StoredRecord<'_>) {
         if !self.sessions.contains_key(stored.fields.session) {
             let created = stored.fields.at;
             let facts = SessionFacts { workspace: Vec::new(), parent: None, created };
@@ -189,13 +194,18 @@ impl<'a> Derived<'a> {
         }
     }
 
-    fn compare_call(&mut self, stored: &Stored<'_>, started: Option<i64>) -> rusqlite::Result<()> {
+    /// Compares the row of an ended call with its record.
+    fn compare_call(
+        &mut self,
+        stored: &StoredRecord<'_>,
+        started: Option<i64>,
+    ) -> rusqlite::Result<()> {
         let fields = &stored.fields;
         let key = (String::from_utf8_lossy(fields.session), fields.seq);
         let differences = self
             .calls
             .query_row((key.0.as_ref(), key.1), |row| {
-                Ok(different(&[
+                Ok(changed_columns(&[
                     ("started", row.get::<_, Option<i64>>(0)? == started),
                     ("id", bytes(row, 1)? == Some(fields.call)),
                     ("tool", bytes(row, 2)? == Some(fields.tool)),
@@ -213,11 +223,17 @@ impl<'a> Derived<'a> {
                 RowFault::Changed(columns)
             }
         };
-        self.wrong.add(wrong("calls", fields.session, Some(fields.call), Some(fields.seq), fault));
+        self.wrong.add(wrong_row(
+            "calls",
+            fields.session,
+            Some(fields.call),
+            Some(fields.seq),
+            fault,
+        ));
         Ok(())
     }
 
-    /// After the last record: the rows that are wrong.
+    /// Compares the remaining rows after the last record; returns all wrong rows.
     pub(super) fn finish(mut self) -> rusqlite::Result<WrongRows> {
         self.find_surplus_calls()?;
         self.compare_sessions()?;
@@ -225,7 +241,7 @@ impl<'a> Derived<'a> {
         Ok(self.wrong)
     }
 
-    /// Looks at all rows, but only where there are more than the records demand.
+    /// Finds rows of `calls` without a record. Reads them only if there are more rows than the records demand.
     fn find_surplus_calls(&mut self) -> rusqlite::Result<()> {
         let count: u64 =
             self.connection.query_row("SELECT count(*) FROM calls", [], |row| row.get(0))?;
@@ -242,12 +258,13 @@ impl<'a> Derived<'a> {
             let is_demanded = row.get::<_, Option<i64>>(3)?.is_some();
             if !is_demanded || self.was_deleted(session, finished) {
                 let fault = RowFault::Surplus;
-                self.wrong.add(wrong("calls", session, bytes(row, 1)?, Some(finished), fault));
+                self.wrong.add(wrong_row("calls", session, bytes(row, 1)?, Some(finished), fault));
             }
         }
         Ok(())
     }
 
+    /// Compares all rows of `sessions`.
     fn compare_sessions(&mut self) -> rusqlite::Result<()> {
         let mut statement =
             self.connection.prepare("SELECT id, workspace, parent, created FROM sessions")?;
@@ -261,14 +278,15 @@ impl<'a> Derived<'a> {
                     columns => RowFault::Changed(columns),
                 },
             };
-            self.wrong.add(wrong("sessions", id, None, None, fault));
+            self.wrong.add(wrong_row("sessions", id, None, None, fault));
         }
         for id in self.sessions.keys() {
-            self.wrong.add(wrong("sessions", id, None, None, RowFault::Missing));
+            self.wrong.add(wrong_row("sessions", id, None, None, RowFault::Missing));
         }
         Ok(())
     }
 
+    /// Compares all rows of `open_calls`.
     fn compare_open(&mut self) -> rusqlite::Result<()> {
         let mut statement =
             self.connection.prepare("SELECT id, session, turn, tool, started FROM open_calls")?;
@@ -283,26 +301,28 @@ impl<'a> Derived<'a> {
                 },
             };
             let session = bytes(row, 1)?.unwrap_or_default();
-            self.wrong.add(wrong("open_calls", session, Some(id), seq, fault));
+            self.wrong.add(wrong_row("open_calls", session, Some(id), seq, fault));
         }
         for (id, facts) in &self.open {
             let (seq, fault) = (Some(facts.started), RowFault::Missing);
-            self.wrong.add(wrong("open_calls", &facts.session, Some(id), seq, fault));
+            self.wrong.add(wrong_row("open_calls", &facts.session, Some(id), seq, fault));
         }
         Ok(())
     }
 }
 
+/// The columns of a row of `sessions` that differ from the records.
 fn session_differences(row: &Row<'_>, facts: &SessionFacts) -> rusqlite::Result<Vec<&'static str>> {
-    Ok(different(&[
+    Ok(changed_columns(&[
         ("workspace", bytes(row, 1)? == Some(&facts.workspace)),
         ("parent", bytes(row, 2)? == facts.parent.as_deref()),
         ("created", row.get::<_, i64>(3)? == facts.created),
     ]))
 }
 
-fn open_differences(row: &Row<'_>, facts: &OpenFacts) -> rusqlite::Result<Vec<&'static str>> {
-    Ok(different(&[
+/// The columns of a row of `open_calls` that differ from the records.
+fn open_differences(row: &Row<'_>, facts: &OpenCallFacts) -> rusqlite::Result<Vec<&'static str>> {
+    Ok(changed_columns(&[
         ("session", bytes(row, 1)? == Some(&facts.session)),
         ("turn", bytes(row, 2)? == Some(&facts.turn)),
         ("tool", bytes(row, 3)? == Some(&facts.tool)),
@@ -310,11 +330,13 @@ fn open_differences(row: &Row<'_>, facts: &OpenFacts) -> rusqlite::Result<Vec<&'
     ]))
 }
 
-fn different(columns: &[(&'static str, bool)]) -> Vec<&'static str> {
+/// The names of the columns that are not the same.
+fn changed_columns(columns: &[(&'static str, bool)]) -> Vec<&'static str> {
     columns.iter().filter(|(_, is_same)| !is_same).map(|(column, _)| *column).collect()
 }
 
-fn wrong(
+/// Describes a wrong row.
+fn wrong_row(
     table: &'static str,
     session: &[u8],
     call: Option<&[u8]>,

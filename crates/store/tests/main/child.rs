@@ -1,4 +1,4 @@
-//! The other processes: the test program starts itself again and tells the new one by its environment what to do.
+//! Other processes: the test program starts itself again; environment variables name the task of the new process.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use windlass_core::{Principal, RecordKind};
 use windlass_store::{Settings, Store};
 
-use crate::common::{FINISHED, append, call, record};
+use crate::common::{FINISHED, append, append_call, record};
 use crate::full_disk;
 use crate::history::together;
 
@@ -16,14 +16,14 @@ const STATE: &str = "WINDLASS_STORE_CHILD_STATE";
 const NAME: &str = "WINDLASS_STORE_CHILD_NAME";
 const ACKNOWLEDGED: &str = "acknowledged ";
 
-/// What another process does.
+/// The work of another process.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Task {
     /// Calls without end, printing each record that was acknowledged.
     Endless,
     /// The same with long records, so that the spool is drained and emptied all the time.
     EndlessLong,
-    /// So many calls.
+    /// This number of calls.
     Calls(u32),
     /// One call that is begun and never ended; waits for the end of its input.
     Hang,
@@ -33,20 +33,20 @@ pub(crate) enum Task {
     FillDisk,
     /// Changes in the history without end, printing the number of each that was finished.
     EndlessChanges,
-    /// So many changes.
+    /// This number of changes.
     Changes(u64),
     /// Fills the disk with changes and makes room again.
     FillHistory,
 }
 
-/// A command that starts this program as another process, whose calls bear this name.
+/// A command that starts this program as another process; `name` is the prefix of its calls.
 pub(crate) fn command(task: Task, state: &Path, name: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     set_up(&mut command, task, state, name);
     command
 }
 
-/// The same, with the signal ignored that a process gets for writing past its limit.
+/// The same command with SIGXFSZ ignored, so that writing past the file size limit is an error.
 pub(crate) fn command_without_file_size_signal(task: Task, state: &Path, name: &str) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", r#"trap "" XFSZ; exec "$0" "$@""#]).arg(std::env::current_exe().unwrap());
@@ -75,18 +75,18 @@ fn set_up(command: &mut Command, task: Task, state: &Path, name: &str) {
         .stdout(Stdio::piped());
 }
 
-/// The records that a process was told are safe, as `CALL KIND`.
+/// The records that a process printed as acknowledged, as `CALL KIND`.
 pub(crate) fn acknowledged(child: &mut Child) -> impl Iterator<Item = String> + use<> {
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     lines.map_while(Result::ok).filter_map(|line| {
-        // The first follows what the test harness says about this test.
+        // The first one follows the output of the test harness on the same line.
         let (_, record) = line.split_once(ACKNOWLEDGED)?;
         // A line that a kill cut off may not name the whole record.
         record.strip_suffix('.').map(str::to_owned)
     })
 }
 
-/// Not a test: where [`command`] comes in. Without a task there is nothing to do.
+/// Not a test: the entry point of [`command`]. Does nothing without a task.
 #[test]
 fn as_another_process() {
     let Ok(task) = std::env::var(TASK) else { return };
@@ -102,7 +102,7 @@ fn as_another_process() {
         let tell = |number: u64| tell(&number.to_string());
         return together::changes(state, &name, count.parse().unwrap(), tell);
     }
-    // Small, so that it is drained and emptied all the time.
+    // A small spool is drained and emptied often.
     let settings = Settings { spool_limit: 256 << 10, ..Settings::default() };
     let store = Store::open_with(state, settings).unwrap();
     match task.as_str() {
@@ -122,7 +122,7 @@ fn as_another_process() {
                 &Principal::default(),
             );
             for at in 0..count.parse().unwrap() {
-                call(&store, &name, &format!("{name}-{at:05}"));
+                append_call(&store, &name, &format!("{name}-{at:05}"));
             }
         }
     }
@@ -140,7 +140,7 @@ fn endless(store: &Store, name: &str, padding: usize) {
     }
 }
 
-#[expect(clippy::print_stdout, reason = "it is how this process speaks to the one that started it")]
+#[expect(clippy::print_stdout, reason = "the process that started this one reads its output")]
 fn tell(record: &str) {
     println!("{ACKNOWLEDGED}{record}.");
 }

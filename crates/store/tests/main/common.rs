@@ -1,4 +1,4 @@
-//! What all of these tests need: a store in a directory that goes away, records, and a way to wait for them.
+//! Helpers of these tests: a temporary state directory, records, and a way to wait for a future.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -11,10 +11,10 @@ use windlass_store::{JournalRow, Kind, Settings, Store};
 
 pub(crate) const FINISHED: RecordKind = RecordKind::Finished(Outcome::Ok);
 
-/// A state directory.
-pub(crate) struct State(TempDir);
+/// A temporary state directory.
+pub(crate) struct TestState(TempDir);
 
-impl State {
+impl TestState {
     pub(crate) fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
@@ -27,19 +27,20 @@ impl State {
         self.dir().join(name)
     }
 
+    /// Opens a store with a fixed clock.
     pub(crate) fn open(&self) -> Store {
-        let settings = Settings { clock: moment, ..Settings::default() };
+        let settings = Settings { clock: test_time, ..Settings::default() };
         Store::open_with(self.dir(), settings).unwrap()
     }
 
-    /// A connection behind the store's back.
-    pub(crate) fn intruder(&self) -> rusqlite::Connection {
+    /// A connection to the database that bypasses the store.
+    pub(crate) fn raw_connection(&self) -> rusqlite::Connection {
         rusqlite::Connection::open(self.file("journal.db")).unwrap()
     }
 }
 
-/// When everything happens.
-pub(crate) fn moment() -> SystemTime {
+/// The time of all records.
+pub(crate) fn test_time() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_millis(1_754_392_331_042)
 }
 
@@ -47,9 +48,10 @@ pub(crate) fn session(name: &str) -> SessionId {
     SessionId::new(name)
 }
 
+/// A record of this session, call and kind.
 pub(crate) fn record(session: &str, call: &str, kind: RecordKind) -> Record {
     Record {
-        at: moment(),
+        at: test_time(),
         session: SessionId::new(session),
         turn: TurnId::new("t1"),
         call: CallId::new(call),
@@ -59,25 +61,27 @@ pub(crate) fn record(session: &str, call: &str, kind: RecordKind) -> Record {
     }
 }
 
-pub(crate) fn wait<T>(future: impl Future<Output = T>) -> T {
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
 }
 
+/// Appends a record and waits until it is written.
 pub(crate) fn append(store: &Store, record: Record) -> Result<(), JournalError> {
-    wait(store.append(record)).map(drop)
+    block_on(store.append(record)).map(drop)
 }
 
-/// A call from beginning to end.
-pub(crate) fn call(store: &Store, session: &str, call: &str) {
+/// Appends the beginning and the end of a call.
+pub(crate) fn append_call(store: &Store, session: &str, call: &str) {
     append(store, record(session, call, RecordKind::Started)).unwrap();
     append(store, record(session, call, FINISHED)).unwrap();
 }
 
-pub(crate) fn all(store: &Store) -> Vec<JournalRow> {
+/// All records of a store.
+pub(crate) fn all_records(store: &Store) -> Vec<JournalRow> {
     store.records(None, 0, usize::MAX).unwrap()
 }
 
 /// The kind and the call of each record.
-pub(crate) fn told(rows: &[JournalRow]) -> Vec<(Kind, &str)> {
+pub(crate) fn kinds_and_calls(rows: &[JournalRow]) -> Vec<(Kind, &str)> {
     rows.iter().map(|row| (row.kind, row.call.as_ref().map_or("", CallId::as_str))).collect()
 }

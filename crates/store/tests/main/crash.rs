@@ -1,4 +1,4 @@
-//! A process that is killed at any moment loses nothing that it was told is safe.
+//! A process that is killed at any moment loses no acknowledged record.
 
 use std::collections::HashSet;
 
@@ -6,10 +6,10 @@ use windlass_core::{CallId, Outcome, RecordKind};
 use windlass_store::{Kind, Store};
 
 use crate::child::{Task, acknowledged, command};
-use crate::common::{State, all, append, record};
+use crate::common::{TestState, all_records, append, record};
 
-/// After how many acknowledged records each process is killed; how far it has come meanwhile is up to the machine.
-fn moments() -> impl Iterator<Item = usize> {
+/// The number of acknowledged records after which each process is killed.
+fn records_before_kill() -> impl Iterator<Item = usize> {
     let mut seed = 0x2545_f491_u32;
     (0..30).map(move |_| {
         seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -28,14 +28,14 @@ fn nothing_acknowledged_is_lost_to_a_kill_while_a_spool_is_emptied() {
 }
 
 fn check_kills(task: Task) {
-    let state = State::new();
+    let state = TestState::new();
     let mut safe = HashSet::new();
-    for (round, count) in moments().enumerate() {
+    for (round, count) in records_before_kill().enumerate() {
         let mut child = command(task, state.dir(), &format!("r{round}")).spawn().unwrap();
-        let mut told = acknowledged(&mut child);
-        safe.extend(told.by_ref().take(count));
+        let mut lines = acknowledged(&mut child);
+        safe.extend(lines.by_ref().take(count));
         child.kill().unwrap();
-        safe.extend(told);
+        safe.extend(lines);
         child.wait().unwrap();
         check(&state.open(), &safe);
     }
@@ -43,7 +43,7 @@ fn check_kills(task: Task) {
 }
 
 fn check(store: &Store, safe: &HashSet<String>) {
-    let rows = all(store);
+    let rows = all_records(store);
     assert_eq!(store.verify().unwrap().records, rows.len() as u64);
     let mut found = HashSet::new();
     for row in &rows {
@@ -61,12 +61,12 @@ fn check(store: &Store, safe: &HashSet<String>) {
 
 #[test]
 fn an_interrupted_call_ends_as_cancelled() {
-    let state = State::new();
+    let state = TestState::new();
     let store = state.open();
     append(&store, record("s", "c1", RecordKind::Started)).unwrap();
     drop(store);
     let store = state.open();
-    let rows = all(&store);
+    let rows = all_records(&store);
     let end = rows.last().unwrap();
     assert_eq!((end.kind, end.outcome), (Kind::Finished, Some(Outcome::Cancelled)));
     assert_eq!(end.session, rows[0].session);
@@ -80,12 +80,12 @@ fn an_interrupted_call_ends_as_cancelled() {
     let session = store.session(rows[0].session.as_ref().unwrap()).unwrap();
     assert_eq!((session.calls, session.running), (1, 0));
     drop(store);
-    assert_eq!(all(&state.open()).len(), 2);
+    assert_eq!(all_records(&state.open()).len(), 2);
 }
 
 #[test]
-fn a_new_writer_closes_what_the_former_holder_of_its_number_left() {
-    let state = State::new();
+fn a_new_writer_closes_open_calls_of_the_former_holder_of_its_slot() {
+    let state = TestState::new();
     // Open, but not yet a writer, while another one dies.
     let store = state.open();
     let mut hanging = command(Task::Hang, state.dir(), "p").spawn().unwrap();
@@ -93,8 +93,8 @@ fn a_new_writer_closes_what_the_former_holder_of_its_number_left() {
     hanging.kill().unwrap();
     hanging.wait().unwrap();
     append(&store, record("s", "c1", RecordKind::Started)).unwrap();
-    let rows = all(&store);
-    let told = crate::common::told(&rows);
+    let rows = all_records(&store);
+    let found = crate::common::kinds_and_calls(&rows);
     let expected = [(Kind::Started, "p-hangs"), (Kind::Finished, "p-hangs"), (Kind::Started, "c1")];
-    assert_eq!(told, expected);
+    assert_eq!(found, expected);
 }

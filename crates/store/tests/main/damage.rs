@@ -1,4 +1,4 @@
-//! Files that are not what they should be: a clear error each, nothing changed, and never a panic.
+//! Damaged and foreign files: a clear error for each, no change, and never a panic.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -8,29 +8,29 @@ use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use windlass_core::RecordKind;
 use windlass_store::{Fault, Store, StoreError, VerifyError, salvage};
 
-use crate::common::{State, all, append, call, record};
+use crate::common::{TestState, all_records, append, append_call, record};
 
-/// A store at rest with all of its records in `journal.db` itself.
-fn at_rest(calls: u32) -> State {
-    let state = State::new();
+/// A closed store with all of its records in `journal.db` itself.
+fn closed_state(calls: u32) -> TestState {
+    let state = TestState::new();
     let store = state.open();
     for at in 0..calls {
-        call(&store, "s", &format!("c{at}"));
+        append_call(&store, "s", &format!("c{at}"));
     }
     drop(store);
-    let checkpoint = state.intruder();
+    let checkpoint = state.raw_connection();
     checkpoint.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
     state
 }
 
-/// Opening looks at little; the rest comes to light when the database is needed.
-fn look_back(dir: &Path) -> Result<u64, StoreError> {
+/// Opens a store and runs a query, because opening checks little.
+fn open_and_query(dir: &Path) -> Result<u64, StoreError> {
     Store::open(dir)?.last_seq()
 }
 
 #[test]
-fn a_database_that_cannot_be_one_is_refused_and_left_alone() {
-    let whole = fs::read(at_rest(40).file("journal.db")).unwrap();
+fn a_damaged_database_is_refused_and_left_alone() {
+    let whole = fs::read(closed_state(40).file("journal.db")).unwrap();
     let mut without_header = whole.clone();
     without_header[..16].fill(b'x');
     let cases: [(&str, Vec<u8>); 5] = [
@@ -41,9 +41,9 @@ fn a_database_that_cannot_be_one_is_refused_and_left_alone() {
         ("cut in the first page", whole[..1000].to_vec()),
     ];
     for (what, bytes) in cases {
-        let state = State::new();
+        let state = TestState::new();
         fs::write(state.file("journal.db"), &bytes).unwrap();
-        let error = look_back(state.dir()).unwrap_err();
+        let error = open_and_query(state.dir()).unwrap_err();
         assert!(matches!(error, StoreError::Damaged { .. }), "{what}: {error}");
         let text = error.to_string();
         for part in ["journal.db", "nothing was changed", "--state DIR"] {
@@ -56,8 +56,8 @@ fn a_database_that_cannot_be_one_is_refused_and_left_alone() {
 }
 
 #[test]
-fn a_cut_or_changed_database_never_panics_and_never_passes_unnoticed() {
-    let state = at_rest(30);
+fn a_cut_or_changed_database_never_panics_and_is_detected() {
+    let state = closed_state(30);
     let (path, whole) = (state.file("journal.db"), fs::read(state.file("journal.db")).unwrap());
     let changed = (0..whole.len()).step_by(97).map(|at| {
         let mut changed = whole.clone();
@@ -80,11 +80,11 @@ fn a_cut_or_changed_database_never_panics_and_never_passes_unnoticed() {
 }
 
 #[test]
-fn a_cut_or_changed_wal_loses_what_follows_and_that_is_noticed() {
-    let state = State::new();
+fn a_cut_or_changed_wal_loses_later_records_and_that_is_detected() {
+    let state = TestState::new();
     let store = state.open();
     for at in 0..5 {
-        call(&store, "s", &format!("c{at}"));
+        append_call(&store, "s", &format!("c{at}"));
         // A transaction for each.
         store.last_seq().unwrap();
     }
@@ -117,12 +117,12 @@ fn a_cut_or_changed_wal_loses_what_follows_and_that_is_noticed() {
 }
 
 #[test]
-fn what_can_still_be_read_is_salvaged() {
-    let state = at_rest(200);
+fn readable_records_of_a_damaged_database_are_salvaged() {
+    let state = closed_state(200);
     let mut rows = Vec::new();
     let whole = salvage(state.dir(), |row| rows.push(row)).unwrap();
     assert_eq!((whole.records, whole.last_seq, whole.stopped), (400, 400, None));
-    assert_eq!(rows, all(&state.open()));
+    assert_eq!(rows, all_records(&state.open()));
 
     let path = state.file("journal.db");
     let mut bytes = fs::read(&path).unwrap();
@@ -139,63 +139,66 @@ fn what_can_still_be_read_is_salvaged() {
 }
 
 #[test]
-fn databases_of_others_are_refused() {
-    let state = State::new();
-    state.intruder().execute_batch("CREATE TABLE theirs (x); PRAGMA user_version = 9").unwrap();
-    let error = look_back(state.dir()).unwrap_err().to_string();
+fn databases_of_other_programs_and_versions_are_refused() {
+    let state = TestState::new();
+    state
+        .raw_connection()
+        .execute_batch("CREATE TABLE theirs (x); PRAGMA user_version = 9")
+        .unwrap();
+    let error = open_and_query(state.dir()).unwrap_err().to_string();
     assert!(error.contains("is a database of another program"), "{error}");
 
-    let state = at_rest(1);
-    state.intruder().execute_batch("PRAGMA user_version = 3").unwrap();
-    let error = look_back(state.dir()).unwrap_err().to_string();
+    let state = closed_state(1);
+    state.raw_connection().execute_batch("PRAGMA user_version = 3").unwrap();
+    let error = open_and_query(state.dir()).unwrap_err().to_string();
     assert!(error.contains("has layout 3") && error.contains("this one knows 2"), "{error}");
 }
 
 #[test]
-fn a_copy_on_a_read_only_place_can_be_read() {
-    let copy = State::new();
+fn a_copy_in_a_read_only_directory_can_be_read() {
+    let copy = TestState::new();
     let dir = copy.file("odd ?name#100% ü");
     fs::create_dir(&dir).unwrap();
-    let original = at_rest(3);
+    let original = closed_state(3);
     // A call that was open when the copy was made, by a writer that is not there.
     let store = original.open();
     append(&store, record("s", "open", RecordKind::Started)).unwrap();
     assert_eq!(store.last_seq().unwrap(), 7);
-    original.intruder().execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
+    original.raw_connection().execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
     for name in ["journal.db", "journal.head"] {
         fs::copy(original.file(name), dir.join(name)).unwrap();
     }
-    permit(&dir, 0o500);
+    set_mode(&dir, 0o500);
     let records = without_privileges(|| {
         let store = Store::open_read_only(&dir).unwrap();
-        assert_eq!(all(&store).len(), 7);
+        assert_eq!(all_records(&store).len(), 7);
         store.verify().unwrap().records
     });
     assert_eq!(records, 7);
-    permit(&dir, 0o700);
+    set_mode(&dir, 0o700);
 }
 
 #[test]
-fn places_that_cannot_be_written_are_named() {
-    let read_only_directory = at_rest(1);
-    permit(read_only_directory.dir(), 0o500);
-    let read_only_file = at_rest(1);
-    permit(&read_only_file.file("journal.db"), 0o400);
-    let closed_file = at_rest(1);
-    permit(&closed_file.file("journal.db"), 0o000);
-    let closed_head = at_rest(1);
-    permit(&closed_head.file("journal.head"), 0o000);
-    let closed_spools = at_rest(1);
-    permit(&closed_spools.file("writers"), 0o500);
-    permit(&closed_spools.file("writers/0"), 0o400);
-    permit(&closed_spools.file("writers/0.head"), 0o400);
-    let no_directory = State::new();
-    permit(no_directory.dir(), 0o500);
+fn errors_name_paths_that_cannot_be_written() {
+    let read_only_directory = closed_state(1);
+    set_mode(read_only_directory.dir(), 0o500);
+    let read_only_file = closed_state(1);
+    set_mode(&read_only_file.file("journal.db"), 0o400);
+    let closed_file = closed_state(1);
+    set_mode(&closed_file.file("journal.db"), 0o000);
+    let closed_head = closed_state(1);
+    set_mode(&closed_head.file("journal.head"), 0o000);
+    let closed_spools = closed_state(1);
+    set_mode(&closed_spools.file("writers"), 0o500);
+    set_mode(&closed_spools.file("writers/0"), 0o400);
+    set_mode(&closed_spools.file("writers/0.head"), 0o400);
+    let no_directory = TestState::new();
+    set_mode(no_directory.dir(), 0o500);
     let new = no_directory.file("new");
-    let file = State::new();
+    let file = TestState::new();
     fs::write(file.file("file"), "").unwrap();
     let in_a_file = file.file("file").join("state");
-    let directory = State::new();
+    let directory = TestState::new();
     fs::create_dir(directory.file("journal.db")).unwrap();
     let cases = [
         ("closed file", closed_file.dir()),
@@ -208,7 +211,7 @@ fn places_that_cannot_be_written_are_named() {
     for (what, dir) in cases {
         let error = without_privileges(|| {
             let store = Store::open(dir).map_err(|error| error.to_string())?;
-            // What cannot be seen at once is told with the first record, or to whoever looks back.
+            // Errors that opening does not find are returned by the first record or query.
             append(&store, record("s", "c", RecordKind::Started)).map_err(|error| error.0)?;
             store.verify().map_err(|error| error.to_string())
         })
@@ -217,30 +220,31 @@ fn places_that_cannot_be_written_are_named() {
         assert!(error.contains("--state DIR"), "{what}: {error}");
     }
     for state in [&read_only_directory, &read_only_file] {
-        let read = without_privileges(|| all(&Store::open_read_only(state.dir()).unwrap()).len());
+        let read =
+            without_privileges(|| all_records(&Store::open_read_only(state.dir()).unwrap()).len());
         assert_eq!(read, 2);
         // The database cannot be written, but the spool can; and all of it can be read.
         let read = without_privileges(|| {
             let store = Store::open(state.dir()).unwrap();
-            call(&store, "s", "spooled");
+            append_call(&store, "s", "spooled");
             assert_eq!(store.verify().unwrap().records, 4);
             drop(store);
-            all(&Store::open_read_only(state.dir()).unwrap()).len()
+            all_records(&Store::open_read_only(state.dir()).unwrap()).len()
         });
         assert_eq!(read, 4);
     }
-    permit(read_only_directory.dir(), 0o700);
-    assert_eq!(all(&read_only_directory.open()).len(), 4);
-    permit(&closed_spools.file("writers"), 0o700);
-    permit(no_directory.dir(), 0o700);
-    call(&read_only_directory.open(), "s", "c2");
+    set_mode(read_only_directory.dir(), 0o700);
+    assert_eq!(all_records(&read_only_directory.open()).len(), 4);
+    set_mode(&closed_spools.file("writers"), 0o700);
+    set_mode(no_directory.dir(), 0o700);
+    append_call(&read_only_directory.open(), "s", "c2");
 }
 
-fn permit(path: &Path, mode: u32) {
+fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// Runs as somebody to whom permissions apply, also when the tests are run as root: on a thread that has put its powers down.
+/// Runs on a thread without the capabilities that bypass permissions, so that permissions also apply to root.
 fn without_privileges<T: Send>(run: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| {

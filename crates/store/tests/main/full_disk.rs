@@ -1,4 +1,4 @@
-//! No space left: an error, nothing lost, and it works again when there is space.
+//! A full disk: an error, no lost record, and the store works again when there is space.
 
 use std::path::Path;
 
@@ -7,11 +7,11 @@ use windlass_core::{CallId, Outputs as _, RecordKind};
 use windlass_store::Store;
 
 use crate::child::{Task, command_without_file_size_signal};
-use crate::common::{State, append, call, record, session};
+use crate::common::{TestState, append, append_call, record, session};
 
 #[test]
-fn a_full_disk_is_an_error_that_passes() {
-    let state = State::new();
+fn a_store_works_again_after_a_full_disk() {
+    let state = TestState::new();
     let mut child = command_without_file_size_signal(Task::FillDisk, state.dir(), "p");
     let output = child.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
@@ -24,7 +24,7 @@ fn a_full_disk_is_an_error_that_passes() {
 /// In a process of its own: files may not grow beyond a limit, which to a writer looks like a disk without space.
 pub(crate) fn fill_and_make_room(state: &Path) {
     let store = Store::open(state).unwrap();
-    call(&store, "s", "before");
+    append_call(&store, "s", "before");
     let unlimited = getrlimit(Resource::Fsize);
     assert_eq!(store.verify().unwrap().records, 2);
     limit(Some(64 << 10), unlimited);
@@ -44,7 +44,7 @@ pub(crate) fn fill_and_make_room(state: &Path) {
     assert_eq!(store.verify().unwrap().records, 2 + written);
 
     limit(unlimited.current, unlimited);
-    call(&store, "s", "after");
+    append_call(&store, "s", "after");
     store.keep(&session("s"), &CallId::new("before"), &long).unwrap();
     assert_eq!(store.verify().unwrap().records, 4 + written);
 }

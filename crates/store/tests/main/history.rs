@@ -1,9 +1,9 @@
-//! The history: what is recorded is there, also after a kill at any moment, and goes when it has to.
+//! Tests of the undo history: finished checkpoints are kept, also after a kill at any moment, and dropped by the limits.
 
 mod common;
 mod crash;
 mod damage;
 mod limits;
-mod looking_back;
 mod model;
+mod queries;
 pub(crate) mod together;

@@ -1,4 +1,4 @@
-//! Full-text search: ranked, by passage, and never in doubt about a query.
+//! Full-text search: ranked passages, and no query is a syntax error.
 
 use std::fs;
 
@@ -17,7 +17,7 @@ fn found(store: &Store, query: &str) -> Vec<String> {
 }
 
 /// A store with some documents.
-fn filled(dir: &std::path::Path) -> Store {
+fn store_with_documents(dir: &std::path::Path) -> Store {
     let store = Store::open(dir).unwrap();
     let long = format!("{}\n\nThe windlass lifts an anchor.\n", "plain words\n".repeat(100));
     let documents = [
@@ -34,7 +34,7 @@ fn filled(dir: &std::path::Path) -> Store {
 #[test]
 fn words_phrases_and_beginnings_find_passages() {
     let dir = tempfile::tempdir().unwrap();
-    let store = filled(dir.path());
+    let store = store_with_documents(dir.path());
     for (query, expected) in [
         ("anchor", &["a:1", "c:103", "b:1"][..]),
         ("anchors", &["a:1", "b:1", "c:103"]),
@@ -65,7 +65,7 @@ fn words_phrases_and_beginnings_find_passages() {
 #[test]
 fn documents_are_replaced_and_removed_one_by_one() {
     let dir = tempfile::tempdir().unwrap();
-    let store = filled(dir.path());
+    let store = store_with_documents(dir.path());
     store.put("manual", &[document("a", "Anchors", "Now about chains.")]).unwrap();
     store.remove("manual", &["c".into(), "unknown".into()]).unwrap();
     assert_eq!(found(&store, "chains"), ["a:1"]);
@@ -80,11 +80,11 @@ fn documents_are_replaced_and_removed_one_by_one() {
 }
 
 #[test]
-fn a_damaged_index_begins_anew_and_says_so() {
+fn a_damaged_index_is_rebuilt_with_a_notice() {
     let dir = tempfile::tempdir().unwrap();
-    drop(filled(dir.path()));
+    drop(store_with_documents(dir.path()));
     let path = dir.path().join("index.db");
-    // What is in the WAL would mend the file.
+    // The WAL would repair the file.
     for beside in ["index.db-wal", "index.db-shm"] {
         fs::remove_file(dir.path().join(beside)).ok();
     }
@@ -110,7 +110,7 @@ fn a_damaged_index_begins_anew_and_says_so() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
     #[test]
-    fn no_text_is_an_error(query in ".{0,80}", operators in "[\\\"*^:(){}+-]{0,10}(AND|OR|NOT|NEAR)?.{0,20}") {
+    fn no_query_is_an_error(query in ".{0,80}", operators in "[\\\"*^:(){}+-]{0,10}(AND|OR|NOT|NEAR)?.{0,20}") {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(dir.path()).unwrap();
         store.put("manual", &[document("a", "A", "anchor")]).unwrap();

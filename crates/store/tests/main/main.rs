@@ -1,4 +1,4 @@
-//! The store from outside: what is promised about it, tried on real files with real processes.
+//! Tests of the public interface of the store, with real files and processes.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

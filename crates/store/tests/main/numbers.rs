@@ -1,4 +1,4 @@
-//! The number of a record is the one that looking back shows, however many processes write and whoever drains.
+//! The number in a receipt is that of the record in the journal, however many processes write and whichever process drains.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -8,78 +8,88 @@ use windlass_core::{Journal as _, Receipt, Record, RecordKind};
 use windlass_store::{Kind, Store};
 
 use crate::child::{Task, command};
-use crate::common::{FINISHED, State, all, moment, record, session, wait};
+use crate::common::{FINISHED, TestState, all_records, block_on, record, session, test_time};
 
 fn receipt(store: &Store, record: Record) -> Receipt {
-    wait(store.append(record)).unwrap()
+    block_on(store.append(record)).unwrap()
 }
 
 fn number(receipt: Receipt) -> Option<u64> {
-    wait(receipt.number())
+    block_on(receipt.number())
 }
 
-/// A note that says its own name.
+/// A note with its name in the body.
 fn note(name: &str, kind: RecordKind, nanos: u64) -> Record {
-    let at = moment() + Duration::from_nanos(nanos);
+    let at = test_time() + Duration::from_nanos(nanos);
     Record { at, body: format!(r#"{{"of":"{name}"}}"#), ..record("s", "", kind) }
 }
 
-/// The numbers of records by the name in their body, as looking back shows them.
-fn shown(store: &Store) -> HashMap<String, u64> {
+/// The numbers of records in the journal, by the name in their body.
+fn journal_numbers(store: &Store) -> HashMap<String, u64> {
     let name = |body: &str| serde_json::from_str::<serde_json::Value>(body).unwrap()["of"].take();
-    let rows = all(store).into_iter();
+    let rows = all_records(store).into_iter();
     rows.filter_map(|row| Some((name(row.body.as_ref()?).as_str()?.to_owned(), row.seq))).collect()
 }
 
 #[test]
-fn the_number_of_a_record_is_the_one_that_is_shown_also_after_a_restart() {
-    let state = State::new();
+fn the_number_of_a_receipt_is_that_in_the_journal_also_after_a_restart() {
+    let state = TestState::new();
     let store = state.open();
-    let mut told = HashMap::new();
+    let mut receipt_numbers = HashMap::new();
     for at in 0..20 {
         let name = format!("n{at}");
-        told.insert(name.clone(), number(receipt(&store, note(&name, RecordKind::Message, at))));
+        receipt_numbers
+            .insert(name.clone(), number(receipt(&store, note(&name, RecordKind::Message, at))));
     }
     let late = receipt(&store, note("late", RecordKind::State, 99));
     drop(store);
     assert_eq!(number(late), None, "a store that is closed finds no numbers");
-    let shown = shown(&state.open());
-    assert_eq!(shown.len(), 21);
-    assert!(told.iter().all(|(name, number)| *number == shown.get(name).copied()), "{told:?}");
+    let expected = journal_numbers(&state.open());
+    assert_eq!(expected.len(), 21);
+    assert!(
+        receipt_numbers.iter().all(|(name, number)| *number == expected.get(name).copied()),
+        "{receipt_numbers:?}"
+    );
 }
 
 #[test]
-fn a_record_that_another_store_drained_has_its_number() {
-    let state = State::new();
+fn a_record_that_another_store_drained_gets_its_number() {
+    let state = TestState::new();
     let (first, second) = (state.open(), state.open());
     let later = receipt(&first, note("later", RecordKind::Task, 2));
     let earlier = receipt(&second, note("earlier", RecordKind::Task, 1));
-    let shown = shown(&second);
-    assert_eq!((shown["earlier"], shown["later"]), (1, 2), "in the order of time");
+    let expected = journal_numbers(&second);
+    assert_eq!((expected["earlier"], expected["later"]), (1, 2), "in the order of time");
     assert_eq!((number(later), number(earlier)), (Some(2), Some(1)));
 }
 
 #[test]
 fn other_processes_write_and_drain_at_the_same_time() {
-    let state = State::new();
+    let state = TestState::new();
     let mut children: Vec<_> = ["p0", "p1"]
         .map(|name| command(Task::Calls(200), state.dir(), name).spawn().unwrap())
         .into();
     let store = state.open();
-    let mut told = Vec::new();
-    while children.iter_mut().any(|child| child.try_wait().unwrap().is_none()) || told.len() < 20 {
-        let call = format!("c{}", told.len());
+    let mut receipt_numbers = Vec::new();
+    while children.iter_mut().any(|child| child.try_wait().unwrap().is_none())
+        || receipt_numbers.len() < 20
+    {
+        let call = format!("c{}", receipt_numbers.len());
         let started = number(receipt(&store, record("s", &call, RecordKind::Started)));
-        told.push((call.clone(), started, number(receipt(&store, record("s", &call, FINISHED)))));
+        receipt_numbers.push((
+            call.clone(),
+            started,
+            number(receipt(&store, record("s", &call, FINISHED))),
+        ));
     }
-    let rows = all(&store);
+    let rows = all_records(&store);
     let seq = |call: &str, kind: Kind| {
         let is_it = |row: &&windlass_store::JournalRow| {
             row.kind == kind && row.call.as_ref().is_some_and(|one| one.as_str() == call)
         };
         rows.iter().find(is_it).map(|row| row.seq)
     };
-    for (call, started, finished) in told {
+    for (call, started, finished) in receipt_numbers {
         assert_eq!((started, finished), (seq(&call, Kind::Started), seq(&call, Kind::Finished)));
         assert!(started < finished && started.is_some());
     }
@@ -88,7 +98,7 @@ fn other_processes_write_and_drain_at_the_same_time() {
 
 #[test]
 fn notes_are_records_of_their_session_and_deleted_with_it() {
-    for (kind, told) in [
+    for (kind, expected) in [
         (RecordKind::Approval, Kind::Approval),
         (RecordKind::ApprovalAnswered, Kind::ApprovalAnswered),
         (RecordKind::Question, Kind::Question),
@@ -98,15 +108,15 @@ fn notes_are_records_of_their_session_and_deleted_with_it() {
         (RecordKind::State, Kind::State),
         (RecordKind::Task, Kind::Task),
     ] {
-        let state = State::new();
+        let state = TestState::new();
         let store = state.open();
         receipt(&store, note("it", kind, 0));
         let row = store.records(Some(&session("s")), 0, 10).unwrap().remove(0);
-        assert_eq!((row.kind, row.kind.as_str()), (told, kind.as_str()));
+        assert_eq!((row.kind, row.kind.as_str()), (expected, kind.as_str()));
         assert_eq!(store.session(&session("s")).unwrap().calls, 0, "a session without calls");
         store.verify().unwrap();
         store.delete_session(&session("s")).unwrap();
-        assert!(all(&store).iter().all(|row| row.kind != told || row.body.is_none()));
+        assert!(all_records(&store).iter().all(|row| row.kind != expected || row.body.is_none()));
         store.verify().unwrap();
     }
 }
@@ -114,12 +124,12 @@ fn notes_are_records_of_their_session_and_deleted_with_it() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Two stores append and look back in any order; records of one nanosecond look alike.
+    /// Two stores append and query in any order; some records have equal fields in the same nanosecond.
     #[test]
-    fn every_number_is_right(steps in prop::collection::vec((0_usize..2, 0_u64..3, any::<bool>(), any::<bool>()), 1..30)) {
-        let state = State::new();
+    fn every_receipt_has_the_number_of_its_record(steps in prop::collection::vec((0_usize..2, 0_u64..3, any::<bool>(), any::<bool>()), 1..30)) {
+        let state = TestState::new();
         let stores = [state.open(), state.open()];
-        let mut told = Vec::new();
+        let mut receipt_numbers = Vec::new();
         let mut waiting = Vec::new();
         for (at, (who, nanos, looks, asks)) in steps.into_iter().enumerate() {
             let name = format!("n{at}");
@@ -127,16 +137,16 @@ proptest! {
             let mine = Record { session: session(&format!("s{who}")), ..note(&name, RecordKind::Message, nanos) };
             waiting.push((name, receipt(&stores[who], mine)));
             if looks {
-                all(&stores[1 - who]);
+                all_records(&stores[1 - who]);
             }
             if asks {
-                told.extend(waiting.drain(..).map(|(name, receipt)| (name, number(receipt))));
+                receipt_numbers.extend(waiting.drain(..).map(|(name, receipt)| (name, number(receipt))));
             }
         }
-        told.extend(waiting.drain(..).map(|(name, receipt)| (name, number(receipt))));
-        let shown = shown(&stores[0]);
-        for (name, number) in told {
-            prop_assert_eq!(number, Some(shown[&name]), "{}", name);
+        receipt_numbers.extend(waiting.drain(..).map(|(name, receipt)| (name, number(receipt))));
+        let expected = journal_numbers(&stores[0]);
+        for (name, number) in receipt_numbers {
+            prop_assert_eq!(number, Some(expected[&name]), "{}", name);
         }
     }
 }

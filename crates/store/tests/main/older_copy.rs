@@ -1,16 +1,16 @@
-//! A state directory put back from an older copy: noticed by what is kept outside of it.
+//! A state directory that was replaced by an older copy is detected by the anchors outside of it.
 
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 use windlass_store::{DrainAtClose, Fault, Settings, Store, VerifyError};
 
-use crate::common::{call, moment};
+use crate::common::{append_call, test_time};
 
 /// A state directory, and an anchor outside of it.
-struct Ground(TempDir);
+struct StateAndAnchor(TempDir);
 
-impl Ground {
+impl StateAndAnchor {
     fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
@@ -22,7 +22,7 @@ impl Ground {
     fn open(&self, drain_at_close: DrainAtClose) -> Store {
         let outside_anchor = Some(self.path("outside/anchor"));
         let settings =
-            Settings { clock: moment, drain_at_close, outside_anchor, ..Settings::default() };
+            Settings { clock: test_time, drain_at_close, outside_anchor, ..Settings::default() };
         Store::open_with(&self.path("state"), settings).unwrap()
     }
 
@@ -30,7 +30,7 @@ impl Ground {
     fn calls(&self, drain_at_close: DrainAtClose, names: &[&str]) {
         let store = self.open(drain_at_close);
         for name in names {
-            call(&store, "s", name);
+            append_call(&store, "s", name);
         }
     }
 
@@ -62,69 +62,69 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[test]
-fn an_older_copy_is_noticed_before_and_after_what_followed_came_into_the_chain() {
+fn an_older_copy_is_detected_whether_later_records_were_drained_or_not() {
     for (drain, expected) in
         [(DrainAtClose::Always, Fault::OlderCopy(8)), (DrainAtClose::WhenLarge, Fault::LastMissing)]
     {
-        let ground = Ground::new();
-        ground.calls(DrainAtClose::Always, &["c1", "c2"]);
-        ground.copy("state", "older");
-        ground.calls(drain, &["c3", "c4"]);
-        assert_eq!(ground.verify(), Ok(8), "{drain:?}");
-        ground.copy("state", "newer");
-        ground.copy("newer", "state");
-        assert_eq!(ground.verify(), Ok(8), "{drain:?}: the same state");
+        let files = StateAndAnchor::new();
+        files.calls(DrainAtClose::Always, &["c1", "c2"]);
+        files.copy("state", "older");
+        files.calls(drain, &["c3", "c4"]);
+        assert_eq!(files.verify(), Ok(8), "{drain:?}");
+        files.copy("state", "newer");
+        files.copy("newer", "state");
+        assert_eq!(files.verify(), Ok(8), "{drain:?}: the same state");
         if drain == DrainAtClose::WhenLarge {
-            // Looking brought the records into the chain; as if nobody had looked:
-            let anchor = std::fs::read(ground.path("older/journal.head")).unwrap();
-            std::fs::write(ground.path("outside/anchor"), anchor).unwrap();
+            // `verify` drained the records and moved the anchor; this sets the anchor back:
+            let anchor = std::fs::read(files.path("older/journal.head")).unwrap();
+            std::fs::write(files.path("outside/anchor"), anchor).unwrap();
         }
-        ground.copy("older", "state");
-        assert_eq!(ground.verify(), Err(expected.clone()), "{drain:?}");
-        assert_eq!(ground.verify(), Err(expected), "{drain:?}: and stays noticed");
+        files.copy("older", "state");
+        assert_eq!(files.verify(), Err(expected.clone()), "{drain:?}");
+        assert_eq!(files.verify(), Err(expected), "{drain:?}: and stays noticed");
     }
 }
 
 #[test]
-fn an_older_copy_that_goes_on_has_it_on_its_record() {
-    let ground = Ground::new();
-    ground.calls(DrainAtClose::Always, &["c1"]);
-    ground.copy("state", "older");
-    ground.calls(DrainAtClose::Always, &["c2", "c3"]);
-    ground.copy("older", "state");
-    ground.calls(DrainAtClose::Always, &["d2", "d3", "d4", "d5"]);
-    assert_eq!(ground.verify(), Err(Fault::LossNoted));
+fn an_older_copy_that_is_written_to_notes_the_loss() {
+    let files = StateAndAnchor::new();
+    files.calls(DrainAtClose::Always, &["c1"]);
+    files.copy("state", "older");
+    files.calls(DrainAtClose::Always, &["c2", "c3"]);
+    files.copy("older", "state");
+    files.calls(DrainAtClose::Always, &["d2", "d3", "d4", "d5"]);
+    assert_eq!(files.verify(), Err(Fault::LossNoted));
 }
 
 #[test]
-fn a_state_that_was_removed_is_noticed() {
-    let ground = Ground::new();
-    ground.calls(DrainAtClose::Always, &["c1"]);
-    std::fs::remove_dir_all(ground.path("state")).unwrap();
-    assert_eq!(ground.verify(), Err(Fault::OlderCopy(2)));
-    ground.calls(DrainAtClose::Always, &["d1", "d2"]);
-    assert_eq!(ground.verify(), Err(Fault::LossNoted));
+fn a_removed_state_directory_is_detected() {
+    let files = StateAndAnchor::new();
+    files.calls(DrainAtClose::Always, &["c1"]);
+    std::fs::remove_dir_all(files.path("state")).unwrap();
+    assert_eq!(files.verify(), Err(Fault::OlderCopy(2)));
+    files.calls(DrainAtClose::Always, &["d1", "d2"]);
+    assert_eq!(files.verify(), Err(Fault::LossNoted));
 }
 
 #[test]
-fn a_copy_of_the_whole_state_is_no_fault_elsewhere_and_the_anchor_may_be_behind_or_missing() {
-    let ground = Ground::new();
-    ground.calls(DrainAtClose::Always, &["c1"]);
-    ground.copy("outside", "behind");
-    ground.calls(DrainAtClose::Always, &["c2"]);
-    ground.copy("behind", "outside");
-    assert_eq!(ground.verify(), Ok(4), "a process was killed before it moved the anchor");
-    std::fs::remove_dir_all(ground.path("outside")).unwrap();
-    assert_eq!(ground.verify(), Ok(4));
-    ground.calls(DrainAtClose::Always, &["c3"]);
-    assert!(ground.path("outside/anchor").exists() && ground.path("outside/anchor.last").exists());
-    assert_eq!(ground.verify(), Ok(6));
+fn an_outside_anchor_that_is_behind_or_missing_is_no_fault() {
+    let files = StateAndAnchor::new();
+    files.calls(DrainAtClose::Always, &["c1"]);
+    files.copy("outside", "behind");
+    files.calls(DrainAtClose::Always, &["c2"]);
+    files.copy("behind", "outside");
+    assert_eq!(files.verify(), Ok(4), "a process was killed before it moved the anchor");
+    std::fs::remove_dir_all(files.path("outside")).unwrap();
+    assert_eq!(files.verify(), Ok(4));
+    files.calls(DrainAtClose::Always, &["c3"]);
+    assert!(files.path("outside/anchor").exists() && files.path("outside/anchor.last").exists());
+    assert_eq!(files.verify(), Ok(6));
 }
 
 #[test]
-fn where_nothing_can_be_kept_outside_the_journal_goes_on() {
-    let ground = Ground::new();
-    std::fs::write(ground.path("outside"), "a file").unwrap();
-    ground.calls(DrainAtClose::Always, &["c1", "c2"]);
-    assert_eq!(ground.verify(), Ok(4));
+fn the_journal_works_without_an_outside_anchor() {
+    let files = StateAndAnchor::new();
+    std::fs::write(files.path("outside"), "a file").unwrap();
+    files.calls(DrainAtClose::Always, &["c1", "c2"]);
+    assert_eq!(files.verify(), Ok(4));
 }

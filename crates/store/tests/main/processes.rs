@@ -1,4 +1,4 @@
-//! Several processes on one store: no record is lost, the chain is one, and what the dead left is closed once.
+//! Several processes on one store: no record is lost, there is one chain, and open calls of dead processes are closed once.
 
 use std::collections::HashMap;
 
@@ -6,10 +6,10 @@ use windlass_core::CallId;
 use windlass_store::Kind;
 
 use crate::child::{Task, acknowledged, command};
-use crate::common::{State, all};
+use crate::common::{TestState, all_records};
 
 fn check(processes: u32, calls: u32) {
-    let state = State::new();
+    let state = TestState::new();
     let children: Vec<_> = (0..processes)
         .map(|at| command(Task::Calls(calls), state.dir(), &format!("p{at}")).spawn().unwrap())
         .collect();
@@ -21,7 +21,7 @@ fn check(processes: u32, calls: u32) {
     let records = u64::from(processes) * (2 * u64::from(calls) + 1);
     assert_eq!(store.verify().unwrap().records, records);
     let mut of_session: HashMap<String, Vec<(Kind, String)>> = HashMap::new();
-    for row in all(&store) {
+    for row in all_records(&store) {
         let call = row.call.as_ref().map(CallId::to_string).unwrap_or_default();
         of_session.entry(row.session.unwrap().to_string()).or_default().push((row.kind, call));
     }
@@ -52,8 +52,8 @@ fn thirty_two_processes_lose_nothing() {
 }
 
 #[test]
-fn what_the_dead_left_is_closed_once_however_many_come() {
-    let state = State::new();
+fn open_calls_of_dead_processes_are_closed_once() {
+    let state = TestState::new();
     for round in 0..3 {
         let name = format!("r{round}");
         let mut hanging = command(Task::Hang, state.dir(), &name).spawn().unwrap();
@@ -68,20 +68,20 @@ fn what_the_dead_left_is_closed_once_however_many_come() {
     }
     let store = state.open();
     assert_eq!(store.verify().unwrap().records, 6);
-    let ends: Vec<Kind> = all(&store).iter().map(|row| row.kind).collect();
+    let ends: Vec<Kind> = all_records(&store).iter().map(|row| row.kind).collect();
     assert_eq!(ends, [Kind::Started, Kind::Finished].repeat(3));
 }
 
 #[test]
-fn the_calls_of_the_living_are_left_alone() {
-    let state = State::new();
+fn open_calls_of_living_processes_stay_open() {
+    let state = TestState::new();
     let mut hanging = command(Task::Hang, state.dir(), "alive").spawn().unwrap();
     assert_eq!(acknowledged(&mut hanging).next().unwrap(), "alive-hangs started");
     let store = state.open();
     let row = store.call(&CallId::new("alive-hangs")).unwrap().unwrap();
     assert_eq!((row.started, row.finished), (Some(1), None));
     drop(store);
-    // The end of its input ends it; it leaves the call open, as a process that gives up would.
+    // The end of its input ends the process, which leaves the call open.
     drop(hanging.stdin.take());
     hanging.wait().unwrap();
     let store = state.open();

@@ -1,30 +1,33 @@
-//! Looking back at sessions, exporting and deleting them.
+//! Listing, exporting and deleting sessions.
 
 use std::path::Path;
 
 use windlass_core::{CallId, Outcome, Outputs as _, Principal, RecordKind};
 use windlass_store::{Fault, Kind, SessionFilter, Store, StoreError, VerifyError};
 
-use crate::common::{FINISHED, State, all, append, call, moment, record, session, told};
+use crate::common::{
+    FINISHED, TestState, all_records, append, append_call, kinds_and_calls, record, session,
+    test_time,
+};
 
 #[test]
-fn sessions_are_listed_with_what_is_known_of_them() {
-    let state = State::new();
+fn sessions_are_listed_with_workspace_parent_times_and_calls() {
+    let state = TestState::new();
     let store = state.open();
     store.session_started(&session("a"), Path::new("/one"), None, &Principal::default());
     store.session_started(&session("silent"), Path::new("/one"), None, &Principal::default());
-    call(&store, "a", "a1");
+    append_call(&store, "a", "a1");
     store.session_started(
         &session("b"),
         Path::new("/two"),
         Some(&session("a")),
         &Principal::default(),
     );
-    call(&store, "b", "b1");
-    call(&store, "c", "c1");
+    append_call(&store, "b", "b1");
+    append_call(&store, "c", "c1");
     append(&store, record("a", "a2", RecordKind::Started)).unwrap();
     let a = store.session(&session("a")).unwrap();
-    assert_eq!((a.calls, a.running, a.last), (1, 1, moment()));
+    assert_eq!((a.calls, a.running, a.last), (1, 1, test_time()));
     let mut later = record("a", "a2", FINISHED);
     later.at += std::time::Duration::from_secs(1);
     append(&store, later.clone()).unwrap();
@@ -39,24 +42,24 @@ fn sessions_are_listed_with_what_is_known_of_them() {
     let two = SessionFilter { workspace: Some(Path::new("/two")), ..SessionFilter::default() };
     assert_eq!(ids(two), ["b"]);
     let a = store.session(&session("a")).unwrap();
-    assert_eq!((a.calls, a.running, a.created, a.last), (2, 0, moment(), later.at));
+    assert_eq!((a.calls, a.running, a.created, a.last), (2, 0, test_time(), later.at));
     assert_eq!(a.workspace.as_deref(), Some(Path::new("/one")));
     assert_eq!(store.session(&session("b")).unwrap().parent, Some(session("a")));
     assert_eq!(store.session(&session("c")).unwrap().workspace, None);
-    let error = store.session(&session("nobody")).unwrap_err();
+    let error = store.session(&session("unknown")).unwrap_err();
     assert!(matches!(error, StoreError::UnknownSession(_)), "{error}");
 }
 
 #[test]
-fn a_session_that_goes_on_elsewhere_is_recorded_again() {
-    let state = State::new();
+fn a_session_in_another_workspace_is_recorded_again() {
+    let state = TestState::new();
     for workspace in ["/one", "/one", "/two"] {
         let store = state.open();
         store.session_started(&session("s"), Path::new(workspace), None, &Principal::default());
-        call(&store, "s", "c");
+        append_call(&store, "s", "c");
     }
     let store = state.open();
-    let rows = all(&store);
+    let rows = all_records(&store);
     let begun = rows.iter().filter(|row| row.kind == Kind::SessionStarted);
     let bodies: Vec<&str> = begun.filter_map(|row| row.body.as_deref()).collect();
     assert_eq!(
@@ -71,12 +74,12 @@ fn a_session_that_goes_on_elsewhere_is_recorded_again() {
 }
 
 #[test]
-fn records_are_read_in_portions_and_by_session() {
-    let state = State::new();
+fn records_are_read_with_a_limit_and_by_session() {
+    let state = TestState::new();
     let store = state.open();
     for at in 0..5 {
-        call(&store, "a", &format!("a{at}"));
-        call(&store, "b", &format!("b{at}"));
+        append_call(&store, "a", &format!("a{at}"));
+        append_call(&store, "b", &format!("b{at}"));
     }
     let numbers = |of: Option<&str>, after, limit| -> Vec<u64> {
         let of = of.map(session);
@@ -94,12 +97,12 @@ fn records_are_read_in_portions_and_by_session() {
 
 #[test]
 fn calls_that_overlap_are_read_in_the_order_of_their_records() {
-    let state = State::new();
+    let state = TestState::new();
     let store = state.open();
     append(&store, record("s", "long", RecordKind::Started)).unwrap();
-    call(&store, "other", "o1");
+    append_call(&store, "other", "o1");
     append(&store, record("s", "open", RecordKind::Started)).unwrap();
-    call(&store, "s", "short");
+    append_call(&store, "s", "short");
     append(&store, record("s", "denied", RecordKind::Finished(Outcome::Denied))).unwrap();
     append(&store, record("s", "long", FINISHED)).unwrap();
     let mut read = Vec::new();
@@ -114,13 +117,13 @@ fn calls_that_overlap_are_read_in_the_order_of_their_records() {
 
 #[test]
 fn an_export_is_json_lines() {
-    let state = State::new();
+    let state = TestState::new();
     let store = state.open();
-    call(&store, "a", "a1");
-    call(&store, "b", "b1");
+    append_call(&store, "a", "a1");
+    append_call(&store, "b", "b1");
     let mut out = Vec::new();
     assert_eq!(store.export_session(&session("b"), &mut out).unwrap(), 2);
-    let hashes: Vec<String> = all(&store).into_iter().map(|row| row.hash).collect();
+    let hashes: Vec<String> = all_records(&store).into_iter().map(|row| row.hash).collect();
     let (third, fourth) = (&hashes[2], &hashes[3]);
     let lines = format!(
         r#"{{"seq":3,"at":"2025-08-05T11:12:11.042Z","session":"b","turn":"t1","call":"b1","tool":"read","kind":"started","body":{{"of":"b1"}},"hash":"{third}"}}
@@ -132,21 +135,21 @@ fn an_export_is_json_lines() {
 }
 
 #[test]
-fn a_deleted_session_leaves_its_place_in_the_chain_and_nothing_of_what_it_said() {
-    let state = State::new();
+fn a_deleted_session_leaves_records_without_bodies() {
+    let state = TestState::new();
     let store = state.open();
-    let secret = "what-nobody-should-find-again";
-    call(&store, "kept", "k1");
+    let secret = "a-secret-that-must-be-gone";
+    append_call(&store, "kept", "k1");
     for at in 0..20 {
-        let mut telling = record("gone", &format!("g{at}"), FINISHED);
-        telling.body = format!(r#"{{"text":"{}"}}"#, secret.repeat(at * 40));
-        append(&store, telling).unwrap();
+        let mut with_secret = record("gone", &format!("g{at}"), FINISHED);
+        with_secret.body = format!(r#"{{"text":"{}"}}"#, secret.repeat(at * 40));
+        append(&store, with_secret).unwrap();
     }
     store.keep(&session("gone"), &CallId::new("g1"), secret).unwrap();
     store.keep(&session("kept"), &CallId::new("k1"), "kept").unwrap();
     store.delete_session(&session("gone")).unwrap();
 
-    let rows = all(&store);
+    let rows = all_records(&store);
     let (last, before) = rows.split_last().unwrap();
     assert_eq!((last.kind, last.session.as_ref()), (Kind::SessionDeleted, Some(&session("gone"))));
     for row in before {
@@ -164,16 +167,16 @@ fn a_deleted_session_leaves_its_place_in_the_chain_and_nothing_of_what_it_said()
     }
     assert!(matches!(store.delete_session(&session("gone")), Err(StoreError::UnknownSession(_))));
 
-    call(&store, "gone", "again");
+    append_call(&store, "gone", "again");
     assert_eq!(store.verify().unwrap().records, 25);
-    state.intruder().execute_batch("UPDATE journal SET body = NULL WHERE seq = 25").unwrap();
+    state.raw_connection().execute_batch("UPDATE journal SET body = NULL WHERE seq = 25").unwrap();
     let Err(VerifyError::Broken(broken)) = store.verify() else { panic!("not noticed") };
     assert_eq!((broken.seq, broken.fault), (25, Fault::BodyRemoved));
 }
 
 #[test]
 fn a_session_with_a_running_call_is_not_deleted() {
-    let state = State::new();
+    let state = TestState::new();
     let store = state.open();
     append(&store, record("s", "c1", RecordKind::Started)).unwrap();
     append(&store, record("s", "c2", FINISHED)).unwrap();
@@ -184,17 +187,20 @@ fn a_session_with_a_running_call_is_not_deleted() {
 }
 
 #[test]
-fn a_store_for_reading_reads_and_does_not_write() {
-    let state = State::new();
-    call(&state.open(), "s", "c1");
+fn a_read_only_store_reads_and_does_not_write() {
+    let state = TestState::new();
+    append_call(&state.open(), "s", "c1");
     let store = Store::open_read_only(state.dir()).unwrap();
-    assert_eq!(told(&all(&store)), [(Kind::Started, "c1"), (Kind::Finished, "c1")]);
+    assert_eq!(
+        kinds_and_calls(&all_records(&store)),
+        [(Kind::Started, "c1"), (Kind::Finished, "c1")]
+    );
     assert_eq!(store.verify().unwrap().records, 2);
     let error = append(&store, record("s", "c2", RecordKind::Started)).unwrap_err();
     assert!(error.0.contains("opened for reading only"), "{error}");
     assert!(store.delete_session(&session("s")).is_err());
     assert!(store.keep(&session("s"), &CallId::new("c1"), "text").is_err());
-    let nowhere = State::new();
+    let nowhere = TestState::new();
     let error = Store::open_read_only(nowhere.dir()).unwrap_err();
     assert!(error.to_string().contains("journal.db"), "{error}");
     assert!(!nowhere.file("journal.db").exists());
@@ -202,14 +208,15 @@ fn a_store_for_reading_reads_and_does_not_write() {
 
 #[test]
 fn the_end_of_a_job_is_a_record_of_its_session_and_deleted_with_it() {
-    let state = State::new();
+    let state = TestState::new();
     let store = state.open();
-    call(&store, "s", "c1");
+    append_call(&store, "s", "c1");
     append(&store, record("s", "", RecordKind::JobEnded)).unwrap();
     let listed = store.records(Some(&session("s")), 0, 10).unwrap();
     assert_eq!(listed.last().map(|row| row.kind), Some(Kind::JobEnded));
     store.delete_session(&session("s")).unwrap();
-    let left: Vec<_> = all(&store).into_iter().filter(|row| row.kind == Kind::JobEnded).collect();
+    let left: Vec<_> =
+        all_records(&store).into_iter().filter(|row| row.kind == Kind::JobEnded).collect();
     assert!(left.iter().all(|row| row.body.is_none()), "{left:?}");
     assert!(store.verify().is_ok());
 }

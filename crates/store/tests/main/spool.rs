@@ -1,4 +1,4 @@
-//! Spools: nothing of them is drained twice, and nothing that was acknowledged is missing from them without being put on record.
+//! Spools: no record is drained twice, and every loss of an acknowledged record is noted in the journal.
 
 use std::fs;
 use std::path::Path;
@@ -7,29 +7,32 @@ use windlass_core::{CallId, RecordKind};
 use windlass_store::{Broken, DrainAtClose, Fault, JournalRow, Kind, Settings, Store, VerifyError};
 
 use crate::child::{Task, acknowledged, command};
-use crate::common::{FINISHED, State, all, append, call, moment, record, session, told};
+use crate::common::{
+    FINISHED, TestState, all_records, append, append_call, kinds_and_calls, record, session,
+    test_time,
+};
 
-/// A store that leaves its records in the spool when it is closed.
-fn brief(state: &State) -> Store {
+/// Opens a store that leaves few records in the spool when it is closed.
+fn open_without_drain(state: &TestState) -> Store {
     let drain_at_close = DrainAtClose::WhenLarge;
-    let settings = Settings { clock: moment, drain_at_close, ..Settings::default() };
+    let settings = Settings { clock: test_time, drain_at_close, ..Settings::default() };
     Store::open_with(state.dir(), settings).unwrap()
 }
 
-/// Two calls in the database, and three more, `c0` to `c2`, in the spool of a writer that is gone.
-fn spooled() -> State {
-    let state = State::new();
+/// One call in the database, and three more, `c0` to `c2`, in the spool of a dead writer.
+fn state_with_filled_spool() -> TestState {
+    let state = TestState::new();
     let store = state.open();
-    call(&store, "s", "before");
+    append_call(&store, "s", "before");
     drop(store);
     for at in 0..3 {
-        call(&brief(&state), "s", &format!("c{at}"));
+        append_call(&open_without_drain(&state), "s", &format!("c{at}"));
     }
     assert!(size(&state, "writers/0") > 0);
     state
 }
 
-fn size(state: &State, name: &str) -> u64 {
+fn size(state: &TestState, name: &str) -> u64 {
     fs::metadata(state.file(name)).map_or(0, |found| found.len())
 }
 
@@ -37,13 +40,13 @@ fn calls(rows: &[JournalRow]) -> Vec<&str> {
     rows.iter().filter_map(|row| row.call.as_ref().map(CallId::as_str)).collect()
 }
 
-const ALL: [&str; 8] = ["before", "before", "c0", "c0", "c1", "c1", "c2", "c2"];
+const ALL_CALLS: [&str; 8] = ["before", "before", "c0", "c0", "c1", "c1", "c2", "c2"];
 
-/// All files of a state directory but the database, to put back.
-struct Spools(Vec<(std::path::PathBuf, Vec<u8>)>);
+/// The bytes of a spool and its head, for restoring them.
+struct SpoolFiles(Vec<(std::path::PathBuf, Vec<u8>)>);
 
-impl Spools {
-    fn of(state: &State) -> Self {
+impl SpoolFiles {
+    fn of(state: &TestState) -> Self {
         let names = ["writers/0", "writers/0.head"].map(|name| state.file(name));
         Self(names.map(|path| (path.clone(), fs::read(&path).unwrap())).to_vec())
     }
@@ -56,13 +59,13 @@ impl Spools {
 }
 
 #[test]
-fn a_brief_store_leaves_its_records_to_whoever_looks_back() {
-    let state = spooled();
+fn records_left_in_the_spool_are_seen_by_queries() {
+    let state = state_with_filled_spool();
     let database = fs::read(state.file("journal.db-wal")).unwrap();
-    call(&brief(&state), "s", "c3");
+    append_call(&open_without_drain(&state), "s", "c3");
     assert_eq!(fs::read(state.file("journal.db-wal")).unwrap(), database);
     let store = Store::open_read_only(state.dir()).unwrap();
-    assert_eq!(calls(&all(&store))[8..], ["c3", "c3"]);
+    assert_eq!(calls(&all_records(&store))[8..], ["c3", "c3"]);
     assert_eq!(store.verify().unwrap().records, 10);
     assert_eq!(store.session(&session("s")).unwrap().calls, 5);
     assert_eq!(fs::read(state.file("journal.db-wal")).unwrap(), database);
@@ -72,57 +75,57 @@ fn a_brief_store_leaves_its_records_to_whoever_looks_back() {
 }
 
 #[test]
-fn a_brief_store_drains_when_there_is_no_database_or_much_in_the_spool() {
-    let state = State::new();
-    call(&brief(&state), "s", "first");
+fn closing_drains_without_a_database_or_with_a_large_spool() {
+    let state = TestState::new();
+    append_call(&open_without_drain(&state), "s", "first");
     assert!(size(&state, "journal.db") > 0);
     assert_eq!(size(&state, "writers/0"), 0);
     let mut long = record("s", "long", FINISHED);
     long.body = "x".repeat(33 << 10);
-    let store = brief(&state);
+    let store = open_without_drain(&state);
     append(&store, long).unwrap();
     drop(store);
     assert_eq!(size(&state, "writers/0"), 0);
-    assert_eq!(calls(&all(&state.open())), ["first", "first", "long"]);
+    assert_eq!(calls(&all_records(&state.open())), ["first", "first", "long"]);
 }
 
 #[test]
-fn a_kill_before_the_spool_was_emptied_drains_nothing_twice() {
-    let state = spooled();
-    let spools = Spools::of(&state);
+fn a_kill_before_the_spool_is_emptied_drains_no_record_twice() {
+    let state = state_with_filled_spool();
+    let spools = SpoolFiles::of(&state);
     for _ in 0..3 {
         let store = state.open();
-        assert_eq!(calls(&all(&store)), ALL);
+        assert_eq!(calls(&all_records(&store)), ALL_CALLS);
         assert_eq!(store.verify().unwrap().records, 8);
         drop(store);
         spools.restore();
     }
-    // A writer that takes such a spool over goes on after what is drained.
-    call(&brief(&state), "s", "more");
-    let rows = all(&state.open());
-    assert_eq!(calls(&rows)[..8], ALL);
+    // A writer that takes over such a spool appends after the drained part.
+    append_call(&open_without_drain(&state), "s", "more");
+    let rows = all_records(&state.open());
+    assert_eq!(calls(&rows)[..8], ALL_CALLS);
     assert_eq!(calls(&rows)[8..], ["more", "more"]);
 }
 
 #[test]
 fn a_kill_between_emptying_the_spool_and_its_head_is_no_loss() {
-    let state = spooled();
-    let spools = Spools::of(&state);
-    assert_eq!(all(&state.open()).len(), 8);
+    let state = state_with_filled_spool();
+    let spools = SpoolFiles::of(&state);
+    assert_eq!(all_records(&state.open()).len(), 8);
     spools.restore();
     fs::write(state.file("writers/0"), "").unwrap();
-    call(&brief(&state), "s", "more");
+    append_call(&open_without_drain(&state), "s", "more");
     let store = state.open();
     assert_eq!(store.verify().unwrap().records, 10);
 }
 
-/// What becomes of a spool whose files were changed: a loss on the record, or nothing missing at all.
-fn check_changed(state: &State, what: &str) {
+/// Checks that a spool with changed files has a noted loss, or that no record is missing.
+fn check_changed(state: &TestState, what: &str) {
     let store = state.open();
-    let rows = all(&store);
+    let rows = all_records(&store);
     match store.verify() {
         Ok(verified) => {
-            assert_eq!(calls(&rows), ALL, "{what}: not noticed");
+            assert_eq!(calls(&rows), ALL_CALLS, "{what}: not noticed");
             assert_eq!(verified.records, 8, "{what}");
         }
         Err(VerifyError::Broken(Broken { seq, fault, .. })) => {
@@ -135,23 +138,23 @@ fn check_changed(state: &State, what: &str) {
         Err(error) => panic!("{what}: {error}"),
     }
     let noted = rows.iter().filter(|row| row.kind == Kind::TailLost).count();
-    assert!(noted <= 1, "{what}: {:?}", told(&rows));
+    assert!(noted <= 1, "{what}: {:?}", kinds_and_calls(&rows));
     let before = calls(&rows);
-    assert!(ALL.starts_with(before.as_slice()) || before == ALL, "{what}: {before:?}");
-    // It goes on, and the loss is noted once.
-    call(&store, "s", "after");
-    assert_eq!(all(&store).len(), rows.len() + 2, "{what}");
+    assert!(ALL_CALLS.starts_with(before.as_slice()) || before == ALL_CALLS, "{what}: {before:?}");
+    // The store still works, and the loss is noted once.
+    append_call(&store, "s", "after");
+    assert_eq!(all_records(&store).len(), rows.len() + 2, "{what}");
     drop(store);
-    assert_eq!(all(&state.open()).len(), rows.len() + 2, "{what}");
+    assert_eq!(all_records(&state.open()).len(), rows.len() + 2, "{what}");
 }
 
 /// Runs a check on a copy of the state for each change of a file.
 fn for_each_change(name: &str, mut changes: impl FnMut(&[u8]) -> Vec<(String, Vec<u8>)>) {
-    let original = spooled();
+    let original = state_with_filled_spool();
     let changes = changes(&fs::read(original.file(name)).unwrap());
     assert!(changes.len() > 50, "{}", changes.len());
     for (what, bytes) in changes {
-        let state = State::new();
+        let state = TestState::new();
         copy_dir(original.dir(), state.dir());
         fs::write(state.file(name), bytes).unwrap();
         check_changed(&state, &format!("{name} {what}"));
@@ -171,12 +174,12 @@ fn copy_dir(from: &Path, to: &Path) {
     }
 }
 
-fn cut(bytes: &[u8]) -> Vec<(String, Vec<u8>)> {
-    let cut = |at| (format!("cut at {at}"), bytes[..at].to_vec());
-    (0..bytes.len()).step_by(stride(bytes)).map(cut).collect()
+fn truncated(bytes: &[u8]) -> Vec<(String, Vec<u8>)> {
+    let truncated = |at| (format!("cut at {at}"), bytes[..at].to_vec());
+    (0..bytes.len()).step_by(stride(bytes)).map(truncated).collect()
 }
 
-fn flipped(bytes: &[u8]) -> Vec<(String, Vec<u8>)> {
+fn with_flipped_bits(bytes: &[u8]) -> Vec<(String, Vec<u8>)> {
     let flip = |at: usize| {
         let mut changed = bytes.to_vec();
         changed[at] ^= 0x20;
@@ -185,51 +188,51 @@ fn flipped(bytes: &[u8]) -> Vec<(String, Vec<u8>)> {
     (0..bytes.len()).step_by(stride(bytes)).map(flip).collect()
 }
 
-/// Every byte of a small file; of a larger one so many that each frame is hit often. That every byte counts is tested below.
+/// Every byte of a small file; about a hundred bytes of a larger one, so that each frame is hit often.
 fn stride(bytes: &[u8]) -> usize {
     bytes.len().div_ceil(100)
 }
 
 #[test]
-fn a_spool_cut_anywhere_is_a_loss_on_the_record() {
-    for_each_change("writers/0", cut);
+fn a_spool_cut_anywhere_is_a_noted_loss() {
+    for_each_change("writers/0", truncated);
 }
 
 #[test]
-fn a_spool_changed_anywhere_is_a_loss_on_the_record() {
-    for_each_change("writers/0", flipped);
+fn a_spool_changed_anywhere_is_a_noted_loss() {
+    for_each_change("writers/0", with_flipped_bits);
 }
 
 #[test]
-fn a_head_cut_anywhere_is_noticed() {
-    for_each_change("writers/0.head", cut);
+fn a_head_cut_anywhere_is_detected() {
+    for_each_change("writers/0.head", truncated);
 }
 
 #[test]
-fn a_head_changed_anywhere_is_noticed() {
-    for_each_change("writers/0.head", flipped);
+fn a_head_changed_anywhere_is_detected() {
+    for_each_change("writers/0.head", with_flipped_bits);
 }
 
 #[test]
-fn what_was_written_after_the_head_counts_if_it_is_whole() {
-    let state = spooled();
+fn complete_frames_after_the_head_are_kept() {
+    let state = state_with_filled_spool();
     let behind = fs::read(state.file("writers/0.head")).unwrap();
     let acknowledged = size(&state, "writers/0");
-    call(&brief(&state), "s", "killed");
+    append_call(&open_without_drain(&state), "s", "killed");
     let whole = fs::read(state.file("writers/0")).unwrap();
     for length in (acknowledged..=whole.len() as u64).step_by(7).chain([whole.len() as u64]) {
-        let copy = State::new();
+        let copy = TestState::new();
         copy_dir(state.dir(), copy.dir());
         fs::write(copy.file("writers/0"), &whole[..usize::try_from(length).unwrap()]).unwrap();
         fs::write(copy.file("writers/0.head"), &behind).unwrap();
         for taken_over in [false, true] {
             if taken_over {
-                call(&brief(&copy), "s", "next");
+                append_call(&open_without_drain(&copy), "s", "next");
             }
             let store = copy.open();
             store.verify().unwrap();
-            let rows = all(&store);
-            assert_eq!(calls(&rows)[..8], ALL, "{length}");
+            let rows = all_records(&store);
+            assert_eq!(calls(&rows)[..8], ALL_CALLS, "{length}");
             assert!(rows.iter().all(|row| row.kind != Kind::TailLost), "{length}");
         }
     }
@@ -237,7 +240,7 @@ fn what_was_written_after_the_head_counts_if_it_is_whole() {
 
 #[test]
 fn records_of_several_spools_are_in_the_order_of_time() {
-    let state = State::new();
+    let state = TestState::new();
     let (first, second) = (state.open(), state.open());
     for at in 0..6 {
         let mut step = record("s", &format!("c{at}"), FINISHED);
@@ -245,31 +248,31 @@ fn records_of_several_spools_are_in_the_order_of_time() {
         append(if at % 2 == 0 { &first } else { &second }, step).unwrap();
     }
     assert!(state.file("writers/1").exists());
-    assert_eq!(calls(&all(&second)), ["c0", "c1", "c2", "c3", "c4", "c5"]);
+    assert_eq!(calls(&all_records(&second)), ["c0", "c1", "c2", "c3", "c4", "c5"]);
     assert_eq!(first.verify().unwrap().records, 6);
 }
 
 #[test]
 fn the_spool_of_a_living_process_is_drained_while_it_writes() {
-    let state = State::new();
+    let state = TestState::new();
     let mut child = command(Task::Endless, state.dir(), "p").spawn().unwrap();
     let mut safe = Vec::new();
-    let mut told = acknowledged(&mut child);
+    let mut lines = acknowledged(&mut child);
     let (one, other) = (state.open(), state.open());
     for _ in 0..20 {
-        safe.extend(told.by_ref().take(40));
-        // Two drainers at once.
+        safe.extend(lines.by_ref().take(40));
+        // Two stores drain at once.
         let counts = std::thread::scope(|scope| {
-            let count = |store| scope.spawn(move || all(store).len());
+            let count = |store| scope.spawn(move || all_records(store).len());
             [count(&one), count(&other)].map(|thread| thread.join().unwrap())
         });
         assert!(counts.iter().all(|count| *count >= safe.len()), "{counts:?} {}", safe.len());
     }
     child.kill().unwrap();
-    safe.extend(told);
+    safe.extend(lines);
     child.wait().unwrap();
     let store = state.open();
-    let rows = all(&store);
+    let rows = all_records(&store);
     let mut names: Vec<String> = rows
         .iter()
         .map(|row| format!("{} {}", row.call.as_ref().unwrap(), row.kind.as_str()))
@@ -282,17 +285,17 @@ fn the_spool_of_a_living_process_is_drained_while_it_writes() {
 
 #[test]
 fn a_large_spool_is_drained_and_emptied_while_its_owner_lives() {
-    let state = State::new();
+    let state = TestState::new();
     let settings = Settings { spool_limit: 64 << 10, ..Settings::default() };
     let store = Store::open_with(state.dir(), settings).unwrap();
     append(&store, record("s", "open", RecordKind::Started)).unwrap();
     for at in 0..3000 {
-        call(&store, "s", &format!("c{at:04}"));
+        append_call(&store, "s", &format!("c{at:04}"));
     }
     store.close();
     assert!(size(&state, "writers/0") == 0);
     assert_eq!(store.verify().unwrap().records, 6002);
-    let ends: Vec<_> = all(&store);
+    let ends: Vec<_> = all_records(&store);
     assert_eq!(calls(&ends)[0], "open");
     assert_eq!(calls(&ends)[6001], "open", "the end of a call that its owner left open");
 }

@@ -1,4 +1,4 @@
-//! Values that last: one for each owner and key, and none is lost between writers.
+//! State values: one for each owner and key, and no update is lost between writers.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ fn session(id: &str) -> StatePlace {
 }
 
 #[test]
-fn owners_and_keys_are_kept_apart_and_last() {
+fn values_are_separate_for_each_owner_and_key() {
     let dir = tempfile::tempdir().unwrap();
     let places = [
         session("a"),
@@ -24,7 +24,7 @@ fn owners_and_keys_are_kept_apart_and_last() {
     ];
     let store = Store::open(dir.path()).unwrap();
     assert_eq!(store.get(&StatePlace::Person, "todo").unwrap(), None);
-    assert!(!dir.path().join("state.db").exists(), "looking makes nothing");
+    assert!(!dir.path().join("state.db").exists(), "reading creates no file");
     for (at, place) in places.iter().enumerate() {
         for key in ["todo", "title"] {
             assert!(store.replace(place, key, 0, Some(&json!([at, key]))).unwrap());
@@ -39,7 +39,7 @@ fn owners_and_keys_are_kept_apart_and_last() {
 }
 
 #[test]
-fn only_the_version_that_was_seen_is_replaced() {
+fn a_value_is_replaced_only_in_the_version_that_was_read() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path()).unwrap();
     let (place, one) = (session("a"), json!(1));
@@ -50,7 +50,7 @@ fn only_the_version_that_was_seen_is_replaced() {
     assert!(store.replace(&place, "k", first, None).unwrap());
     assert!(store.replace(&place, "k", 0, Some(&one)).unwrap());
     let second = store.get(&place, "k").unwrap().unwrap().version;
-    assert!(second > first, "a value that was made again is another one");
+    assert!(second > first, "a re-created value has a new version");
     assert!(!store.replace(&place, "k", first, None).unwrap());
 }
 
@@ -78,7 +78,7 @@ fn writers_with_their_own_connections_lose_nothing() {
 }
 
 #[test]
-fn a_session_that_is_deleted_takes_its_state_along() {
+fn deleting_a_session_deletes_its_state() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path()).unwrap();
     append(&store, record("a", "c", RecordKind::Finished(Outcome::Ok))).unwrap();

@@ -1,18 +1,18 @@
-//! The journal changed behind the store's back, in every way there is: each is noticed, and the first bad record is named.
+//! Changes of the journal that bypass the store: each kind is detected, and the first bad record is named.
 
 use rusqlite::Connection;
 use rusqlite::types::Value;
 use windlass_core::{CallId, Principal, RecordKind, SessionId};
 use windlass_store::{Broken, Fault, Kind, RowFault, Store, VerifyError, WrongRows};
 
-use crate::common::{FINISHED, State, all, append, call, record};
+use crate::common::{FINISHED, TestState, all_records, append, append_call, record};
 
 /// Five calls of two sessions: records 1 to 10.
-fn journal() -> (State, Store) {
-    let state = State::new();
+fn journal() -> (TestState, Store) {
+    let state = TestState::new();
     let store = state.open();
     for at in 1..=5 {
-        call(&store, if at % 2 == 0 { "even" } else { "odd" }, &format!("c{at}"));
+        append_call(&store, if at % 2 == 0 { "even" } else { "odd" }, &format!("c{at}"));
     }
     assert_eq!(store.verify().unwrap().records, 10);
     (state, store)
@@ -48,7 +48,7 @@ fn a_byte_changed_in_the_file_after_a_checkpoint_is_named() {
 }
 
 #[test]
-fn each_row_that_was_changed_removed_or_added_is_named() {
+fn each_changed_removed_or_added_row_is_named() {
     let changed = |columns: &[&'static str]| RowFault::Changed(columns.to_vec());
     let cases = [
         ("DELETE FROM sessions WHERE id = 'odd'", "sessions", "odd", None, RowFault::Missing),
@@ -126,7 +126,7 @@ fn each_row_that_was_changed_removed_or_added_is_named() {
     ];
     for (sql, table, session, call, fault) in cases {
         let (state, store) = journal_with_all_kinds_of_rows();
-        state.intruder().execute_batch(sql).unwrap();
+        state.raw_connection().execute_batch(sql).unwrap();
         let wrong = wrong_rows(&store);
         assert_eq!(wrong.count, 1, "{sql}: {wrong:?}");
         let row = &wrong.rows[0];
@@ -139,11 +139,11 @@ fn each_row_that_was_changed_removed_or_added_is_named() {
 
 /// Besides [`journal`]: a session with a workspace and a parent, one that was deleted and used again, a call that ended without a
 /// beginning, and one that has not ended.
-fn journal_with_all_kinds_of_rows() -> (State, Store) {
+fn journal_with_all_kinds_of_rows() -> (TestState, Store) {
     let (state, store) = journal();
     let named = SessionId::new("named");
     store.session_started(&named, "/first".as_ref(), None, &Principal::default());
-    call(&store, "named", "n1");
+    append_call(&store, "named", "n1");
     store.session_started(
         &named,
         "/second".as_ref(),
@@ -151,45 +151,45 @@ fn journal_with_all_kinds_of_rows() -> (State, Store) {
         &Principal::default(),
     );
     append(&store, record("named", "refused", FINISHED)).unwrap();
-    call(&store, "gone", "g1");
+    append_call(&store, "gone", "g1");
     store.delete_session(&SessionId::new("gone")).unwrap();
-    call(&store, "again", "a1");
+    append_call(&store, "again", "a1");
     store.delete_session(&SessionId::new("again")).unwrap();
-    call(&store, "again", "a2");
+    append_call(&store, "again", "a2");
     append(&store, record("named", "open", RecordKind::Started)).unwrap();
     store.verify().unwrap();
     (state, store)
 }
 
 #[test]
-fn a_row_of_a_deleted_session_that_comes_back_is_surplus() {
+fn a_reinserted_row_of_a_deleted_session_is_surplus() {
     let (state, store) = journal_with_all_kinds_of_rows();
-    let rows = all(&store);
+    let rows = all_records(&store);
     let seq =
         rows.iter().find(|row| row.kind == Kind::Finished && row.call == Some(CallId::new("g1")));
     let seq = seq.unwrap().seq;
     let sql = format!("INSERT INTO calls VALUES ('gone', {seq}, NULL, 'g1', 'read', 'ok')");
-    state.intruder().execute_batch(&sql).unwrap();
+    state.raw_connection().execute_batch(&sql).unwrap();
     let wrong = wrong_rows(&store);
     assert_eq!((wrong.count, &wrong.rows[0].fault), (1, &RowFault::Surplus));
     assert_eq!(wrong.rows[0].seq, Some(seq));
 }
 
 #[test]
-fn of_very_many_wrong_rows_the_first_are_named_and_all_are_counted() {
+fn the_first_wrong_rows_are_named_and_all_are_counted() {
     let (state, store) = journal();
     let sql = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 250) \
                INSERT INTO sessions SELECT 'forged' || i, '', NULL, 1 FROM n";
-    state.intruder().execute_batch(sql).unwrap();
+    state.raw_connection().execute_batch(sql).unwrap();
     let wrong = wrong_rows(&store);
     assert_eq!((wrong.count, wrong.rows.len()), (250, WrongRows::MOST_NAMED));
     assert!(wrong.to_string().ends_with("and 150 more rows"), "{wrong}");
 }
 
 #[test]
-fn each_byte_of_each_field_of_a_record_counts() {
+fn a_change_of_any_byte_of_a_record_is_detected() {
     let (state, store) = journal();
-    let intruder = state.intruder();
+    let raw_connection = state.raw_connection();
     let fields = [
         ("at", Fault::Changed),
         ("session", Fault::Changed),
@@ -204,34 +204,34 @@ fn each_byte_of_each_field_of_a_record_counts() {
     ];
     let mut changes = 0;
     for (field, fault) in fields {
-        let before = get(&intruder, field);
+        let before = get(&raw_connection, field);
         for changed in flipped(&before) {
-            set(&intruder, field, &changed);
+            set(&raw_connection, field, &changed);
             let found = broken(&store);
             assert_eq!((found.seq, &found.fault), (6, &fault), "{field}: {changed:?}");
             changes += 1;
         }
-        set(&intruder, field, &before);
+        set(&raw_connection, field, &before);
         assert_eq!(store.verify().unwrap().records, 10, "{field}");
     }
     assert!(changes > 100, "{changes}");
 }
 
 /// A field of record 6, as bytes where it is not a number.
-fn get(intruder: &Connection, field: &str) -> Value {
+fn get(raw_connection: &Connection, field: &str) -> Value {
     let cast = if field == "at" { field.to_owned() } else { format!("CAST({field} AS BLOB)") };
     let sql = format!("SELECT {cast} FROM journal WHERE seq = 6");
-    intruder.query_row(&sql, [], |row| row.get(0)).unwrap()
+    raw_connection.query_row(&sql, [], |row| row.get(0)).unwrap()
 }
 
-fn set(intruder: &Connection, field: &str, value: &Value) {
+fn set(raw_connection: &Connection, field: &str, value: &Value) {
     let value_type = match field {
         "at" => "INTEGER",
         "hash" | "body_hash" => "BLOB",
         _ => "TEXT",
     };
     let sql = format!("UPDATE journal SET {field} = CAST(? AS {value_type}) WHERE seq = 6");
-    assert_eq!(intruder.execute(&sql, [value]).unwrap(), 1);
+    assert_eq!(raw_connection.execute(&sql, [value]).unwrap(), 1);
 }
 
 /// The value with each of its bytes changed in turn, one byte longer, and one shorter.
@@ -255,7 +255,7 @@ fn flipped(value: &Value) -> Vec<Value> {
 }
 
 #[test]
-fn what_is_removed_moved_or_put_in_is_named() {
+fn removed_moved_and_inserted_records_are_named() {
     let copy = |seq: i64, of: i64| {
         format!(
             "INSERT INTO journal SELECT {seq}, at, session, turn, call, tool, kind, outcome, body_hash, hash, body \
@@ -299,41 +299,41 @@ fn what_is_removed_moved_or_put_in_is_named() {
     ];
     for (what, sql, seq, fault) in cases {
         let (state, store) = journal();
-        state.intruder().execute_batch(&sql).unwrap();
+        state.raw_connection().execute_batch(&sql).unwrap();
         let found = broken(&store);
         assert_eq!((found.seq, &found.fault), (seq, &fault), "{what}");
     }
 }
 
 #[test]
-fn the_session_and_the_call_are_named() {
+fn a_broken_record_is_named_with_its_session_and_call() {
     let (state, store) = journal();
-    let intruder = state.intruder();
-    intruder.execute_batch("UPDATE journal SET tool = 'write' WHERE seq = 7").unwrap();
+    let raw_connection = state.raw_connection();
+    raw_connection.execute_batch("UPDATE journal SET tool = 'write' WHERE seq = 7").unwrap();
     let text = "record 7 (session even, call c4) was changed or moved: it does not match its hash";
     assert_eq!(broken(&store).to_string(), text);
-    intruder.execute_batch("DELETE FROM journal WHERE seq = 5").unwrap();
+    raw_connection.execute_batch("DELETE FROM journal WHERE seq = 5").unwrap();
     assert_eq!(broken(&store).to_string(), "record 5 (session odd, call c3) was removed");
-    intruder.execute_batch("DELETE FROM journal WHERE seq > 4").unwrap();
+    raw_connection.execute_batch("DELETE FROM journal WHERE seq > 4").unwrap();
     let text = "record 5 (session odd, call c3) was cut off at the end, with all up to 10";
     assert_eq!(broken(&store).to_string(), text);
 }
 
 #[test]
-fn a_cut_stays_on_the_record_when_the_journal_grows_past_it() {
+fn a_cut_stays_noted_when_the_journal_grows_past_it() {
     for reopened in [false, true] {
         let (state, mut store) = journal();
-        state.intruder().execute_batch("DELETE FROM journal WHERE seq > 7").unwrap();
+        state.raw_connection().execute_batch("DELETE FROM journal WHERE seq > 7").unwrap();
         if reopened {
             drop(store);
             store = state.open();
         }
         for at in 0..5 {
-            call(&store, "after", &format!("a{at}"));
+            append_call(&store, "after", &format!("a{at}"));
         }
         let found = broken(&store);
         assert_eq!((found.seq, found.fault), (8, Fault::LossNoted));
-        let rows = all(&store);
+        let rows = all_records(&store);
         assert_eq!(rows[7].kind, Kind::TailLost);
         assert_eq!(rows[7].body.as_deref(), Some(r#"{"v":2,"anchored":10,"found":7}"#));
         let noted = rows.iter().filter(|row| row.kind == Kind::TailLost).count();
@@ -342,7 +342,7 @@ fn a_cut_stays_on_the_record_when_the_journal_grows_past_it() {
 }
 
 #[test]
-fn a_journal_written_anew_does_not_match_its_anchor() {
+fn a_rewritten_journal_does_not_match_its_anchor() {
     let (state, store) = journal();
     drop(store);
     let anchor = std::fs::read(state.file("journal.head")).unwrap();
@@ -351,7 +351,7 @@ fn a_journal_written_anew_does_not_match_its_anchor() {
     }
     let store = state.open();
     for at in 1..=6 {
-        call(&store, "forged", &format!("f{at}"));
+        append_call(&store, "forged", &format!("f{at}"));
     }
     assert_eq!(store.last_seq().unwrap(), 12);
     std::fs::write(state.file("journal.head"), anchor).unwrap();
@@ -359,12 +359,12 @@ fn a_journal_written_anew_does_not_match_its_anchor() {
     assert_eq!((found.seq, found.fault), (10, Fault::Rewritten));
     drop(store);
     let store = state.open();
-    call(&store, "honest", "h1");
+    append_call(&store, "honest", "h1");
     assert_eq!(broken(&store).fault, Fault::LossNoted);
 }
 
 #[test]
-fn a_missing_or_spoilt_anchor_is_noticed_and_stays_on_the_record() {
+fn a_missing_or_damaged_anchor_is_detected_and_stays_noted() {
     for spoilt in [None, Some(""), Some("nonsense")] {
         let (state, store) = journal();
         drop(store);
@@ -382,7 +382,7 @@ fn a_missing_or_spoilt_anchor_is_noticed_and_stays_on_the_record() {
 }
 
 #[test]
-fn a_deleted_journal_is_noticed_by_the_anchor_that_is_left() {
+fn a_deleted_journal_is_detected_by_its_anchor() {
     let (state, store) = journal();
     drop(store);
     std::fs::remove_file(state.file("journal.db")).unwrap();
@@ -396,11 +396,11 @@ fn a_deleted_journal_is_noticed_by_the_anchor_that_is_left() {
 fn an_anchor_that_is_behind_is_no_fault() {
     let (state, store) = journal();
     let behind = std::fs::read(state.file("journal.head")).unwrap();
-    call(&store, "s", "more");
+    append_call(&store, "s", "more");
     std::fs::write(state.file("journal.head"), behind).unwrap();
     assert_eq!(store.verify().unwrap().records, 12);
     drop(store);
     let store = state.open();
-    call(&store, "s", "still more");
+    append_call(&store, "s", "still more");
     assert_eq!(store.verify().unwrap().records, 14);
 }

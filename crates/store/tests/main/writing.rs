@@ -1,4 +1,4 @@
-//! Writing: in order, whoever waits or does not wait, and what happens when it cannot be done.
+//! Writing records: their order, dropped futures, limits, and errors.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
@@ -6,11 +6,14 @@ use std::time::Duration;
 use windlass_core::{CallId, Journal as _, Outcome, RecordKind};
 use windlass_store::{Settings, Store};
 
-use crate::common::{FINISHED, State, all, append, call, record, session, told, wait};
+use crate::common::{
+    FINISHED, TestState, all_records, append, append_call, block_on, kinds_and_calls, record,
+    session,
+};
 
 #[test]
-fn records_come_back_as_they_were_written() {
-    let state = State::new();
+fn records_are_read_as_they_were_written() {
+    let state = TestState::new();
     let store = state.open();
     let mut denied = record("s1", "c2", RecordKind::Finished(Outcome::Denied));
     denied.body = "not JSON \0 ü".into();
@@ -18,7 +21,7 @@ fn records_come_back_as_they_were_written() {
     for record in &written {
         append(&store, record.clone()).unwrap();
     }
-    let read = all(&store);
+    let read = all_records(&store);
     assert_eq!(read.len(), written.len());
     for (at, (row, record)) in read.iter().zip(&written).enumerate() {
         assert_eq!(row.seq, at as u64 + 1);
@@ -44,40 +47,40 @@ fn records_come_back_as_they_were_written() {
 
 #[test]
 fn the_order_is_that_of_the_calls_of_append() {
-    let state = State::new();
+    let state = TestState::new();
     let store = state.open();
     let names: Vec<String> = (0..100).map(|at| format!("c{at}")).collect();
     let mut waiting: Vec<_> =
         names.iter().map(|name| store.append(record("s", name, RecordKind::Started))).collect();
     while let Some(last) = waiting.pop() {
-        wait(last).unwrap();
+        block_on(last).unwrap();
     }
-    let rows = all(&store);
-    let calls: Vec<&str> = told(&rows).iter().map(|(_, call)| *call).collect();
+    let rows = all_records(&store);
+    let calls: Vec<&str> = kinds_and_calls(&rows).iter().map(|(_, call)| *call).collect();
     assert_eq!(calls, names);
 }
 
 #[test]
-fn a_record_that_nobody_waits_for_is_written() {
-    let state = State::new();
+fn a_record_whose_future_is_dropped_is_written() {
+    let state = TestState::new();
     let store = state.open();
     drop(store.append(record("s", "dropped", FINISHED)));
     let forgotten = store.append(record("s", "forgotten", FINISHED));
     store.close();
-    assert_eq!(all(&store).len(), 2);
-    wait(forgotten).unwrap();
+    assert_eq!(all_records(&store).len(), 2);
+    block_on(forgotten).unwrap();
 }
 
 #[test]
 fn many_threads_write_one_chain() {
-    let state = State::new();
+    let state = TestState::new();
     let store = state.open();
     std::thread::scope(|scope| {
         for thread in 0..8 {
             let store = &store;
             scope.spawn(move || {
                 for at in 0..50 {
-                    call(store, "s", &format!("c{thread}-{at}"));
+                    append_call(store, "s", &format!("c{thread}-{at}"));
                 }
             });
         }
@@ -87,20 +90,20 @@ fn many_threads_write_one_chain() {
 }
 
 #[test]
-fn a_closed_store_takes_no_more() {
-    let state = State::new();
+fn a_closed_store_refuses_records() {
+    let state = TestState::new();
     let store = state.open();
-    call(&store, "s", "c1");
+    append_call(&store, "s", "c1");
     store.close();
     store.close();
     let error = append(&store, record("s", "c2", RecordKind::Started)).unwrap_err();
     assert!(error.0.contains("the store is closed"), "{error}");
-    assert_eq!(all(&store).len(), 2);
+    assert_eq!(all_records(&store).len(), 2);
 }
 
 #[test]
-fn a_record_has_its_limit() {
-    let state = State::new();
+fn a_record_over_the_limit_is_refused() {
+    let state = TestState::new();
     let store = state.open();
     let mut long = record("s", "c1", RecordKind::Started);
     long.body = "x".repeat((64 << 20) + 1);
@@ -113,47 +116,47 @@ fn a_record_has_its_limit() {
 }
 
 #[test]
-fn a_database_that_others_hold_keeps_nobody_from_writing_or_looking_back() {
-    let state = State::new();
+fn records_are_written_and_read_while_another_process_locks_the_database() {
+    let state = TestState::new();
     let settings = Settings { patience: Duration::ZERO, ..Settings::default() };
     let store = Store::open_with(state.dir(), settings).unwrap();
-    call(&store, "s", "c1");
+    append_call(&store, "s", "c1");
     assert_eq!(store.last_seq().unwrap(), 2);
-    let intruder = state.intruder();
-    intruder.execute_batch("BEGIN IMMEDIATE").unwrap();
-    call(&store, "s", "c2");
-    assert_eq!(all(&store).len(), 4);
+    let raw_connection = state.raw_connection();
+    raw_connection.execute_batch("BEGIN IMMEDIATE").unwrap();
+    append_call(&store, "s", "c2");
+    assert_eq!(all_records(&store).len(), 4);
     assert_eq!(store.verify().unwrap().records, 4);
     let error = store.delete_session(&session("s")).unwrap_err().to_string();
     assert!(error.contains("journal.db was locked by another process"), "{error}");
-    intruder.execute_batch("COMMIT").unwrap();
-    call(&store, "s", "c3");
+    raw_connection.execute_batch("COMMIT").unwrap();
+    append_call(&store, "s", "c3");
     assert_eq!(store.verify().unwrap().records, 6);
 }
 
 #[test]
-fn who_waits_for_others_gets_through() {
-    let state = State::new();
+fn a_write_waits_for_another_process_to_release_the_database() {
+    let state = TestState::new();
     let store = state.open();
-    call(&store, "s", "c1");
+    append_call(&store, "s", "c1");
     assert_eq!(store.last_seq().unwrap(), 2);
-    let intruder = state.intruder();
-    intruder.execute_batch("BEGIN IMMEDIATE").unwrap();
-    call(&store, "s", "c2");
+    let raw_connection = state.raw_connection();
+    raw_connection.execute_batch("BEGIN IMMEDIATE").unwrap();
+    append_call(&store, "s", "c2");
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| store.delete_session(&session("s")));
-        intruder.execute_batch("COMMIT").unwrap();
+        raw_connection.execute_batch("COMMIT").unwrap();
         waiting.join().unwrap().unwrap();
     });
     assert_eq!(store.verify().unwrap().records, 5);
 }
 
 #[test]
-fn nobody_else_may_look() {
-    let state = State::new();
+fn files_are_readable_by_their_owner_only() {
+    let state = TestState::new();
     let dir = state.file("deep/down");
     let store = Store::open(&dir).unwrap();
-    call(&store, "s", "c1");
+    append_call(&store, "s", "c1");
     assert_eq!(store.last_seq().unwrap(), 2);
     let mode = |name: &str| std::fs::metadata(dir.join(name)).unwrap().permissions().mode() & 0o777;
     for name in [".", "writers"] {
@@ -172,8 +175,8 @@ fn nobody_else_may_look() {
 }
 
 #[test]
-fn a_large_wal_is_emptied_while_running_and_at_the_end() {
-    let state = State::new();
+fn a_large_wal_is_checkpointed_while_running_and_at_close() {
+    let state = TestState::new();
     let store = state.open();
     let size = |name: &str| std::fs::metadata(state.file(name)).unwrap().len();
     for at in 0..66 {
@@ -184,7 +187,7 @@ fn a_large_wal_is_emptied_while_running_and_at_the_end() {
     assert_eq!(store.last_seq().unwrap(), 66);
     assert!(size("journal.db") > 24 << 20, "{}", size("journal.db"));
     for at in 0..30 {
-        call(&store, "s", &format!("d{at}"));
+        append_call(&store, "s", &format!("d{at}"));
     }
     store.close();
     assert!(size("journal.db-wal") < 64 << 10, "{}", size("journal.db-wal"));

@@ -201,7 +201,7 @@ fn a_broken_pattern_is_shown_with_its_place() {
 }
 
 #[test]
-fn h10_3a17_a_pattern_is_never_an_option() {
+fn h10_3a_17_a_pattern_is_never_an_option() {
     let files = [("a", "-e x --pre=x [ --files -- -\n")];
     for pattern in ["-e", "--pre=x", "--files", "--", "-", "-e x --pre=x"] {
         check(&files, json!({"pattern": pattern}), "a:1:-e x --pre=x [ --files -- -");
@@ -210,7 +210,7 @@ fn h10_3a17_a_pattern_is_never_an_option() {
 }
 
 #[test]
-fn a3_17_a_bad_pattern_is_no_match() {
+fn agentctl_3a_17_a_bad_pattern_is_no_match() {
     let result = Workspace::new(CODE).call("grep", json!({"pattern": "["}));
     assert_eq!(result.code, Some("invalid_args"));
     assert!(result.output.to_text().contains("unclosed character class"));
@@ -299,7 +299,7 @@ fn g28_names_of_any_kind() {
 }
 
 #[test]
-fn b3_14_g28_binary_files_are_left_out() {
+fn hector_3b_14_g28_binary_files_are_left_out() {
     let big = format!("alpha\n{}\0alpha\n", "x\n".repeat(100_000));
     let files = [("a.bin", "alpha\0alpha\n"), ("b.txt", "alpha\n"), ("big", big.as_str())];
     check(
@@ -315,7 +315,7 @@ fn b3_14_g28_binary_files_are_left_out() {
 }
 
 #[test]
-fn b3_14_ignored_files_and_repositories_are_left_out() {
+fn hector_3b_14_ignored_files_and_repositories_are_left_out() {
     let files = [
         (".gitignore", "target\n*.log\n"),
         (".git/config", "alpha\n"),
@@ -339,7 +339,7 @@ fn all_does_not_override_aiexclude() {
 }
 
 #[test]
-fn b3_13_what_is_left_out_has_its_documented_default() {
+fn hector_3b_13_what_is_left_out_has_its_documented_default() {
     let workspace = Workspace::new(CODE);
     let explicit = json!({
         "pattern": "alpha", "path": ".", "mode": "content", "ignore_case": false, "literal": false, "multiline": false,
@@ -352,7 +352,7 @@ fn b3_13_what_is_left_out_has_its_documented_default() {
 
 #[test]
 #[expect(clippy::disallowed_methods, reason = "lays out what no tool can make")]
-fn c3_21_links_and_fifos_are_left_alone() {
+fn errata_3c_21_links_and_fifos_are_left_alone() {
     let outside = tempfile::tempdir().unwrap();
     std::fs::write(outside.path().join("secret"), "alpha\n").unwrap();
     let workspace = Workspace::new(&[("a", "alpha\n")]);

@@ -66,7 +66,7 @@ async fn a_gate_says_no_by_its_exit_code_or_in_json() {
 
 /// AP-7: a gate that did not answer has not agreed, whatever the reason.
 #[tokio::test]
-async fn ap7_a_gate_that_fails_blocks_and_says_which_and_why() {
+async fn ap_7_a_gate_that_fails_blocks_and_says_which_and_why() {
     let failed = |why: &str| {
         format!("the hook guard (hooks.json) must agree at pre_tool, and failed: {why}")
     };
@@ -95,7 +95,7 @@ async fn ap7_a_gate_that_fails_blocks_and_says_which_and_why() {
 }
 
 #[tokio::test]
-async fn ap7_an_observer_that_fails_blocks_nothing_and_is_told_of() {
+async fn ap_7_an_observer_that_fails_blocks_nothing_and_is_told_of() {
     for command in ["exit 1", "kill -SEGV $$", "echo nonsense", "/no/such/program"] {
         let place = place(own("post_tool", command));
         let mut events = place.windlass.subscribe();

@@ -195,7 +195,7 @@ fn g15_the_order_of_hooks_is_always_the_same() {
 
 /// Weakness 26: Errata's hooks: `$VAR` was replaced as text inside a shell command.
 #[tokio::test]
-async fn errata_26_what_a_model_says_is_never_put_into_a_command() {
+async fn errata_3c_26_text_of_a_model_is_never_put_into_a_command() {
     let hook = json!({"hooks": {"PreToolUse": {"command": "echo $TOOL $TOOL_NAME $CLAUDE_TOOL_FILE_PATH > /dev/null"}}});
     let place = place(hex(&hook));
     let result = place.call("read", json!({"path": "x; touch evil; $(touch evil)"})).await;

@@ -9,17 +9,17 @@ use windlass_core::{
 };
 use windlass_store::{HistorySettings, UndoHistory};
 
-use crate::common::{State, moment};
+use crate::common::{TestState, test_time};
 
 pub(crate) fn settings() -> HistorySettings {
-    HistorySettings { sync: false, clock: moment, ..HistorySettings::default() }
+    HistorySettings { sync: false, clock: test_time, ..HistorySettings::default() }
 }
 
-pub(crate) fn open(state: &State) -> UndoHistory {
+pub(crate) fn open(state: &TestState) -> UndoHistory {
     UndoHistory::open_with(state.dir(), settings()).unwrap()
 }
 
-pub(crate) fn slot(state: &State, number: u32) -> PathBuf {
+pub(crate) fn slot(state: &TestState, number: u32) -> PathBuf {
     state.file(&format!("undo/writers/{number}"))
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn origin(number: u64) -> Origin {
         turn: TurnId::new(format!("t{}", number / 3)),
         tool: "edit".into(),
         workspace: "/w".into(),
-        at: moment() + Duration::from_secs(number),
+        at: test_time() + Duration::from_secs(number),
         undoes: Vec::new(),
     }
 }

@@ -1,4 +1,4 @@
-//! A kill at any moment: what was acknowledged is there, what was under way is found, and nothing else.
+//! A kill at any moment: acknowledged checkpoints are there, and a checkpoint under way is found as unfinished.
 
 use std::fs;
 
@@ -7,12 +7,12 @@ use windlass_store::{HistorySettings, UndoHistory, Unfinished};
 
 use super::common::{calls, change, content_of, noise, open, settings, slot};
 use crate::child::{Task, acknowledged, command};
-use crate::common::State;
+use crate::common::TestState;
 
 #[test]
-fn what_was_left_is_found_once_its_writer_is_gone_and_can_be_ended_either_way() {
+fn an_unfinished_checkpoint_is_found_once_its_writer_is_gone_and_can_be_finished_or_abandoned() {
     for finish in [true, false] {
-        let state = State::new();
+        let state = TestState::new();
         let history = open(&state);
         change(1, b"a", b"b").make(&history);
         let left = change(2, b"b", b"c");
@@ -21,15 +21,15 @@ fn what_was_left_is_found_once_its_writer_is_gone_and_can_be_ended_either_way() 
         let next = open(&state);
         let mut found = next.unfinished().unwrap();
         assert_eq!(found.len(), 1);
-        assert!(next.unfinished().unwrap().is_empty(), "somebody is at it");
+        assert!(next.unfinished().unwrap().is_empty(), "another recovery has it locked");
         let found = found.pop().unwrap();
         assert_eq!((&found.origin, &found.changes), (&left.origin, &left.changes()));
-        assert_eq!(read(&found, b"b"), b"b");
-        assert_eq!(read(&found, b"c"), b"c");
+        assert_eq!(read_content(&found, b"b"), b"b");
+        assert_eq!(read_content(&found, b"c"), b"c");
         found.content(&ContentHash::of(b"a")).unwrap_err();
         drop(found);
 
-        // Those who write meanwhile do it elsewhere.
+        // Other writers use another slot meanwhile.
         change(3, b"x", b"y").make(&next);
         assert_eq!(calls(&next), ["c3", "c1"]);
         let found = next.unfinished().unwrap().pop().unwrap();
@@ -51,15 +51,15 @@ fn what_was_left_is_found_once_its_writer_is_gone_and_can_be_ended_either_way() 
     }
 }
 
-/// Two finished checkpoints and one under way, as bytes; where the second ends and the third begins.
-/// The bytes of a content that was left.
-fn read(found: &Unfinished, content: &[u8]) -> Vec<u8> {
+/// Reads a content of an unfinished checkpoint.
+fn read_content(found: &Unfinished, content: &[u8]) -> Vec<u8> {
     let opened = found.content(&ContentHash::of(content)).unwrap();
     opened.source().read().unwrap().into_owned()
 }
 
-fn left_in_the_middle() -> (State, Vec<u8>, usize) {
-    let state = State::new();
+/// A slot with two finished checkpoints and an unfinished one: its state, its bytes, and the offset of the third frame.
+fn state_with_unfinished_checkpoint() -> (TestState, Vec<u8>, usize) {
+    let state = TestState::new();
     let history = open(&state);
     change(1, b"one", b"two").make(&history);
     change(2, b"two", b"three").make(&history);
@@ -77,8 +77,8 @@ fn unfinished(history: &UndoHistory) -> Vec<String> {
 }
 
 #[test]
-fn a_frame_that_was_torn_at_any_byte_was_never_there() {
-    let (state, whole, begin) = left_in_the_middle();
+fn a_frame_torn_at_any_byte_is_ignored() {
+    let (state, whole, begin) = state_with_unfinished_checkpoint();
     for length in begin..=whole.len() {
         fs::write(slot(&state, 0), &whole[..length]).unwrap();
         drop(fs::remove_dir_all(state.file("undo/undo.db")));
@@ -90,8 +90,8 @@ fn a_frame_that_was_torn_at_any_byte_was_never_there() {
 }
 
 #[test]
-fn a_torn_frame_is_written_over() {
-    let (state, whole, begin) = left_in_the_middle();
+fn a_torn_frame_is_overwritten() {
+    let (state, whole, begin) = state_with_unfinished_checkpoint();
     for length in (begin..whole.len()).step_by(37) {
         fs::write(slot(&state, 0), &whole[..length]).unwrap();
         drop(fs::remove_file(state.file("undo/undo.db")));
@@ -105,8 +105,8 @@ fn a_torn_frame_is_written_over() {
 }
 
 #[test]
-fn a_changed_byte_of_the_frame_under_way_makes_it_one_that_was_never_there() {
-    let (state, whole, begin) = left_in_the_middle();
+fn an_unfinished_frame_with_a_changed_byte_is_ignored() {
+    let (state, whole, begin) = state_with_unfinished_checkpoint();
     for at in begin..whole.len() {
         let mut changed = whole.clone();
         changed[at] ^= 0x20;
@@ -119,21 +119,21 @@ fn a_changed_byte_of_the_frame_under_way_makes_it_one_that_was_never_there() {
 #[test]
 fn killed_writers_lose_nothing_that_was_acknowledged() {
     for round in 0..6 {
-        let state = State::new();
+        let state = TestState::new();
         let mut child = command(Task::EndlessChanges, state.dir(), "p").spawn().unwrap();
-        let mut told = acknowledged(&mut child);
+        let mut lines = acknowledged(&mut child);
         let mut last = 0;
-        for line in told.by_ref().take(40 * (round + 1)) {
+        for line in lines.by_ref().take(40 * (round + 1)) {
             last = line.parse::<u64>().unwrap();
         }
         child.kill().unwrap();
         child.wait().unwrap();
-        last = told.last().map_or(last, |line| line.parse().unwrap());
+        last = lines.last().map_or(last, |line| line.parse().unwrap());
         let history = open(&state);
         let left = history.unfinished().unwrap();
         assert!(left.len() <= 1);
         let count = history.checkpoints(&super::common::workspace("/w")).unwrap().len() as u64;
-        // One may have been finished without having been told.
+        // The last one may have been finished without being acknowledged.
         assert!((last..=last + 1).contains(&count), "{count} of {last}");
         for left in left {
             assert_eq!(left.origin.call.to_string(), format!("c{}", count + 1));
@@ -151,8 +151,8 @@ fn killed_writers_lose_nothing_that_was_acknowledged() {
 }
 
 #[test]
-fn a_history_that_waits_for_the_disk_is_the_same() {
-    let state = State::new();
+fn a_history_that_syncs_keeps_the_same_checkpoints() {
+    let state = TestState::new();
     let settings = || HistorySettings { sync: true, slot_limit: 100_000, ..settings() };
     let history = UndoHistory::open_with(state.dir(), settings()).unwrap();
     for number in 0..30 {

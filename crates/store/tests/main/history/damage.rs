@@ -1,4 +1,4 @@
-//! Files that are not what they should be: an error that names the file and what to do, and never a panic.
+//! Damaged files of the history: an error with the file and the next step, and never a panic.
 
 use std::fs;
 
@@ -6,11 +6,11 @@ use windlass_core::{ContentHash, History as _};
 use windlass_store::{HistorySettings, UndoHistory};
 
 use super::common::{calls, change, noise, open, settings, slot, workspace};
-use crate::common::State;
+use crate::common::TestState;
 
 /// A slot with two checkpoints, not drained.
-fn two() -> (State, Vec<u8>) {
-    let state = State::new();
+fn state_with_two_checkpoints() -> (TestState, Vec<u8>) {
+    let state = TestState::new();
     let history = open(&state);
     change(1, b"one", &noise(1, 5000)).make(&history);
     let mut edited = noise(1, 5000);
@@ -23,7 +23,7 @@ fn two() -> (State, Vec<u8>) {
 
 #[test]
 fn a_slot_that_is_changed_or_cut_anywhere_is_an_error_that_says_what_to_do() {
-    let (state, whole) = two();
+    let (state, whole) = state_with_two_checkpoints();
     let texts = [b"one".to_vec(), noise(1, 5000)];
     let changed = (0..whole.len()).step_by(61).map(|at| {
         let mut changed = whole.clone();
@@ -38,17 +38,17 @@ fn a_slot_that_is_changed_or_cut_anywhere_is_an_error_that_says_what_to_do() {
         }
         let history = open(&state);
         let Err(error) = history.checkpoints(&workspace("/w")) else {
-            // Not what was done, but a content.
+            // The damage is in a content, not in a checkpoint.
             let mut lost = texts.iter().map(|text| history.content(&ContentHash::of(text)));
             let error = lost.find_map(Result::err);
             assert!(error.is_none_or(|error| error.to_string().contains("damaged on the disk")));
             continue;
         };
         let error = error.to_string();
-        for part in ["writers/0.damaged-1 is damaged", "it was set aside", "Try again"] {
+        for part in ["writers/0.damaged-1 is damaged", "it was renamed to this name", "Try again"] {
             assert!(error.contains(part), "{error}");
         }
-        // It is told once, and the others go on.
+        // The damage is reported once, and other slots still work.
         change(3, b"x", b"y").make(&history);
         let found = calls(&history);
         assert!(found == ["c3"] || found == ["c3", "c1"], "{found:?}");
@@ -60,8 +60,8 @@ fn a_slot_that_is_changed_or_cut_anywhere_is_an_error_that_says_what_to_do() {
 }
 
 #[test]
-fn a_content_that_is_damaged_in_its_slot_costs_that_content_alone() {
-    let (state, whole) = two();
+fn damage_of_a_content_in_a_slot_loses_only_that_content() {
+    let (state, whole) = state_with_two_checkpoints();
     let at = whole.windows(3).rposition(|part| part == b"one").unwrap();
     let mut changed = whole;
     changed[at] ^= 1;
@@ -71,7 +71,7 @@ fn a_content_that_is_damaged_in_its_slot_costs_that_content_alone() {
     let error = history.content(&ContentHash::of(b"one")).unwrap_err().to_string();
     assert!(error.contains("damaged on the disk"), "{error}");
     assert!(history.content(&ContentHash::of(&noise(1, 5000))).is_ok());
-    // It may come again.
+    // The same content can be recorded again.
     change(3, b"one", b"two").make(&history);
     assert_eq!(calls(&history), ["c3", "c2", "c1"]);
     drop(history);
@@ -79,8 +79,8 @@ fn a_content_that_is_damaged_in_its_slot_costs_that_content_alone() {
 }
 
 #[test]
-fn a_damaged_slot_that_has_an_owner_is_told_every_time() {
-    let (state, _) = two();
+fn a_damaged_slot_with_a_living_owner_is_reported_every_time() {
+    let (state, _) = state_with_two_checkpoints();
     let owner = open(&state);
     let pending = change(3, b"x", b"y").record(&owner).unwrap();
     let mut changed = fs::read(slot(&state, 0)).unwrap();
@@ -95,7 +95,7 @@ fn a_damaged_slot_that_has_an_owner_is_told_every_time() {
 
 #[test]
 fn a_database_that_is_changed_or_cut_never_panics_and_gives_no_wrong_bytes() {
-    let state = State::new();
+    let state = TestState::new();
     let texts: Vec<Vec<u8>> =
         (0..30_u64).map(|number| format!("text {number} ").repeat(100).into_bytes()).collect();
     {
@@ -134,9 +134,9 @@ fn a_database_that_is_changed_or_cut_never_panics_and_gives_no_wrong_bytes() {
 }
 
 #[test]
-fn what_is_not_a_database_is_refused_and_left_alone() {
+fn a_file_that_is_no_database_is_refused_and_left_alone() {
     for bytes in [Vec::new(), b"this is not a database, and long enough to tell. ".repeat(100)] {
-        let state = State::new();
+        let state = TestState::new();
         let history = open(&state);
         change(1, b"a", b"b").make(&history);
         fs::write(state.file("undo/undo.db"), &bytes).unwrap();
@@ -153,7 +153,7 @@ fn what_is_not_a_database_is_refused_and_left_alone() {
 
 #[test]
 fn an_object_that_is_missing_or_changed_is_an_error_that_names_it() {
-    let state = State::new();
+    let state = TestState::new();
     let settings = || HistorySettings { large: 1000, slot_limit: 0, ..settings() };
     let large = noise(5, 4000);
     change(1, b"a", &large).make(&UndoHistory::open_with(state.dir(), settings()).unwrap());

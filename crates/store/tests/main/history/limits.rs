@@ -1,4 +1,4 @@
-//! Quota and age: the oldest go, with all that only they hold, and it is said that they did.
+//! Quota and age: the oldest checkpoints are dropped with the contents that only they hold, and errors say so.
 
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::time::{Duration, SystemTime};
@@ -10,27 +10,27 @@ use windlass_core::{
 use windlass_store::{HistorySettings, UndoHistory};
 
 use super::common::{calls, change, content_of, noise, origin, settings};
-use super::looking_back::object_names;
-use crate::common::{State, moment};
+use super::queries::object_names;
+use crate::common::{TestState, test_time};
 
 const DAY: Duration = Duration::from_hours(24);
 
 fn in_ten_days() -> SystemTime {
-    moment() + 10 * DAY
+    test_time() + 10 * DAY
 }
 
-fn open(state: &State, settings: HistorySettings) -> UndoHistory {
+fn open(state: &TestState, settings: HistorySettings) -> UndoHistory {
     UndoHistory::open_with(state.dir(), settings).unwrap()
 }
 
 #[test]
-fn what_is_too_old_goes() {
-    let state = State::new();
+fn checkpoints_that_are_too_old_are_dropped() {
+    let state = TestState::new();
     let settings = HistorySettings { clock: in_ten_days, age: 3 * DAY, ..settings() };
     let history = open(&state, settings);
     for number in 0..10_u32 {
         let text = |number: u32| format!("text {number}").into_bytes();
-        let at = moment() + number * DAY;
+        let at = test_time() + number * DAY;
         change(u64::from(number), &text(number), &text(number + 1)).at(at).make(&history);
     }
     assert_eq!(calls(&history), ["c9", "c8", "c7"]);
@@ -46,16 +46,16 @@ fn what_is_too_old_goes() {
 
 #[test]
 fn the_last_hour_is_never_too_old() {
-    let state = State::new();
+    let state = TestState::new();
     let history = open(&state, HistorySettings { age: Duration::ZERO, ..settings() });
-    change(1, b"a", b"b").at(moment() - Duration::from_secs(3700)).make(&history);
-    change(2, b"b", b"c").at(moment() - Duration::from_secs(3500)).make(&history);
+    change(1, b"a", b"b").at(test_time() - Duration::from_secs(3700)).make(&history);
+    change(2, b"b", b"c").at(test_time() - Duration::from_secs(3500)).make(&history);
     assert_eq!(calls(&history), ["c2"]);
 }
 
 #[test]
-fn the_oldest_make_room_and_their_contents_go_with_them() {
-    let state = State::new();
+fn the_oldest_checkpoints_are_dropped_with_their_contents() {
+    let state = TestState::new();
     let quota = 100_000;
     let history = open(&state, HistorySettings { quota, ..settings() });
     for number in 0..50 {
@@ -80,8 +80,8 @@ fn the_oldest_make_room_and_their_contents_go_with_them() {
 }
 
 #[test]
-fn large_files_go_when_nobody_needs_them() {
-    let state = State::new();
+fn object_files_without_a_checkpoint_are_removed() {
+    let state = TestState::new();
     let settings = || HistorySettings { quota: 30_000, large: 1000, slot_limit: 0, ..settings() };
     let history = open(&state, settings());
     for number in 0..10 {
@@ -98,8 +98,8 @@ fn large_files_go_when_nobody_needs_them() {
 }
 
 #[test]
-fn deltas_hold_what_they_are_told_by() {
-    let state = State::new();
+fn a_delta_keeps_its_base() {
+    let state = TestState::new();
     let history = open(&state, HistorySettings { quota: 50_000, ..settings() });
     let mut text = noise(1, 20_000);
     for number in 0..40_u8 {
@@ -119,8 +119,8 @@ fn deltas_hold_what_they_are_told_by() {
 }
 
 #[test]
-fn a_change_that_is_larger_than_all_is_refused_before_anything_is_written() {
-    let state = State::new();
+fn a_change_over_the_quota_is_refused_before_anything_is_written() {
+    let state = TestState::new();
     let history = open(&state, HistorySettings { quota: 1000, ..settings() });
     let Err(error) = change(1, &noise(1, 600), &noise(2, 600)).record(&history) else {
         panic!("it was taken")
@@ -132,12 +132,12 @@ fn a_change_that_is_larger_than_all_is_refused_before_anything_is_written() {
     let written = std::fs::metadata(super::common::slot(&state, 0)).unwrap().len();
     assert_eq!(written, 0);
     change(2, &noise(1, 400), &noise(2, 400)).make(&history);
-    assert_eq!(calls(&history), ["c2"], "the newest stays, whatever a row takes");
+    assert_eq!(calls(&history), ["c2"], "the newest checkpoint is not dropped for the quota");
 }
 
 #[test]
-fn what_was_never_kept_is_not_said_to_be_dropped() {
-    let state = State::new();
+fn a_content_that_was_never_kept_is_not_reported_as_dropped() {
+    let state = TestState::new();
     let history = open(&state, settings());
     change(1, b"a", b"b").make(&history);
     let error = content_of(&history, b"never").unwrap_err();
@@ -157,7 +157,7 @@ fn sparse() -> std::fs::File {
 
 #[test]
 fn a_sparse_content_takes_the_space_of_its_data() {
-    let state = State::new();
+    let state = TestState::new();
     let history = open(&state, settings());
     let file = sparse();
     let source = Source::File(&file);
@@ -194,7 +194,7 @@ fn check_sparse(opened: &Opened) {
 }
 
 #[test]
-fn a_content_that_is_another_when_it_is_kept_is_refused() {
+fn a_content_that_changes_while_it_is_kept_is_refused() {
     #[derive(Debug)]
     struct Changed(usize);
     impl KeptContent for Changed {
@@ -209,7 +209,7 @@ fn a_content_that_is_another_when_it_is_kept_is_refused() {
         }
     }
     for length in [10, 100_000, 5 << 20] {
-        let state = State::new();
+        let state = TestState::new();
         let history = open(&state, settings());
         let changed = Changed(length);
         let content =

@@ -1,4 +1,4 @@
-//! The law: whatever is done, by however many, the history says what one in memory would say.
+//! Property test: after any steps of two processes, the history on disk equals a history in memory.
 
 use std::time::Duration;
 
@@ -9,23 +9,23 @@ use windlass_core::{
 use windlass_store::{HistorySettings, UndoHistory};
 
 use super::common::{Change, change, content, settings};
-use crate::common::State;
+use crate::common::TestState;
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// A change by one of two processes, and what becomes of it.
+    /// A change by one of two processes, and its ending.
     Change {
         by: usize,
         to: usize,
         session: usize,
-        end: End,
+        ending: Ending,
     },
     Undo {
         by: usize,
         of: usize,
-        end: End,
+        ending: Ending,
     },
-    Look {
+    Compare {
         by: usize,
     },
     Reopen {
@@ -34,36 +34,36 @@ enum Step {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum End {
+enum Ending {
     Finished,
     Abandoned,
-    /// The process was killed, and the next put it right one way or the other.
+    /// The process was killed, and the other process finished or abandoned the checkpoint.
     Killed {
         finished: bool,
     },
 }
 
-fn end() -> impl Strategy<Value = End> {
+fn ending() -> impl Strategy<Value = Ending> {
     prop_oneof![
-        6 => Just(End::Finished),
-        1 => Just(End::Abandoned),
-        1 => any::<bool>().prop_map(|finished| End::Killed { finished }),
+        6 => Just(Ending::Finished),
+        1 => Just(Ending::Abandoned),
+        1 => any::<bool>().prop_map(|finished| Ending::Killed { finished }),
     ]
 }
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        6 => (0..2_usize, 0..CONTENTS, 0..2_usize, end())
-            .prop_map(|(by, to, session, end)| Step::Change { by, to, session, end }),
-        2 => (0..2_usize, any::<usize>(), end()).prop_map(|(by, of, end)| Step::Undo { by, of, end }),
-        1 => (0..2_usize).prop_map(|by| Step::Look { by }),
+        6 => (0..2_usize, 0..CONTENTS, 0..2_usize, ending())
+            .prop_map(|(by, to, session, ending)| Step::Change { by, to, session, ending }),
+        2 => (0..2_usize, any::<usize>(), ending()).prop_map(|(by, of, ending)| Step::Undo { by, of, ending }),
+        1 => (0..2_usize).prop_map(|by| Step::Compare { by }),
         1 => (0..2_usize).prop_map(|by| Step::Reopen { by }),
     ]
 }
 
 const CONTENTS: usize = 12;
 
-/// Some much alike, some empty, some large.
+/// Contents: one empty, some similar, some large.
 fn text(number: usize) -> Vec<u8> {
     match number {
         0 => Vec::new(),
@@ -76,56 +76,56 @@ fn text(number: usize) -> Vec<u8> {
     }
 }
 
-struct Pair {
-    state: State,
-    kept: [Option<UndoHistory>; 2],
+struct HistoryAndModel {
+    state: TestState,
+    histories: [Option<UndoHistory>; 2],
     model: MemoryHistory,
     now: usize,
     calls: u64,
 }
 
-impl Pair {
+impl HistoryAndModel {
     fn new() -> Self {
-        let state = State::new();
-        let kept = [Some(open(&state)), Some(open(&state))];
-        Self { state, kept, model: MemoryHistory::default(), now: 0, calls: 0 }
+        let state = TestState::new();
+        let histories = [Some(open(&state)), Some(open(&state))];
+        Self { state, histories, model: MemoryHistory::default(), now: 0, calls: 0 }
     }
 
-    fn take(&mut self, step: &Step) {
+    fn perform(&mut self, step: &Step) {
         match *step {
-            Step::Change { by, to, session, end } => {
+            Step::Change { by, to, session, ending } => {
                 self.calls += 1;
                 let mut change = change(self.calls, &text(self.now), &text(to));
                 change.origin.session = SessionId::new(format!("s{session}"));
                 change.origin.turn = TurnId::new(format!("t{}", self.calls / 3));
-                if self.make(by, &change, end) {
+                if self.make(by, &change, ending) {
                     self.now = to;
                 }
             }
-            Step::Undo { by, of, end } => {
+            Step::Undo { by, of, ending } => {
                 let of = if self.calls == 0 { 0 } else { of as u64 % self.calls + 1 };
                 self.calls += 1;
                 let mut change = change(self.calls, &text(self.now), &text(self.now));
                 change.origin.undoes = vec![CallId::new(format!("c{of}"))];
-                self.make(by, &change, end);
+                self.make(by, &change, ending);
             }
-            Step::Look { by } => self.compare(by),
+            Step::Compare { by } => self.compare(by),
             Step::Reopen { by } => {
-                self.kept[by] = None;
-                self.kept[by] = Some(open(&self.state));
+                self.histories[by] = None;
+                self.histories[by] = Some(open(&self.state));
             }
         }
     }
 
-    /// Whether the change is in the history afterwards.
-    fn make(&mut self, by: usize, change: &Change, end: End) -> bool {
-        let pending = change.record(self.kept[by].as_ref().unwrap()).unwrap();
-        let is_kept = match end {
-            End::Finished => pending.finish().map(|()| true),
-            End::Abandoned => pending.abandon().map(|()| false),
-            End::Killed { finished } => {
+    /// Records a change with this ending; returns whether it is in the history afterwards.
+    fn make(&mut self, by: usize, change: &Change, ending: Ending) -> bool {
+        let pending = change.record(self.histories[by].as_ref().unwrap()).unwrap();
+        let is_kept = match ending {
+            Ending::Finished => pending.finish().map(|()| true),
+            Ending::Abandoned => pending.abandon().map(|()| false),
+            Ending::Killed { finished } => {
                 drop(pending);
-                let mut left = self.kept[1 - by].as_ref().unwrap().unfinished().unwrap();
+                let mut left = self.histories[1 - by].as_ref().unwrap().unfinished().unwrap();
                 assert_eq!(left.len(), 1);
                 let left = left.pop().unwrap();
                 assert_eq!((&left.origin, &left.changes), (&change.origin, &change.changes()));
@@ -152,7 +152,7 @@ impl Pair {
     }
 
     fn compare(&self, by: usize) {
-        let kept = self.kept[by].as_ref().unwrap();
+        let histories = self.histories[by].as_ref().unwrap();
         let mut queries = vec![Query::Workspace("/w".into()), Query::LastOfWorkspace("/w".into())];
         for number in 0..2 {
             let session = SessionId::new(format!("s{number}"));
@@ -163,17 +163,17 @@ impl Pair {
             .extend((0..=self.calls / 3).map(|turn| Query::Turn(TurnId::new(format!("t{turn}")))));
         for query in queries {
             let expected = self.model.checkpoints(&query).unwrap();
-            assert_eq!(kept.checkpoints(&query).unwrap(), expected, "{query:?}");
+            assert_eq!(histories.checkpoints(&query).unwrap(), expected, "{query:?}");
         }
         for number in 0..CONTENTS {
             let hash = ContentHash::of(&text(number));
-            let (found, expected) = (kept.content(&hash).ok(), self.model.content(&hash).ok());
+            let (found, expected) = (histories.content(&hash).ok(), self.model.content(&hash).ok());
             assert!(found == expected, "content {number}: {}", found.is_some());
         }
     }
 }
 
-fn open(state: &State) -> UndoHistory {
+fn open(state: &TestState) -> UndoHistory {
     let settings = HistorySettings {
         slot_limit: 30_000,
         large: 15_000,
@@ -187,14 +187,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
     #[test]
-    fn it_says_what_one_in_memory_would_say(steps in proptest::collection::vec(step(), 1..50)) {
-        let mut pair = Pair::new();
+    fn the_history_on_disk_equals_one_in_memory(steps in proptest::collection::vec(step(), 1..50)) {
+        let mut histories = HistoryAndModel::new();
         for step in &steps {
-            pair.take(step);
+            histories.perform(step);
         }
-        pair.compare(0);
-        pair.compare(1);
-        pair.take(&Step::Reopen { by: 0 });
-        pair.compare(0);
+        histories.compare(0);
+        histories.compare(1);
+        histories.perform(&Step::Reopen { by: 0 });
+        histories.compare(0);
     }
 }

@@ -1,4 +1,4 @@
-//! Several at once: in one process, in several, on one directory.
+//! Several checkpoints at once, in one process and in several, on one directory.
 
 use std::path::Path;
 
@@ -7,11 +7,11 @@ use windlass_store::{HistorySettings, UndoHistory};
 
 use super::common::{calls, change, content_of, noise, open, settings};
 use crate::child::{Task, command, command_without_file_size_signal};
-use crate::common::State;
+use crate::common::TestState;
 
 #[test]
-fn checkpoints_that_are_under_way_at_once_do_not_mind_each_other() {
-    let state = State::new();
+fn checkpoints_under_way_at_the_same_time_are_independent() {
+    let state = TestState::new();
     let history = open(&state);
     let pending: Vec<_> = (0..5)
         .map(|number| change(number, b"same", &noise(number, 100)).record(&history).unwrap())
@@ -30,7 +30,7 @@ fn checkpoints_that_are_under_way_at_once_do_not_mind_each_other() {
 
 #[test]
 fn threads_share_a_history() {
-    let state = State::new();
+    let state = TestState::new();
     let settings = HistorySettings { slot_limit: 20_000, ..settings() };
     let history = UndoHistory::open_with(state.dir(), settings).unwrap();
     std::thread::scope(|scope| {
@@ -55,7 +55,7 @@ fn threads_share_a_history() {
 
 #[test]
 fn processes_share_a_directory() {
-    let state = State::new();
+    let state = TestState::new();
     let mut children: Vec<_> = ["p", "q", "r"]
         .into_iter()
         .map(|name| command(Task::Changes(120), state.dir(), name).spawn().unwrap())
@@ -84,8 +84,8 @@ fn processes_share_a_directory() {
 }
 
 #[test]
-fn a_full_disk_is_an_error_that_passes() {
-    let state = State::new();
+fn a_history_works_again_after_a_full_disk() {
+    let state = TestState::new();
     let mut child = command_without_file_size_signal(Task::FillHistory, state.dir(), "p");
     let output = child.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
@@ -119,9 +119,9 @@ fn limit(current: Option<u64>, unlimited: Rlimit) {
     setrlimit(Resource::Fsize, Rlimit { current, maximum: unlimited.maximum }).unwrap();
 }
 
-/// What the other processes do: changes of one file, each told when it is finished.
+/// The work of the other processes: changes of one file, each reported when it is finished.
 pub(crate) fn changes(dir: &Path, name: &str, count: u64, mut tell: impl FnMut(u64)) {
-    // Small, so that slots are drained and emptied all the time.
+    // Small slots are drained and emptied often.
     let settings = HistorySettings { slot_limit: 40_000, ..settings() };
     let history = UndoHistory::open_with(dir, settings).unwrap();
     for number in 1..=count {

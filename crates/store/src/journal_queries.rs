@@ -1,5 +1,5 @@
-//! Looking back: what `sessions` and `log` show. It reads what the journal says, also where that was tampered with; whether it can
-//! be believed is for [`Store::verify`] to say.
+//! Queries on the journal, for commands such as `sessions` and `log`. They also return records that were tampered with;
+//! [`Store::verify`] finds those.
 
 use std::fmt::Write as _;
 use std::io;
@@ -11,9 +11,9 @@ use serde::de::DeserializeOwned;
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use windlass_core::{CallId, Outcome, SessionId, TurnId};
 
-use crate::chain::{COLUMNS, Stored};
+use crate::chain::{COLUMNS, StoredRecord};
 use crate::frame::parse_outcome;
-use crate::tables::NUMBERS;
+use crate::tables::SESSION_RECORD_NUMBERS;
 use crate::timestamp::from_nanos;
 use crate::{Kind, Store, StoreError, utc};
 
@@ -22,19 +22,19 @@ use crate::{Kind, Store, StoreError, utc};
 pub struct JournalRow {
     /// Its number, counted from 1 over the whole store.
     pub seq: u64,
-    /// When.
+    /// The time of the record.
     pub at: SystemTime,
-    /// In which session, if in one.
+    /// Its session, if any.
     pub session: Option<SessionId>,
-    /// In which turn, if in one.
+    /// Its turn, if any.
     pub turn: Option<TurnId>,
-    /// Of which call, if of one.
+    /// Its call, if any.
     pub call: Option<CallId>,
-    /// Of which tool, if of one.
+    /// Its tool, if any.
     pub tool: Option<String>,
-    /// What happened.
+    /// The kind of the record.
     pub kind: Kind,
-    /// How the call ended, if this is its end.
+    /// The outcome of the call, if this is its end.
     pub outcome: Option<Outcome>,
     /// The details, as the text of a JSON object; none if the session was deleted.
     pub body: Option<String>,
@@ -43,7 +43,8 @@ pub struct JournalRow {
 }
 
 impl JournalRow {
-    /// The body as one of the types of bodies, such as [`CallFinished`](windlass_core::CallFinished); `None` if the session was deleted or the text is not of that type.
+    /// The body as one of the types of bodies, such as [`CallFinished`](windlass_core::CallFinished); `None` if the session was deleted
+    /// or the text is not of that type.
     ///
     /// ```
     /// # use windlass_store::JournalRow;
@@ -56,8 +57,9 @@ impl JournalRow {
         serde_json::from_str(self.body.as_deref()?).ok()
     }
 
+    /// Reads a row with the columns [`COLUMNS`].
     pub(crate) fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
-        let Stored { fields, hash, body } = Stored::read(row)?;
+        let StoredRecord { fields, hash, body } = StoredRecord::read(row)?;
         Ok(Self {
             seq: fields.seq.try_into().unwrap_or_default(),
             at: from_nanos(fields.at),
@@ -73,7 +75,7 @@ impl JournalRow {
     }
 }
 
-/// The form of `--json` and of exports: what there is not is left out, and the body is an object and not a text with one in it.
+/// The form of `--json` and of exports: missing fields are left out, and the body is an object, not a string.
 impl Serialize for JournalRow {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
@@ -112,24 +114,24 @@ impl Serialize for JournalRow {
 pub struct SessionRow {
     /// Its id.
     pub id: SessionId,
-    /// Where it works; none if nobody said.
+    /// Its workspace; none if it was never announced.
     pub workspace: Option<PathBuf>,
     /// The session that started it, if it is a sub-agent's.
     pub parent: Option<SessionId>,
-    /// When its first record was written.
+    /// The time of its first record.
     #[serde(serialize_with = "serialize_utc")]
     pub created: SystemTime,
-    /// When its latest record was written.
+    /// The time of its latest record.
     #[serde(serialize_with = "serialize_utc")]
     pub last: SystemTime,
-    /// How many calls have ended.
+    /// The number of ended calls.
     pub calls: u64,
-    /// How many calls have begun and not ended.
+    /// The number of calls that have begun and not ended.
     pub running: u64,
 }
 
 impl SessionRow {
-    /// Of the sessions for which a condition on `?1` holds, the latest `?2`.
+    /// SQL: the latest `?2` sessions for which a condition on `?1` holds.
     fn select(condition: &str) -> String {
         format!(
             "WITH found AS (
@@ -165,31 +167,31 @@ impl SessionRow {
 pub struct CallRow {
     /// Its id.
     pub id: CallId,
-    /// In which session.
+    /// Its session.
     pub session: SessionId,
-    /// Of which tool.
+    /// Its tool.
     pub tool: String,
     /// The number of the record of its beginning, if it began.
     pub started: Option<u64>,
     /// The number of the record of its end, if it ended.
     pub finished: Option<u64>,
-    /// How it ended.
+    /// Its outcome, if it ended.
     pub outcome: Option<Outcome>,
 }
 
-/// Which sessions to list.
+/// A filter for the list of sessions.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SessionFilter<'a> {
     /// Only those of this workspace.
     pub workspace: Option<&'a Path>,
-    /// Only so many of the latest.
+    /// At most this many, the latest.
     pub limit: Option<usize>,
 }
 
-/// Looking back.
+/// Queries.
 impl Store {
-    /// Records are fetched in portions of this many where all are wanted.
-    const PORTION: usize = 1000;
+    /// An export reads records in batches of this many.
+    const EXPORT_BATCH: usize = 1000;
 
     /// The sessions, the latest first.
     pub fn sessions(&self, filter: SessionFilter<'_>) -> Result<Vec<SessionRow>, StoreError> {
@@ -212,7 +214,7 @@ impl Store {
         .ok_or_else(|| StoreError::UnknownSession(id.clone()))
     }
 
-    /// One call, whether it has ended or not. It looks through all there are.
+    /// The call with this id, ended or open. Scans the table of calls, which has no index on the id.
     pub fn call(&self, id: &CallId) -> Result<Option<CallRow>, StoreError> {
         self.read(|connection| {
             connection
@@ -236,7 +238,7 @@ impl Store {
         })
     }
 
-    /// The records after one, oldest first, of one session or of all. To follow the journal, ask again after the last.
+    /// The records after a number, oldest first, of one session or of all. To follow the journal, call again with the last number.
     pub fn records(
         &self,
         session: Option<&SessionId>,
@@ -244,7 +246,7 @@ impl Store {
         limit: usize,
     ) -> Result<Vec<JournalRow>, StoreError> {
         let condition = match session {
-            Some(_) => format!("seq IN ({NUMBERS})"),
+            Some(_) => format!("seq IN ({SESSION_RECORD_NUMBERS})"),
             None => "?1 IS NULL AND seq > ?2".to_owned(),
         };
         let sql = format!("SELECT {COLUMNS} FROM journal WHERE {condition} ORDER BY seq LIMIT ?3");
@@ -257,14 +259,14 @@ impl Store {
         })
     }
 
-    /// The number of the last record, 0 if there is none: where to begin to follow.
+    /// The number of the last record, 0 if there is none.
     pub fn last_seq(&self) -> Result<u64, StoreError> {
         self.read(|connection| {
             connection.query_row("SELECT coalesce(max(seq), 0) FROM journal", [], |row| row.get(0))
         })
     }
 
-    /// Writes the records of a session as JSON lines; how many.
+    /// Writes the records of a session as JSON lines and returns their count.
     pub fn export_session(
         &self,
         session: &SessionId,
@@ -273,8 +275,8 @@ impl Store {
         self.session(session)?;
         let failed = |why| StoreError::file("export from", &self.database.path, why);
         let numbers = self.numbers_of(session)?;
-        for portion in numbers.chunks(Self::PORTION) {
-            for row in self.rows_of(portion)? {
+        for batch in numbers.chunks(Self::EXPORT_BATCH) {
+            for row in self.rows_of(batch)? {
                 serde_json::to_writer(&mut *out, &row).map_err(|error| failed(error.into()))?;
                 out.write_all(b"\n").map_err(failed)?;
             }
@@ -282,15 +284,17 @@ impl Store {
         Ok(numbers.len() as u64)
     }
 
+    /// The numbers of all records of a session, in order.
     fn numbers_of(&self, session: &SessionId) -> Result<Vec<u64>, StoreError> {
         self.read(|connection| {
             connection
-                .prepare(&format!("SELECT * FROM ({NUMBERS}) ORDER BY 1"))?
+                .prepare(&format!("SELECT * FROM ({SESSION_RECORD_NUMBERS}) ORDER BY 1"))?
                 .query_map((session.as_str(), 0), |row| row.get(0))?
                 .collect()
         })
     }
 
+    /// The records with these numbers.
     fn rows_of(&self, numbers: &[u64]) -> Result<Vec<JournalRow>, StoreError> {
         let sql = format!("SELECT {COLUMNS} FROM journal WHERE seq = ?");
         self.read(|connection| {
@@ -310,11 +314,12 @@ impl Store {
     }
 }
 
+/// A text column; `None` if it is empty.
 fn text(bytes: &[u8]) -> Option<String> {
     (!bytes.is_empty()).then(|| String::from_utf8_lossy(bytes).into_owned())
 }
 
-/// Of a hash that may have been tampered with, and so have any length.
+/// Formats a hash in hexadecimal; it may have been tampered with and have any length.
 fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
         // Writing to a string does not fail.
@@ -323,11 +328,12 @@ fn hexadecimal(bytes: &[u8]) -> String {
     })
 }
 
-/// SQLite takes a negative limit for none.
+/// A limit for SQL; SQLite takes a negative limit for none.
 fn sql_limit(limit: Option<usize>) -> i64 {
     limit.and_then(|limit| limit.try_into().ok()).unwrap_or(-1)
 }
 
+/// Serializes a time as text in UTC.
 fn serialize_utc<S: Serializer>(at: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&utc(*at))
 }

@@ -1,4 +1,5 @@
-//! Proposals and the bytes that they and snapshots name, in plain files: few, looked at by people, and gone when they are applied.
+//! Proposals of sessions, and the file contents that they and snapshots name, in plain files. They are few and removed when they are
+//! applied, so they need no database.
 //!
 //! `proposals/objects/ab/<hash>` are contents, written once; `proposals/<session>.json` is the list of a session, replaced as a
 //! whole; `proposals/lock` is locked while a list is changed or applied.
@@ -10,10 +11,10 @@ use std::path::{Path, PathBuf};
 
 use windlass_core::{ContentHash, Exclusive, HistoryError, Proposal, SessionId, Shelf};
 
-use crate::liveness::lock_file;
 use crate::outputs::file_name;
+use crate::writer_slots::lock_file;
 
-/// Proposals and snapshots of one state directory.
+/// The proposals or the snapshots of one state directory.
 ///
 /// ```
 /// use windlass_core::{ContentHash, Shelf};
@@ -32,114 +33,119 @@ pub struct ProposalShelf {
 }
 
 impl ProposalShelf {
-    /// The shelf of a state directory. Nothing is made before something is kept.
+    /// The proposals of a state directory. Files are created when something is kept.
     pub fn in_state(state_dir: &Path) -> Self {
         Self { dir: state_dir.join("proposals") }
     }
 
-    /// The shelf of the snapshots in a state directory.
+    /// The snapshots of a state directory.
     pub fn for_snapshots(state_dir: &Path) -> Self {
         Self { dir: state_dir.join("snapshots") }
     }
 
-    fn object(&self, hash: &ContentHash) -> PathBuf {
+    /// The path of a content.
+    fn object_path(&self, hash: &ContentHash) -> PathBuf {
         let name = hash.to_string();
         let (first, rest) = name.split_at(2);
         self.dir.join("objects").join(first).join(rest)
     }
 
-    fn list(&self, session: &SessionId) -> PathBuf {
+    /// The path of the list of a session.
+    fn list_path(&self, session: &SessionId) -> PathBuf {
         self.dir.join(format!("{}.json", file_name(session.as_str())))
     }
 
     /// Removes contents that no list names any more.
     fn sweep(&self) -> io::Result<()> {
         let mut named = std::collections::HashSet::new();
-        for session in self.lists()? {
-            let list: List = serde_json::from_slice(&fs::read(session)?)?;
-            let states = list.proposals.iter().flat_map(|one| [one.base.hash(), one.then.hash()]);
-            named.extend(states.flatten().map(|hash| self.object(&hash)));
+        for session in self.list_paths()? {
+            let list_path: ProposalList = serde_json::from_slice(&fs::read(session)?)?;
+            let states =
+                list_path.proposals.iter().flat_map(|one| [one.base.hash(), one.then.hash()]);
+            named.extend(states.flatten().map(|hash| self.object_path(&hash)));
         }
         for entry in fs::read_dir(self.dir.join("objects"))? {
-            for object in fs::read_dir(entry?.path())? {
-                let object = object?.path();
-                if !named.contains(&object) {
-                    fs::remove_file(object)?;
+            for object_path in fs::read_dir(entry?.path())? {
+                let object_path = object_path?.path();
+                if !named.contains(&object_path) {
+                    fs::remove_file(object_path)?;
                 }
             }
         }
         Ok(())
     }
 
-    fn lists(&self) -> io::Result<Vec<PathBuf>> {
+    /// The paths of all lists, sorted.
+    fn list_paths(&self) -> io::Result<Vec<PathBuf>> {
         let entries = match fs::read_dir(&self.dir) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             entries => entries?,
         };
-        let mut lists = Vec::new();
+        let mut list_paths = Vec::new();
         for entry in entries {
             let path = entry?.path();
             if path.extension().is_some_and(|extension| extension == "json") {
-                lists.push(path);
+                list_paths.push(path);
             }
         }
-        lists.sort();
-        Ok(lists)
+        list_paths.sort();
+        Ok(list_paths)
     }
 }
 
+/// The content of the list of a session.
 #[derive(serde::Serialize, serde::Deserialize)]
-struct List {
+struct ProposalList {
     session: SessionId,
     proposals: Vec<Proposal>,
 }
 
 impl Shelf for ProposalShelf {
     fn keep(&self, hash: &ContentHash, bytes: &[u8]) -> Result<(), HistoryError> {
-        let path = self.object(hash);
+        let path = self.object_path(hash);
         if path.exists() {
             return Ok(());
         }
-        put(&path, bytes).map_err(|why| failed("keep", &path, &why))
+        write_atomically(&path, bytes).map_err(|why| history_error("keep", &path, &why))
     }
 
     fn open(&self, hash: &ContentHash) -> Result<File, HistoryError> {
-        let path = self.object(hash);
+        let path = self.object_path(hash);
         File::open(&path).map_err(|why| match why.kind() {
             io::ErrorKind::NotFound => HistoryError::Dropped(*hash),
-            _ => failed("open", &path, &why),
+            _ => history_error("open", &path, &why),
         })
     }
 
     fn load(&self, session: &SessionId) -> Result<Vec<Proposal>, HistoryError> {
-        let path = self.list(session);
+        let path = self.list_path(session);
         let bytes = match fs::read(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            read => read.map_err(|why| failed("read", &path, &why))?,
+            read => read.map_err(|why| history_error("read", &path, &why))?,
         };
-        let list: List = serde_json::from_slice(&bytes)
-            .map_err(|why| failed("understand", &path, &why.into()))?;
-        Ok(list.proposals)
+        let list_path: ProposalList = serde_json::from_slice(&bytes)
+            .map_err(|why| history_error("understand", &path, &why.into()))?;
+        Ok(list_path.proposals)
     }
 
     fn save(&self, session: &SessionId, proposals: &[Proposal]) -> Result<(), HistoryError> {
-        let path = self.list(session);
+        let path = self.list_path(session);
         if proposals.is_empty() {
             return match fs::remove_file(&path) {
                 Err(why) if why.kind() != io::ErrorKind::NotFound => {
-                    Err(failed("remove", &path, &why))
+                    Err(history_error("remove", &path, &why))
                 }
                 _ => {
-                    // Contents that cannot be swept now are swept with the next list.
+                    // Contents that cannot be removed now are removed with the next list.
                     drop(self.sweep());
                     Ok(())
                 }
             };
         }
-        let list = List { session: session.clone(), proposals: proposals.to_vec() };
-        let bytes = serde_json::to_vec_pretty(&list);
-        let bytes = bytes.map_err(|why| failed("write", &path, &why.into()))?;
-        put(&path, &bytes).map_err(|why| failed("write", &path, &why))
+        let list_path = ProposalList { session: session.clone(), proposals: proposals.to_vec() };
+        let bytes = serde_json::to_vec_pretty(&list_path);
+        let bytes = bytes.map_err(|why| history_error("write", &path, &why.into()))?;
+        write_atomically(&path, &bytes).map_err(|why| history_error("write", &path, &why))
     }
 
     fn exclusive(&self) -> Result<Exclusive<'_>, HistoryError> {
@@ -147,7 +153,7 @@ impl Shelf for ProposalShelf {
     }
 
     fn stamp(&self, session: &SessionId) -> u64 {
-        match fs::metadata(self.list(session)) {
+        match fs::metadata(self.list_path(session)) {
             Ok(file) => {
                 file.ino() ^ file.mtime().cast_unsigned() << 20 ^ file.mtime_nsec().cast_unsigned()
             }
@@ -156,20 +162,20 @@ impl Shelf for ProposalShelf {
     }
 
     fn sessions(&self) -> Result<Vec<SessionId>, HistoryError> {
-        let lists = self.lists().map_err(|why| failed("list", &self.dir, &why))?;
-        let mut sessions = Vec::with_capacity(lists.len());
-        for path in lists {
-            let bytes = fs::read(&path).map_err(|why| failed("read", &path, &why))?;
-            let list: List = serde_json::from_slice(&bytes)
-                .map_err(|why| failed("understand", &path, &why.into()))?;
-            sessions.push(list.session);
+        let list_paths = self.list_paths().map_err(|why| history_error("list", &self.dir, &why))?;
+        let mut sessions = Vec::with_capacity(list_paths.len());
+        for path in list_paths {
+            let bytes = fs::read(&path).map_err(|why| history_error("read", &path, &why))?;
+            let list_path: ProposalList = serde_json::from_slice(&bytes)
+                .map_err(|why| history_error("understand", &path, &why.into()))?;
+            sessions.push(list_path.session);
         }
         Ok(sessions)
     }
 }
 
-/// Written aside, made safe and moved into place, so that a kill leaves no half of a file.
-fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {
+/// Writes a file under another name, syncs it and renames it, so that a kill leaves no partial file.
+fn write_atomically(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if let Some(parent) = path.parent() {
         DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
     }
@@ -184,12 +190,12 @@ fn put(path: &Path, bytes: &[u8]) -> io::Result<()> {
         .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_data()))
         .and_then(|()| fs::rename(&aside, path));
     if written.is_err() {
-        // It may not have been made at all.
+        // The file may not exist.
         drop(fs::remove_file(&aside));
     }
     written
 }
 
-fn failed(doing: &str, path: &Path, why: &io::Error) -> HistoryError {
+fn history_error(doing: &str, path: &Path, why: &io::Error) -> HistoryError {
     HistoryError::Failed(format!("cannot {doing} {}: {why}", path.display()))
 }

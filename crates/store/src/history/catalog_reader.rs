@@ -1,29 +1,29 @@
-//! Looking back: checkpoints by what they are asked for, which of them were undone, and contents.
+//! Queries on the catalog: checkpoints, the undos of calls, and contents.
 
 use std::collections::{HashMap, HashSet};
 
 use rusqlite::{Connection, OptionalExtension as _, Row};
 use windlass_core::{CallId, Checkpoint, ContentHash, Opened, Query, WithoutHistory};
 
-use super::catalog::{self, Form, Totals, bytes_of};
+use super::catalog::{self, StorageForm, Totals, path_bytes};
 use super::compress;
-use super::delta::Common;
+use super::delta::SharedEnds;
 use super::encoding::{Body, decode, decode_origin};
+use super::frame_plan::MAX_DEPTH;
 use super::objects::Objects;
-use super::plan::MAX_DEPTH;
 use super::slot::damaged;
 use crate::StoreError;
 use crate::database::Database;
 
-/// Reading from the catalog.
-pub(super) struct Reading<'a> {
+/// A connection for queries on the catalog.
+pub(super) struct CatalogReader<'a> {
     pub(super) database: &'a Database,
     pub(super) connection: &'a Connection,
 }
 
-impl Reading<'_> {
-    /// How many checkpoints there are, when the oldest was made, and the rest.
-    pub(super) fn numbers(&self) -> Result<(u64, Option<i64>, Totals), StoreError> {
+impl CatalogReader<'_> {
+    /// The number of checkpoints, the moment of the oldest, and the totals.
+    pub(super) fn counts(&self) -> Result<(u64, Option<i64>, Totals), StoreError> {
         let connection = self.connection;
         let read = || {
             Ok((
@@ -35,39 +35,47 @@ impl Reading<'_> {
         self.database.patiently(read).map_err(|error| self.database.error("read", &error))
     }
 
-    /// The checkpoints that are meant, the newest first.
+    /// The checkpoints that match a query, the newest first.
     pub(super) fn checkpoints(&self, query: &Query) -> Result<Vec<Checkpoint>, StoreError> {
         match query {
             Query::Call(call) => self.all("call = ?", call.as_str()),
             Query::Turn(turn) => self.all("turn = ?", turn.as_str()),
             Query::Session(session) => self.all("session = ?", session.as_str()),
-            Query::Workspace(workspace) => self.all("workspace = ?", bytes_of(workspace)),
-            Query::LastOfSession(session) => self.last("session = ?", session.as_str()),
-            Query::LastOfWorkspace(workspace) => self.last("workspace = ?", bytes_of(workspace)),
+            Query::Workspace(workspace) => self.all("workspace = ?", path_bytes(workspace)),
+            Query::LastOfSession(session) => self.last_step("session = ?", session.as_str()),
+            Query::LastOfWorkspace(workspace) => {
+                self.last_step("workspace = ?", path_bytes(workspace))
+            }
         }
     }
 
-    fn all(&self, which: &str, key: impl rusqlite::ToSql) -> Result<Vec<Checkpoint>, StoreError> {
+    /// All checkpoints that match a condition on `?1`.
+    fn all(
+        &self,
+        condition: &str,
+        key: impl rusqlite::ToSql,
+    ) -> Result<Vec<Checkpoint>, StoreError> {
         let mut found = Vec::new();
-        self.visit(which, [key], |checkpoint| {
+        self.visit_checkpoints(condition, [key], |checkpoint| {
             found.push(checkpoint);
             true
         })?;
         Ok(found)
     }
 
-    /// Those of the newest call in effect that is a step of undoing, and of the newer ones that are none.
-    fn last(
+    /// The checkpoints of the newest call that is not undone and counts as a step of undo, and of newer calls that are not undone and do
+    /// not count.
+    fn last_step(
         &self,
-        which: &str,
+        condition: &str,
         key: impl rusqlite::ToSql + Copy,
     ) -> Result<Vec<Checkpoint>, StoreError> {
-        let which = format!("{which} AND is_undo = 0");
+        let condition = format!("{condition} AND is_undo = 0");
         let mut calls: Vec<CallId> = Vec::new();
-        // What they changed may be a long list, and only the newest is needed.
-        self.visit_bodies(&which, [key], |body, undos| {
+        // Decodes only the origin of undone calls: their lists of changes may be long.
+        self.visit_bodies(&condition, [key], |body, undos| {
             let Some(origin) = decode_origin(body) else { return Ok(None) };
-            if undos.in_effect(&origin.call)?.is_some() {
+            if undos.undo_in_effect(&origin.call)?.is_some() {
                 return Ok(Some(true));
             }
             let Some(body) = decode(body) else { return Ok(None) };
@@ -80,41 +88,46 @@ impl Reading<'_> {
         })?;
         let mut found = Vec::new();
         for call in calls {
-            // The plus keeps SQLite from going through the whole session or workspace.
-            self.visit(&format!("+{which} AND call = ?2"), (key, call.as_str()), |checkpoint| {
-                found.push(checkpoint);
-                true
-            })?;
+            // The plus keeps SQLite from using the index of the session or workspace.
+            self.visit_checkpoints(
+                &format!("+{condition} AND call = ?2"),
+                (key, call.as_str()),
+                |checkpoint| {
+                    found.push(checkpoint);
+                    true
+                },
+            )?;
         }
         Ok(found)
     }
 
-    /// Hands on what is found, until the visitor has enough.
-    fn visit(
+    /// Passes matching checkpoints to the visitor until it returns false.
+    fn visit_checkpoints(
         &self,
-        which: &str,
+        condition: &str,
         keys: impl rusqlite::Params,
         mut visitor: impl FnMut(Checkpoint) -> bool,
     ) -> Result<(), StoreError> {
-        self.visit_bodies(which, keys, |body, undos| {
+        self.visit_bodies(condition, keys, |body, undos| {
             let Some(Body { origin, changes, without_history }) = decode(body) else {
                 return Ok(None);
             };
-            let undone_by = undos.in_effect(&origin.call)?;
+            let undone_by = undos.undo_in_effect(&origin.call)?;
             Ok(Some(visitor(Checkpoint { origin, changes, without_history, undone_by })))
         })
     }
 
-    /// The same for checkpoints as they are kept. The visitor has none for one that it does not understand.
+    /// Passes the encoded bodies of matching checkpoints to the visitor until it returns `Some(false)`; `None` means that it cannot
+    /// decode one.
     fn visit_bodies(
         &self,
-        which: &str,
+        condition: &str,
         keys: impl rusqlite::Params,
         mut visitor: impl FnMut(&[u8], &mut Undos<'_>) -> rusqlite::Result<Option<bool>>,
     ) -> Result<(), StoreError> {
         let failed = |error: rusqlite::Error| self.database.error("read", &error);
         let sql =
-            format!("SELECT body FROM checkpoints WHERE {which} ORDER BY moment DESC, id DESC");
+            format!("SELECT body FROM checkpoints WHERE {condition} ORDER BY moment DESC, id DESC");
         let mut statement = self.connection.prepare_cached(&sql).map_err(failed)?;
         let mut rows = statement.query(keys).map_err(failed)?;
         let mut undos = Undos::new(self.connection);
@@ -129,54 +142,55 @@ impl Reading<'_> {
         Ok(())
     }
 
-    /// The undo that took a call back, if it is in effect.
+    /// The undo of a call, if that undo is not itself undone.
     pub(super) fn undone_by(&self, call: &CallId) -> Result<Option<CallId>, StoreError> {
-        let undone_by = Undos::new(self.connection).in_effect(call);
+        let undone_by = Undos::new(self.connection).undo_in_effect(call);
         undone_by.map_err(|error| self.database.error("read", &error))
     }
 
-    /// Opens bytes that were kept.
+    /// Opens a content of the catalog; `None` if it is not there.
     pub(super) fn open(
         &self,
         hash: &ContentHash,
         objects: &Objects,
     ) -> Result<Option<Opened>, StoreError> {
-        match self.kept(hash)? {
+        match self.stored(hash)? {
             None => Ok(None),
-            Some(kept) if matches!(kept.form, Form::NewFile | Form::File) => {
+            Some(stored) if matches!(stored.form, StorageForm::NewFile | StorageForm::File) => {
                 objects.open(hash).map(Some)
             }
-            Some(kept) => self.content(hash, kept, objects).map(Opened::Bytes).map(Some),
+            Some(stored) => self.content(hash, stored, objects).map(Opened::Bytes).map(Some),
         }
     }
 
+    /// Rebuilds a content from its row and the rows of its bases, and checks its hash.
     fn content(
         &self,
         hash: &ContentHash,
-        mut kept: Kept,
+        mut stored: StoredContent,
         objects: &Objects,
     ) -> Result<Vec<u8>, StoreError> {
         let mut deltas = Vec::new();
         let mut next = *hash;
         let mut bytes = loop {
-            let bytes = match kept.form {
-                Form::NewFile | Form::File => objects.read(&next)?,
-                Form::Plain => kept.body,
-                Form::Lost => return Err(StoreError::Lost(*hash)),
-                Form::Compressed => {
-                    compress::expand(&kept.body, kept.between()).map_err(|why| {
+            let bytes = match stored.form {
+                StorageForm::NewFile | StorageForm::File => objects.read(&next)?,
+                StorageForm::Plain => stored.body,
+                StorageForm::Lost => return Err(StoreError::Lost(*hash)),
+                StorageForm::Compressed => {
+                    compress::decompress(&stored.body, stored.middle_bytes()).map_err(|why| {
                         self.damaged(&format!("a content in it cannot be expanded: {why}"))
                     })?
                 }
             };
-            let Some(base) = kept.base else { break bytes };
+            let Some(base) = stored.base else { break bytes };
             if deltas.len() > MAX_DEPTH as usize {
                 return Err(self.damaged("a content in it is told by too many others"));
             }
-            deltas.push((kept.common, bytes));
+            deltas.push((stored.common, bytes));
             next = base;
             let missing = || self.damaged("a content in it is missing its base");
-            kept = self.kept(&next)?.ok_or_else(missing)?;
+            stored = self.stored(&next)?.ok_or_else(missing)?;
         };
         while let Some((common, middle)) = deltas.pop() {
             bytes = common
@@ -190,57 +204,63 @@ impl Reading<'_> {
         }
     }
 
-    fn kept(&self, hash: &ContentHash) -> Result<Option<Kept>, StoreError> {
+    /// Reads the row of a content.
+    fn stored(&self, hash: &ContentHash) -> Result<Option<StoredContent>, StoreError> {
         self.connection
             .prepare_cached(
                 "SELECT form, length, base, prefix, suffix, body FROM contents WHERE hash = ?",
             )
-            .and_then(|mut statement| statement.query_row([hash.as_bytes()], Kept::read).optional())
+            .and_then(|mut statement| {
+                statement.query_row([hash.as_bytes()], StoredContent::read).optional()
+            })
             .map_err(|error| self.database.error("read", &error))
     }
 
+    /// The error for a damaged catalog.
     fn damaged(&self, why: &str) -> StoreError {
         damaged(&self.database.path, why)
     }
 }
 
-/// Which calls were undone by which.
+/// The undos of calls, cached.
 struct Undos<'a> {
     connection: &'a Connection,
-    /// The newest undo of a call, as far as it was asked for.
+    /// The newest undo of each call that was looked up.
     newest: HashMap<CallId, Option<CallId>>,
-    /// Whether all are known that there are.
-    is_whole: bool,
+    /// All undos were read: a call that is missing in `newest` has none.
+    has_all: bool,
 }
 
 impl<'a> Undos<'a> {
-    /// So many are asked for one by one.
-    const FEW: usize = 100;
+    /// After this many lookups one by one, all undos are read at once.
+    const MAX_SINGLE_QUERIES: usize = 100;
 
     fn new(connection: &'a Connection) -> Self {
-        Self { connection, newest: HashMap::new(), is_whole: false }
+        Self { connection, newest: HashMap::new(), has_all: false }
     }
 
-    /// The newest undo of a call, if that is in effect. Undos can be undone, and that too: every second one is.
-    fn in_effect(&mut self, call: &CallId) -> rusqlite::Result<Option<CallId>> {
+    /// The newest undo of a call, if it is in effect. An undo can be undone, and that undo too: along the chain, every second one is in
+    /// effect.
+    fn undo_in_effect(&mut self, call: &CallId) -> rusqlite::Result<Option<CallId>> {
         let Some(first) = self.newest(call)? else { return Ok(None) };
         let mut undone = HashSet::new();
         let mut last = first.clone();
-        // Calls that undo each other in a ring are not of our making, but must not keep us here.
+        // A ring of undos cannot come from this program, but must not cause an endless loop.
         while let Some(next) = self.newest(&last)?.filter(|next| !undone.contains(next)) {
             undone.insert(std::mem::replace(&mut last, next));
         }
         Ok((undone.len() % 2 == 0).then_some(first))
     }
 
+    /// The newest undo of a call, in effect or not.
     fn newest(&mut self, call: &CallId) -> rusqlite::Result<Option<CallId>> {
         if let Some(known) = self.newest.get(call) {
             return Ok(known.clone());
         }
-        if !self.is_whole && self.newest.len() >= Self::FEW {
+        if !self.has_all && self.newest.len() >= Self::MAX_SINGLE_QUERIES {
             self.read_all()?;
         }
-        if self.is_whole {
+        if self.has_all {
             return Ok(self.newest.get(call).cloned().flatten());
         }
         let newest: Option<String> = self
@@ -255,6 +275,7 @@ impl<'a> Undos<'a> {
         Ok(newest)
     }
 
+    /// Reads all undos into the cache.
     fn read_all(&mut self) -> rusqlite::Result<()> {
         let mut statement = self
             .connection
@@ -264,40 +285,40 @@ impl<'a> Undos<'a> {
         })?;
         for row in rows {
             let (call, undo) = row?;
-            // The last of a call stays.
+            // The last one of a call, which is the newest, stays.
             self.newest.insert(call, Some(undo));
         }
-        self.is_whole = true;
+        self.has_all = true;
         Ok(())
     }
 }
 
-/// A content as it is kept.
-struct Kept {
-    form: Form,
+/// A row of `contents`.
+struct StoredContent {
+    form: StorageForm,
     length: usize,
     base: Option<ContentHash>,
-    common: Common,
+    common: SharedEnds,
     body: Vec<u8>,
 }
 
-impl Kept {
+impl StoredContent {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         let base: Option<[u8; 32]> = row.get(2)?;
         let form: u8 = row.get(0)?;
-        let form = Form::read(form)
+        let form = StorageForm::read(form)
             .ok_or_else(|| rusqlite::Error::IntegralValueOutOfRange(0, i64::from(form)))?;
         Ok(Self {
             form,
             length: row.get(1)?,
             base: base.map(ContentHash::from_bytes),
-            common: Common { prefix: row.get(3)?, suffix: row.get(4)? },
+            common: SharedEnds { prefix: row.get(3)?, suffix: row.get(4)? },
             body: row.get::<_, Option<Vec<u8>>>(5)?.unwrap_or_default(),
         })
     }
 
-    /// How many bytes are between what it has in common with its base.
-    fn between(&self) -> usize {
+    /// The number of bytes between the ends that it shares with its base.
+    fn middle_bytes(&self) -> usize {
         self.length.saturating_sub(self.common.prefix).saturating_sub(self.common.suffix)
     }
 }

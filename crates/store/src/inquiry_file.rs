@@ -1,11 +1,11 @@
-//! Records of what people are asked, in one file of a state directory for each kind: approvals, and questions of tools.
+//! The files `approvals.json` and `questions.json` of a state directory: open and answered approvals, and questions of tools.
 //!
-//! The file is the person's own (0600), outside every workspace, replaced as a whole and never seen half-written; whoever changes it
-//! holds a lock that dies with them. A file that cannot be understood allows nothing: it is an error, and its content stays. Nor does a
-//! single entry that cannot be understood: it is passed over, and stays where it is for a person to look at.
+//! A file has mode 0600, lies outside every workspace and is replaced as a whole, so that no reader sees it half-written. A writer holds
+//! a lock, which the kernel drops if it is killed. A file that cannot be parsed is an error: it allows nothing and its content stays. A
+//! single entry that cannot be parsed also allows nothing: it is skipped and stays in the file for a person to read.
 //!
-//! A process that waits for an answer holds a lock on a file of its own, which the kernel drops when the process ends: so another
-//! process that answers knows whether the call that asked still waits.
+//! A process that waits for an answer holds a lock on the file `waiting/ID`, which the kernel drops when the process ends. So another
+//! process that answers knows whether the call still waits.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -20,9 +20,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use windlass_core::{AnswerError, Approval, Book, Held, Inquiry, QuestionRequest};
 
-/// A kind of record that is kept in a file.
+/// A kind of inquiry that is kept in a file.
 pub trait Filed: Inquiry + Serialize + DeserializeOwned + PartialEq {
-    /// The name of the file, without its ending.
+    /// The name of the file, without its extension.
     const FILE: &'static str;
 }
 
@@ -81,16 +81,17 @@ pub struct BookFile<R> {
 }
 
 impl<R: Filed> BookFile<R> {
-    /// The records of a state directory. Nothing is made before something is kept.
+    /// The file of a state directory. It is created with the first record.
     pub fn in_state(state_dir: &Path) -> Self {
         Self { dir: state_dir.to_owned(), records: PhantomData }
     }
 
+    /// The path of the JSON file.
     fn path(&self) -> PathBuf {
         self.dir.join(R::FILE).with_extension("json")
     }
 
-    /// The entries that are passed over because they cannot be understood: why, one line each.
+    /// One line for each entry that is skipped because it cannot be parsed, with the reason.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -103,14 +104,14 @@ impl<R: Filed> BookFile<R> {
     pub fn skipped(&self) -> Result<Vec<String>, String> {
         let path = self.path();
         let why = |(at, entry): (usize, &Entry<R>)| {
-            let Entry::Broken(_, why) = entry else { return None };
+            let Entry::Unreadable(_, why) = entry else { return None };
             let path = path.display();
-            Some(format!("entry {} of {path} is passed over, it allows nothing: {why}", at + 1))
+            Some(format!("entry {} of {path} is skipped and allows nothing: {why}", at + 1))
         };
         Ok(self.entries()?.iter().enumerate().filter_map(why).collect())
     }
 
-    /// What is in the file, understood or not.
+    /// All entries of the file, parsed or not.
     fn entries(&self) -> Result<Vec<Entry<R>>, String> {
         let path = self.path();
         let bytes = match fs::read(&path) {
@@ -119,61 +120,65 @@ impl<R: Filed> BookFile<R> {
             Err(error) => return Err(format!("cannot read {}: {error}", path.display())),
         };
         let values: Vec<Value> = serde_json::from_slice(&bytes).map_err(|error| {
-            format!("{} is damaged ({error}); move it away to begin anew", path.display())
+            format!(
+                "{} is damaged ({error}); move it elsewhere to start with an empty one",
+                path.display()
+            )
         })?;
         Ok(values.into_iter().map(Entry::of).collect())
     }
 
-    /// Returns whether there is such an entry. A look takes no lock and makes no file.
-    fn has(&self, id: &str) -> Result<bool, String> {
-        Ok(self.entries()?.iter().any(|one| one.is(id)))
+    /// Returns whether there is an entry with this id. Takes no lock and creates no file.
+    fn contains(&self, id: &str) -> Result<bool, String> {
+        Ok(self.entries()?.iter().any(|one| one.has_id(id)))
     }
 
-    /// Changes the list, alone.
+    /// Changes the entries under the lock, and replaces the file if they differ.
     fn change<T>(&self, change: impl FnOnce(&mut Vec<Entry<R>>) -> T) -> Result<T, String> {
-        let told = |what: &str, error: io::Error| {
+        let failed = |what: &str, error: io::Error| {
             format!("cannot {what} {}: {error}", self.path().display())
         };
-        make_dir(&self.dir).map_err(|error| told("make the directory of", error))?;
-        let lock = own_file(&self.dir.join(R::FILE).with_extension("lock"), false)
+        make_dir(&self.dir).map_err(|error| failed("make the directory of", error))?;
+        let lock = open_private_file(&self.dir.join(R::FILE).with_extension("lock"), false)
             .and_then(|lock| lock.lock().map(|()| lock))
-            .map_err(|error| told("lock", error))?;
+            .map_err(|error| failed("lock", error))?;
         let before = self.entries()?;
         let mut all = before.clone();
         let result = change(&mut all);
         if all != before {
-            self.replace(&all).map_err(|error| told("write", error))?;
+            self.replace(&all).map_err(|error| failed("write", error))?;
         }
         drop(lock);
         Ok(result)
     }
 
+    /// Writes a new file and renames it over the old one.
     fn replace(&self, all: &[Entry<R>]) -> io::Result<()> {
         let new = self.dir.join(R::FILE).with_extension("json.new");
-        let mut file = own_file(&new, true)?;
+        let mut file = open_private_file(&new, true)?;
         file.write_all(&serde_json::to_vec_pretty(all)?)?;
         file.sync_all()?;
         fs::rename(&new, self.path())
     }
 
-    /// Locks the file that says that a process waits for a record.
+    /// Locks the wait file of a record with `lock`, after removing leftovers of killed processes.
     fn lock_waiting<T>(
         &self,
         id: &str,
         lock: impl FnOnce(&Path) -> io::Result<T>,
     ) -> Result<T, String> {
-        let path = self.waiting(id)?;
+        let path = self.wait_file(id)?;
         let dir = self.dir.join("waiting");
-        let told = |error| format!("cannot lock {}: {error}", path.display());
-        make_dir(&dir).map_err(told)?;
+        let failed = |error| format!("cannot lock {}: {error}", path.display());
+        make_dir(&dir).map_err(failed)?;
         remove_leftovers(&dir);
-        lock(&path).map_err(told)
+        lock(&path).map_err(failed)
     }
 
-    /// The file whose lock says that a process waits for a record.
-    fn waiting(&self, id: &str) -> Result<PathBuf, String> {
+    /// The path of the wait file of a record: a process that waits for the answer holds its lock.
+    fn wait_file(&self, id: &str) -> Result<PathBuf, String> {
         if id.is_empty() || !id.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-            return Err(format!("`{id}` is no id of a question"));
+            return Err(format!("`{id}` is not the id of an approval or a question"));
         }
         Ok(self.dir.join("waiting").join(id))
     }
@@ -183,60 +188,65 @@ impl<R: Filed> BookFile<R> {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 enum Entry<R> {
-    Whole(Box<R>),
-    /// Not a record that this version knows; and why.
-    Broken(Value, #[serde(skip)] String),
+    Parsed(Box<R>),
+    /// JSON that is no record of this version, and the reason.
+    Unreadable(Value, #[serde(skip)] String),
 }
 
 impl<R: Filed> Entry<R> {
+    /// Parses an entry.
     fn of(value: Value) -> Self {
         match serde_json::from_value(value.clone()) {
-            Ok(record) => Self::Whole(Box::new(record)),
-            Err(error) => Self::Broken(value, error.to_string()),
+            Ok(record) => Self::Parsed(Box::new(record)),
+            Err(error) => Self::Unreadable(value, error.to_string()),
         }
     }
 
-    fn whole(&self) -> Option<&R> {
+    /// The record, if the entry could be parsed.
+    fn parsed(&self) -> Option<&R> {
         match self {
-            Self::Whole(record) => Some(record),
-            Self::Broken(..) => None,
+            Self::Parsed(record) => Some(record),
+            Self::Unreadable(..) => None,
         }
     }
 
-    fn whole_mut(&mut self) -> Option<&mut R> {
+    fn parsed_mut(&mut self) -> Option<&mut R> {
         match self {
-            Self::Whole(record) => Some(record),
-            Self::Broken(..) => None,
+            Self::Parsed(record) => Some(record),
+            Self::Unreadable(..) => None,
         }
     }
 
-    fn is(&self, id: &str) -> bool {
-        self.whole().is_some_and(|record| record.id() == id)
+    /// Returns whether this is a parsed record with this id.
+    fn has_id(&self, id: &str) -> bool {
+        self.parsed().is_some_and(|record| record.id() == id)
     }
 }
 
-fn own_file(path: &Path, truncate: bool) -> io::Result<File> {
+/// Opens a file for writing, created with mode 0600 if it is missing.
+fn open_private_file(path: &Path, truncate: bool) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(truncate).mode(0o600).open(path)
 }
 
+/// Creates a directory with mode 0700, with its parents.
 fn make_dir(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// A file that is locked for as long as its process waits. It is removed when the waiting ends.
-struct Waiting {
+/// A locked wait file. Dropping this removes the file and ends the lock.
+struct WaitLock {
     path: PathBuf,
     _locked: File,
 }
 
-impl Waiting {
+impl WaitLock {
     /// Waits for the lock.
     fn begin(path: &Path) -> io::Result<Self> {
         loop {
-            let file = own_file(path, false)?;
+            let file = open_private_file(path, false)?;
             file.lock()?;
-            if let Some(waiting) = Self::of(path, file) {
-                return Ok(waiting);
+            if let Some(wait_file) = Self::of(path, file) {
+                return Ok(wait_file);
             }
         }
     }
@@ -244,20 +254,19 @@ impl Waiting {
     /// Takes the lock unless another process or another call of this one has it.
     fn try_begin(path: &Path) -> io::Result<Option<Self>> {
         loop {
-            let file = own_file(path, false)?;
+            let file = open_private_file(path, false)?;
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => return Ok(None),
                 Err(TryLockError::Error(error)) => return Err(error),
             }
-            if let Some(waiting) = Self::of(path, file) {
-                return Ok(Some(waiting));
+            if let Some(wait_file) = Self::of(path, file) {
+                return Ok(Some(wait_file));
             }
         }
     }
 
-    /// The holder of a locked file, if it is still the file of that name: another process may have taken it for a leftover before
-    /// it was locked.
+    /// Wraps a locked file, if the path still names it: another process may have removed it as a leftover before it was locked.
     fn of(path: &Path, locked: File) -> Option<Self> {
         let is_there = fs::metadata(path)
             .is_ok_and(|there| locked.metadata().is_ok_and(|mine| mine.ino() == there.ino()));
@@ -265,13 +274,13 @@ impl Waiting {
     }
 }
 
-impl Drop for Waiting {
+impl Drop for WaitLock {
     fn drop(&mut self) {
         drop(fs::remove_file(&self.path));
     }
 }
 
-/// Removes the files of processes that were killed while they waited.
+/// Removes the wait files of killed processes, which are those that can be locked.
 fn remove_leftovers(dir: &Path) {
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -283,30 +292,30 @@ fn remove_leftovers(dir: &Path) {
 
 impl<R: Filed> Book<R> for BookFile<R> {
     fn list(&self) -> Result<Vec<R>, String> {
-        let whole = |entry| match entry {
-            Entry::Whole(record) => Some(*record),
-            Entry::Broken(..) => None,
+        let parsed = |entry| match entry {
+            Entry::Parsed(record) => Some(*record),
+            Entry::Unreadable(..) => None,
         };
-        Ok(self.entries()?.into_iter().filter_map(whole).collect())
+        Ok(self.entries()?.into_iter().filter_map(parsed).collect())
     }
 
     fn put(&self, record: &R) -> Result<(), String> {
         let now = record.asked();
         let stays = |one: &Entry<R>| {
-            one.whole().is_none_or(|one| one.id() != record.id() && !one.is_outdated(now))
+            one.parsed().is_none_or(|one| one.id() != record.id() && !one.is_outdated(now))
         };
         self.change(|all| {
             all.retain(stays);
-            all.push(Entry::Whole(Box::new(record.clone())));
+            all.push(Entry::Parsed(Box::new(record.clone())));
         })
     }
 
     fn settle(&self, id: &str, answer: R::Answer, now: SystemTime) -> Result<R, AnswerError> {
-        if !self.has(id).map_err(AnswerError::Record)? {
+        if !self.contains(id).map_err(AnswerError::Record)? {
             return Err(AnswerError::Unknown);
         }
         let settle = |all: &mut Vec<Entry<R>>| {
-            let found = all.iter_mut().filter_map(Entry::whole_mut).find(|one| one.id() == id);
+            let found = all.iter_mut().filter_map(Entry::parsed_mut).find(|one| one.id() == id);
             let found = found.ok_or(AnswerError::Unknown)?;
             found.settle(answer, now).map(|()| found.clone())
         };
@@ -314,29 +323,29 @@ impl<R: Filed> Book<R> for BookFile<R> {
     }
 
     fn take(&self, id: &str) -> Result<Option<R>, String> {
-        if !self.has(id)? {
+        if !self.contains(id)? {
             return Ok(None);
         }
         self.change(|all| {
-            let at = all.iter().position(|one| one.is(id))?;
+            let at = all.iter().position(|one| one.has_id(id))?;
             match all.remove(at) {
-                Entry::Whole(record) => Some(*record),
-                Entry::Broken(..) => None,
+                Entry::Parsed(record) => Some(*record),
+                Entry::Unreadable(..) => None,
             }
         })
     }
 
     fn update(&self, id: &str, change: &mut dyn FnMut(&mut R)) -> Result<bool, String> {
-        if !self.has(id)? {
+        if !self.contains(id)? {
             return Ok(false);
         }
         self.change(|all| {
-            let found = all.iter_mut().filter_map(Entry::whole_mut).find(|one| one.id() == id);
+            let found = all.iter_mut().filter_map(Entry::parsed_mut).find(|one| one.id() == id);
             found.map(change).is_some()
         })
     }
 
-    /// Each version is a new file.
+    /// A hash of inode, size and time of the file: each change makes a new file.
     fn version(&self) -> u64 {
         let Ok(file) = fs::metadata(self.path()) else { return 0 };
         let mut hasher = DefaultHasher::new();
@@ -345,25 +354,25 @@ impl<R: Filed> Book<R> for BookFile<R> {
     }
 
     fn hold(&self, id: &str) -> Result<Held, String> {
-        self.lock_waiting(id, Waiting::begin).map(Held::by)
+        self.lock_waiting(id, WaitLock::begin).map(Held::by)
     }
 
     fn claim(&self, id: &str) -> Result<Option<Held>, String> {
-        Ok(self.lock_waiting(id, Waiting::try_begin)?.map(Held::by))
+        Ok(self.lock_waiting(id, WaitLock::try_begin)?.map(Held::by))
     }
 
     fn is_held(&self, id: &str) -> Result<bool, String> {
-        let path = self.waiting(id)?;
-        let told = |error: io::Error| format!("cannot look at {}: {error}", path.display());
+        let path = self.wait_file(id)?;
+        let failed = |error: io::Error| format!("cannot look at {}: {error}", path.display());
         let file = match File::open(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-            Err(error) => return Err(told(error)),
+            Err(error) => return Err(failed(error)),
         };
         match file.try_lock_shared() {
             Ok(()) => Ok(false),
             Err(TryLockError::WouldBlock) => Ok(true),
-            Err(TryLockError::Error(error)) => Err(told(error)),
+            Err(TryLockError::Error(error)) => Err(failed(error)),
         }
     }
 }
@@ -413,13 +422,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_is_there_for_the_next_one() {
+    fn a_record_is_read_by_another_instance() {
         let dir = tempfile::tempdir().unwrap();
         let state = dir.path().join("state");
         let book = ApprovalFile::in_state(&state);
         assert!(book.list().unwrap().is_empty());
         assert!(!book.remove("a").unwrap());
-        assert!(!state.exists(), "looking makes nothing");
+        assert!(!state.exists(), "reading creates no file");
         book.put(&approval("a")).unwrap();
         book.put(&approval("b")).unwrap();
         let changed = Approval { settled: Settled::Allowed, ..approval("a") };
@@ -433,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_many_gets_it() {
+    fn one_of_several_threads_removes_a_record() {
         let dir = tempfile::tempdir().unwrap();
         let book = ApprovalFile::in_state(dir.path());
         for round in 0..20 {
@@ -448,9 +457,9 @@ mod tests {
         }
     }
 
-    /// Every other round, one of those who answer takes the question away instead: then one of them has it, never two.
+    /// Every other round, one thread takes the record away instead of answering it: then one thread has it, never two.
     #[test]
-    fn one_of_eight_answers_counts() {
+    fn only_one_of_eight_answers_is_accepted() {
         let dir = tempfile::tempdir().unwrap();
         for round in 0..20 {
             let id = format!("a{round}");
@@ -489,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_cannot_be_understood_is_passed_over_and_stays() {
+    fn an_entry_that_cannot_be_parsed_is_skipped_and_stays() {
         let dir = tempfile::tempdir().unwrap();
         let book = ApprovalFile::in_state(dir.path());
         book.put(&approval("a")).unwrap();
@@ -508,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_answer_is_told_so_and_the_record_goes_away_in_the_end() {
+    fn a_late_answer_is_refused_and_the_record_is_removed_in_the_end() {
         let dir = tempfile::tempdir().unwrap();
         let book = ApprovalFile::in_state(dir.path());
         let pending = |id: &str, day: u64| Approval {
@@ -530,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_is_killed_waits_no_longer() {
+    fn a_killed_process_does_not_wait_any_more() {
         let dir = tempfile::tempdir().unwrap();
         let book = ApprovalFile::in_state(dir.path());
         assert!(!book.is_held("a1").unwrap());

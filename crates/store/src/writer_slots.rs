@@ -1,8 +1,8 @@
-//! Which writers are alive, told by locks that the kernel drops when a process ends, however it ends.
+//! Numbered files, each locked by the process that writes to it. The kernel drops the lock when the process ends, even by a kill.
 //!
-//! Each writer holds one numbered file locked, its spool, and that number is kept beside the calls it begins. A call whose file can
-//! be locked by somebody else was left by the dead. This needs no process table, so it also holds between containers, where process ids say
-//! nothing, and after a restart of the machine, when they are given again.
+//! Each writer of the journal locks one file, its spool, and the number of the file is stored with the calls it begins. If another process
+//! can lock the file, the writer of such a call is dead. This needs no process ids, so it also works between containers and after a
+//! restart, when ids mean other processes.
 
 use std::collections::BTreeSet;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
@@ -12,19 +12,19 @@ use std::path::{Path, PathBuf};
 
 use crate::StoreError;
 
-/// Where the numbered files are.
+/// The directory of numbered files.
 #[derive(Debug, Clone)]
-pub(crate) struct Slots(PathBuf);
+pub(crate) struct WriterSlots(PathBuf);
 
-/// A number that no other living writer has.
+/// An open numbered file, which this process may have locked.
 #[derive(Debug)]
-pub(crate) struct Slot {
+pub(crate) struct WriterSlot {
     pub(crate) number: u32,
-    /// Locked until it is closed.
+    /// A lock on it lasts until it is closed.
     pub(crate) file: File,
 }
 
-impl Slots {
+impl WriterSlots {
     pub(crate) fn in_state(dir: &Path) -> Self {
         Self(dir.join("writers"))
     }
@@ -33,7 +33,7 @@ impl Slots {
         &self.0
     }
 
-    /// The numbers that anybody ever held. There are as many as there ever were writers at one time.
+    /// The numbers of all files. There are as many as there ever were writers at one time.
     pub(crate) fn list(&self) -> Result<BTreeSet<u32>, StoreError> {
         let failed = |why| StoreError::file("list", &self.0, why);
         let entries = match std::fs::read_dir(&self.0) {
@@ -48,42 +48,59 @@ impl Slots {
         Ok(numbers)
     }
 
-    /// This number, if nobody holds it.
-    pub(crate) fn try_take(&self, number: u32) -> Result<Option<Slot>, StoreError> {
+    /// Opens and locks this number; `None` if another process holds it.
+    pub(crate) fn try_take(&self, number: u32) -> Result<Option<WriterSlot>, StoreError> {
         let slot = self.open(number)?;
         Ok(self.try_lock(&slot)?.then_some(slot))
     }
 
-    /// Whether the number was held by nobody, and now by this slot.
-    pub(crate) fn try_lock(&self, slot: &Slot) -> Result<bool, StoreError> {
+    /// Locks an open slot; returns false if another process holds it.
+    pub(crate) fn try_lock(&self, slot: &WriterSlot) -> Result<bool, StoreError> {
         match slot.file.try_lock() {
             Ok(()) => Ok(true),
             Err(TryLockError::WouldBlock) => Ok(false),
             Err(TryLockError::Error(why)) => {
-                Err(StoreError::file("lock", &self.spool(slot.number), why))
+                Err(StoreError::file("lock", &self.file(slot.number), why))
             }
         }
     }
 
-    /// This number, whether somebody holds it or not.
-    pub(crate) fn open(&self, number: u32) -> Result<Slot, StoreError> {
-        let path = self.spool(number);
+    /// Opens the file of this number, created if it is missing, without a lock.
+    pub(crate) fn open(&self, number: u32) -> Result<WriterSlot, StoreError> {
+        let path = self.file(number);
         let file = self.open_file(&path).map_err(|why| StoreError::file("open", &path, why))?;
-        Ok(Slot { number, file })
+        Ok(WriterSlot { number, file })
     }
 
-    pub(crate) fn exhausted(&self) -> StoreError {
-        StoreError::file("find a free number in", &self.0, io::ErrorKind::QuotaExceeded.into())
+    /// Opens the files in order and returns the first value that `take` makes of one, which it has to lock.
+    pub(crate) fn take_first<T>(
+        &self,
+        take: impl Fn(WriterSlot, &Path) -> Result<Option<T>, StoreError>,
+    ) -> Result<T, StoreError> {
+        for number in 0..u32::MAX {
+            if let Some(taken) = take(self.open(number)?, &self.file(number))? {
+                return Ok(taken);
+            }
+        }
+        let why = io::ErrorKind::QuotaExceeded.into();
+        Err(StoreError::file("find a free number in", &self.0, why))
     }
 
+    /// The path of the file with this number: a spool, or a slot of the undo history.
+    pub(crate) fn file(&self, number: u32) -> PathBuf {
+        self.0.join(number.to_string())
+    }
+
+    /// Opens a file, created if it is missing.
     fn open_file(&self, path: &Path) -> io::Result<File> {
-        // Most are there.
+        // Most files exist already.
         match open_to_write_if_allowed(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => self.create_file(path),
             opened => opened,
         }
     }
 
+    /// Creates a file with mode 0600, and its directory if that is missing.
     fn create_file(&self, path: &Path) -> io::Result<File> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
@@ -97,15 +114,15 @@ impl Slots {
     }
 }
 
-/// Opens a file that is there. One that may not be written can still be read and locked.
+/// Opens an existing file, read-only if it may not be written: it can still be read and locked.
 pub(crate) fn open_to_write_if_allowed(path: &Path) -> io::Result<File> {
     match OpenOptions::new().read(true).write(true).open(path) {
-        Err(error) if is_refusal(&error) => File::open(path),
+        Err(error) if is_write_refused(&error) => File::open(path),
         opened => opened,
     }
 }
 
-/// Opens a file, made empty if there is none, and waits until no other holds its lock. The lock ends with the file.
+/// Opens a file, created empty if there is none, and waits for its lock. The lock ends when the file is closed.
 pub(crate) fn lock_file(path: &Path) -> Result<File, StoreError> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(0o600);
@@ -121,7 +138,8 @@ pub(crate) fn lock_file(path: &Path) -> Result<File, StoreError> {
     Ok(file)
 }
 
-fn is_refusal(error: &io::Error) -> bool {
+/// Returns whether the error means that the file may not be written.
+fn is_write_refused(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
 }
 
@@ -130,9 +148,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_number_is_held_by_one_at_a_time_and_free_afterwards() {
+    fn a_number_has_one_holder_at_a_time_and_is_free_afterwards() {
         let dir = tempfile::tempdir().unwrap();
-        let slots = Slots::in_state(dir.path());
+        let slots = WriterSlots::in_state(dir.path());
         assert!(slots.list().unwrap().is_empty());
         let first = slots.try_take(0).unwrap();
         assert!(first.is_some());

@@ -1,4 +1,4 @@
-//! What is recorded and finished is found, by all that it can be asked for.
+//! Finished checkpoints are found by every query, and contents by their hash.
 
 use std::fs::{self, File};
 use std::io::Write as _;
@@ -14,11 +14,11 @@ use super::common::{
     Change, calls, change, content, content_of, names, noise, open, origin, settings, slot, undo,
     workspace,
 };
-use crate::common::{State, moment, session};
+use crate::common::{TestState, session, test_time};
 
 #[test]
-fn opening_and_looking_makes_nothing() {
-    let state = State::new();
+fn opening_and_querying_creates_no_files() {
+    let state = TestState::new();
     let history = open(&state);
     assert!(history.unfinished().unwrap().is_empty());
     assert!(calls(&history).is_empty());
@@ -30,8 +30,8 @@ fn opening_and_looking_makes_nothing() {
 }
 
 #[test]
-fn a_checkpoint_is_there_when_it_is_finished_and_not_before() {
-    let state = State::new();
+fn a_checkpoint_is_listed_only_once_it_is_finished() {
+    let state = TestState::new();
     let history = open(&state);
     let kept = change(1, b"before", b"after");
     let pending = kept.record(&history).unwrap();
@@ -53,8 +53,8 @@ fn a_checkpoint_is_there_when_it_is_finished_and_not_before() {
 }
 
 #[test]
-fn everything_is_private() {
-    let state = State::new();
+fn all_files_are_readable_by_their_owner_only() {
+    let state = TestState::new();
     let history = open(&state);
     change(1, b"a", b"b").make(&history);
     let large = noise(1, 5 << 20);
@@ -82,8 +82,8 @@ fn mode(path: &std::path::Path) -> u32 {
 }
 
 #[test]
-fn each_query_finds_its_own() {
-    let state = State::new();
+fn each_query_finds_its_checkpoints() {
+    let state = TestState::new();
     let history = open(&state);
     for number in 0..6_usize {
         let (session, workspace) = (["s", "r"][number % 2], ["/w", "/v"][number / 3]);
@@ -94,7 +94,7 @@ fn each_query_finds_its_own() {
         (Query::Call(CallId::new("c")), &[]),
         (Query::Turn(TurnId::new("t1")), &["c5", "c4", "c3"]),
         (Query::Session(SessionId::new("s")), &["c4", "c2", "c0"]),
-        (Query::Session(SessionId::new("nobody")), &[]),
+        (Query::Session(SessionId::new("unknown")), &[]),
         (workspace("/v"), &["c5", "c4", "c3"]),
         (workspace("/"), &[]),
         (Query::LastOfSession(SessionId::new("s")), &["c4"]),
@@ -107,7 +107,7 @@ fn each_query_finds_its_own() {
 
 #[test]
 fn an_undo_is_in_effect_until_it_is_undone() {
-    let state = State::new();
+    let state = TestState::new();
     let history = open(&state);
     for number in 0..3 {
         change(number, b"", b"").make(&history);
@@ -132,7 +132,7 @@ fn an_undo_is_in_effect_until_it_is_undone() {
         undo(number, undoes).make(&history);
         assert_eq!(undone(&history), (expected.to_owned(), last.to_owned()), "{number}");
     }
-    // Not of our making, but no reason to hang.
+    // Rings of undos cannot come from this program, but must not hang.
     undo(9, &[9]).make(&history);
     undo(10, &[11]).make(&history);
     undo(11, &[10]).make(&history);
@@ -140,8 +140,8 @@ fn an_undo_is_in_effect_until_it_is_undone() {
 }
 
 #[test]
-fn the_last_is_all_of_a_call() {
-    let state = State::new();
+fn the_last_step_has_all_checkpoints_of_its_call() {
+    let state = TestState::new();
     let history = open(&state);
     change(1, b"", b"").make(&history);
     for part in 0..3 {
@@ -157,21 +157,21 @@ fn the_last_is_all_of_a_call() {
 
 #[test]
 fn the_order_is_that_of_recording_when_the_clock_stands_still_or_goes_back() {
-    let state = State::new();
+    let state = TestState::new();
     let history = open(&state);
     for number in 0..20 {
-        let at = moment() - std::time::Duration::from_secs(number / 5);
+        let at = test_time() - std::time::Duration::from_secs(number / 5);
         change(number, b"", b"").at(at).make(&history);
     }
     let expected: Vec<String> = (0..20).rev().map(|number| format!("c{number}")).collect();
     assert_eq!(calls(&history), expected);
     let found = history.checkpoints(&workspace("/w")).unwrap();
-    assert_eq!(found[19].origin.at, moment(), "the origin is as it was given");
+    assert_eq!(found[19].origin.at, test_time(), "the origin is as it was given");
 }
 
 #[test]
-fn what_differs_little_takes_little_however_often() {
-    let state = State::new();
+fn many_small_edits_of_a_large_file_take_little_space() {
+    let state = TestState::new();
     let history =
         UndoHistory::open_with(state.dir(), HistorySettings { slot_limit: u64::MAX, ..settings() })
             .unwrap();
@@ -197,8 +197,8 @@ fn what_differs_little_takes_little_however_often() {
 }
 
 #[test]
-fn chains_stay_short_over_many_processes() {
-    let state = State::new();
+fn chains_of_deltas_stay_short_over_many_processes() {
+    let state = TestState::new();
     let mut text = noise(8, 50_000);
     let mut all = vec![text.clone()];
     for number in 0..60_u8 {
@@ -221,7 +221,7 @@ fn chains_stay_short_over_many_processes() {
 
 #[test]
 fn large_contents_have_files_of_their_own_and_are_kept_once() {
-    let state = State::new();
+    let state = TestState::new();
     let settings = || HistorySettings { large: 1000, slot_limit: 500, ..settings() };
     let history = UndoHistory::open_with(state.dir(), settings()).unwrap();
     let (incompressible, text) = (noise(3, 5000), b"all the same ".repeat(1000));
@@ -256,7 +256,7 @@ fn large_contents_have_files_of_their_own_and_are_kept_once() {
 #[test]
 fn a_file_that_changes_while_it_is_saved_is_refused() {
     for length in [10, 5000] {
-        let state = State::new();
+        let state = TestState::new();
         let settings = HistorySettings { large: 1000, ..settings() };
         let history = UndoHistory::open_with(state.dir(), settings).unwrap();
         let mut file = tempfile::tempfile().unwrap();
@@ -290,7 +290,7 @@ fn record_with_file(
     history.record(&new)?.finish()
 }
 
-pub(crate) fn object_names(state: &State) -> Vec<String> {
+pub(crate) fn object_names(state: &TestState) -> Vec<String> {
     let shelves = fs::read_dir(state.file("undo/objects")).unwrap();
     let shelves = shelves.map(|shelf| shelf.unwrap().path()).filter(|shelf| shelf.is_dir());
     let files = shelves.flat_map(|shelf| fs::read_dir(shelf).unwrap());
@@ -299,7 +299,7 @@ pub(crate) fn object_names(state: &State) -> Vec<String> {
 
 #[test]
 fn a_session_can_be_forgotten() {
-    let state = State::new();
+    let state = TestState::new();
     let history =
         UndoHistory::open_with(state.dir(), HistorySettings { large: 1000, ..settings() }).unwrap();
     let (secret, large_secret) = (b"a secret of some length".repeat(3), noise(9, 3000));
@@ -321,8 +321,8 @@ fn a_session_can_be_forgotten() {
 }
 
 #[test]
-fn ten_thousand_are_kept_in_order() {
-    let state = State::new();
+fn ten_thousand_checkpoints_are_kept_in_order() {
+    let state = TestState::new();
     let history = open(&state);
     for number in 0..10_000 {
         let text = |number: u64| format!("the text of {number}").into_bytes();
@@ -332,7 +332,7 @@ fn ten_thousand_are_kept_in_order() {
     assert_eq!(found.len(), 10_000);
     assert!(found.windows(2).all(|pair| pair[0].origin.at > pair[1].origin.at));
     let status = history.status().unwrap();
-    assert_eq!((status.checkpoints, status.oldest), (10_000, Some(moment())));
+    assert_eq!((status.checkpoints, status.oldest), (10_000, Some(test_time())));
     drop(history);
     let history = open(&state);
     assert_eq!(calls(&history).len(), 10_000);
