@@ -1,7 +1,7 @@
-//! Whether ignore files hide a directory that is on a stage, in the workspace, or partly on each.
+//! Decides whether ignore files hide a directory that is on a stage, in the workspace, or partly in both.
 //!
-//! What counts is what a program on the stage saw: the ignore file on the stage if there is one, otherwise the workspace's, unless
-//! it was removed.
+//! The ignore files count that a program on the stage saw: the file on the stage if there is one, otherwise the workspace's, unless it was
+//! removed.
 
 use std::collections::HashMap;
 use std::os::fd::AsFd;
@@ -12,64 +12,68 @@ use windlass_core::FileKind;
 
 use super::entries::Entries;
 use crate::ancestry::{self, without_final_slash};
+use crate::ignore_files::{RuleFiles, Signs};
+use crate::ignore_rules::{Additions, Rules};
 use crate::isolate::tree::Tree;
 use crate::kernel::Lookup;
-use crate::resolver::Resolver;
-use crate::rule_files::{RuleFiles, Signs};
-use crate::rules::{Additions, Rules};
+use crate::resolver::PathResolver;
 
-/// The ignore files of a workspace with a stage over it, read as they are needed.
-pub(super) struct Ignoring<'a> {
+/// Ignore files of a workspace with a stage over it, read when they are needed.
+pub(super) struct StagedIgnoreRules<'a> {
     upper: &'a Tree,
     lower: &'a Tree,
-    known: HashMap<PathBuf, Standing>,
+    known: HashMap<PathBuf, DirectoryIgnoreRules>,
 }
 
-/// How a directory stands to the rules.
+/// Ignore rules that apply in a directory.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Standing {
-    /// Those in it, for what is in it.
+pub(crate) struct DirectoryIgnoreRules {
+    /// Rules for its entries.
     pub(crate) rules: Rules,
-    /// Whether it is ignored itself, or in something that is.
+    /// True if the directory itself is ignored, or one above it.
     pub(crate) ignored: bool,
 }
 
-impl Standing {
-    /// Whether a directory right in this one is ignored. Its path is absolute.
+impl DirectoryIgnoreRules {
+    /// Returns whether a directory directly in this one is ignored. `path` is absolute.
     pub(crate) fn ignores(&self, path: &Path) -> bool {
         self.ignored || self.rules.ignored(path.as_os_str().as_bytes(), FileKind::Directory)
     }
 }
 
-impl<'a> Ignoring<'a> {
+impl<'a> StagedIgnoreRules<'a> {
     pub(super) fn new(upper: &'a Tree, lower: &'a Tree) -> Self {
         Self { upper, lower, known: HashMap::new() }
     }
 
-    /// The rules around a directory. Its path is relative to the workspace.
-    pub(super) fn around(&mut self, path: &Path) -> Standing {
-        self.standing(path.parent().unwrap_or(Path::new("")))
+    /// Returns the rules that apply to a directory in its parent. The path is relative to the workspace.
+    pub(super) fn around(&mut self, path: &Path) -> DirectoryIgnoreRules {
+        self.ignore_rules(path.parent().unwrap_or(Path::new("")))
     }
 
-    fn standing(&mut self, path: &Path) -> Standing {
+    /// Returns the rules inside a directory, and reads those that are not known yet.
+    fn ignore_rules(&mut self, path: &Path) -> DirectoryIgnoreRules {
         if let Some(known) = self.known.get(path) {
             return known.clone();
         }
         let mut unknown: Vec<&Path> =
             path.ancestors().take_while(|above| !self.known.contains_key(*above)).collect();
         let above = unknown.last().and_then(|top| top.parent());
-        let mut standing = match above.and_then(|above| self.known.get(above)) {
+        let mut ignore_rules = match above.and_then(|above| self.known.get(above)) {
             Some(known) => known.clone(),
-            None => Standing { rules: above_workspace(&self.lower.path), ignored: false },
+            None => {
+                DirectoryIgnoreRules { rules: above_workspace(&self.lower.path), ignored: false }
+            }
         };
         while let Some(path) = unknown.pop() {
-            standing = self.enter(&standing, path);
-            self.known.insert(path.to_owned(), standing.clone());
+            ignore_rules = self.enter(&ignore_rules, path);
+            self.known.insert(path.to_owned(), ignore_rules.clone());
         }
-        standing
+        ignore_rules
     }
 
-    fn enter(&self, above: &Standing, path: &Path) -> Standing {
+    /// Reads the rules inside a directory from those of its parent.
+    fn enter(&self, above: &DirectoryIgnoreRules, path: &Path) -> DirectoryIgnoreRules {
         let absolute = self.lower.path.join(path);
         let ignored = !path.as_os_str().is_empty() && above.ignores(&absolute);
         let absolute = without_final_slash(&absolute);
@@ -77,10 +81,10 @@ impl<'a> Ignoring<'a> {
         let lower = read(self.lower, path, absolute, Signs::UNKNOWN.without(taken));
         added.repository |= lower.repository;
         added.matchers.extend(lower.matchers);
-        Standing { rules: above.rules.with(absolute, added), ignored }
+        DirectoryIgnoreRules { rules: above.rules.with(absolute, added), ignored }
     }
 
-    /// The rules on the stage, and the names that those below do not have any more.
+    /// Returns the rules of the stage's ignore files, and the names that hide those of the workspace.
     fn read_upper(&self, path: &Path, absolute: &[u8]) -> (Additions, Signs) {
         let (mut there, mut taken) = (Signs::default(), Signs::default());
         let Ok(directory) = self.upper.directory(path) else {
@@ -88,7 +92,7 @@ impl<'a> Ignoring<'a> {
         };
         let listed = Entries::new().each(directory.as_fd(), |name, kind| {
             let name = name.as_bytes();
-            // A repository is mostly below, whatever of it is on the stage.
+            // A repository directory on the stage usually holds only the changes to the workspace's.
             if kind != FileKind::Directory {
                 taken.see(name);
             }
@@ -103,9 +107,9 @@ impl<'a> Ignoring<'a> {
     }
 }
 
-/// The rules that come from the directories above the workspace.
+/// Reads the rules from the directories above the workspace.
 pub(super) fn above_workspace(workspace: &Path) -> Rules {
-    let Ok(resolver) = Resolver::open(workspace, Lookup::available()) else {
+    let Ok(resolver) = PathResolver::open(workspace, Lookup::available()) else {
         return Rules::default();
     };
     let root = resolver.resolved(resolver.workspace().to_owned(), true);
@@ -113,7 +117,7 @@ pub(super) fn above_workspace(workspace: &Path) -> Rules {
     found.map(|found| found.rules.around(&root.path)).unwrap_or_default()
 }
 
-/// What one directory adds. Rules that cannot be read hide nothing: then more is on the record than need be.
+/// Reads the rules that one directory adds. Unreadable ignore files hide nothing, which only makes the history record more.
 fn read(tree: &Tree, path: &Path, absolute: &[u8], signs: Signs) -> Additions {
     let Ok(directory) = tree.directory(path) else { return Additions::default() };
     let mut files = RuleFiles::new(tree.lookup, true);
