@@ -12,9 +12,9 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use windlass_core::{FileKind, Fingerprint};
 
+use crate::ignore_rules::{Additions, IgnoreFileKind};
 use crate::inputs::{Input, InputState};
 use crate::kernel::{FOR_READING, Lookup, as_path, stat};
-use crate::rules::{Additions, IgnoreFileKind};
 
 /// Name of the ignore file that hides files from this program alone.
 pub(crate) const AI_EXCLUDE: &str = ".aiexclude";
@@ -61,6 +61,7 @@ impl Signs {
     }
 }
 
+/// Iterates over the names of ignore files and of repository directories.
 fn all_names() -> impl Iterator<Item = &'static str> {
     RULE_FILE_NAMES.iter().map(|(name, _)| *name).chain(REPOSITORY_NAMES)
 }
@@ -271,6 +272,7 @@ fn parse(bytes: &[u8]) -> io::Result<Option<Gitignore>> {
     Ok((!matcher.is_empty()).then_some(matcher))
 }
 
+/// Returns whether an entry of any kind exists at the path.
 fn exists(from: BorrowedFd<'_>, path: &Path) -> bool {
     rustix::fs::statat(from, path, AtFlags::SYMLINK_NOFOLLOW).is_ok()
 }

@@ -35,11 +35,11 @@ impl IgnoreFileKind {
     }
 }
 
-/// The rules of one directory and of all directories above it. Cheap to clone.
+/// Ignore rules of one directory and of all directories above it. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Rules(Option<Arc<RuleNode>>);
 
-/// Rules that one directory adds.
+/// Ignore rules that one directory adds.
 #[derive(Debug, Default)]
 pub(crate) struct Additions {
     pub(crate) matchers: Vec<(IgnoreFileKind, Gitignore)>,

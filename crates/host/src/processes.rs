@@ -54,7 +54,7 @@ use self::terminal::Terminal;
 use self::toolchains::ShownDirectory;
 use crate::proxy::{Proxy, ProxySettings};
 use crate::stage::{PASS_THROUGH, Scan, Stage};
-use crate::temporary::{self, TemporaryDirectories, private};
+use crate::temporary::{self, TemporaryDirectories, create_private_directory};
 
 /// How programs are run.
 ///
@@ -164,7 +164,7 @@ impl LocalProcesses {
     }
 
     fn state(&self) -> PathBuf {
-        self.settings.state.clone().unwrap_or_else(temporary::stateless)
+        self.settings.state.clone().unwrap_or_else(temporary::stateless_directory)
     }
 
     /// The directories that programs see as `/tmp`; `None` if they see the machine's own.
@@ -367,7 +367,7 @@ impl LocalProcesses {
             return Ok(known);
         }
         let state = self.state();
-        private(&state)?;
+        create_private_directory(&state)?;
         // A layer cannot lie in the directory over which it is laid.
         let is_inside = state.starts_with(&self.workspace);
         let place = if is_inside {
@@ -475,7 +475,7 @@ impl Processes for LocalProcesses {
 
     fn scratch(&self) -> io::Result<File> {
         let state = self.state();
-        private(&state)?;
+        create_private_directory(&state)?;
         let flags =
             rustix::fs::OFlags::TMPFILE | rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC;
         let mode = rustix::fs::Mode::from_raw_mode(0o600);
@@ -519,7 +519,7 @@ impl PlannedConfinement {
 /// A directory of this person's own for the upper layers of overlays, below one that everybody may use.
 fn private_directory(shared: &str, instead: &str) -> io::Result<PathBuf> {
     let path = own_directory(shared);
-    private(&path)?;
+    create_private_directory(&path)?;
     if is_private(&path) && crate::stage::can_hold_uppers(&path) {
         return Ok(path);
     }

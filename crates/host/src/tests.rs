@@ -48,7 +48,7 @@ use windlass_core::{
 use crate::kernel::Lookup;
 use crate::{Durability, LocalFiles};
 
-pub(crate) const LOOKUPS: [Lookup; 2] = [Lookup::AtOnce, Lookup::ByComponent];
+pub(crate) const LOOKUPS: [Lookup; 2] = [Lookup::Openat2, Lookup::ByComponent];
 
 /// A temporary directory with a workspace `work` and a directory `outside` in it.
 pub(crate) struct TestWorkspace {

@@ -14,8 +14,8 @@ use rustix::io::Errno;
 use windlass_core::FileKind;
 
 use super::toolchains::ShownDirectory;
-use super::{LocalProcesses, git_home, hashed, private};
-use crate::stage::{look_like, mask_layer};
+use super::{LocalProcesses, create_private_directory, git_home, hashed};
+use crate::stage::{copy_attributes, mask_layer};
 use crate::temporary;
 
 /// The home for a person who has none.
@@ -86,8 +86,8 @@ impl LocalProcesses {
             directory: own.join("home"),
             layers: own.join("layers"),
         };
-        private(&home.directory)?;
-        private(&home.layers)?;
+        create_private_directory(&home.directory)?;
+        create_private_directory(&home.layers)?;
         if let Some(real) = real {
             self.give_git_config(&home, &real)?;
         }
@@ -108,8 +108,8 @@ impl Home {
     pub(super) fn upper(&self, shown: &ShownDirectory) -> io::Result<PathBuf> {
         let upper = self.layers.join(hashed(&shown.shown_at)).join("upper");
         if !upper.is_dir() {
-            private(&upper)?;
-            look_like(&upper, &shown.path)?;
+            create_private_directory(&upper)?;
+            copy_attributes(&upper, &shown.path)?;
         }
         Ok(upper)
     }
@@ -179,7 +179,7 @@ pub(super) fn kept_masks(
     }
     temporary::sweep_unfinished(layers);
     let unfinished = layers.join(format!("masks-{:016x}.tmp", crate::random::number()?));
-    let _held = temporary::unfinished(&unfinished)?;
+    let _held = temporary::create_unfinished_directory(&unfinished)?;
     mask_layer::build(root, &masked, &unfinished)?;
     match fs::rename(&unfinished, &layer) {
         // Another process was quicker.

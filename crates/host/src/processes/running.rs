@@ -22,7 +22,7 @@ use super::{FEW, ladder, waiting};
 use crate::proxy::Proxy;
 use crate::stage::carried::CarriedDirectory;
 use crate::stage::masked_index::{self, ReplacedIndex};
-use crate::stage::{BuildDirectories, ChangeOfMode, Layers, Scan, Stage, delta_of};
+use crate::stage::{BuildDirectories, Layers, ModeChange, Scan, Stage, delta_of};
 
 /// How much is read at once.
 const AT_ONCE: usize = 256 << 10;
@@ -444,19 +444,19 @@ impl Trail {
     }
 
     fn take_from_stage(&self, mut stage: Stage, to: &mut ProcessChanges) -> Result<(), Lost> {
-        let change_of_mode = stage.change_of_mode(&self.workspace)?;
+        let mode_change = stage.mode_change(&self.workspace)?;
         masked_index::restore(stage.upper(), &self.indexes)?;
         let own = Layers { upper: stage.upper(), lower: &self.workspace };
         let build = BuildDirectories { names: &self.names, known: &self.build_directories };
         let mut delta = delta_of(own, stage.created(), build)?;
         // Git writes its index anew whenever it looks at files. That is no change, and the stat data of a stage is of no use outside.
         delta.changes.retain(|change| !masked_index::is_refresh(change));
-        match change_of_mode {
-            Some(ChangeOfMode::Made(change)) => delta.changes.push(change),
-            Some(ChangeOfMode::Refused(mode)) => delta.notes.push(format!(
+        match mode_change {
+            Some(ModeChange::Change(change)) => delta.changes.push(change),
+            Some(ModeChange::Refused(mode)) => delta.notes.push(format!(
                 "the workspace itself keeps its mode: with {mode:o} its owner could not work in it"
             )),
-            Some(ChangeOfMode::Conflict) => delta.conflicts.push(self.workspace.clone()),
+            Some(ModeChange::Conflict) => delta.conflicts.push(self.workspace.clone()),
             None => {}
         }
         for StagedDirectory { upper, lower } in &self.staged {

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::FlockOperation;
 
-use super::private;
+use super::create_private_directory;
 use crate::random;
 
 /// Places in a workspace at which something empty may have been put. Dropped, it is taken away.
@@ -30,7 +30,7 @@ impl StandIns {
         if places.is_empty() {
             return Ok(None);
         }
-        private(directory)?;
+        create_private_directory(directory)?;
         let record = directory.join(random::name()?);
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&record)?;
         rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;

@@ -345,7 +345,7 @@ impl Composer<'_> {
 
     fn layer_on_stage(&self, directory: &Path) -> io::Result<PathBuf> {
         let upper = self.stage()?.directory("layer")?;
-        stage::look_like(&upper, directory)?;
+        stage::copy_attributes(&upper, directory)?;
         Ok(upper)
     }
 
@@ -453,7 +453,7 @@ impl Composer<'_> {
         }
         let lower = vec![Object::open(&masks)?, Object::open(directory)?];
         let upper = self.stage()?.directory("upper")?;
-        stage::look_like(&upper, directory)?;
+        stage::copy_attributes(&upper, directory)?;
         let source = Source::Overlay { lower, upper: Some(self.upper(&upper)?) };
         self.lay(directory, source);
         self.staged.push(StagedDirectory { lower: directory.to_owned(), upper });

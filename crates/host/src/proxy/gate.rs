@@ -96,22 +96,22 @@ impl Gate {
     }
 
     async fn reach(&self, target: &Target) -> Result<TcpStream, Failure> {
-        let addresses = self.admit(target, resolve(target).await?)?;
-        dial::race(addresses).await.map_err(|error| Failure {
+        let addresses = self.keep_dialable(target, resolve(target).await?)?;
+        dial::connect_to_first(addresses).await.map_err(|error| Failure {
             text: format!("cannot connect to {target}: {error}"),
             kind: FailureKind::NoAnswer(error.kind()),
         })
     }
 
     /// Those addresses that may be dialled.
-    fn admit(
+    fn keep_dialable(
         &self,
         target: &Target,
         mut addresses: Vec<SocketAddr>,
     ) -> Result<Vec<SocketAddr>, Failure> {
         let may_be_private =
             self.private.as_ref().is_none_or(|hosts| hosts.judge(target) == Verdict::Allowed);
-        match dial::admit(&mut addresses, may_be_private) {
+        match dial::keep_dialable(&mut addresses, may_be_private) {
             Ok(()) if addresses.is_empty() => Err(no_such_host(target, "it has no address")),
             Ok(()) => Ok(addresses),
             Err(reason) => {
@@ -153,7 +153,7 @@ mod tests {
     fn check(allow_private: bool, found: &[&str], expected: Result<&[&str], &str>) {
         let target = Target::parse("docs.rs:443", None).unwrap();
         let addresses = found.iter().map(|address| address.parse().unwrap()).collect();
-        let admitted = gate(allow_private).admit(&target, addresses);
+        let admitted = gate(allow_private).keep_dialable(&target, addresses);
         let admitted = match &admitted {
             Ok(addresses) => Ok(addresses.iter().map(ToString::to_string).collect::<Vec<_>>()),
             Err(failure) => {

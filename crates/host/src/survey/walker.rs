@@ -19,10 +19,10 @@ use super::examine::{ExaminedDirectory, ExaminedEntries};
 use super::index::{FindingKind, Index, IndexNode, LIST_AGAIN};
 use super::status::{self, DirectoryStatus};
 use super::{MaskRule, Survey};
+use crate::ignore_files::Signs;
 use crate::inputs::{Input, InputState, is_settled};
 use crate::isolate::tree::Tree;
 use crate::kernel::as_path;
-use crate::rule_files::Signs;
 use crate::stage::entries::Entries;
 use crate::stage::lineage::Lineage;
 
@@ -333,7 +333,7 @@ impl<'a> SurveyWalker<'a> {
             self.record_unknown(at);
             return Ok(None);
         }
-        Err(io::Error::other(self.tree.failed("list", as_path(&self.path), errno)))
+        Err(io::Error::other(self.tree.errno_error("list", as_path(&self.path), errno)))
     }
 
     /// Writes a record for a directory that every survey must list again. Needed because its parent's record counts it.

@@ -7,8 +7,8 @@ use std::ffi::CString;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::ignore_rules::Rules;
 use crate::kernel::as_path;
-use crate::rules::Rules;
 
 /// A directory of the tree that is being walked.
 pub(super) struct WalkDirectory {

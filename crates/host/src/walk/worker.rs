@@ -19,9 +19,9 @@ use super::handles::DirectoryHandle;
 use super::listing::EntryBuffer;
 use super::place::{PathBuffer, WalkDirectory};
 use super::{WalkState, is_version_control, unusable_note};
-use crate::kernel::{FOR_READING, as_path, meaning, open_child, stat, stat_child};
-use crate::rule_files::{RuleFiles, Signs};
-use crate::rules::Rules;
+use crate::ignore_files::{RuleFiles, Signs};
+use crate::ignore_rules::Rules;
+use crate::kernel::{FOR_READING, as_path, error_kind, open_child, stat, stat_child};
 
 /// Bytes of the buffer for one `getdents64` call. Nearly every directory fits as a whole.
 const LISTING_BUFFER_BYTES: usize = 32 * 1024;
@@ -142,7 +142,7 @@ impl<'s, 'e, 'r, 'a> Worker<'s, 'e, 'r, 'a> {
         match listed {
             // A directory that was removed meanwhile needs no listing and no note.
             Ok(()) | Err(Errno::NOENT) => {}
-            Err(errno) => self.note(&meaning(errno).to_string()),
+            Err(errno) => self.note(&error_kind(errno).to_string()),
         }
     }
 
@@ -232,7 +232,7 @@ impl<'s, 'e, 'r, 'a> Worker<'s, 'e, 'r, 'a> {
             Some(handle) => handle,
             None => match self.state.handles.open_from_root(self.path.relative()) {
                 Ok(handle) => handle,
-                Err(errno) => return self.note(&meaning(errno).to_string()),
+                Err(errno) => return self.note(&error_kind(errno).to_string()),
             },
         };
         while let Some((name, kind)) = batch.listing.get(batch.next) {
@@ -377,7 +377,7 @@ struct EntryOpener<'f, 'r, 'a> {
 }
 
 impl EntryOpener<'_, '_, '_> {
-    fn refusal(&self, doing: &'static str, kind: FileErrorKind) -> FileError {
+    fn file_error(&self, doing: &'static str, kind: FileErrorKind) -> FileError {
         let root = self.state.root.inside.as_ref().unwrap_or(&self.state.root.path);
         FileError::new(doing, root.join(self.path), kind)
     }
@@ -389,8 +389,8 @@ impl EntryOpener<'_, '_, '_> {
             return Err(FileErrorKind::NotRegular(self.kind));
         }
         let name = OsStr::from_bytes(self.name.to_bytes());
-        let opened = open_child(self.handle.as_fd(), name, FOR_READING).map_err(meaning)?;
-        let stat = stat(&opened).map_err(meaning)?;
+        let opened = open_child(self.handle.as_fd(), name, FOR_READING).map_err(error_kind)?;
+        let stat = stat(&opened).map_err(error_kind)?;
         match stat.kind {
             FileKind::File => Ok(OpenFile { file: opened.into(), stat }),
             other => Err(FileErrorKind::NotRegular(other)),
@@ -400,10 +400,11 @@ impl EntryOpener<'_, '_, '_> {
 
 impl Opener for EntryOpener<'_, '_, '_> {
     fn open(&self) -> Result<OpenFile, FileError> {
-        self.open_file().map_err(|kind| self.refusal("read", kind))
+        self.open_file().map_err(|kind| self.file_error("read", kind))
     }
 
     fn stat(&self) -> Result<Stat, FileError> {
-        stat_child(self.handle, self.name).map_err(|errno| self.refusal("look at", meaning(errno)))
+        stat_child(self.handle, self.name)
+            .map_err(|errno| self.file_error("look at", error_kind(errno)))
     }
 }
