@@ -166,8 +166,8 @@ fn authority(url: &HttpUrl) -> String {
     let origin = url.origin();
     origin.split_once("://").map_or(origin.clone(), |(_, rest)| rest.to_owned())
 }
-/// Returns the error for a URL that could not be fetched.
 
+/// Returns the error for a URL that could not be fetched.
 fn failed(url: &HttpUrl, why: &str) -> ToolError {
     ToolError::failed(format!("cannot get {url}: {why}"))
 }
