@@ -299,6 +299,7 @@ impl Visitor for PathCollector<'_> {
     }
 }
 
+/// Returns an error about a path for an I/O error.
 fn failed(doing: &'static str, path: &Path, why: &std::io::Error) -> FileError {
     FileError::new(doing, path, error_kind(as_errno(why)))
 }

@@ -163,6 +163,7 @@ pub(crate) fn open_child(
     }
 }
 
+/// Returns whether facts are about a symbolic link.
 fn is_link(stat: &rustix::fs::Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::Symlink
 }

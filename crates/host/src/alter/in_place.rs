@@ -23,6 +23,7 @@ use crate::files::LocalFiles;
 use crate::kernel::{FOR_READING, error_kind, open_child, stat};
 use crate::resolver::same_object;
 
+/// Flags to open a regular file for reading and writing.
 const FOR_WRITING: OFlags = FOR_READING.union(OFlags::RDWR);
 
 /// Maximum bytes of old content that are kept in memory.

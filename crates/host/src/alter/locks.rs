@@ -22,6 +22,7 @@ use rustix::io::Errno;
 const MAX_LOCK_TRIES: u32 = 410;
 /// Wait after the first attempt; it doubles up to [`LONGEST_WAIT`].
 const FIRST_WAIT: Duration = Duration::from_micros(100);
+/// Maximum wait between two attempts.
 const LONGEST_WAIT: Duration = Duration::from_millis(5);
 
 /// Object or path that is locked.
@@ -77,6 +78,7 @@ impl Locks {
 }
 
 impl HeldKeys {
+    /// Returns whether a key is locked.
     fn contains(&self, key: LockKey<'_>) -> bool {
         match key {
             LockKey::Object(device, inode) => self.objects.contains(&(device, inode)),
@@ -84,6 +86,7 @@ impl HeldKeys {
         }
     }
 
+    /// Locks a key.
     fn insert(&mut self, key: LockKey<'_>) {
         match key {
             LockKey::Object(device, inode) => self.objects.insert((device, inode)),
@@ -91,6 +94,7 @@ impl HeldKeys {
         };
     }
 
+    /// Unlocks a key.
     fn remove(&mut self, key: LockKey<'_>) {
         match key {
             LockKey::Object(device, inode) => self.objects.remove(&(device, inode)),

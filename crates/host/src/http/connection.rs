@@ -39,6 +39,7 @@ impl Connection {
         Self { stream, url, limits, meter, started, buffer: Vec::new(), used: 0, header_bytes: 0 }
     }
 
+    /// Returns the error that the URL could not be fetched.
     pub(super) fn failed(&self, why: &str) -> ToolError {
         failed(&self.url, why)
     }

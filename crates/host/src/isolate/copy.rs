@@ -238,6 +238,7 @@ impl Copier<'_> {
         Ok(())
     }
 
+    /// Records that a path was not copied.
     fn note(&mut self, path: PathBuf, why: String) {
         self.copied.notes.push(Note { path, why });
     }

@@ -142,6 +142,7 @@ struct SelectedPaths {
 }
 
 impl SelectedPaths {
+    /// Adds a path with the directories above it; `whole` adds everything below it too.
     fn add(&mut self, path: &[u8], whole: bool) {
         if path.is_empty() {
             return;
@@ -197,6 +198,7 @@ fn find_program(workspace: &Path) -> Option<PathBuf> {
         .find(is_program)
 }
 
+/// Returns the error that no worktree could be created.
 fn refused(path: &Path, why: &str) -> FileError {
     FileError::new(
         "make a git worktree of",

@@ -52,6 +52,7 @@ pub(super) struct ViewPart {
 }
 
 impl ViewPart {
+    /// Describes a mount.
     pub(super) fn of(mount: &Mount) -> Self {
         let path = |object: &Object| Some(object.path().to_owned());
         let (source, is_writable) = match &mount.source {

@@ -42,10 +42,12 @@ pub(super) struct Output {
 }
 
 impl Output {
+    /// Uses pipes: one for the output, and one for the input if it is open.
     pub(super) fn pipe(read: OwnedFd, write: Option<OwnedFd>) -> Self {
         Self { read, errors: None, write, typed: Vec::new(), is_terminal: false }
     }
 
+    /// Uses a terminal, on which some bytes are typed at the start.
     pub(super) fn terminal(ours: OwnedFd, typed: Vec<u8>) -> Self {
         Self { read: ours, errors: None, write: None, typed, is_terminal: true }
     }

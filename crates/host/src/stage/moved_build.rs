@@ -118,6 +118,7 @@ struct ListedDirectory {
 }
 
 impl ListedDirectory {
+    /// Lists a directory of the upper layer by kind of entry.
     fn read(directory: &OwnedFd) -> Result<Self, Errno> {
         let mut listed = Self {
             is_opaque: is_opaque(directory.as_fd())?,

@@ -140,10 +140,12 @@ impl Scan {
 }
 
 impl ScannedObject {
+    /// Takes the facts that count from an object.
     fn of(stat: Stat, target: Option<PathBuf>) -> Self {
         Self { kind: stat.kind, mode: stat.mode, fingerprint: stat.fingerprint, target }
     }
 
+    /// Returns the change that creates this object.
     fn as_new(&self) -> ChangedTo {
         let mode = Some(self.mode);
         match (self.kind, &self.target) {

@@ -66,6 +66,7 @@ const ALLOWED: &[(&str, Subsection, &[&str])] = &[
     ("worktree", Without, &["guessremote"]),
 ];
 
+/// Kept keys of `core`.
 const CORE: &[&str] = &[
     "abbrev",
     "autocrlf",
@@ -89,6 +90,7 @@ const CORE: &[&str] = &[
     "whitespace",
 ];
 
+/// Kept keys of `diff`.
 const DIFF: &[&str] = &[
     "algorithm",
     "colormoved",
@@ -113,6 +115,7 @@ const DIFF: &[&str] = &[
     "wserrorhighlight",
 ];
 
+/// Kept keys of `fetch`.
 const FETCH: &[&str] = &[
     "all",
     "fsckobjects",
@@ -125,6 +128,7 @@ const FETCH: &[&str] = &[
     "writecommitgraph",
 ];
 
+/// Kept keys of `grep`.
 const GREP: &[&str] =
     &["column", "extendedregexp", "fallbacktonoindex", "fullname", "linenumber", "patterntype"];
 
@@ -142,6 +146,7 @@ const LOG: &[&str] = &[
     "showroot",
 ];
 
+/// Kept keys of `merge`.
 const MERGE: &[&str] = &[
     "autostash",
     "branchdesc",
@@ -158,9 +163,11 @@ const MERGE: &[&str] = &[
     "verbosity",
 ];
 
+/// Kept keys of `push`.
 const PUSH: &[&str] =
     &["autosetupremote", "default", "followtags", "recursesubmodules", "useforceifincludes"];
 
+/// Kept keys of `rebase`.
 const REBASE: &[&str] = &[
     "abbreviatecommands",
     "autosquash",

@@ -14,9 +14,11 @@ use super::reader::{Entry, Extension, Reader, STAT_BYTES, TRUNCATED};
 /// Bytes of the signature, the version and the number of entries.
 const HEADER_BYTES: usize = 12;
 
-/// Bits of an entry's flags: extended flags follow, the merge stage, and the length of the name.
+/// Bit of an entry's flags that extended flags follow.
 pub(super) const EXTENDED: u16 = 1 << 14;
+/// Bits with the stage of a merge; 0 for a merged entry.
 const STAGE_BITS: u16 = 0b11 << 12;
+/// Bits with the length of the name, or its maximum for a longer name.
 const NAME_LENGTH_BITS: u16 = 0xfff;
 
 /// Position of the mode in an entry's stat data.

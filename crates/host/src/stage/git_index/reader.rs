@@ -48,10 +48,12 @@ impl<'a> Reader<'a> {
         Self { bytes, position: 0 }
     }
 
+    /// Returns the offset of the next byte.
     pub(super) fn position(&self) -> usize {
         self.position
     }
 
+    /// Returns whether all bytes are read.
     pub(super) fn is_at_end(&self) -> bool {
         self.position >= self.bytes.len()
     }
