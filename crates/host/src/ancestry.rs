@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::AtFlags;
 use windlass_core::{FileKind, Fingerprint, Resolved, SESSION_TMP};
 
-use crate::ignore_files::{AI_EXCLUDE, RuleFiles, Signs, UnusableExcludeFile};
-use crate::ignore_rules::Rules;
+use crate::ignore_files::{AI_EXCLUDE, IgnoreFileReader, PresentNames, UnusableExcludeFile};
+use crate::ignore_rules::IgnoreRules;
 use crate::inputs::{Input, InputState};
 use crate::kernel::{NAME_ONLY, as_path, stat};
 use crate::resolver::PathResolver;
@@ -20,7 +20,7 @@ use crate::resolver::PathResolver;
 /// Rules that apply in the parent directory of a path.
 #[derive(Debug)]
 pub(crate) struct Ancestry {
-    pub(crate) rules: Rules,
+    pub(crate) rules: IgnoreRules,
     /// The `.aiexclude` file that hides a directory above the path, if one does.
     pub(crate) excluded_by: Option<PathBuf>,
     /// Ignore files that were read and directories that were searched for them, with their fingerprints at that time.
@@ -36,7 +36,7 @@ pub(crate) fn read(
     ignoring: bool,
 ) -> Result<Ancestry, UnusableExcludeFile> {
     let mut ancestry = Ancestry {
-        rules: Rules::default(),
+        rules: IgnoreRules::default(),
         excluded_by: None,
         fingerprints: Vec::new(),
         inputs: Vec::new(),
@@ -89,7 +89,7 @@ impl Ancestry {
         let (from, within) = resolver.handle_and_path_above(place, parent).map_err(|errno| {
             UnusableExcludeFile { path: parent.join(AI_EXCLUDE), why: errno.into() }
         })?;
-        let mut files = RuleFiles::new(resolver.lookup(), ignoring);
+        let mut files = IgnoreFileReader::new(resolver.lookup(), ignoring);
         let opened = ignoring.then(|| resolver.lookup().open(from, within, NAME_ONLY));
         if let Some(Ok(directory)) = opened
             && let Ok(found) = stat(directory)
@@ -97,7 +97,7 @@ impl Ancestry {
             self.fingerprints.push((parent.to_owned(), found.fingerprint));
         }
         let path = without_final_slash(parent);
-        let added = files.read(from, within, path, Signs::UNKNOWN)?;
+        let added = files.read(from, within, path, PresentNames::UNKNOWN)?;
         self.rules = self.rules.with(path, added);
         self.fingerprints.append(&mut files.fingerprints);
         self.inputs.append(&mut files.inputs);

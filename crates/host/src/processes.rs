@@ -46,7 +46,7 @@ pub use self::program::ShellError;
 use self::quota::Quota;
 use self::refusal::Refusal;
 use self::remembered::Remembered;
-use self::running::{Output, Running};
+use self::running::{ProgramChannels, Running};
 use self::session::{Membership, SessionShared, Sessions};
 use self::stand_ins::StandIns;
 use self::terminal::Terminal;
@@ -568,7 +568,7 @@ struct Channels {
     stdin: Option<OwnedFd>,
     output: OwnedFd,
     errors: Option<OwnedFd>,
-    ours: Output,
+    ours: ProgramChannels,
 }
 
 impl Channels {
@@ -581,7 +581,7 @@ impl Channels {
                 Stdin::Bytes(bytes) => bytes.clone(),
                 Stdin::Closed | Stdin::Open => Vec::new(),
             };
-            let ours = Output::terminal(ours, typed);
+            let ours = ProgramChannels::terminal(ours, typed);
             return Ok(Self { stdin, output: theirs, errors: None, ours });
         }
         let (read, write) = io::pipe()?;
@@ -595,7 +595,7 @@ impl Channels {
                 (Some(OwnedFd::from(theirs)), Some(OwnedFd::from(ours)))
             }
         };
-        let mut ours = Output::pipe(read.into(), typing);
+        let mut ours = ProgramChannels::pipe(read.into(), typing);
         let errors = match request.errors {
             Errors::WithOutput => None,
             Errors::Apart => {

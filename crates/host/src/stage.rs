@@ -12,11 +12,8 @@ mod delta;
 mod durable;
 pub(crate) mod entries;
 mod file;
-mod found;
 mod git_index;
-mod gone;
 mod held;
-mod ignoring;
 mod left_behind;
 pub(crate) mod lineage;
 mod marks;
@@ -24,7 +21,10 @@ pub(crate) mod mask_layer;
 pub(crate) mod masked_index;
 mod measure;
 mod moved_build;
+mod recorded_changes;
+mod removed_tree;
 mod scan;
+mod staged_ignore_rules;
 pub(crate) mod tracked;
 
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -42,7 +42,7 @@ use windlass_core::{
     Note, ProcessChange, ProcessChanges,
 };
 
-use self::built::{Built, Recorded, Tie};
+use self::built::{Built, BuiltRecord, Tie};
 use self::carried::CarriedDirectory;
 use self::left_behind::Recovery;
 use crate::attributes::{self, Extended};
@@ -318,7 +318,7 @@ impl windlass_core::Stage for Stage {
 
     fn untie(&self) {
         // If the record stays, the next start decides on it and finds that no changes were made.
-        drop(Recorded::forget(&self.path));
+        drop(BuiltRecord::forget(&self.path));
     }
 
     fn release(&self) {

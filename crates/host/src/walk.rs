@@ -29,7 +29,7 @@ use windlass_core::{
 
 use crate::ancestry::{self, without_final_slash};
 use crate::ignore_files::UnusableExcludeFile;
-use crate::ignore_rules::Rules;
+use crate::ignore_rules::IgnoreRules;
 use crate::kernel::{Lookup, as_path, errno_file_error, stat};
 use crate::resolver::PathResolver;
 use crew::WorkerPool;
@@ -125,7 +125,7 @@ impl<'r, 'a> WalkState<'r, 'a> {
     }
 
     /// Walks on this thread, and on others as soon as there is enough work for them.
-    fn run(&self, rules: &Rules) -> Result<(), Errno> {
+    fn run(&self, rules: &IgnoreRules) -> Result<(), Errno> {
         let walked = std::thread::scope(|scope| {
             self.run_guarded(|| Worker::new(self, scope).walk_from_root(rules))
         });

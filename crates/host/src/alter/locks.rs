@@ -44,7 +44,7 @@ pub(crate) struct Locks {
 #[derive(Debug, Default)]
 struct HeldKeys {
     objects: HashSet<(u64, u64)>,
-    places: HashSet<PathBuf>,
+    paths: HashSet<PathBuf>,
     /// Number of threads that wait for a release. If it is 0, the kernel need not be asked to wake any.
     waiting: usize,
 }
@@ -82,7 +82,7 @@ impl HeldKeys {
     fn contains(&self, key: LockKey<'_>) -> bool {
         match key {
             LockKey::Object(device, inode) => self.objects.contains(&(device, inode)),
-            LockKey::Path(path) => self.places.contains(path),
+            LockKey::Path(path) => self.paths.contains(path),
         }
     }
 
@@ -90,7 +90,7 @@ impl HeldKeys {
     fn insert(&mut self, key: LockKey<'_>) {
         match key {
             LockKey::Object(device, inode) => self.objects.insert((device, inode)),
-            LockKey::Path(path) => self.places.insert(path.to_owned()),
+            LockKey::Path(path) => self.paths.insert(path.to_owned()),
         };
     }
 
@@ -98,7 +98,7 @@ impl HeldKeys {
     fn remove(&mut self, key: LockKey<'_>) {
         match key {
             LockKey::Object(device, inode) => self.objects.remove(&(device, inode)),
-            LockKey::Path(path) => self.places.remove(path),
+            LockKey::Path(path) => self.paths.remove(path),
         };
     }
 }

@@ -19,7 +19,7 @@ use rustix::process::{Signal, pidfd_send_signal};
 use tokio::task::JoinHandle;
 use windlass_sandbox::{Source, View};
 
-use super::waiting::below;
+use super::waiting::descendants;
 
 /// Maximum quota if no quota is set.
 const DEFAULT_MAX_QUOTA: u64 = 16 << 30;
@@ -88,7 +88,7 @@ impl Quota {
         for layer in &self.layers {
             usage.add_tree(layer, self.limit);
         }
-        for pid in below(warden) {
+        for pid in descendants(warden) {
             usage.add_unlinked(pid);
         }
         // A directory that a program has made unreadable must not hide its usage.

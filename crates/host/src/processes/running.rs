@@ -31,7 +31,7 @@ const READ_BYTES: usize = 256 << 10;
 const MAX_END_CHECKS: usize = 50;
 
 /// This process's side of a program's input and output.
-pub(super) struct Output {
+pub(super) struct ProgramChannels {
     read: OwnedFd,
     /// Standard error, if it is separate.
     pub(super) errors: Option<OwnedFd>,
@@ -41,7 +41,7 @@ pub(super) struct Output {
     is_terminal: bool,
 }
 
-impl Output {
+impl ProgramChannels {
     /// Uses pipes: one for the output, and one for the input if it is open.
     pub(super) fn pipe(read: OwnedFd, write: Option<OwnedFd>) -> Self {
         Self { read, errors: None, write, typed: Vec::new(), is_terminal: false }
@@ -112,12 +112,12 @@ struct ProgramState {
 impl Running {
     pub(super) fn new(
         mut confined: Confined,
-        output: Output,
+        output: ProgramChannels,
         tracker: ChangeTracker,
         group: Option<Group>,
         proxy: Option<Proxy>,
     ) -> io::Result<Self> {
-        let Output { read, errors, write, typed, is_terminal } = output;
+        let ProgramChannels { read, errors, write, typed, is_terminal } = output;
         if !typed.is_empty() {
             // A terminal buffers some thousand bytes before the program reads.
             rustix::io::write(&read, &typed)?;

@@ -11,7 +11,7 @@ const READ_SYSTEM_CALL: &str = "63";
 
 /// Returns whether a process below a warden reads from a terminal, or from its standard input if that is open.
 pub(super) fn waits_for_input(warden: i32, has_input: bool) -> bool {
-    below(warden).into_iter().any(|pid| reads_input(pid, has_input))
+    descendants(warden).into_iter().any(|pid| reads_input(pid, has_input))
 }
 
 /// Returns whether a process is blocked in a read from a terminal or from its open standard input.
@@ -32,7 +32,7 @@ fn reads_input(pid: i32, has_input: bool) -> bool {
 }
 
 /// Returns the ids of all processes below one.
-pub(super) fn below(pid: i32) -> Vec<i32> {
+pub(super) fn descendants(pid: i32) -> Vec<i32> {
     let mut found = children(pid);
     let mut at = 0;
     while let Some(pid) = found.get(at).copied() {

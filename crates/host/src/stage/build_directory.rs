@@ -13,7 +13,7 @@ use std::path::Path;
 use rustix::io::Errno;
 use windlass_core::FileKind;
 
-use super::ignoring::DirectoryIgnoreRules;
+use super::staged_ignore_rules::DirectoryIgnoreRules;
 use crate::inputs::{Input, InputState};
 use crate::kernel::{FOR_READING, open_child, stat};
 

@@ -18,8 +18,8 @@ use windlass_core::FileKind;
 
 use super::delta::is_whiteout;
 use super::file;
-use super::gone::RemovedTree;
 use super::marks;
+use super::removed_tree::RemovedTree;
 use crate::attributes;
 use crate::isolate::copy::{Selection, copy};
 use crate::isolate::remove_tree::remove_tree;
@@ -34,15 +34,15 @@ pub(super) struct BuildMerge {
     upper: Tree,
     workspace: Tree,
     /// Directory for replaced objects until they are removed.
-    trash: Holder,
+    trash: HoldingDirectory,
     /// Directory for copies of new objects until they are complete; only if the layers are on two file systems.
-    copies: Option<Holder>,
+    copies: Option<HoldingDirectory>,
     /// True if the target is itself an upper layer of overlays, in which whiteouts and overlay attributes keep their meaning.
     is_upper_layer: bool,
 }
 
 /// A directory for objects on their way.
-struct Holder {
+struct HoldingDirectory {
     path: PathBuf,
     handle: OwnedFd,
 }
@@ -62,8 +62,9 @@ impl BuildMerge {
         let is_one_device = device(&upper)? == device(&workspace)?;
         // An object can only be renamed within its file system.
         let beside = workspace.path.join(name);
-        let trash = Holder::open_or_create(if is_one_device { holder } else { &beside })?;
-        let copies = (!is_one_device).then(|| Holder::open_or_create(&beside)).transpose()?;
+        let trash = HoldingDirectory::open_or_create(if is_one_device { holder } else { &beside })?;
+        let copies =
+            (!is_one_device).then(|| HoldingDirectory::open_or_create(&beside)).transpose()?;
         Ok(Self { upper, workspace, trash, copies, is_upper_layer: false })
     }
 
@@ -163,7 +164,7 @@ impl Drop for BuildMerge {
     }
 }
 
-impl Holder {
+impl HoldingDirectory {
     /// Opens the directory, and creates it if it is missing.
     fn open_or_create(path: &Path) -> io::Result<Self> {
         match rustix::fs::mkdir(path, Mode::RWXU) {
@@ -301,7 +302,7 @@ impl MergeState<'_> {
     /// Moves an object of the workspace to the trash.
     fn move_to_trash(&self, lower: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
         make_movable(lower, name)?;
-        let own = Holder::name().map_err(|error| as_errno(&error))?;
+        let own = HoldingDirectory::name().map_err(|error| as_errno(&error))?;
         rustix::fs::renameat(lower, name, &self.merge.trash.handle, &own)
     }
 
@@ -333,8 +334,8 @@ fn open_readable(
 }
 
 /// Copies an object to the workspace's file system, under its name in a new directory, and returns that directory.
-fn copy_aside(copies: &Holder, upper: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {
-    let own = Holder::name().map_err(|error| as_errno(&error))?;
+fn copy_aside(copies: &HoldingDirectory, upper: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {
+    let own = HoldingDirectory::name().map_err(|error| as_errno(&error))?;
     rustix::fs::mkdirat(&copies.handle, &own, Mode::RWXU)?;
     // By handle: a program that runs meanwhile could replace the directory of copies by a link.
     let open = |directory: &OwnedFd, name: &str| {

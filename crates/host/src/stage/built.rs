@@ -33,7 +33,7 @@ pub(super) struct Built {
 
 /// Record of a stage that was left behind.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Recorded {
+pub(super) struct BuiltRecord {
     pub(super) built: Built,
     /// `None` if the changes are to be kept in any case.
     pub(super) tie: Option<Tie>,
@@ -115,7 +115,7 @@ impl Built {
     }
 }
 
-impl Recorded {
+impl BuiltRecord {
     /// Reads the record of a stage that was left behind; `None` if it has none. After an error it may have one.
     pub(super) fn read(stage: &Path) -> io::Result<Option<Self>> {
         if let Some(bytes) = read(&stage.join(RECORD))? {

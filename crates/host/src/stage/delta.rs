@@ -19,10 +19,10 @@ use windlass_core::{Attributes, ChangedTo, FileKind, Fingerprint, ProcessChange,
 use super::Stage;
 use super::build_directory::Candidate;
 use super::file;
-use super::found::{Change, RecordedChanges, join};
-use super::gone::RemovedTree;
-use super::ignoring::StagedIgnoreRules;
 use super::moved_build::ArrivedFiles;
+use super::recorded_changes::{Change, RecordedChanges, join};
+use super::removed_tree::RemovedTree;
+use super::staged_ignore_rules::StagedIgnoreRules;
 use crate::isolate::copy::link_target;
 use crate::isolate::tree::{Tree, names};
 use crate::kernel::{FOR_LISTING, FOR_READING, MAX_PATH_BYTES, stat_child, stat_from};

@@ -13,7 +13,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use windlass_core::{ApprovalId, CallId, CommitState, HeldChanges, Note, quote};
 
-use super::built::{Built, Recorded, Tie};
+use super::built::{Built, BuiltRecord, Tie};
 use super::{LOCK_NAME, held, is_stage_name, lock, open_directory};
 use crate::isolate::remove_tree::remove_tree;
 
@@ -125,18 +125,18 @@ impl UnusedStage {
         if held::is_awaited(&self.path, SystemTime::now()) {
             return false;
         }
-        match Recorded::read(&self.path) {
+        match BuiltRecord::read(&self.path) {
             Ok(None) => true,
-            Ok(Some(Recorded { built, tie: None })) => built.keep_changes(&self.path).is_empty(),
+            Ok(Some(BuiltRecord { built, tie: None })) => built.keep_changes(&self.path).is_empty(),
             // Without its state directory, no history will ever tell.
-            Ok(Some(Recorded { tie: Some(tie), .. })) => !tie.state.exists(),
+            Ok(Some(BuiltRecord { tie: Some(tie), .. })) => !tie.state.exists(),
             Err(_) => false,
         }
     }
 
     /// Keeps or drops the changes of build directories, closes the approval or leaves it open, and returns a sentence about it.
     fn recover(&self, recovery: &Recovery<'_>) -> Option<String> {
-        let Recorded { built, tie } = Recorded::read(&self.path).ok()??;
+        let BuiltRecord { built, tie } = BuiltRecord::read(&self.path).ok()??;
         let is_kept = match &tie {
             None => true,
             Some(tie) if tie.state != recovery.state => return None,
@@ -162,7 +162,7 @@ impl UnusedStage {
             )],
         };
         // If the record cannot be removed, the next start does and reports the same again.
-        drop(Recorded::forget(&self.path));
+        drop(BuiltRecord::forget(&self.path));
         (!told.is_empty()).then(|| told.join("; "))
     }
 

@@ -10,10 +10,10 @@ use std::path::Path;
 use rustix::io::Errno;
 use windlass_core::FileKind;
 
-use super::ignoring::DirectoryIgnoreRules;
+use super::staged_ignore_rules::DirectoryIgnoreRules;
 use crate::ancestry::{self, without_final_slash};
-use crate::ignore_files::{RuleFiles, Signs};
-use crate::ignore_rules::Rules;
+use crate::ignore_files::{IgnoreFileReader, PresentNames};
+use crate::ignore_rules::IgnoreRules;
 use crate::inputs::{Input, InputState};
 use crate::isolate::tree::Tree;
 use crate::kernel::as_path;
@@ -29,7 +29,7 @@ pub(crate) struct Lineage<'a> {
 /// Rules that the root of a tree inherits from the directories above it.
 #[derive(Debug, Default)]
 pub(crate) struct AboveRoot {
-    pub(crate) rules: Rules,
+    pub(crate) rules: IgnoreRules,
     /// True if a `.aiexclude` above hides the whole tree, or cannot be read and may hide it.
     pub(crate) hides_all: bool,
     pub(crate) inputs: Vec<Input>,
@@ -39,7 +39,7 @@ pub(crate) struct AboveRoot {
 struct Level {
     /// Length of its path relative to the root, in bytes.
     length: usize,
-    signs: Signs,
+    present: PresentNames,
     rules: Option<LevelRules>,
 }
 
@@ -58,10 +58,10 @@ impl<'a> Lineage<'a> {
         Self { tree, above: OnceCell::new(), levels: Vec::new() }
     }
 
-    /// Enters a directory: `depth` levels below the root, with a relative path of `length` bytes and ignore files as in `signs`.
-    pub(crate) fn enter(&mut self, depth: usize, length: usize, signs: Signs) {
+    /// Enters a directory: `depth` levels below the root, with a relative path of `length` bytes and ignore files as in `present`.
+    pub(crate) fn enter(&mut self, depth: usize, length: usize, present: PresentNames) {
         self.levels.truncate(depth);
-        self.levels.push(Level { length, signs, rules: None });
+        self.levels.push(Level { length, present, rules: None });
     }
 
     /// Returns the rules from above the root.
@@ -97,8 +97,8 @@ impl<'a> Lineage<'a> {
             unusable: false,
             inputs: Vec::new(),
         };
-        if level.signs != Signs::default() {
-            self.add_own(&mut rules, path, &absolute, level.signs)?;
+        if level.present != PresentNames::default() {
+            self.add_own(&mut rules, path, &absolute, level.present)?;
         }
         Ok(rules)
     }
@@ -109,13 +109,13 @@ impl<'a> Lineage<'a> {
         rules: &mut LevelRules,
         path: &Path,
         absolute: &Path,
-        signs: Signs,
+        present: PresentNames,
     ) -> Result<(), Errno> {
         let directory = self.tree.directory(path)?;
         // In an ignored directory everything is ignored, so only `.aiexclude` can add to that.
-        let mut files = RuleFiles::new(self.tree.lookup, !rules.ignore_rules.ignored);
+        let mut files = IgnoreFileReader::new(self.tree.lookup, !rules.ignore_rules.ignored);
         let absolute = without_final_slash(absolute);
-        match files.read(directory.as_fd(), Path::new(""), absolute, signs) {
+        match files.read(directory.as_fd(), Path::new(""), absolute, present) {
             Ok(added) => rules.ignore_rules.rules = rules.ignore_rules.rules.with(absolute, added),
             Err(_) => rules.unusable = true,
         }

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 /// Returns the bytes on disk of everything below a directory.
 pub(super) fn bytes_on_disk(directory: &Path) -> io::Result<u64> {
-    below(directory).map(|found| Ok(found?.blocks() * 512)).sum()
+    iterate_below(directory).map(|found| Ok(found?.blocks() * 512)).sum()
 }
 
 /// Returns the number and the bytes of the files below a directory. Unreadable ones are not counted.
 pub(super) fn files_below(directory: &Path) -> (u64, u64) {
-    let files = below(directory).flatten().filter(Metadata::is_file);
+    let files = iterate_below(directory).flatten().filter(Metadata::is_file);
     files.fold((0, 0), |(count, bytes), found| (count + 1, bytes + found.len()))
 }
 
@@ -26,11 +26,11 @@ pub(super) fn is_changed_since(directory: &Path, since: i64) -> bool {
             seconds.saturating_add(found.ctime_nsec()) > since
         }
     };
-    is_later(directory.symlink_metadata()) || below(directory).any(is_later)
+    is_later(directory.symlink_metadata()) || iterate_below(directory).any(is_later)
 }
 
 /// Iterates over everything below a directory, in no order, without following links.
-fn below(directory: &Path) -> impl Iterator<Item = io::Result<Metadata>> {
+fn iterate_below(directory: &Path) -> impl Iterator<Item = io::Result<Metadata>> {
     let mut waiting = vec![directory.to_owned()];
     let mut entries: Option<fs::ReadDir> = None;
     std::iter::from_fn(move || {

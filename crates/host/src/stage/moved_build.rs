@@ -18,8 +18,8 @@ use windlass_core::{Attributes, ChangedTo, FileKind, Stat};
 use super::build_merge::is_opaque;
 use super::delta::is_whiteout;
 use super::file;
-use super::found::Change;
-use super::gone::RemovedTree;
+use super::recorded_changes::Change;
+use super::removed_tree::RemovedTree;
 use crate::isolate::tree::{Tree, names};
 use crate::kernel::{FOR_READING, open_child, stat, stat_child, stat_from};
 

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use windlass_core::{Attributes, ChangedTo, FileKind, Fingerprint, ProcessChange, Stat};
 
 use super::entries::Entries;
-use super::found::by_bytes;
+use super::recorded_changes::by_bytes;
 use crate::isolate::copy::link_target;
 use crate::isolate::tree::Tree;
 use crate::kernel::{NAME_ONLY, descriptor_path, stat_child};

@@ -19,8 +19,8 @@ use super::handles::DirectoryHandle;
 use super::listing::EntryBuffer;
 use super::place::{PathBuffer, WalkDirectory};
 use super::{WalkState, is_version_control, unusable_note};
-use crate::ignore_files::{RuleFiles, Signs};
-use crate::ignore_rules::Rules;
+use crate::ignore_files::{IgnoreFileReader, PresentNames};
+use crate::ignore_rules::IgnoreRules;
 use crate::kernel::{FOR_READING, as_path, error_kind, open_child, stat, stat_child};
 
 /// Bytes of the buffer for one `getdents64` call. Nearly every directory fits as a whole.
@@ -89,7 +89,7 @@ impl<'s, 'e, 'r, 'a> Worker<'s, 'e, 'r, 'a> {
     }
 
     /// Begins the walk at its root, and works until its end.
-    pub(super) fn walk_from_root(mut self, rules: &Rules) -> Result<(), Errno> {
+    pub(super) fn walk_from_root(mut self, rules: &IgnoreRules) -> Result<(), Errno> {
         let begun = self.list_root(rules);
         match begun {
             Ok(()) => self.work(),
@@ -100,7 +100,7 @@ impl<'s, 'e, 'r, 'a> Worker<'s, 'e, 'r, 'a> {
     }
 
     /// Lists the root of the walk.
-    fn list_root(&mut self, rules: &Rules) -> Result<(), Errno> {
+    fn list_root(&mut self, rules: &IgnoreRules) -> Result<(), Errno> {
         if self.state.options.max_depth == 0 {
             return Ok(());
         }
@@ -150,8 +150,8 @@ impl<'s, 'e, 'r, 'a> Worker<'s, 'e, 'r, 'a> {
     fn list(
         &mut self,
         handle: &Arc<DirectoryHandle>,
-        above: &Rules,
-        place: impl FnOnce(Rules) -> WalkDirectory,
+        above: &IgnoreRules,
+        place: impl FnOnce(IgnoreRules) -> WalkDirectory,
     ) -> Result<(), Errno> {
         self.state.observe_directory(self.path.absolute(), handle);
         let mut buffer = std::mem::take(&mut self.buffer);
@@ -167,8 +167,8 @@ impl<'s, 'e, 'r, 'a> Worker<'s, 'e, 'r, 'a> {
         &mut self,
         directory: &mut RawDir<'_, rustix::fd::BorrowedFd<'_>>,
         handle: &Arc<DirectoryHandle>,
-        above: &Rules,
-        place: impl FnOnce(Rules) -> WalkDirectory,
+        above: &IgnoreRules,
+        place: impl FnOnce(IgnoreRules) -> WalkDirectory,
     ) -> Result<(), Errno> {
         let mut listing = EntryBuffer::default();
         listing.read(directory)?;
@@ -203,17 +203,17 @@ impl<'s, 'e, 'r, 'a> Worker<'s, 'e, 'r, 'a> {
     fn read_rules(
         &mut self,
         handle: &Arc<DirectoryHandle>,
-        above: &Rules,
+        above: &IgnoreRules,
         listing: &EntryBuffer,
         complete: bool,
-    ) -> Option<Rules> {
-        let mut signs = if complete { Signs::default() } else { Signs::UNKNOWN };
-        listing.names().for_each(|name| signs.see(name));
-        if signs == Signs::default() {
+    ) -> Option<IgnoreRules> {
+        let mut present = if complete { PresentNames::default() } else { PresentNames::UNKNOWN };
+        listing.names().for_each(|name| present.add(name));
+        if present == PresentNames::default() {
             return Some(above.clone());
         }
-        let mut files = RuleFiles::new(self.state.lookup, self.state.options.ignore_files);
-        match files.read(handle.as_fd(), Path::new(""), self.path.absolute(), signs) {
+        let mut files = IgnoreFileReader::new(self.state.lookup, self.state.options.ignore_files);
+        match files.read(handle.as_fd(), Path::new(""), self.path.absolute(), present) {
             Ok(added) => {
                 self.state.observe_all(files.fingerprints);
                 Some(above.with(self.path.absolute(), added))

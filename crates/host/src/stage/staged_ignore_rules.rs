@@ -12,8 +12,8 @@ use windlass_core::FileKind;
 
 use super::entries::Entries;
 use crate::ancestry::{self, without_final_slash};
-use crate::ignore_files::{RuleFiles, Signs};
-use crate::ignore_rules::{Additions, Rules};
+use crate::ignore_files::{IgnoreFileReader, PresentNames};
+use crate::ignore_rules::{AddedRules, IgnoreRules};
 use crate::isolate::tree::Tree;
 use crate::kernel::Lookup;
 use crate::resolver::PathResolver;
@@ -29,7 +29,7 @@ pub(super) struct StagedIgnoreRules<'a> {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DirectoryIgnoreRules {
     /// Rules for its entries.
-    pub(crate) rules: Rules,
+    pub(crate) rules: IgnoreRules,
     /// True if the directory itself is ignored, or one above it.
     pub(crate) ignored: bool,
 }
@@ -78,39 +78,39 @@ impl<'a> StagedIgnoreRules<'a> {
         let ignored = !path.as_os_str().is_empty() && above.ignores(&absolute);
         let absolute = without_final_slash(&absolute);
         let (mut added, taken) = self.read_upper(path, absolute);
-        let lower = read(self.lower, path, absolute, Signs::UNKNOWN.without(taken));
+        let lower = read(self.lower, path, absolute, PresentNames::UNKNOWN.without(taken));
         added.repository |= lower.repository;
         added.matchers.extend(lower.matchers);
         DirectoryIgnoreRules { rules: above.rules.with(absolute, added), ignored }
     }
 
     /// Returns the rules of the stage's ignore files, and the names that hide those of the workspace.
-    fn read_upper(&self, path: &Path, absolute: &[u8]) -> (Additions, Signs) {
-        let (mut there, mut taken) = (Signs::default(), Signs::default());
+    fn read_upper(&self, path: &Path, absolute: &[u8]) -> (AddedRules, PresentNames) {
+        let (mut there, mut taken) = (PresentNames::default(), PresentNames::default());
         let Ok(directory) = self.upper.directory(path) else {
-            return (Additions::default(), taken);
+            return (AddedRules::default(), taken);
         };
         let listed = Entries::new().each(directory.as_fd(), |name, kind| {
             let name = name.as_bytes();
             // A repository directory on the stage usually holds only the changes to the workspace's.
             if kind != FileKind::Directory {
-                taken.see(name);
+                taken.add(name);
             }
             if kind != FileKind::Device {
-                there.see(name);
+                there.add(name);
             }
         });
         match listed {
             Ok(()) => (read(self.upper, path, absolute, there), taken),
-            Err(_) => (Additions::default(), taken),
+            Err(_) => (AddedRules::default(), taken),
         }
     }
 }
 
 /// Reads the rules from the directories above the workspace.
-pub(super) fn above_workspace(workspace: &Path) -> Rules {
+pub(super) fn above_workspace(workspace: &Path) -> IgnoreRules {
     let Ok(resolver) = PathResolver::open(workspace, Lookup::available()) else {
-        return Rules::default();
+        return IgnoreRules::default();
     };
     let root = resolver.resolved(resolver.workspace().to_owned(), true);
     let found = ancestry::read(&resolver, &root, true);
@@ -118,8 +118,8 @@ pub(super) fn above_workspace(workspace: &Path) -> Rules {
 }
 
 /// Reads the rules that one directory adds. Unreadable ignore files hide nothing, which only makes the history record more.
-fn read(tree: &Tree, path: &Path, absolute: &[u8], signs: Signs) -> Additions {
-    let Ok(directory) = tree.directory(path) else { return Additions::default() };
-    let mut files = RuleFiles::new(tree.lookup, true);
-    files.read(directory.as_fd(), Path::new(""), absolute, signs).unwrap_or_default()
+fn read(tree: &Tree, path: &Path, absolute: &[u8], present: PresentNames) -> AddedRules {
+    let Ok(directory) = tree.directory(path) else { return AddedRules::default() };
+    let mut files = IgnoreFileReader::new(tree.lookup, true);
+    files.read(directory.as_fd(), Path::new(""), absolute, present).unwrap_or_default()
 }
