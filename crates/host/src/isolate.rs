@@ -44,13 +44,13 @@ use tree::Tree;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Isolation {
-    /// A git worktree where git can create one, otherwise a copy of everything. The default for a library user who wants an isolated tree
-    /// in any workspace, with commits going to the same repository where possible.
+    /// A [`GitWorktree`](Self::GitWorktree) where git can create one, otherwise a [`Copy`](Self::Copy). The default for a program that
+    /// embeds this crate and does not know whether the workspace is a repository.
     #[default]
     Auto,
     /// A git worktree at the checked-out commit, with all tracked files, and files that are neither tracked nor ignored, as they are in the
-    /// workspace. For programs that commit: git commands in it work on the workspace's repository, and ignored build output is not copied.
-    /// The workspace must be the top of a repository with a commit.
+    /// workspace. For embedding programs whose command commits, or that do not need ignored build output: git commands in it use the
+    /// workspace's repository. The workspace must be the top of a repository with a commit.
     GitWorktree,
     /// A copy of the whole tree, ignored files and the repository included.
     Copy,

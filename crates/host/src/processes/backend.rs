@@ -36,7 +36,7 @@ pub(super) fn landlock_note() -> String {
 
 /// Beginning of that note.
 const LANDLOCK_NOTE: &str = "weaker sandbox (Landlock alone): nothing it changed can be undone, .git/hooks and other protected \
-     places were not kept from it, nor modes and times of files; local sockets, /tmp, /dev/shm and listing directories \
+     paths were not kept from it, nor modes and times of files; local sockets, /tmp, /dev/shm and listing directories \
      with secrets are refused";
 
 /// End of the note about changed protected paths.
@@ -233,7 +233,7 @@ impl LocalProcesses {
 
     /// Returns the protected paths of the workspace, which Landlock alone does not protect.
     pub(super) fn unprotected(&self, survey: &Survey) -> Vec<PathBuf> {
-        self.protected_places(survey).into_iter().map(|(path, _)| path).collect()
+        self.protected_by_name(survey).into_iter().map(|(path, _)| path).collect()
     }
 }
 

@@ -142,7 +142,7 @@ async fn resolve(target: &Target) -> Result<Vec<SocketAddr>, Failure> {
     found.map_err(|error| no_such_host(target, &error.to_string()))
 }
 
-/// Returns the failure for a host without addresses.
+/// Returns the failure for a host whose addresses are not found.
 fn no_such_host(target: &Target, why: &str) -> Failure {
     let text = format!("cannot find host {}: {why}", target.host);
     Failure { kind: FailureKind::NoSuchHost, text }

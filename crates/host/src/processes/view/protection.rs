@@ -18,7 +18,7 @@ impl LocalProcesses {
                 protected.push(Protected { path, is_directory });
             }
         };
-        for (path, is_directory) in self.protected_places(survey) {
+        for (path, is_directory) in self.protected_by_name(survey) {
             let way = links_on_path(&self.workspace, &path);
             let (path, is_directory) = self.outermost_missing(path, is_directory);
             add(path, is_directory);
@@ -39,7 +39,7 @@ impl LocalProcesses {
     ) -> Vec<Protected> {
         let mut paths: Vec<PathBuf> = survey.git.clone();
         paths.extend(survey.protected.iter().flat_map(|path| protected_beginning_with(path)));
-        paths.extend(self.protected_places(survey).into_iter().map(|(path, _)| path));
+        paths.extend(self.protected_by_name(survey).into_iter().map(|(path, _)| path));
         let denied = denied.iter().chain(obeyed);
         let inside = denied.filter_map(|path| path.strip_prefix(&self.workspace).ok());
         paths.extend(inside.map(Path::to_owned));
@@ -62,7 +62,7 @@ impl LocalProcesses {
     }
 
     /// Returns all protected paths, existing or not, and whether they are directories.
-    pub(in crate::processes) fn protected_places(&self, survey: &Survey) -> Vec<(PathBuf, bool)> {
+    pub(in crate::processes) fn protected_by_name(&self, survey: &Survey) -> Vec<(PathBuf, bool)> {
         let is_home = std::env::home_dir().is_some_and(|home| home.starts_with(&self.workspace));
         let is_git =
             |path: &&PathBuf| path.file_name().is_none_or(|name| name != ".jj" && name != ".hg");
