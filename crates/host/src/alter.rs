@@ -1,8 +1,8 @@
-//! Makes one object what it should be, if it still is what was seen.
+//! Changes one object of the file system, if it is still the object that the caller saw.
 //!
-//! Every change goes the same way: the place is opened by the handle of its directory, what is there is held against what was
-//! expected, the new object is made whole beside it and takes its name in one step, after a last look. What fails on the way
-//! leaves what was there. This file only says who does what.
+//! Every change goes the same way: open the parent directory by handle, compare the object with the expected one, create the new object
+//! complete under a temporary name, check once more, and give it the final name in one step. If anything fails, the old object stays. This
+//! file only dispatches to the modules.
 
 mod adopt;
 mod attributes;
@@ -25,23 +25,24 @@ use rustix::io::Errno;
 use windlass_core::{Alteration, Altered, Expect, FileError, FileErrorKind, Resolved, Stat, To};
 
 use crate::files::LocalFiles;
-use crate::kernel::{meaning, refusal};
+use crate::kernel::{error_kind, file_error};
 pub(crate) use content::copy as copy_content;
 pub(crate) use create::new_file_mode;
-use locks::Key;
+use locks::LockKey;
 pub(crate) use prepare::prepare;
 pub(crate) use temporary::as_errno;
 
-/// Makes a change, or leaves everything as it was.
+/// Applies an alteration, or leaves everything as it was.
 pub(crate) fn alter(
     files: &LocalFiles,
     path: &Resolved,
     alteration: &Alteration<'_>,
 ) -> Result<Altered, FileError> {
-    let _held = files.locks.hold(own_key(path, alteration.expect), other_key(&alteration.to));
+    let _held =
+        files.locks.lock(altered_key(path, alteration.expect), involved_key(&alteration.to));
     let altered = match alteration.to {
         To::File { content, attributes } => {
-            let new = file::New { content, attributes, temporary: alteration.temporary };
+            let new = file::NewFile { content, attributes, temporary: alteration.temporary };
             file::write(files, path, alteration.expect, &new)
         }
         To::Attributes(attributes) => {
@@ -55,11 +56,11 @@ pub(crate) fn alter(
         To::Directory { attributes } => directory::make(files, path, alteration.expect, attributes),
         To::Nothing => remove::remove(files, path, alteration.expect),
     };
-    altered.map_err(|kind| refusal(doing(&alteration.to), path, kind))
+    altered.map_err(|kind| file_error(verb(&alteration.to), path, kind))
 }
 
-/// What an error says was tried.
-fn doing(to: &To<'_>) -> &'static str {
+/// Returns the verb for error messages about an alteration.
+fn verb(to: &To<'_>) -> &'static str {
     match to {
         To::File { .. } => "write",
         To::Attributes(_) => "change the attributes of",
@@ -70,45 +71,46 @@ fn doing(to: &To<'_>) -> &'static str {
     }
 }
 
-/// What is there is locked by what it is, under whichever name; what is not there, by its place.
-fn own_key(path: &Resolved, expect: Expect) -> Key<'_> {
+/// Returns the lock key of the altered path: device and inode of an existing object, which all its names share; otherwise the path.
+fn altered_key(path: &Resolved, expect: Expect) -> LockKey<'_> {
     match expect {
-        Expect::Absent => Key::Place(&path.path),
-        Expect::Same(seen) => Key::Object(seen.device, seen.inode),
+        Expect::Absent => LockKey::Path(&path.path),
+        Expect::Same(seen) => LockKey::Object(seen.device, seen.inode),
     }
 }
 
-fn other_key(to: &To<'_>) -> Option<Key<'static>> {
+/// Returns the lock key of the second object that an alteration involves, if any.
+fn involved_key(to: &To<'_>) -> Option<LockKey<'static>> {
     match to {
         To::Moved { seen, .. } | To::Linked { seen, .. } => {
-            Some(Key::Object(seen.device, seen.inode))
+            Some(LockKey::Object(seen.device, seen.inode))
         }
         _ => None,
     }
 }
 
-/// An object that is new under its name, or was replaced whole.
-fn whole(stat: Stat) -> Altered {
+/// Returns the result for an object that is new under its name, or was replaced as a whole.
+fn altered_whole(stat: Stat) -> Altered {
     Altered { stat: Some(stat), in_place: false }
 }
 
-/// What was there to be changed is gone.
+/// Converts an error number; a missing object means that the expected object is gone.
 fn stale_if_missing(errno: Errno) -> FileErrorKind {
     match errno {
         Errno::NOENT | Errno::NOTDIR => FileErrorKind::Stale,
-        other => meaning(other),
+        other => error_kind(other),
     }
 }
 
-/// The change is made, but nobody can say whether it survives a power cut.
-fn unconfirmed(errno: Errno) -> FileErrorKind {
+/// Returns the error for a change that was made but may not survive a power cut, because a sync failed.
+fn sync_failed(errno: Errno) -> FileErrorKind {
     FileErrorKind::Io(std::io::Error::other(format!(
         "the change is made, but the disk did not confirm it ({errno})"
     )))
 }
 
-/// The change is made, but what is there now could not be looked at.
-fn unseen(errno: Errno) -> FileErrorKind {
+/// Returns the error for a change that was made but whose result could not be read.
+fn stat_failed(errno: Errno) -> FileErrorKind {
     FileErrorKind::Io(std::io::Error::other(format!(
         "the change is made, but it could not be looked at afterwards ({errno})"
     )))

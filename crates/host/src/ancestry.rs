@@ -11,16 +11,16 @@ use std::path::{Path, PathBuf};
 use rustix::fs::AtFlags;
 use windlass_core::{FileKind, Fingerprint, Resolved, SESSION_TMP};
 
+use crate::ignore_files::{AI_EXCLUDE, IgnoreFileReader, PresentNames, UnusableExcludeFile};
+use crate::ignore_rules::IgnoreRules;
 use crate::inputs::{Input, InputState};
 use crate::kernel::{NAME_ONLY, as_path, stat};
-use crate::resolver::Resolver;
-use crate::rule_files::{AI_EXCLUDE, RuleFiles, Signs, UnusableExcludeFile};
-use crate::rules::Rules;
+use crate::resolver::PathResolver;
 
 /// Rules that apply in the parent directory of a path.
 #[derive(Debug)]
 pub(crate) struct Ancestry {
-    pub(crate) rules: Rules,
+    pub(crate) rules: IgnoreRules,
     /// The `.aiexclude` file that hides a directory above the path, if one does.
     pub(crate) excluded_by: Option<PathBuf>,
     /// Ignore files that were read and directories that were searched for them, with their fingerprints at that time.
@@ -31,12 +31,12 @@ pub(crate) struct Ancestry {
 
 /// Reads the ignore files above `place`. Reads only `.aiexclude` files unless `ignoring` is set.
 pub(crate) fn read(
-    resolver: &Resolver,
+    resolver: &PathResolver,
     place: &Resolved,
     ignoring: bool,
 ) -> Result<Ancestry, UnusableExcludeFile> {
     let mut ancestry = Ancestry {
-        rules: Rules::default(),
+        rules: IgnoreRules::default(),
         excluded_by: None,
         fingerprints: Vec::new(),
         inputs: Vec::new(),
@@ -65,7 +65,7 @@ pub(crate) fn read(
 
 /// Returns the `.aiexclude` file that hides an object, if one does.
 pub(crate) fn excluded_by(
-    resolver: &Resolver,
+    resolver: &PathResolver,
     place: &Resolved,
 ) -> Result<Option<PathBuf>, UnusableExcludeFile> {
     let ancestry = read(resolver, place, false)?;
@@ -80,16 +80,16 @@ impl Ancestry {
     /// Adds the rules of one directory above the path. Called from the topmost directory down.
     fn add_parent(
         &mut self,
-        resolver: &Resolver,
+        resolver: &PathResolver,
         place: &Resolved,
         parent: &Path,
         ignoring: bool,
     ) -> Result<(), UnusableExcludeFile> {
         self.excluded_by = self.excluding(parent, FileKind::Directory);
-        let (from, within) = resolver.place_around(place, parent).map_err(|errno| {
+        let (from, within) = resolver.handle_and_path_above(place, parent).map_err(|errno| {
             UnusableExcludeFile { path: parent.join(AI_EXCLUDE), why: errno.into() }
         })?;
-        let mut files = RuleFiles::new(resolver.lookup(), ignoring);
+        let mut files = IgnoreFileReader::new(resolver.lookup(), ignoring);
         let opened = ignoring.then(|| resolver.lookup().open(from, within, NAME_ONLY));
         if let Some(Ok(directory)) = opened
             && let Ok(found) = stat(directory)
@@ -97,7 +97,7 @@ impl Ancestry {
             self.fingerprints.push((parent.to_owned(), found.fingerprint));
         }
         let path = without_final_slash(parent);
-        let added = files.read(from, within, path, Signs::UNKNOWN)?;
+        let added = files.read(from, within, path, PresentNames::UNKNOWN)?;
         self.rules = self.rules.with(path, added);
         self.fingerprints.append(&mut files.fingerprints);
         self.inputs.append(&mut files.inputs);
@@ -114,7 +114,7 @@ impl Ancestry {
 
 /// Returns the topmost directory whose ignore files (other than `.aiexclude`) apply to a path.
 fn ignore_root<'a>(
-    resolver: &'a Resolver,
+    resolver: &'a PathResolver,
     place: &'a Resolved,
     inputs: &mut Vec<Input>,
 ) -> Option<&'a Path> {
@@ -136,7 +136,7 @@ fn ignore_root<'a>(
 /// Iterates over the path itself and all directories above it. For a path in a session's own `/tmp` it ends at `/tmp`: the
 /// directories around the session's directory do not apply.
 fn path_and_parents<'p>(
-    resolver: &Resolver,
+    resolver: &PathResolver,
     place: &'p Resolved,
 ) -> impl Iterator<Item = &'p Path> {
     let is_in_tmp = resolver.tmp_of(place).is_some();
@@ -145,9 +145,9 @@ fn path_and_parents<'p>(
 }
 
 /// Returns whether a directory has an entry `.git`.
-fn is_repository(resolver: &Resolver, place: &Resolved, directory: &Path) -> bool {
+fn is_repository(resolver: &PathResolver, place: &Resolved, directory: &Path) -> bool {
     let git = directory.join(".git");
-    let found = resolver.place_around(place, &git);
+    let found = resolver.handle_and_path_above(place, &git);
     found.is_ok_and(|(from, within)| {
         rustix::fs::statat(from, within, AtFlags::SYMLINK_NOFOLLOW).is_ok()
     })

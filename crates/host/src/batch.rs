@@ -1,11 +1,11 @@
-//! Many changes of files that wait for the disk together.
+//! Makes many changes of files that wait for the disk together.
 //!
-//! Waiting for the disk after each of 50,000 files takes minutes. A batch waits twice for all of them: for the new contents before
-//! the first name is given, and for the names in the end. So nothing ever has a name whose content a loss of power could take; and
-//! whoever made the batch is told that it is made only when all of it is safe.
+//! Waiting for the disk after each of 50,000 files takes minutes. A batch waits twice for all of them: for the new contents before the
+//! first name is given, and for the names in the end. So no name ever points to content that a power cut could take, and the caller is told
+//! that the batch is made only when all of it is safe.
 //!
-//! To wait for a file system is to wait for all that any program has written there. A batch of few contents and few directories, such
-//! as that of a directory that was moved, waits for these alone.
+//! To sync a file system is to wait for everything that any program has written there. A batch of few contents and few directories, such as
+//! the move of a directory, syncs these alone.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
@@ -22,66 +22,68 @@ use windlass_core::{
 
 use crate::alter;
 use crate::files::LocalFiles;
-use crate::kernel::{FOR_LISTING, failure, refusal};
+use crate::kernel::{FOR_LISTING, errno_file_error, file_error};
 
-/// Contents, attributes or directories up to this number are waited for one by one.
-const FEW: usize = 32;
+/// Up to this number, contents, attributes or directories are synced one by one; beyond it, whole file systems are.
+const MAX_SINGLE_SYNCS: usize = 32;
 
-/// The files of a machine while many of them are changed together.
+/// Files of this machine while many of them are changed together.
 #[derive(Debug)]
 pub(crate) struct LocalBatch {
     files: LocalFiles,
-    /// The same files for what waits for the disk at once.
-    at_once: LocalFiles,
-    /// Whether the contents on a stage are few, so that each waits for the disk when it gets its name.
+    /// The same files, for alterations that wait for the disk at once.
+    immediate: LocalFiles,
+    /// True if few contents come from a stage, so that each is synced when it gets its name.
     has_few_contents: bool,
-    touched: Mutex<Touched>,
-    /// A place on each device with contents that were prepared and that the disk may not have yet.
+    unsynced: Mutex<UnsyncedChanges>,
+    /// One path on each device with prepared contents that may not be on the disk yet.
     prepared: Mutex<HashMap<u64, Resolved>>,
 }
 
-/// Changes that the disk may not have yet.
+/// Changes that may not be on the disk yet.
 #[derive(Debug, Default)]
-struct Touched {
-    /// A place on each device on which something was changed.
+struct UnsyncedChanges {
+    /// One path on each device with changes.
     devices: HashMap<u64, Resolved>,
-    /// Directories in which names changed, each with a place in it.
+    /// Directories in which names changed, each with a path in it.
     directories: HashMap<PathBuf, Resolved>,
-    /// How many alterations waited for the disk at once.
-    at_once: usize,
-    /// Whether more changed than the names in a few directories.
+    /// Number of alterations that waited for the disk at once.
+    immediate: usize,
+    /// True if more changed than the names in a few directories.
     is_wide: bool,
 }
 
-impl Touched {
-    /// Notes an alteration of names.
-    fn note(&mut self, path: &Resolved, alteration: &Alteration<'_>, device: Option<u64>) {
+impl UnsyncedChanges {
+    /// Records an alteration that did not wait for the disk.
+    fn record(&mut self, path: &Resolved, alteration: &Alteration<'_>, device: Option<u64>) {
         if let Some(device) = device {
             self.devices.entry(device).or_insert_with(|| path.clone());
         }
         if self.is_wide {
             return;
         }
-        self.note_names_around(path);
+        self.record_parent(path);
         match alteration.to {
-            To::Moved { from, .. } => self.note_names_around(from),
-            // The disk must have the new directory as well.
-            To::Directory { .. } => self.note_names(&path.path, path),
+            To::Moved { from, .. } => self.record_parent(from),
+            // The new directory itself must be synced as well.
+            To::Directory { .. } => self.record_directory(&path.path, path),
             _ => {}
         }
-        if self.directories.len() > FEW {
+        if self.directories.len() > MAX_SINGLE_SYNCS {
             self.is_wide = true;
             self.directories.clear();
         }
     }
 
-    fn note_names_around(&mut self, path: &Resolved) {
+    /// Records a change in the parent directory of a path.
+    fn record_parent(&mut self, path: &Resolved) {
         if let Some(directory) = path.path.parent() {
-            self.note_names(directory, path);
+            self.record_directory(directory, path);
         }
     }
 
-    fn note_names(&mut self, directory: &Path, path: &Resolved) {
+    /// Records a change of names in a directory.
+    fn record_directory(&mut self, directory: &Path, path: &Resolved) {
         if !self.directories.contains_key(directory) {
             self.directories.insert(directory.to_owned(), path.clone());
         }
@@ -89,82 +91,85 @@ impl Touched {
 }
 
 impl LocalBatch {
-    /// Begins a batch, in which the files at these places, which are ours, get names. If they are many, their contents are on the disk
-    /// then.
+    /// Begins a batch. `contents` are the files of the stage that will get names in it. If they are many, this waits until they are on the
+    /// disk.
     pub(crate) fn begin(files: &LocalFiles, contents: &[&Path]) -> Result<Self, FileError> {
-        let has_few_contents = contents.len() <= FEW;
+        let has_few_contents = contents.len() <= MAX_SINGLE_SYNCS;
         if files.durability.is_on_disk() && !has_few_contents {
-            secure(files, contents)?;
+            sync_contents(files, contents)?;
         }
         Ok(Self {
             files: files.in_batch(),
-            at_once: files.alike(),
+            immediate: files.another_handle(),
             has_few_contents,
-            touched: Mutex::default(),
+            unsynced: Mutex::default(),
             prepared: Mutex::default(),
         })
     }
 
     /// Returns whether an alteration waits for the disk at once, and counts it.
-    fn is_at_once(&self, path: &Resolved, alteration: &Alteration<'_>) -> bool {
-        let mut touched = self.touched();
-        let is_counted = match alteration.to {
+    fn waits_at_once(&self, path: &Resolved, alteration: &Alteration<'_>) -> bool {
+        let mut unsynced = self.unsynced();
+        let is_single = match alteration.to {
             To::Nothing | To::Moved { .. } | To::Directory { .. } => return false,
-            // What was prepared is on the disk already.
+            // Prepared content is on the disk already.
             To::File { content: Source::At(place), .. } if place.parent() != path.path.parent() => {
                 return self.has_few_contents;
             }
-            _ => touched.at_once < FEW,
+            _ => unsynced.immediate < MAX_SINGLE_SYNCS,
         };
-        touched.at_once += 1;
-        touched.is_wide |= !is_counted;
-        is_counted
+        unsynced.immediate += 1;
+        unsynced.is_wide |= !is_single;
+        is_single
     }
 
-    fn touched(&self) -> std::sync::MutexGuard<'_, Touched> {
-        self.touched.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Locks the record of unsynced changes.
+    fn unsynced(&self) -> std::sync::MutexGuard<'_, UnsyncedChanges> {
+        self.unsynced.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the disk has the names in the directories that were touched, if these are few. Returns whether it has.
-    fn settle_directories(&self, touched: &Touched) -> bool {
+    /// Waits until the disk has the names in the changed directories, if these are few. Returns whether it has.
+    fn sync_directories(&self, unsynced: &UnsyncedChanges) -> bool {
         let mut settled = HashSet::new();
-        !touched.is_wide
-            && touched.directories.iter().all(|(directory, path)| {
+        !unsynced.is_wide
+            && unsynced.directories.iter().all(|(directory, path)| {
                 let opened = nearest_directory(&self.files, path, directory);
                 opened.is_ok_and(|(found, handle)| {
-                    !settled.insert(found) || self.at_once.durability.settle_file(handle).is_ok()
+                    !settled.insert(found) || self.immediate.durability.sync_file(handle).is_ok()
                 })
             })
     }
 
-    /// Waits until the disk has the file systems that these places are on.
-    fn settle_devices(&self, places: &HashMap<u64, Resolved>) -> Result<(), FileError> {
+    /// Waits until the disk has everything on the file systems of these paths.
+    fn sync_devices(&self, places: &HashMap<u64, Resolved>) -> Result<(), FileError> {
         for path in places.values() {
-            self.settle_around(path).map_err(|errno| failure("save", path, errno))?;
+            self.sync_file_system_of(path)
+                .map_err(|errno| errno_file_error("save", path, errno))?;
         }
         Ok(())
     }
 
-    fn settle_around(&self, path: &Resolved) -> Result<(), Errno> {
+    /// Waits until the disk has everything on the file system of a path's directory.
+    fn sync_file_system_of(&self, path: &Resolved) -> Result<(), Errno> {
         let Self { files, .. } = self;
         if !files.durability.is_on_disk() {
             return Ok(());
         }
-        let directory = match nearest_directory(files, path, around(path)) {
-            // One that cannot be listed cannot be opened for that; the workspace can.
+        let directory = match nearest_directory(files, path, parent_of(path)) {
+            // A directory that cannot be listed cannot be opened for a sync; the workspace can.
             Err(Errno::ACCESS) => {
                 let root = files.resolver.resolved(files.workspace().to_owned(), true);
                 files.resolver.open_place(&root, FOR_LISTING)?
             }
             opened => opened?.1,
         };
-        files.durability.settle_file_system(&directory)
+        files.durability.sync_file_system(&directory)
     }
 }
 
-/// Waits until the disk has these files. Each file system is waited for once. Nothing is mounted over a file on a stage: it is on
-/// the file system of its directory.
-fn secure(files: &LocalFiles, contents: &[&Path]) -> Result<(), FileError> {
+/// Waits until the disk has these files, by one sync per file system. Nothing is mounted over a file on a stage, so each file is on the
+/// file system of its directory.
+fn sync_contents(files: &LocalFiles, contents: &[&Path]) -> Result<(), FileError> {
     let mut devices = Vec::new();
     let mut directory = None;
     for path in contents {
@@ -178,7 +183,7 @@ fn secure(files: &LocalFiles, contents: &[&Path]) -> Result<(), FileError> {
             continue;
         }
         let settled = File::open(path).and_then(|file| {
-            files.durability.settle_file_system(&file).map_err(std::io::Error::from)
+            files.durability.sync_file_system(&file).map_err(std::io::Error::from)
         });
         settled.map_err(failed)?;
         devices.push(device);
@@ -186,8 +191,8 @@ fn secure(files: &LocalFiles, contents: &[&Path]) -> Result<(), FileError> {
     Ok(())
 }
 
-/// The device on which an alteration changed something.
-fn device(altered: &Altered, expect: Expect) -> Option<u64> {
+/// Returns the device on which an alteration changed something.
+fn device_of(altered: &Altered, expect: Expect) -> Option<u64> {
     let made = altered.stat.map(|stat| stat.fingerprint.device);
     made.or(match expect {
         Expect::Same(seen) => Some(seen.device),
@@ -202,7 +207,7 @@ impl Batch for LocalBatch {
         alteration: &Alteration<'_>,
     ) -> Result<Option<PathBuf>, FileError> {
         let prepared = alter::prepare(&self.files, path, alteration);
-        let prepared = prepared.map_err(|kind| refusal("write", path, kind))?;
+        let prepared = prepared.map_err(|kind| file_error("write", path, kind))?;
         if let Some((device, _)) = prepared {
             let mut places = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
             places.entry(device).or_insert_with(|| path.clone());
@@ -212,25 +217,25 @@ impl Batch for LocalBatch {
 
     fn secure(&self) -> Result<(), FileError> {
         let mut places = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
-        self.settle_devices(&std::mem::take(&mut *places))
+        self.sync_devices(&std::mem::take(&mut *places))
     }
 
     fn settle(&self) -> Result<(), FileError> {
-        let touched = std::mem::take(&mut *self.touched());
-        if self.settle_directories(&touched) {
+        let unsynced = std::mem::take(&mut *self.unsynced());
+        if self.sync_directories(&unsynced) {
             return Ok(());
         }
-        self.settle_devices(&touched.devices)
+        self.sync_devices(&unsynced.devices)
     }
 }
 
-/// The directory that something is in.
-fn around(path: &Resolved) -> &Path {
+/// Returns the parent directory of a path, or the path itself if it is `/`.
+fn parent_of(path: &Resolved) -> &Path {
     path.path.parent().unwrap_or(&path.path)
 }
 
-/// Opens a directory at or above a place, or the next one above it: it may be gone or replaced by now, perhaps by a symbolic link, and
-/// that one is on the same device.
+/// Opens a directory, or the nearest directory above it that exists, on the same device. The directory may be gone or replaced by now,
+/// perhaps by a symbolic link.
 fn nearest_directory<'a>(
     files: &LocalFiles,
     path: &Resolved,
@@ -238,7 +243,7 @@ fn nearest_directory<'a>(
 ) -> Result<(&'a Path, OwnedFd), Errno> {
     let mut last = Errno::NOENT;
     for directory in directory.ancestors() {
-        let (from, way) = files.resolver.place_around(path, directory)?;
+        let (from, way) = files.resolver.handle_and_path_above(path, directory)?;
         match files.resolver.lookup().open(from, way, FOR_LISTING) {
             Ok(opened) => return Ok((directory, opened)),
             Err(errno @ (Errno::NOENT | Errno::NOTDIR | Errno::LOOP)) => last = errno,
@@ -283,11 +288,11 @@ impl Files for LocalBatch {
     }
 
     fn alter(&self, path: &Resolved, alteration: &Alteration<'_>) -> Result<Altered, FileError> {
-        if self.is_at_once(path, alteration) {
-            return self.at_once.alter(path, alteration);
+        if self.waits_at_once(path, alteration) {
+            return self.immediate.alter(path, alteration);
         }
         let altered = self.files.alter(path, alteration)?;
-        self.touched().note(path, alteration, device(&altered, alteration.expect));
+        self.unsynced().record(path, alteration, device_of(&altered, alteration.expect));
         Ok(altered)
     }
 

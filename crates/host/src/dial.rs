@@ -1,11 +1,11 @@
-//! The way to a host: its addresses, those of them that may be dialled, and the first that answers.
+//! Connects to a host: looks up its addresses, keeps those that may be dialled, and takes the first that answers.
 //!
-//! The address that is judged is the one that is dialled, never the name again: a name server that gives another answer the next
-//! time gains nothing.
+//! The address that is judged is the address that is dialled; the name is not looked up again. So a name server that gives another answer
+//! the next time gains nothing.
 
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use tokio::net::{TcpStream, lookup_host};
@@ -13,10 +13,10 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use windlass_core::{BoxFuture, HostName, is_public_address, special_purpose};
 
-/// The number of addresses of a host that are tried.
+/// Maximum addresses of a host that are tried.
 pub(crate) const MAX_ADDRESSES: usize = 8;
 
-/// The time that an address is waited for before the next one is tried beside it.
+/// Time to wait for an address before the next one is tried in parallel.
 const HEAD_START: Duration = Duration::from_millis(250);
 
 /// Finds the addresses of names.
@@ -37,12 +37,26 @@ const HEAD_START: Duration = Duration::from_millis(250);
 /// }
 /// ```
 pub trait Resolver: fmt::Debug + Send + Sync {
-    /// The addresses of a name, with this port.
+    /// Returns the addresses of a name, each with this port.
     fn lookup<'a>(&'a self, name: &'a str, port: u16)
     -> BoxFuture<'a, io::Result<Vec<SocketAddr>>>;
 }
 
-/// Asks as the machine is configured to.
+/// Error for a host of which no address is public.
+#[derive(Debug)]
+pub(crate) struct NotPublicAddress {
+    address: IpAddr,
+    /// Purpose for which the address is reserved, such as `loopback`.
+    purpose: &'static str,
+}
+
+impl fmt::Display for NotPublicAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is not a public address: {}", self.address, self.purpose)
+    }
+}
+
+/// Looks up names as the machine is configured to.
 ///
 /// ```
 /// let settings = windlass_host::HttpSettings::default();
@@ -61,7 +75,7 @@ impl Resolver for SystemResolver {
     }
 }
 
-/// The addresses of a host.
+/// Returns the addresses of a host; an address needs no lookup.
 pub(crate) async fn lookup(
     resolver: &dyn Resolver,
     host: &HostName,
@@ -73,22 +87,25 @@ pub(crate) async fn lookup(
     }
 }
 
-/// Leaves only addresses that may be dialled. The error says why none is left.
-pub(crate) fn admit(addresses: &mut Vec<SocketAddr>, may_be_private: bool) -> Result<(), String> {
+/// Removes addresses that may not be dialled, and those beyond [`MAX_ADDRESSES`]. Fails if no address is left because none is public.
+pub(crate) fn keep_dialable(
+    addresses: &mut Vec<SocketAddr>,
+    may_be_private: bool,
+) -> Result<(), NotPublicAddress> {
     let first = addresses.first().map(SocketAddr::ip);
     addresses.retain(|address| may_be_private || is_public_address(address.ip()));
     addresses.truncate(MAX_ADDRESSES);
     match first {
         Some(first) if addresses.is_empty() => {
             let purpose = special_purpose(first).unwrap_or("special");
-            Err(format!("{first} is not a public address: {purpose}"))
+            Err(NotPublicAddress { address: first, purpose })
         }
         _ => Ok(()),
     }
 }
 
-/// The first address that answers. Each gets a head start before the next, so that one that is never answered costs little.
-pub(crate) async fn race(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
+/// Connects to all addresses, each a little later than the one before, and returns the first connection. Fails with the last error.
+pub(crate) async fn connect_to_first(addresses: Vec<SocketAddr>) -> io::Result<TcpStream> {
     let mut waiting = addresses.into_iter();
     let mut attempts = JoinSet::new();
     let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
@@ -112,13 +129,16 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn an_address_that_refuses_is_followed_by_the_next() {
+    async fn refused_address_is_followed_by_the_next() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let good = listener.local_addr().unwrap();
-        // Nobody listens on another loopback address at this port.
+        // No program listens on another loopback address at this port.
         let bad = SocketAddr::new("127.0.0.77".parse().unwrap(), good.port());
-        assert_eq!(race(vec![bad, good]).await.unwrap().peer_addr().unwrap(), good);
-        assert_eq!(race(vec![bad]).await.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
-        assert!(race(vec![]).await.is_err());
+        assert_eq!(connect_to_first(vec![bad, good]).await.unwrap().peer_addr().unwrap(), good);
+        assert_eq!(
+            connect_to_first(vec![bad]).await.unwrap_err().kind(),
+            io::ErrorKind::ConnectionRefused
+        );
+        assert!(connect_to_first(vec![]).await.is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! Decides when a change waits for the disk, and does the waiting.
+//! Decides when a change waits for the disk, and waits.
 
 use std::os::fd::AsFd;
 
@@ -22,16 +22,16 @@ pub enum Durability {
     Kernel,
 }
 
-/// Policy for waiting for the disk.
+/// Policy for waiting until changes are on the disk.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Settling {
+pub(crate) struct SyncPolicy {
     durability: Durability,
     /// True if directory entries and attributes wait for the end of a batch. Contents never do: no name may point to content that
     /// could be lost.
     in_batch: bool,
 }
 
-impl Settling {
+impl SyncPolicy {
     /// Waits with each change.
     pub(crate) fn each(durability: Durability) -> Self {
         Self { durability, in_batch: false }
@@ -43,7 +43,7 @@ impl Settling {
     }
 
     /// Waits until the file is on the disk.
-    pub(crate) fn settle_file(self, file: impl AsFd) -> Result<(), Errno> {
+    pub(crate) fn sync_file(self, file: impl AsFd) -> Result<(), Errno> {
         match self.durability {
             Durability::Disk => rustix::fs::fsync(file),
             Durability::Kernel => Ok(()),
@@ -51,24 +51,24 @@ impl Settling {
     }
 
     /// Waits until a file is on the disk whose content is there already. In a batch this is left to the batch's end.
-    pub(crate) fn settle_adopted(self, file: impl AsFd) -> Result<(), Errno> {
-        if self.in_batch { Ok(()) } else { self.settle_file(file) }
+    pub(crate) fn sync_adopted(self, file: impl AsFd) -> Result<(), Errno> {
+        if self.in_batch { Ok(()) } else { self.sync_file(file) }
     }
 
     /// Waits until the entries of a directory are on the disk. Ignores errors of file systems and handles that cannot sync a
     /// directory.
-    pub(crate) fn settle_directory(self, directory: impl AsFd) -> Result<(), Errno> {
+    pub(crate) fn sync_directory(self, directory: impl AsFd) -> Result<(), Errno> {
         if self.in_batch {
             return Ok(());
         }
-        match self.settle_file(directory) {
+        match self.sync_file(directory) {
             Err(Errno::INVAL | Errno::BADF | Errno::OPNOTSUPP) | Ok(()) => Ok(()),
             Err(errno) => Err(errno),
         }
     }
 
     /// Waits until everything on the open object's file system is on the disk.
-    pub(crate) fn settle_file_system(self, of: impl AsFd) -> Result<(), Errno> {
+    pub(crate) fn sync_file_system(self, of: impl AsFd) -> Result<(), Errno> {
         match self.durability {
             Durability::Disk => rustix::fs::syncfs(of),
             Durability::Kernel => Ok(()),

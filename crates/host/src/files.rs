@@ -12,19 +12,19 @@ use windlass_core::{
 use crate::alter::as_errno;
 use crate::alter::locks::Locks;
 use crate::batch::LocalBatch;
-use crate::durability::{Durability, Settling};
-use crate::kernel::{Lookup, failure, meaning, refusal};
-use crate::resolver::{Resolver, is_session_tmp};
+use crate::durability::{Durability, SyncPolicy};
+use crate::kernel::{Lookup, errno_file_error, error_kind, file_error};
+use crate::resolver::{PathResolver, is_session_tmp};
 use crate::session_tmp::SessionTmp;
 use crate::temporary::TemporaryDirectories;
-use crate::{alter, ancestry, look, nearest, walk};
+use crate::{alter, ancestry, inspect, nearest, walk};
 
 /// The files of this machine, as one workspace sees them.
 #[derive(Debug)]
 pub struct LocalFiles {
-    pub(crate) resolver: Arc<Resolver>,
+    pub(crate) resolver: Arc<PathResolver>,
     pub(crate) locks: Arc<Locks>,
-    pub(crate) durability: Settling,
+    pub(crate) durability: SyncPolicy,
 }
 
 impl LocalFiles {
@@ -44,8 +44,8 @@ impl LocalFiles {
         lookup: Lookup,
         durability: Durability,
     ) -> Result<Self, FileError> {
-        let resolver = Arc::new(Resolver::open(workspace, lookup)?);
-        Ok(Self { resolver, locks: Arc::default(), durability: Settling::each(durability) })
+        let resolver = Arc::new(PathResolver::open(workspace, lookup)?);
+        Ok(Self { resolver, locks: Arc::default(), durability: SyncPolicy::each(durability) })
     }
 
     /// Returns the same files with the `/tmp` of a session, whose directory is inside the state directory `state`.
@@ -80,11 +80,11 @@ impl LocalFiles {
 
     /// Returns the same files, with the wait for the disk left to the end of a batch.
     pub(crate) fn in_batch(&self) -> Self {
-        Self { durability: self.durability.in_batch(), ..self.alike() }
+        Self { durability: self.durability.in_batch(), ..self.another_handle() }
     }
 
     /// Returns another handle on the same files.
-    pub(crate) fn alike(&self) -> Self {
+    pub(crate) fn another_handle(&self) -> Self {
         Self {
             resolver: self.resolver.clone(),
             locks: self.locks.clone(),
@@ -109,8 +109,8 @@ impl Files for LocalFiles {
     fn stat(&self, path: &Resolved) -> Result<Stat, FileError> {
         match self.resolver.stat(path) {
             Err(FileError { kind: FileErrorKind::Permission, .. }) => {
-                look::stat_as_owner(&self.resolver, path)
-                    .map_err(|_| failure("look at", path, Errno::ACCESS))
+                inspect::stat_as_owner(&self.resolver, path)
+                    .map_err(|_| errno_file_error("look at", path, Errno::ACCESS))
             }
             seen => seen,
         }
@@ -137,7 +137,7 @@ impl Files for LocalFiles {
     }
 
     fn look(&self, path: &Resolved) -> Result<Option<Found>, FileError> {
-        look::look(&self.resolver, path).map_err(|kind| refusal("look at", path, kind))
+        inspect::inspect(&self.resolver, path).map_err(|kind| file_error("look at", path, kind))
     }
 
     fn alter(&self, path: &Resolved, alteration: &Alteration<'_>) -> Result<Altered, FileError> {
@@ -146,7 +146,7 @@ impl Files for LocalFiles {
 
     fn new_file_mode(&self, directory: &Resolved) -> Result<Option<u32>, FileError> {
         alter::new_file_mode(&self.resolver, directory)
-            .map_err(|errno| failure("look at", directory, errno))
+            .map_err(|errno| errno_file_error("look at", directory, errno))
     }
 
     fn batch(&self, contents: &[&Path]) -> Result<Option<Box<dyn Batch + '_>>, FileError> {
@@ -155,7 +155,7 @@ impl Files for LocalFiles {
 
     fn excluded_by(&self, path: &Resolved) -> Result<Option<PathBuf>, FileError> {
         ancestry::excluded_by(&self.resolver, path).map_err(|unusable| {
-            let kind = match meaning(as_errno(&unusable.why)) {
+            let kind = match error_kind(as_errno(&unusable.why)) {
                 FileErrorKind::Io(_) => FileErrorKind::Io(unusable.why),
                 kind => kind,
             };

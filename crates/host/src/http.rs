@@ -1,15 +1,15 @@
-//! The network behind the door of calls: HTTP/1.1, one connection for each request.
+//! Implements the network door: HTTP/1.1, one connection for each request.
 //!
-//! A request goes to an address that was judged, and says nothing that it was not told to say: there are no cookies, no credentials
-//! of the machine, no proxy of the environment. The answer is read by strict rules and within limits of time and size: two readers of
-//! the same bytes must not come to different ends of it.
+//! A request goes to an address that was checked, and contains only what the caller gave: no cookies, no credentials of the machine, no
+//! proxy of the environment. The response is read by strict rules and within limits of time and size, so that two readers of the same bytes
+//! agree on its end.
 
 mod body;
+mod connection;
 mod decode;
 mod head;
 #[cfg(test)]
 mod tests;
-mod wire;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,12 +20,12 @@ use windlass_core::{
 };
 
 use self::body::{Body, Framing};
-use self::decode::Decoder;
+use self::connection::Connection;
+use self::decode::BodyDecoder;
 use self::head::Head;
-use self::wire::Wire;
 use crate::dial::{self, Resolver, SystemResolver};
 
-/// The name that requests give: what this is, not what would be let in.
+/// Value of the `User-Agent` header.
 const USER_AGENT: &str = concat!("windlass/", env!("CARGO_PKG_VERSION"));
 
 /// Talks HTTP to other machines.
@@ -40,7 +40,7 @@ pub struct LocalNetwork {
     settings: HttpSettings,
 }
 
-/// The surroundings of a [`LocalNetwork`].
+/// Settings of a [`LocalNetwork`].
 ///
 /// ```
 /// let settings = windlass_host::HttpSettings::default();
@@ -59,11 +59,12 @@ impl Default for HttpSettings {
 }
 
 impl LocalNetwork {
-    /// A network with these settings.
+    /// Creates a network door with these settings.
     pub fn new(settings: HttpSettings) -> Self {
         Self { settings }
     }
 
+    /// Sends a request and reads the head of the response. Skips interim responses (1xx).
     async fn exchange(
         &self,
         request: HttpRequest,
@@ -72,28 +73,32 @@ impl LocalNetwork {
         request.check()?;
         let url = request.url.clone();
         let limits = request.limits;
-        let mut wire = self.connect(&request, terms).await?;
-        wire.write(&written(&request)).await?;
+        let mut connection = self.connect(&request, terms).await?;
+        connection.write(&request_bytes(&request)).await?;
         let head = loop {
-            let head = Head::read(&mut wire).await?;
+            let head = Head::read(&mut connection).await?;
             match head.status {
                 101 => return Err(failed(&url, "it switched to another protocol")),
-                // Interim answers; their bytes count for the limit of the head.
+                // Interim responses; their bytes count for the limit of the head.
                 100..200 => {}
                 _ => break head,
             }
         };
         let framing = Framing::of(&request.method, &head).map_err(|why| failed(&url, why))?;
         let decoder = match framing {
-            Framing::Empty => Decoder::Identity,
-            _ => Decoder::of(&head).map_err(|why| failed(&url, &why))?,
+            Framing::Empty => BodyDecoder::Identity,
+            _ => BodyDecoder::for_head(&head).map_err(|why| failed(&url, &why.to_string()))?,
         };
-        let body = Box::new(Body::new(wire, framing, decoder, limits));
+        let body = Box::new(Body::new(connection, framing, decoder, limits));
         Ok(HttpResponse { status: head.status, url, headers: head.headers, body })
     }
 
-    /// Connects to an address of the host that may be dialled.
-    async fn connect(&self, request: &HttpRequest, terms: NetworkTerms) -> Result<Wire, ToolError> {
+    /// Connects to an address of the host that may be dialled, within the time limit.
+    async fn connect(
+        &self,
+        request: &HttpRequest,
+        terms: NetworkTerms,
+    ) -> Result<Connection, ToolError> {
         let (url, limits) = (&request.url, &request.limits);
         if url.is_secure() {
             return Err(failed(url, "https is not spoken yet")
@@ -107,18 +112,19 @@ impl LocalNetwork {
             let mut addresses = found.map_err(|error| {
                 failed(url, &format!("the host {} is not found: {error}", url.host()))
             })?;
-            dial::admit(&mut addresses, terms.may_reach_private).map_err(|why| {
+            dial::keep_dialable(&mut addresses, terms.may_reach_private).map_err(|why| {
                 let rule = format!("net {}", authority(url));
-                failed(url, &why).hint(format!("to allow it: a rule that names the host, `{rule}`"))
+                failed(url, &why.to_string())
+                    .hint(format!("to allow it: a rule that names the host, `{rule}`"))
             })?;
             if addresses.is_empty() {
                 return Err(failed(url, &format!("the host {} has no address", url.host())));
             }
-            dial::race(addresses).await.map_err(|error| failed(url, &error.to_string()))
+            dial::connect_to_first(addresses).await.map_err(|error| failed(url, &error.to_string()))
         };
         let time = limits.connect_time.min(limits.total_time);
         let stream = timeout(time, dialled).await.map_err(|_| within(time))??;
-        Ok(Wire::new(stream, url.clone(), *limits, terms.meter))
+        Ok(Connection::new(stream, url.clone(), *limits, terms.meter))
     }
 }
 
@@ -131,9 +137,9 @@ impl Network for LocalNetwork {
         Box::pin(self.exchange(request, terms))
     }
 }
-
+/// Returns the bytes of a request.
 /// The bytes of a request.
-fn written(request: &HttpRequest) -> Vec<u8> {
+fn request_bytes(request: &HttpRequest) -> Vec<u8> {
     let HttpRequest { method, url, headers, body, .. } = request;
     let mut text = format!(
         "{method} {} HTTP/1.1\r\nHost: {}\r\nUser-Agent: {USER_AGENT}\r\nAccept-Encoding: gzip, br, zstd\r\nConnection: close\r\n",
@@ -154,13 +160,14 @@ fn written(request: &HttpRequest) -> Vec<u8> {
     bytes.extend_from_slice(body);
     bytes
 }
-
+/// Returns host and port as a network rule names them.
 /// Host and port, as a rule names them.
 fn authority(url: &HttpUrl) -> String {
     let origin = url.origin();
     origin.split_once("://").map_or(origin.clone(), |(_, rest)| rest.to_owned())
 }
 
+/// Returns the error for a URL that could not be fetched.
 fn failed(url: &HttpUrl, why: &str) -> ToolError {
     ToolError::failed(format!("cannot get {url}: {why}"))
 }

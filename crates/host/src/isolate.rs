@@ -1,16 +1,16 @@
-//! A second place that looks like the workspace, for programs that write directly.
+//! Creates an isolated copy of the workspace, for programs that write directly.
 //!
-//! A tool's changes go through [`Files`](windlass_core::Files), one by one and on the record. A program that is let loose on a tree
-//! gets a tree of its own instead, and afterwards there is a list of what it did. This module makes the tree, tells what changed in
-//! it and takes it away; what becomes of the changes is for others to decide.
+//! A tool's changes go through [`Files`](windlass_core::Files), one by one and recorded. A program that writes on its own gets a tree of
+//! its own instead, and afterwards a list of its changes. This module creates the tree, finds the changes and removes the tree; the caller
+//! decides what becomes of the changes.
 //!
-//! The tree is made by copying from the workspace, also where git provides the frame: so it has the very bytes, modes and times of
-//! the workspace, committed or not, and no filter or hook that a repository asks for ever runs.
+//! The tree is copied from the workspace, even where git provides the worktree. So it has the exact bytes, modes and times of the
+//! workspace, committed or not, and no filter or hook of a repository ever runs.
 
-pub(crate) mod clear;
 pub(crate) mod copy;
 mod git;
 pub(crate) mod manifest;
+pub(crate) mod remove_tree;
 pub(crate) mod tree;
 
 use std::collections::HashSet;
@@ -21,14 +21,17 @@ use std::sync::{Mutex, PoisonError};
 use windlass_core::{Entry, FileError, FileErrorKind, Note, Visitor, Walk, WalkOptions, quote};
 
 use crate::alter::as_errno;
-use crate::kernel::{Lookup, meaning};
-use crate::resolver::Resolver;
+use crate::kernel::{Lookup, error_kind};
+use crate::resolver::PathResolver;
 use crate::walk::walk;
 use copy::Selection;
 use manifest::Manifest;
 use tree::Tree;
 
-/// How a second place is made.
+/// Way to create an isolated copy.
+///
+/// `windlass replay` uses [`Isolation::Copy`] and [`Isolation::CopyWithoutIgnored`]. The other two are for programs that embed this crate;
+/// no command of Windlass uses them.
 ///
 /// ```
 /// use windlass_host::Isolation;
@@ -41,19 +44,21 @@ use tree::Tree;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Isolation {
-    /// A worktree where git can make one, a copy of everything elsewhere.
+    /// A [`GitWorktree`](Self::GitWorktree) where git can create one, otherwise a [`Copy`](Self::Copy). The default for a program that
+    /// embeds this crate and does not know whether the workspace is a repository.
     #[default]
     Auto,
-    /// A worktree of git's at the commit that is checked out, with all that is tracked or neither tracked nor ignored as it is in
-    /// the workspace. The workspace must be the top of a repository with a commit.
+    /// A git worktree at the checked-out commit, with all tracked files, and files that are neither tracked nor ignored, as they are in the
+    /// workspace. For embedding programs whose command commits, or that do not need ignored build output: git commands in it use the
+    /// workspace's repository. The workspace must be the top of a repository with a commit.
     GitWorktree,
     /// A copy of the whole tree, ignored files and the repository included.
     Copy,
-    /// The same, but for what `.gitignore`, `.ignore`, `.rgignore` and `.aiexclude` hide.
+    /// The same without the files that `.gitignore`, `.ignore`, `.rgignore` and `.aiexclude` hide.
     CopyWithoutIgnored,
 }
 
-/// A second place that looks like the workspace. It is gone when this is dropped, unless it is kept.
+/// An isolated copy of the workspace. It is removed on drop, unless it is kept.
 ///
 /// ```
 /// use windlass_host::{Isolated, IsolatedChangeKind, Isolation};
@@ -63,7 +68,7 @@ pub enum Isolation {
 /// std::fs::write(workspace.join("notes.md"), "first")?;
 /// let isolated = Isolated::create(&workspace, &at, Isolation::Copy)?;
 ///
-/// // Some program does this:
+/// // A program writes in the copy:
 /// std::fs::write(isolated.path().join("notes.md"), "second")?;
 ///
 /// let changes = isolated.changes()?;
@@ -82,12 +87,12 @@ pub struct Isolated {
     workspace: Tree,
     manifest: Manifest,
     notes: Vec<Note>,
-    /// Where git keeps what it knows about a worktree.
+    /// Directory in which git keeps its data about the worktree.
     registration: Option<PathBuf>,
-    removable: bool,
+    is_removed_on_drop: bool,
 }
 
-/// What happened to one object in a second place.
+/// Change of one object in an isolated copy.
 ///
 /// ```
 /// use windlass_host::{IsolatedChange, IsolatedChangeKind};
@@ -96,13 +101,13 @@ pub struct Isolated {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IsolatedChange {
-    /// Relative to the workspace.
+    /// Path relative to the workspace.
     pub path: PathBuf,
-    /// What happened.
+    /// Kind of change.
     pub kind: IsolatedChangeKind,
 }
 
-/// What can happen to an object in a second place. A move is a deletion and a creation.
+/// Kind of change of an object in an isolated copy. A move is a deletion and a creation.
 ///
 /// ```
 /// use windlass_host::IsolatedChangeKind;
@@ -110,15 +115,15 @@ pub struct IsolatedChange {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IsolatedChangeKind {
-    /// It was not there.
+    /// The object is new.
     Created,
     /// A file has other content, or a link points elsewhere.
     Changed,
-    /// Only its permission bits are others.
+    /// Only its permission bits changed.
     ModeChanged,
-    /// It is another kind of thing: a file where a directory was, or the like.
+    /// Its kind changed, for example from a directory to a file.
     KindChanged,
-    /// It is not there any more.
+    /// The object is gone.
     Deleted,
 }
 
@@ -135,51 +140,53 @@ impl std::fmt::Display for IsolatedChangeKind {
 }
 
 impl Isolated {
-    /// Makes a second place `at` a path at which nothing is yet, in a directory that exists.
+    /// Creates an isolated copy at a path where nothing exists, in an existing directory.
     pub fn create(workspace: &Path, at: &Path, how: Isolation) -> Result<Self, FileError> {
-        let resolver = Resolver::open(workspace, Lookup::available())?;
+        let resolver = PathResolver::open(workspace, Lookup::available())?;
         let at = std::path::absolute(at).map_err(|why| failed("make", at, &why))?;
         match how {
-            Isolation::GitWorktree => Self::by_worktree(&resolver, &at),
-            Isolation::Copy => Self::by_copy(&resolver, &at, Isolation::Copy),
+            Isolation::GitWorktree => Self::create_worktree(&resolver, &at),
+            Isolation::Copy => Self::create_copy(&resolver, &at, Isolation::Copy),
             Isolation::CopyWithoutIgnored => {
-                Self::by_copy(&resolver, &at, Isolation::CopyWithoutIgnored)
+                Self::create_copy(&resolver, &at, Isolation::CopyWithoutIgnored)
             }
-            Isolation::Auto => match Self::by_worktree(&resolver, &at) {
+            Isolation::Auto => match Self::create_worktree(&resolver, &at) {
                 Ok(isolated) => Ok(isolated),
-                // There are many reasons why git cannot, and none why a copy should not be made.
-                Err(_) => Self::by_copy(&resolver, &at, Isolation::Copy),
+                // Git may fail for many reasons; none of them prevents a copy.
+                Err(_) => Self::create_copy(&resolver, &at, Isolation::Copy),
             },
         }
     }
 
-    fn by_worktree(resolver: &Resolver, at: &Path) -> Result<Self, FileError> {
+    /// Creates a git worktree and fills it.
+    fn create_worktree(resolver: &PathResolver, at: &Path) -> Result<Self, FileError> {
         let repository = git::Repository::find(resolver.workspace())?;
-        // Before the worktree is there: it may be inside the workspace.
+        // Asked before the worktree exists, because it may be inside the workspace.
         let selection = repository.selection()?;
         let workspace = Tree::open(resolver.workspace())?;
         let registration = repository.add_worktree(at)?;
-        let mut isolated = Self::begin(workspace, at, Isolation::GitWorktree, Some(registration));
+        let mut isolated = Self::wrap(workspace, at, Isolation::GitWorktree, Some(registration));
         repository.fill_index(at)?;
-        isolated.fill(&selection)?;
+        isolated.copy_selected(&selection)?;
         Ok(isolated)
     }
 
-    fn by_copy(resolver: &Resolver, at: &Path, how: Isolation) -> Result<Self, FileError> {
+    /// Creates a directory and copies the selected files into it.
+    fn create_copy(resolver: &PathResolver, at: &Path, how: Isolation) -> Result<Self, FileError> {
         let selection = match how {
-            Isolation::CopyWithoutIgnored => visible(resolver)?,
+            Isolation::CopyWithoutIgnored => visible_paths(resolver)?,
             _ => Selection::Everything,
         };
         let workspace = Tree::open(resolver.workspace())?;
         let made = std::fs::DirBuilder::new().mode(0o700).create(at);
         made.map_err(|why| failed("make", at, &why))?;
-        let mut isolated = Self::begin(workspace, at, how, None);
-        isolated.fill(&selection)?;
+        let mut isolated = Self::wrap(workspace, at, how, None);
+        isolated.copy_selected(&selection)?;
         Ok(isolated)
     }
 
-    /// From here on it is removed again if anything fails.
-    fn begin(workspace: Tree, at: &Path, how: Isolation, registration: Option<PathBuf>) -> Self {
+    /// Wraps an empty copy. From now on it is removed if anything fails.
+    fn wrap(workspace: Tree, at: &Path, how: Isolation, registration: Option<PathBuf>) -> Self {
         Self {
             path: at.to_owned(),
             how,
@@ -187,60 +194,62 @@ impl Isolated {
             manifest: Manifest::default(),
             notes: Vec::new(),
             registration,
-            removable: true,
+            is_removed_on_drop: true,
         }
     }
 
-    fn fill(&mut self, selection: &Selection) -> Result<(), FileError> {
+    /// Copies the selected files, and records their state.
+    fn copy_selected(&mut self, selection: &Selection) -> Result<(), FileError> {
         self.path =
             std::fs::canonicalize(&self.path).map_err(|why| failed("find", &self.path, &why))?;
         let tree = Tree::open(&self.path)?;
         let copied = copy::copy(&self.workspace, &tree, selection)?;
         self.notes = copied.notes;
-        self.manifest = Manifest::of(&tree, copied.sources)?;
+        self.manifest = Manifest::record(&tree, copied.sources)?;
         Ok(())
     }
 
-    /// Where it is: absolute, with no link in it.
+    /// Returns its path: absolute, without links.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// How it was made; never [`Isolation::Auto`].
+    /// Returns the way in which it was created; never [`Isolation::Auto`].
     pub fn how(&self) -> Isolation {
         self.how
     }
 
-    /// What could not be copied, and why: FIFOs, sockets, devices and what we may not read.
+    /// Returns the paths that could not be copied, with reasons: FIFOs, sockets, devices and unreadable files.
     pub fn notes(&self) -> &[Note] {
         &self.notes
     }
 
-    /// What happened in it since it was made, by path. The repository's own directory is left out.
+    /// Returns the changes in it since it was created, by path. The repository's own directory is left out.
     ///
-    /// A file that was written with the bytes it had is not changed. To tell that, it is held against the workspace's; if that one
-    /// has changed too, a file that was written counts as changed.
+    /// A file that was written with the same bytes is not changed. To find that out, it is compared with the workspace's file; if that one
+    /// has changed too, the written file counts as changed.
     pub fn changes(&self) -> Result<Vec<IsolatedChange>, FileError> {
         self.manifest.compare(&Tree::open(&self.path)?, &self.workspace)
     }
 
-    /// Leaves it where it is. A worktree stays known to git.
-    #[must_use = "this is where it is"]
+    /// Leaves it in place and returns its path. A worktree stays registered with git.
+    #[must_use = "this is the path of the copy"]
     pub fn keep(mut self) -> PathBuf {
-        self.removable = false;
+        self.is_removed_on_drop = false;
         self.path.clone()
     }
 
-    /// Removes it, with all that is in it.
+    /// Removes it with everything in it.
     pub fn remove(mut self) -> Result<(), FileError> {
-        self.clear()
+        self.remove_once()
     }
 
-    fn clear(&mut self) -> Result<(), FileError> {
-        if !std::mem::take(&mut self.removable) {
+    /// Removes the tree and the registration of the worktree, once.
+    fn remove_once(&mut self) -> Result<(), FileError> {
+        if !std::mem::take(&mut self.is_removed_on_drop) {
             return Ok(());
         }
-        clear::remove_tree(&self.path).map_err(|why| failed("remove", &self.path, &why))?;
+        remove_tree::remove_tree(&self.path).map_err(|why| failed("remove", &self.path, &why))?;
         if let Some(registration) = self.registration.take() {
             git::forget_worktree(&registration, &self.path)
                 .map_err(|why| failed("remove", &registration, &why))?;
@@ -251,17 +260,18 @@ impl Isolated {
 
 impl Drop for Isolated {
     fn drop(&mut self) {
-        // Whoever wants to know whether it worked calls `remove`.
-        drop(self.clear());
+        // A caller who needs the error calls `remove`.
+        drop(self.remove_once());
     }
 }
 
-/// What a walk shows, and the repository.
-fn visible(resolver: &Resolver) -> Result<Selection, FileError> {
+/// Returns the paths that a walk shows, and the repository.
+fn visible_paths(resolver: &PathResolver) -> Result<Selection, FileError> {
     let root = resolver.resolved(resolver.workspace().to_owned(), true);
     let paths = Mutex::new(HashSet::new());
-    let report = walk(resolver, &root, &WalkOptions::default(), &|| Box::new(Collector(&paths)))?;
-    // A directory whose rules cannot be read is not shown at all; a copy without it would be no copy.
+    let report =
+        walk(resolver, &root, &WalkOptions::default(), &|| Box::new(PathCollector(&paths)))?;
+    // A directory whose ignore rules cannot be read is not shown at all, so the copy would be incomplete.
     if let Some(note) = report.notes.first() {
         let why = format!("{}: {}", quote::path(&note.path), note.why);
         let kind = FileErrorKind::Io(std::io::Error::other(why));
@@ -271,15 +281,17 @@ fn visible(resolver: &Resolver) -> Result<Selection, FileError> {
     Ok(Selection::Only { paths, whole: vec![".git".into()] })
 }
 
-struct Collector<'a>(&'a Mutex<HashSet<PathBuf>>);
+/// Visitor that collects all paths.
+struct PathCollector<'a>(&'a Mutex<HashSet<PathBuf>>);
 
-impl Visitor for Collector<'_> {
+impl Visitor for PathCollector<'_> {
     fn visit(&mut self, entry: &Entry<'_>) -> Walk {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(entry.path.to_owned());
         Walk::Continue
     }
 }
 
+/// Returns an error about a path for an I/O error.
 fn failed(doing: &'static str, path: &Path, why: &std::io::Error) -> FileError {
-    FileError::new(doing, path, meaning(as_errno(why)))
+    FileError::new(doing, path, error_kind(as_errno(why)))
 }

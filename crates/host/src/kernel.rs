@@ -1,7 +1,7 @@
-//! The system calls that everything here stands on, and what their answers mean.
+//! Wraps the system calls of path lookup and the meaning of their error numbers.
 //!
-//! Nothing in this file decides anything. It knows one rule: a path is looked up beneath a handle, and no link in it is followed.
-//! Linux does that in one call; where it is missing (before 5.6, or behind a filter) the same is done one component at a time.
+//! Nothing here decides what is allowed. The one rule: a path is looked up beneath a directory handle, and no link in it is followed. Linux
+//! does that in one call, `openat2`; where it is missing (before 5.6, or behind a filter) the same is done one component at a time.
 
 use std::ffi::OsStr;
 use std::mem::MaybeUninit;
@@ -14,52 +14,52 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 use windlass_core::{FileError, FileErrorKind, FileKind, Fingerprint, Resolved, Stat};
 
-/// A handle that names an object without opening it: nothing can block, and a device notices nothing.
+/// Flags for a handle that names an object without opening it: nothing can block, and a device notices nothing.
 pub(crate) const NAME_ONLY: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
-/// For reading a regular file. Should it be a FIFO or a terminal after all, opening it neither waits nor takes it over.
+/// Flags to open a regular file for reading. If it is a FIFO or a terminal after all, opening it neither waits nor takes it over.
 pub(crate) const FOR_READING: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY)
     .union(OFlags::CLOEXEC);
 
-/// For listing a directory, or for making what happened in it durable.
+/// Flags to open a directory for listing it, or for syncing its entries to the disk.
 pub(crate) const FOR_LISTING: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// The longest path that one call of the kernel takes, with its final NUL.
-pub(crate) const MAX_PATH: usize = 4096;
+/// Maximum bytes of a path in one system call, with its final NUL.
+pub(crate) const MAX_PATH_BYTES: usize = 4096;
 
-/// How often a call is repeated that the kernel gave up because something moved meanwhile.
-const MAX_TRIES: usize = 64;
+/// Maximum repetitions of an `openat2` call that the kernel gave up because something was being moved.
+const MAX_OPENAT2_TRIES: usize = 64;
 
-/// How a path is looked up beneath a handle.
+/// Way to look up a path beneath a handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lookup {
-    /// By the kernel, in one call; `/proc` tells where a handle really is.
-    AtOnce,
-    /// By us, one component at a time. Slower, and needs neither.
+    /// One `openat2` call of the kernel; `/proc` gives the real path of a handle.
+    Openat2,
+    /// One `openat` call per component. Slower, and needs neither `openat2` nor `/proc`.
     ByComponent,
 }
 
 impl Lookup {
-    /// The better one that works here. What works once goes on working.
+    /// Returns the faster way that works on this machine. Success is remembered for the process, failure is tried again.
     pub(crate) fn available() -> Self {
-        static WORKS: AtomicBool = AtomicBool::new(false);
-        if WORKS.load(Ordering::Relaxed) {
-            return Self::AtOnce;
+        static OPENAT2_WORKS: AtomicBool = AtomicBool::new(false);
+        if OPENAT2_WORKS.load(Ordering::Relaxed) {
+            return Self::Openat2;
         }
-        match open_at_once(rustix::fs::CWD, Path::new("."), NAME_ONLY, ResolveFlags::empty()) {
+        match openat2_retrying(rustix::fs::CWD, Path::new("."), NAME_ONLY, ResolveFlags::empty()) {
             Ok(handle) if real_path(&handle).is_some() => {
-                WORKS.store(true, Ordering::Relaxed);
-                Self::AtOnce
+                OPENAT2_WORKS.store(true, Ordering::Relaxed);
+                Self::Openat2
             }
             _ => Self::ByComponent,
         }
     }
 
-    /// Opens what is at `path` beneath `from`, itself if the path is empty. Any link on the way is `ELOOP`.
+    /// Opens the object at `path` beneath `from`, or `from` itself if the path is empty. A link anywhere in the path is `ELOOP`.
     pub(crate) fn open(
         self,
         from: BorrowedFd<'_>,
@@ -68,18 +68,24 @@ impl Lookup {
     ) -> Result<OwnedFd, Errno> {
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         match self {
-            Self::AtOnce if path.as_os_str().len() < MAX_PATH => {
-                // With `O_NOFOLLOW` a link at the end would be no directory, or a thing to be opened, and not what it is: a link.
+            Self::Openat2 if path.as_os_str().len() < MAX_PATH_BYTES => {
+                // With `O_NOFOLLOW` a link at the end would be opened as itself or be reported as no directory. `NO_SYMLINKS` reports it as
+                // a link.
                 let flags = flags.difference(OFlags::NOFOLLOW);
-                open_at_once(from, path, flags, ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS)
+                openat2_retrying(
+                    from,
+                    path,
+                    flags,
+                    ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS,
+                )
             }
-            Self::AtOnce => self.open_in_pieces(from, path.as_os_str().as_bytes(), flags),
+            Self::Openat2 => self.open_long_path(from, path.as_os_str().as_bytes(), flags),
             Self::ByComponent => open_by_component(from, path, flags),
         }
     }
 
-    /// A tree can be deeper than a path can be long.
-    fn open_in_pieces(
+    /// Opens a path that is longer than one system call accepts, piece by piece.
+    fn open_long_path(
         self,
         from: BorrowedFd<'_>,
         path: &[u8],
@@ -87,8 +93,8 @@ impl Lookup {
     ) -> Result<OwnedFd, Errno> {
         let mut at: Option<OwnedFd> = None;
         let mut rest = path;
-        while rest.len() >= MAX_PATH {
-            let cut = rest.iter().take(MAX_PATH).rposition(|byte| *byte == b'/');
+        while rest.len() >= MAX_PATH_BYTES {
+            let cut = rest.iter().take(MAX_PATH_BYTES).rposition(|byte| *byte == b'/');
             let (head, tail) = rest.split_at(cut.ok_or(Errno::NAMETOOLONG)?);
             let here = at.as_ref().map_or(from, AsFd::as_fd);
             at = Some(self.open(here, as_path(head), NAME_ONLY | OFlags::DIRECTORY)?);
@@ -98,8 +104,8 @@ impl Lookup {
     }
 }
 
-/// `openat2`, repeated when the kernel could not tell because something was being moved.
-pub(crate) fn open_at_once(
+/// Calls `openat2`, repeated while the kernel gives up because something is being moved.
+pub(crate) fn openat2_retrying(
     from: impl AsFd,
     path: &Path,
     flags: OFlags,
@@ -108,12 +114,13 @@ pub(crate) fn open_at_once(
     let mut tries = 0;
     loop {
         match rustix::fs::openat2(from.as_fd(), path, flags, Mode::empty(), resolve) {
-            Err(Errno::AGAIN | Errno::INTR) if tries < MAX_TRIES => tries += 1,
+            Err(Errno::AGAIN | Errno::INTR) if tries < MAX_OPENAT2_TRIES => tries += 1,
             result => return result,
         }
     }
 }
 
+/// Opens a path one component at a time. A path that leads out from beneath `from` is `EXDEV`, as with `openat2`.
 fn open_by_component(from: BorrowedFd<'_>, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     let mut at: Option<OwnedFd> = None;
     let mut parts = path.components().peekable();
@@ -121,7 +128,7 @@ fn open_by_component(from: BorrowedFd<'_>, path: &Path, flags: OFlags) -> Result
         let name = match part {
             Component::Normal(name) => name,
             Component::CurDir => OsStr::new("."),
-            // The kernel's answer to a path that leads out from beneath its handle.
+            // The kernel's error for a path that leads out from beneath its handle.
             Component::ParentDir | Component::RootDir | Component::Prefix(_) => {
                 return Err(Errno::XDEV);
             }
@@ -133,7 +140,7 @@ fn open_by_component(from: BorrowedFd<'_>, path: &Path, flags: OFlags) -> Result
     at.ok_or(Errno::NOENT)
 }
 
-/// Opens one name in a directory, following no link: a link is `ELOOP`.
+/// Opens one name in a directory without following links: a link is `ELOOP`.
 pub(crate) fn open_child(
     directory: BorrowedFd<'_>,
     name: &OsStr,
@@ -143,7 +150,7 @@ pub(crate) fn open_child(
     let opened =
         rustix::io::retry_on_intr(|| rustix::fs::openat(directory, name, flags, Mode::empty()));
     match opened {
-        // With `O_PATH` a link is opened like anything else, with `O_DIRECTORY` it is merely no directory.
+        // With `O_PATH` a link is opened like any object; with `O_DIRECTORY` it is reported as no directory.
         Ok(handle) if flags.contains(OFlags::PATH) && is_link(&rustix::fs::fstat(&handle)?) => {
             Err(Errno::LOOP)
         }
@@ -156,45 +163,47 @@ pub(crate) fn open_child(
     }
 }
 
+/// Returns whether facts are about a symbolic link.
 fn is_link(stat: &rustix::fs::Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::Symlink
 }
 
-/// Opens the very object of a handle again, for reading or writing.
+/// Opens the object of a handle again, for reading or writing, through `/proc`.
 pub(crate) fn reopen(handle: &OwnedFd, flags: OFlags) -> Result<OwnedFd, Errno> {
-    // The entry in /proc is itself a link, and the one that must be followed here.
+    // The entry in /proc is itself a link, which must be followed here.
     let flags = flags.difference(OFlags::NOFOLLOW);
     rustix::fs::open(descriptor_path(handle), flags, Mode::empty())
 }
 
-/// Where a handle's object is now; `None` if that cannot be said (it was deleted, or is beyond what a path can name).
+/// Returns the current path of a handle's object; `None` if it was deleted or its path is too long.
 pub(crate) fn real_path(handle: &OwnedFd) -> Option<PathBuf> {
-    let mut buffer = [MaybeUninit::<u8>::uninit(); MAX_PATH];
+    let mut buffer = [MaybeUninit::<u8>::uninit(); MAX_PATH_BYTES];
     let (path, _) =
         rustix::fs::readlinkat_raw(rustix::fs::CWD, descriptor_path(handle), &mut buffer).ok()?;
-    // The kernel marks a deleted object in the text. A name may end like that too: then the slow way finds it.
-    let usable = path.starts_with(b"/") && path.len() < MAX_PATH && !path.ends_with(b" (deleted)");
+    // The kernel appends this text for a deleted object. A name may end like that too: then the lookup by component finds it.
+    let usable =
+        path.starts_with(b"/") && path.len() < MAX_PATH_BYTES && !path.ends_with(b" (deleted)");
     usable.then(|| as_path(path).to_owned())
 }
 
-/// The name that `/proc` has for a handle of ours.
+/// Returns the path in `/proc` of an open handle of this process.
 pub(crate) fn descriptor_path(handle: &impl AsRawFd) -> String {
     format!("/proc/self/fd/{}", handle.as_raw_fd())
 }
 
-/// Whether a handle's object is on `/proc`, whose links are made up by the kernel.
+/// Returns whether a handle's object is on `/proc`, whose links are made up by the kernel.
 #[allow(clippy::useless_conversion, reason = "the kernel's types differ between architectures")]
 pub(crate) fn is_on_proc(handle: &OwnedFd) -> bool {
     const PROC_MAGIC: i64 = 0x9fa0;
     rustix::fs::fstatfs(handle).is_ok_and(|found| i64::from(found.f_type) == PROC_MAGIC)
 }
 
-/// Facts about a handle's object.
+/// Returns facts about a handle's object.
 pub(crate) fn stat(handle: impl AsFd) -> Result<Stat, Errno> {
     rustix::fs::fstat(handle).map(|raw| stat_from(&raw))
 }
 
-/// Facts about a name in a directory, following no link.
+/// Returns facts about a name in a directory, without following a link.
 pub(crate) fn stat_child(
     directory: impl AsFd,
     name: impl rustix::path::Arg,
@@ -202,7 +211,7 @@ pub(crate) fn stat_child(
     rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).map(|raw| stat_from(&raw))
 }
 
-/// The same facts in our words.
+/// Converts the kernel's facts about an object.
 #[allow(clippy::useless_conversion, reason = "the kernel's types differ between architectures")]
 pub(crate) fn stat_from(raw: &rustix::fs::Stat) -> Stat {
     let nanoseconds = |seconds: i64, rest: u64| {
@@ -224,7 +233,7 @@ pub(crate) fn stat_from(raw: &rustix::fs::Stat) -> Stat {
     }
 }
 
-/// What kind of thing the kernel says it is; `None` if it does not say.
+/// Converts the kernel's kind of object; `None` if the kernel does not report it.
 pub(crate) fn kind(of: FileType) -> Option<FileKind> {
     Some(match of {
         FileType::RegularFile => FileKind::File,
@@ -237,8 +246,8 @@ pub(crate) fn kind(of: FileType) -> Option<FileKind> {
     })
 }
 
-/// What an answer of the kernel means for an object that was resolved before.
-pub(crate) fn meaning(errno: Errno) -> FileErrorKind {
+/// Converts an error number for an object that was resolved before.
+pub(crate) fn error_kind(errno: Errno) -> FileErrorKind {
     match errno {
         Errno::NOENT => FileErrorKind::NotFound,
         Errno::NOTDIR => FileErrorKind::NotADirectory,
@@ -248,28 +257,28 @@ pub(crate) fn meaning(errno: Errno) -> FileErrorKind {
         Errno::NOSPC | Errno::DQUOT => FileErrorKind::NoSpace,
         Errno::NAMETOOLONG => FileErrorKind::BadName("the path, or a name in it, is too long"),
         Errno::EXIST => FileErrorKind::Exists,
-        // A resolved path has no links and leads straight down: something was put in its way.
+        // A resolved path has no links and leads straight down, so another program put something in its way.
         Errno::LOOP | Errno::XDEV => FileErrorKind::Changed,
         other => FileErrorKind::Io(other.into()),
     }
 }
 
-/// The same, as an error about `path`.
-pub(crate) fn failure(doing: &'static str, path: &Resolved, errno: Errno) -> FileError {
-    refusal(doing, path, meaning(errno))
+/// Returns the error about `path` for an error number.
+pub(crate) fn errno_file_error(verb: &'static str, path: &Resolved, errno: Errno) -> FileError {
+    file_error(verb, path, error_kind(errno))
 }
 
-/// An error about `path`, by its shortest name.
-pub(crate) fn refusal(doing: &'static str, path: &Resolved, kind: FileErrorKind) -> FileError {
+/// Returns an error about `path`, which is named relative to the workspace if it is inside.
+pub(crate) fn file_error(verb: &'static str, path: &Resolved, kind: FileErrorKind) -> FileError {
     let shortest = match &path.inside {
         Some(inside) if inside.as_os_str().is_empty() => Path::new("."),
         Some(inside) => inside,
         None => &path.path,
     };
-    FileError::new(doing, shortest, kind)
+    FileError::new(verb, shortest, kind)
 }
 
-/// A name or path as the kernel has it: bytes.
+/// Views bytes from the kernel as a path.
 pub(crate) fn as_path(bytes: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(bytes))
 }

@@ -17,24 +17,24 @@ mod dial;
 mod durability;
 mod files;
 mod http;
+mod ignore_files;
+mod ignore_rules;
 mod inputs;
+mod inspect;
 mod isolate;
 mod kernel;
-mod look;
 mod nearest;
+mod path_follower;
 mod processes;
 mod proxy;
 mod random;
 mod resolver;
-mod rule_files;
-mod rules;
 mod session_tmp;
 mod stage;
 mod survey;
 mod temporary;
 #[cfg(test)]
 mod tests;
-mod trail;
 mod walk;
 
 use std::path::Path;

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use windlass_core::{Entry, FileKind, Resolved, Visitor, Walk, WalkOptions, likeness};
 
-use crate::resolver::Resolver;
+use crate::resolver::PathResolver;
 use crate::walk::walk;
 
 /// Maximum entries of the workspace that one search visits.
@@ -22,13 +22,13 @@ const MIN_LIKENESS: f64 = 0.6;
 const MIN_LIKENESS_ELSEWHERE: f64 = 0.85;
 
 /// Returns the existing path, relative to the workspace, that was probably meant.
-pub(crate) fn nearest(resolver: &Resolver, path: &Path) -> Option<PathBuf> {
+pub(crate) fn nearest(resolver: &PathResolver, path: &Path) -> Option<PathBuf> {
     let asked = resolver.resolve(path).ok().filter(|found| !found.exists)?.inside?;
     correct_components(resolver, &asked).or_else(|| find_elsewhere(resolver, &asked))
 }
 
 /// Replaces each missing component of the path by the most similar name that exists in that directory.
-fn correct_components(resolver: &Resolver, asked: &Path) -> Option<PathBuf> {
+fn correct_components(resolver: &PathResolver, asked: &Path) -> Option<PathBuf> {
     let mut here = PathBuf::new();
     for component in asked.components() {
         let Component::Normal(name) = component else { return None };
@@ -43,7 +43,7 @@ fn correct_components(resolver: &Resolver, asked: &Path) -> Option<PathBuf> {
 }
 
 /// Returns the entry of a directory whose name is most similar to the wanted one.
-fn closest_name(resolver: &Resolver, directory: &Path, wanted: &str) -> Option<OsString> {
+fn closest_name(resolver: &PathResolver, directory: &Path, wanted: &str) -> Option<OsString> {
     let directory = resolve_inside(resolver, directory);
     let best = search(resolver, &directory, 1, &|entry| {
         let likeness_score = likeness(wanted, &entry.path.to_string_lossy());
@@ -53,7 +53,7 @@ fn closest_name(resolver: &Resolver, directory: &Path, wanted: &str) -> Option<O
 }
 
 /// Finds a file of nearly the same name elsewhere in the workspace.
-fn find_elsewhere(resolver: &Resolver, asked: &Path) -> Option<PathBuf> {
+fn find_elsewhere(resolver: &PathResolver, asked: &Path) -> Option<PathBuf> {
     let wanted = asked.file_name()?.to_string_lossy();
     let workspace = resolve_inside(resolver, Path::new(""));
     search(resolver, &workspace, usize::MAX, &|entry| {
@@ -66,7 +66,7 @@ fn find_elsewhere(resolver: &Resolver, asked: &Path) -> Option<PathBuf> {
 }
 
 /// Returns the path `inside` the workspace as a resolved path, without following links.
-fn resolve_inside(resolver: &Resolver, inside: &Path) -> Resolved {
+fn resolve_inside(resolver: &PathResolver, inside: &Path) -> Resolved {
     let path = resolver.workspace().join(inside);
     let mut place = resolver.resolved(path, true);
     place.exists = resolver.pin(&place).is_ok();
@@ -76,7 +76,7 @@ fn resolve_inside(resolver: &Resolver, inside: &Path) -> Resolved {
 /// Returns the entry with the highest score among the first [`MAX_ENTRIES`] that a walk shows. Of equal scores the shallowest wins,
 /// then the first by name.
 fn search(
-    resolver: &Resolver,
+    resolver: &PathResolver,
     root: &Resolved,
     max_depth: usize,
     score: &(dyn Fn(&Entry<'_>) -> Option<f64> + Sync),

@@ -1,14 +1,13 @@
-//! Programs on this machine: started in surroundings that fit how they are confined, read from, ended, and asked what they
-//! changed.
+//! Starts programs on this machine, confined as the settings say, and finds what they changed.
 //!
-//! How far a program reaches is decided by the settings, which come from people, never by what a model asked for.
+//! The confinement is decided by the settings, which come from people, never by a request of a model.
 
+mod backend;
 mod bubblewrap;
 mod environment;
 mod git_home;
 mod group;
 mod home;
-mod ladder;
 mod outline;
 mod outside;
 mod program;
@@ -47,16 +46,16 @@ pub use self::program::ShellError;
 use self::quota::Quota;
 use self::refusal::Refusal;
 use self::remembered::Remembered;
-use self::running::{Output, Running};
-use self::session::{Membership, Sessions, SharedPlaces};
+use self::running::{ProgramChannels, Running};
+use self::session::{Membership, SessionShared, Sessions};
 use self::stand_ins::StandIns;
 use self::terminal::Terminal;
 use self::toolchains::ShownDirectory;
 use crate::proxy::{Proxy, ProxySettings};
 use crate::stage::{PASS_THROUGH, Scan, Stage};
-use crate::temporary::{self, TemporaryDirectories, private};
+use crate::temporary::{self, TemporaryDirectories, create_private_directory};
 
-/// How programs are run.
+/// Settings for running programs.
 ///
 /// ```
 /// use windlass_core::Level;
@@ -65,32 +64,32 @@ use crate::temporary::{self, TemporaryDirectories, private};
 /// ```
 #[derive(Debug, Clone)]
 pub struct ProcessSettings {
-    /// How they are confined.
+    /// Confinement of programs.
     pub confinement: Confinement,
-    /// The shell for commands of models. Hooks are run by bash.
+    /// Shell for commands of models. Hooks are run by bash.
     pub shell: Shell,
-    /// Where stages and temporary files are; a directory of the machine's own for temporary files if not given.
+    /// State directory, for stages and temporary files. Without one, a directory below the machine's temporary directory is used.
     pub state: Option<PathBuf>,
-    /// Variables that every program gets: names to inherit, `NAME=value` to set.
+    /// Variables that every program gets: `NAME` to inherit one, `NAME=value` to set one.
     pub environment: Vec<String>,
-    /// Names of build directories: their changes are kept without history if git ignores them.
+    /// Names of build directories, whose changes are kept without history if git ignores them.
     pub pass_through: Vec<String>,
-    /// Rights of programs that are started without any of their own, such as hooks.
+    /// Rights of programs whose request has none, such as hooks.
     pub rights: Option<Arc<FileRights>>,
-    /// Sockets of the machine that programs can connect to.
+    /// Sockets of the machine to which programs can connect.
     pub sockets: Vec<PathBuf>,
     /// Directories outside the workspace that confined programs can read, without what is masked.
     pub readable: Vec<PathBuf>,
-    /// Places in the workspace besides the usual that no confined program can change.
+    /// Additional paths in the workspace that no confined program can change.
     pub protected: Vec<PathBuf>,
-    /// Bytes of memory that a program may use, with all that it starts.
+    /// Maximum bytes of memory of a program and everything that it starts.
     pub memory: u64,
-    /// Processes and threads that a program may start.
+    /// Maximum processes and threads that a program may start.
     pub processes: u64,
-    /// Bytes of disk that the changes of one call may use before they are made; 16 GiB or half of what is free, whichever is less, if
-    /// not given.
+    /// Maximum bytes of disk for the changes of one call before they are committed. Without a value, the smaller of 16 GiB and half of the
+    /// free space.
     pub disk: Option<u64>,
-    /// Whether the hosts of a network that is not closed may have private addresses.
+    /// True if listed hosts may have private addresses.
     pub private_hosts: bool,
 }
 
@@ -115,39 +114,42 @@ impl Default for ProcessSettings {
     }
 }
 
-/// Programs in one workspace.
+/// Runs programs in one workspace.
 #[derive(Debug)]
 pub struct LocalProcesses {
     workspace: PathBuf,
     settings: ProcessSettings,
     sessions: Sessions,
+    /// Directories of toolchains that programs see.
     shown: Remembered<Vec<ShownDirectory>>,
+    /// Directories on `PATH` that programs see.
     on_path: Remembered<Vec<PathBuf>>,
-    /// Paths below `/etc` that no program may see.
+    /// Paths below `/etc` that are masked from all programs.
     masked_in_etc: Remembered<Vec<PathBuf>>,
-    /// The directories for temporary files. Those of sessions hold them, and must go first.
+    /// Directories for temporary files. Sessions hold theirs, so `sessions` must be dropped first.
     temporaries: Arc<TemporaryDirectories>,
-    /// The directory for upper layers of overlays.
+    /// Directory for upper layers of overlays, chosen on first use.
     uppers: OnceLock<PathBuf>,
-    memory_is_told: AtomicBool,
-    /// What others left behind is looked for once.
+    /// True once a person was told that changes are held in memory.
+    memory_note_given: AtomicBool,
+    /// Makes the sweep of leftovers run once.
     swept: Once,
 }
 
-/// The directory with the stages of commands, in the one for upper layers.
+/// Name of the directory with the stages of commands, in the directory for upper layers.
 const STAGES: &str = "stages";
 
-/// The directory for upper layers if the state directory is in the workspace.
+/// Parent of the directory for upper layers if the state directory is in the workspace.
 const BESIDE_WORKSPACE: &str = "/var/tmp";
 
-/// The directory for upper layers if the file system of the state directory cannot hold them.
-const IN_MEMORY: &str = "/dev/shm";
+/// Parent of the directory for upper layers if the file system of the state directory cannot hold them.
+const IN_MEMORY_FILE_SYSTEM: &str = "/dev/shm";
 
-/// Of so many files and directories one knows at once what became of them.
-const FEW: usize = 64;
+/// Maximum entries for which a scan is so quick that it may run inline.
+const MAX_QUICK_SCAN_ENTRIES: usize = 64;
 
 impl LocalProcesses {
-    /// For a workspace: absolute, with no link in it.
+    /// Creates the door for a workspace, whose path must be absolute and without links.
     pub fn new(workspace: &Path, settings: ProcessSettings) -> Self {
         Self {
             workspace: workspace.to_owned(),
@@ -158,28 +160,29 @@ impl LocalProcesses {
             on_path: Remembered::default(),
             masked_in_etc: Remembered::default(),
             uppers: OnceLock::new(),
-            memory_is_told: AtomicBool::new(false),
+            memory_note_given: AtomicBool::new(false),
             swept: Once::new(),
         }
     }
 
+    /// Returns the state directory, or the directory used without one.
     fn state(&self) -> PathBuf {
-        self.settings.state.clone().unwrap_or_else(temporary::stateless)
+        self.settings.state.clone().unwrap_or_else(temporary::stateless_directory)
     }
 
-    /// The directories that programs see as `/tmp`; `None` if they see the machine's own.
+    /// Returns the directories that programs see as `/tmp`; `None` if they see the machine's own.
     pub(crate) fn temporaries(&self) -> Option<&Arc<TemporaryDirectories>> {
         self.is_confined().then_some(&self.temporaries)
     }
 
-    /// A variable of the environment that programs get.
+    /// Returns a variable of the environment that programs get.
     fn variable(&self, name: &str) -> Option<OsString> {
         let set = self.settings.environment.iter().filter_map(|setting| setting.split_once('='));
         let set = set.rev().find(|(known, _)| *known == name);
         set.map(|(_, value)| value.into()).or_else(|| std::env::var_os(name))
     }
 
-    /// The rights that a program's view is computed from.
+    /// Returns the rights from which a program's view is computed: the request's, the settings', or none beyond the defaults.
     fn rights(&self, request: &ProcessRequest) -> Arc<FileRights> {
         let given = request.rights.as_ref().or(self.settings.rights.as_ref()).cloned();
         given.unwrap_or_else(|| {
@@ -188,7 +191,7 @@ impl LocalProcesses {
         })
     }
 
-    /// Takes away what processes left behind that were killed. What cannot be removed is tried again by the next one.
+    /// Removes the leftovers of killed processes. Leftovers that cannot be removed are tried again by the next process.
     fn sweep(&self) {
         let state = self.state();
         if let Ok(uppers) = self.uppers() {
@@ -199,28 +202,29 @@ impl LocalProcesses {
         temporary::sweep_unfinished(&state.join("index"));
     }
 
-    /// What the request gets of the workspace, as far as the confinement lets it.
+    /// Returns the request's access to the workspace, as far as the confinement permits it.
     fn access(&self, request: &ProcessRequest) -> Access {
         match (self.settings.confinement.level, request.access) {
             (Level::ReadOnly, _) | (_, Access::Read) => Access::Read,
             (Level::Off, _) | (_, Access::Direct) => Access::Direct,
-            _ if self.is_on_lower_rung() => Access::Direct,
+            _ if self.uses_landlock_alone() => Access::Direct,
             (Level::Workspace | Level::Staged | Level::Discard, Access::Staged) => Access::Staged,
         }
     }
 
+    /// Starts a program with everything around it: view, stage, limits, channels and proxy.
     fn launch(&self, request: &ProcessRequest) -> Result<Running, Refusal> {
         let access = self.access(request);
         let places = self.sessions.get(request.session.as_ref(), &self.temporaries)?;
         let confinement = self.confine(request, access, &places)?;
-        let before = (confinement.trail.tracking == Tracking::Scanned)
-            .then(|| Scan::of(&self.workspace, &confinement.trail.left_out()))
+        let before = (confinement.tracker.tracking == Tracking::Scanned)
+            .then(|| Scan::of(&self.workspace, &confinement.tracker.skipped_directories()))
             .transpose()?;
         let mut channels = Channels::open(request)?;
         let (program, arguments) = program::find(&request.program, &self.workspace)?;
         let protected = confinement.view.as_ref().map(|view| &*view.protected);
         let stand_ins = self.stand_ins(self.missing(protected.unwrap_or_default()))?;
-        let group = Group::make(self.settings.memory, self.settings.processes);
+        let group = Group::create(self.settings.memory, self.settings.processes);
         let quota = Quota::of(confinement.view.as_ref(), self.settings.disk)?;
         let membership = confinement.is_on_loopback().then(|| places.join());
         let mut launch = Launch {
@@ -239,48 +243,48 @@ impl LocalProcesses {
             limits: self.limits(),
             group: group.as_ref().map(Group::members),
         };
-        let mut confined = self.climb(&mut launch)?;
+        let mut confined = self.start_with_backend(&mut launch)?;
         if let Some(membership) = membership {
             membership.keep(confined.take_session());
         }
         let proxy = self.proxy(&mut confined, request)?;
         channels.close_theirs();
-        let trail = running::Trail { before, stand_ins, ..confinement.trail };
-        let running = Running::new(confined, channels.ours, trail, group, proxy)?;
+        let tracker = running::ChangeTracker { before, stand_ins, ..confinement.tracker };
+        let running = Running::new(confined, channels.ours, tracker, group, proxy)?;
         Ok(running.with_quota(quota)?.with_outline(confinement.outline))
     }
 
-    /// Everything about how a program is confined, and what is needed to find out what it changed.
+    /// Computes the confinement of a program, and the record that is needed to find its changes.
     fn confine(
         &self,
         request: &ProcessRequest,
         access: Access,
-        places: &SharedPlaces,
+        places: &SessionShared,
     ) -> Result<PlannedConfinement, Refusal> {
         let is_recorded = request.records_build_directories;
         let names = if is_recorded { &[] } else { self.settings.pass_through.as_slice() };
-        let mut trail = running::Trail::new(&self.workspace, names);
-        trail.tracking = match access {
+        let mut tracker = running::ChangeTracker::new(&self.workspace, names);
+        tracker.tracking = match access {
             Access::Read => Tracking::Nothing,
             Access::Staged => Tracking::Staged,
             Access::Direct if self.is_confined() => Tracking::Scanned,
             Access::Direct => Tracking::Unknown,
         };
-        let mut planned = PlannedConfinement::none(trail);
+        let mut planned = PlannedConfinement::none(tracker);
         if !self.is_confined() {
             return Ok(planned);
         }
         let rights = self.rights(request);
         let survey = self.survey(&rights)?;
-        if self.is_on_lower_rung() {
+        if self.uses_landlock_alone() {
             let network = self.network(request);
-            planned.fence = Some(self.lone_fence(access, &survey, &rights, places, network)?);
+            planned.fence = Some(self.landlock_fence(access, &survey, &rights, places, network)?);
             planned.temporary.clone_from(&places.temporary.path);
-            planned.trail.unprotected = Some(self.unprotected(&survey));
+            planned.tracker.unprotected = Some(self.unprotected(&survey));
         } else {
             let home = self.home()?;
             let port = places.port();
-            let composed = self.compose(view::Setting {
+            let composed = self.compose(view::LaunchParts {
                 rights: &rights,
                 access,
                 is_job: request.is_job,
@@ -301,44 +305,50 @@ impl LocalProcesses {
                 home: planned.home.clone().or_else(std::env::home_dir),
                 parts: composed.parts,
                 masked: composed.view.masked.iter().chain(&composed.hidden).cloned().collect(),
-                alone: composed.alone,
-                protected: self.places_of(&composed.view.protected).collect(),
+                shown_alone: composed.shown_alone,
+                protected: self.protected_paths(&composed.view.protected).collect(),
                 rights,
             });
             planned.view = Some(composed.view);
             planned.fence = Some(composed.fence);
-            planned.trail.stage = composed.stage;
-            planned.trail.staged = composed.staged;
-            planned.trail.carried = composed.carried;
-            planned.trail.indexes = composed.indexes;
-            planned.trail.masked = composed.hidden;
-            planned.trail.notes = composed.notes;
-            planned.trail.notes.extend(self.memory_note());
+            planned.tracker.stage = composed.stage;
+            planned.tracker.staged = composed.staged;
+            planned.tracker.carried = composed.carried;
+            planned.tracker.indexes = composed.indexes;
+            planned.tracker.masked = composed.hidden;
+            planned.tracker.notes = composed.notes;
+            planned.tracker.notes.extend(self.memory_note());
         }
         if !request.records_build_directories {
-            planned.trail.build_directories = survey.build_directories;
+            planned.tracker.build_directories = survey.build_directories;
         }
         Ok(planned)
     }
 
+    /// Returns whether programs are confined at all.
     fn is_confined(&self) -> bool {
         self.settings.confinement.level != Level::Off
     }
 
-    /// The protected places at which nothing is.
+    /// Returns the protected paths that do not exist.
     fn missing(&self, protected: &[Protected]) -> Vec<PathBuf> {
-        self.places_of(protected).filter(|place| place.symlink_metadata().is_err()).collect()
+        self.protected_paths(protected).filter(|place| place.symlink_metadata().is_err()).collect()
     }
 
-    fn places_of<'a>(&'a self, protected: &'a [Protected]) -> impl Iterator<Item = PathBuf> + 'a {
+    /// Iterates over the absolute paths of protected entries.
+    fn protected_paths<'a>(
+        &'a self,
+        protected: &'a [Protected],
+    ) -> impl Iterator<Item = PathBuf> + 'a {
         protected.iter().map(|protected| self.workspace.join(&protected.path))
     }
 
+    /// Records the stand-ins that will be put at missing protected paths.
     fn stand_ins(&self, missing: Vec<PathBuf>) -> io::Result<Option<StandIns>> {
         StandIns::record(&self.state().join("stand-ins"), missing)
     }
 
-    /// Holds the layers of a view, and the changes of a staged run.
+    /// Creates the stage for the layers of a view and the changes of a staged run.
     fn stage(&self, access: Access) -> io::Result<Stage> {
         let stage = Stage::create(&self.uppers()?.join(STAGES))?;
         let stage = stage.of_state(self.settings.state.as_deref());
@@ -348,10 +358,10 @@ impl LocalProcesses {
         Ok(stage)
     }
 
-    /// Says once that changes are held in memory, if they are.
+    /// Returns a sentence that changes are held in memory, the first time that they are.
     fn memory_note(&self) -> Option<String> {
         let uppers = self.uppers.get().filter(|uppers| uppers.starts_with("/dev/shm"))?;
-        let is_new = !self.memory_is_told.swap(true, Ordering::Relaxed);
+        let is_new = !self.memory_note_given.swap(true, Ordering::Relaxed);
         is_new.then(|| {
             let place = windlass_core::quote::path(uppers);
             format!(
@@ -361,14 +371,14 @@ impl LocalProcesses {
         })
     }
 
-    /// The directory for upper layers of overlays: the state, unless that is on a file system that cannot have them.
+    /// Returns the directory for upper layers of overlays: in the state directory, unless its file system cannot hold them.
     fn uppers(&self) -> io::Result<&Path> {
         if let Some(known) = self.uppers.get() {
             return Ok(known);
         }
         let state = self.state();
-        private(&state)?;
-        // A layer cannot lie in the directory over which it is laid.
+        create_private_directory(&state)?;
+        // A layer cannot lie in the directory that it covers.
         let is_inside = state.starts_with(&self.workspace);
         let place = if is_inside {
             private_directory(
@@ -378,18 +388,19 @@ impl LocalProcesses {
         } else if crate::stage::can_hold_uppers(&state) {
             state
         } else {
-            private_directory(IN_MEMORY, "set XDG_STATE_HOME to a directory on a disk")?
+            private_directory(IN_MEMORY_FILE_SYSTEM, "set XDG_STATE_HOME to a directory on a disk")?
         };
         Ok(self.uppers.get_or_init(|| place))
     }
 
-    /// The directories that may hold stages of this state directory. None is made.
-    fn places_of_stages(&self) -> impl Iterator<Item = PathBuf> {
-        let shared = [BESIDE_WORKSPACE, IN_MEMORY].map(own_directory);
+    /// Iterates over the directories that may hold stages of this state directory, without creating any.
+    fn stage_directories(&self) -> impl Iterator<Item = PathBuf> {
+        let shared = [BESIDE_WORKSPACE, IN_MEMORY_FILE_SYSTEM].map(user_directory);
         let shared = shared.into_iter().filter(|path| is_private(path));
         self.settings.state.clone().into_iter().chain(shared).map(|place| place.join(STAGES))
     }
 
+    /// Returns the limits of memory and processes.
     fn limits(&self) -> Limits {
         Limits {
             memory: self.settings.memory,
@@ -398,12 +409,12 @@ impl LocalProcesses {
         }
     }
 
-    /// The hosts that a program may reach.
+    /// Returns the hosts that a program may reach.
     fn network<'r>(&'r self, request: &'r ProcessRequest) -> &'r NetworkAccess {
         request.network.as_ref().unwrap_or(&self.settings.confinement.network)
     }
 
-    /// What stands between the program and the hosts that it may reach.
+    /// Starts the proxy between a program and the hosts that it may reach, if there are any.
     fn proxy(
         &self,
         confined: &mut windlass_sandbox::Confined,
@@ -440,13 +451,13 @@ impl Processes for LocalProcesses {
         }
     }
 
-    /// Where nothing is confined, nothing is copied and little is looked at before.
+    /// Returns true without confinement: then no file is copied and little is checked before the start.
     fn starts_at_once(&self, _: &ProcessRequest) -> bool {
         self.settings.confinement.level == Level::Off && windlass_sandbox::is_memory_hidden()
     }
 
     fn look_at_held(&self, id: &ApprovalId) -> io::Result<Option<(HeldChanges, Vec<BuiltChange>)>> {
-        for place in self.places_of_stages() {
+        for place in self.stage_directories() {
             if let Some(held) = Stage::look_at_held(&place, id)? {
                 return Ok(Some(held));
             }
@@ -455,7 +466,7 @@ impl Processes for LocalProcesses {
     }
 
     fn held_changes(&self, id: &ApprovalId) -> io::Result<Option<ProcessChanges>> {
-        for place in self.places_of_stages() {
+        for place in self.stage_directories() {
             if let Some(held) = Stage::held(&place, self.settings.state.as_deref(), id)? {
                 return Ok(Some(held));
             }
@@ -470,12 +481,12 @@ impl Processes for LocalProcesses {
     ) -> Vec<String> {
         let Some(state) = &self.settings.state else { return Vec::new() };
         let recover = |place: PathBuf| Stage::recover(&place, state, state_of, close);
-        self.places_of_stages().flat_map(recover).collect()
+        self.stage_directories().flat_map(recover).collect()
     }
 
     fn scratch(&self) -> io::Result<File> {
         let state = self.state();
-        private(&state)?;
+        create_private_directory(&state)?;
         let flags =
             rustix::fs::OFlags::TMPFILE | rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC;
         let mode = rustix::fs::Mode::from_raw_mode(0o600);
@@ -483,43 +494,45 @@ impl Processes for LocalProcesses {
     }
 }
 
-/// How a program will be confined.
+/// Everything that confines a program, and the record that is needed to find its changes.
 struct PlannedConfinement {
     view: Option<View>,
     fence: Option<Fence>,
-    /// The home directory, if it is another than the person's.
+    /// Home directory, if it is not the person's own.
     home: Option<PathBuf>,
-    /// The directory for temporary files, as the program calls it.
+    /// Directory for temporary files, as the program sees it.
     temporary: PathBuf,
-    /// The port of the proxy.
+    /// Port of the proxy.
     port: u16,
-    trail: running::Trail,
+    tracker: running::ChangeTracker,
     outline: Option<ViewOutline>,
 }
 
 impl PlannedConfinement {
-    fn none(trail: running::Trail) -> Self {
+    /// Plans no confinement.
+    fn none(tracker: running::ChangeTracker) -> Self {
         Self {
             view: None,
             fence: None,
             home: None,
             temporary: "/tmp".into(),
             port: 0,
-            trail,
+            tracker,
             outline: None,
         }
     }
 
-    /// Returns whether the program has a loopback interface that others of its session can share.
+    /// Returns whether the program has a loopback interface that other programs of its session can share.
     fn is_on_loopback(&self) -> bool {
         self.view.as_ref().is_some_and(|view| view.network != Network::Machine)
     }
 }
 
-/// A directory of this person's own for the upper layers of overlays, below one that everybody may use.
+/// Creates this user's directory for upper layers below a directory that all users share. Fails if another user has access to it, or if its
+/// file system cannot hold upper layers.
 fn private_directory(shared: &str, instead: &str) -> io::Result<PathBuf> {
-    let path = own_directory(shared);
-    private(&path)?;
+    let path = user_directory(shared);
+    create_private_directory(&path)?;
     if is_private(&path) && crate::stage::can_hold_uppers(&path) {
         return Ok(path);
     }
@@ -530,35 +543,36 @@ fn private_directory(shared: &str, instead: &str) -> io::Result<PathBuf> {
     )))
 }
 
-/// The path of this person's own directory below one that everybody may use.
-fn own_directory(shared: &str) -> PathBuf {
+/// Returns the path of this user's directory below a directory that all users share.
+fn user_directory(shared: &str) -> PathBuf {
     let user = rustix::process::geteuid().as_raw();
     Path::new(shared).join(format!("windlass-{user}"))
 }
 
-/// Tells whether a directory is there and no other person can reach into it.
+/// Returns whether a directory exists, belongs to this user, and no other user can access it.
 fn is_private(path: &Path) -> bool {
     let user = rustix::process::geteuid().as_raw();
     path.symlink_metadata()
         .is_ok_and(|found| found.is_dir() && found.uid() == user && found.mode() & 0o777 == 0o700)
 }
 
-/// A name for a path.
+/// Returns a file name for a path: the beginning of its hash.
 fn hashed(path: &Path) -> String {
     let mut name = ContentHash::of(path.as_os_str().as_encoded_bytes()).to_string();
     name.truncate(32);
     name
 }
 
-/// The two ends of what connects us with a program.
+/// Both ends of the pipes or the terminal between this process and a program.
 struct Channels {
     stdin: Option<OwnedFd>,
     output: OwnedFd,
     errors: Option<OwnedFd>,
-    ours: Output,
+    ours: ProgramChannels,
 }
 
 impl Channels {
+    /// Opens the channels that a request asks for.
     fn open(request: &ProcessRequest) -> io::Result<Self> {
         if let Some(size) = request.terminal {
             let Terminal { ours, theirs } = Terminal::open(size)?;
@@ -567,11 +581,11 @@ impl Channels {
                 Stdin::Bytes(bytes) => bytes.clone(),
                 Stdin::Closed | Stdin::Open => Vec::new(),
             };
-            let ours = Output::terminal(ours, typed);
+            let ours = ProgramChannels::terminal(ours, typed);
             return Ok(Self { stdin, output: theirs, errors: None, ours });
         }
         let (read, write) = io::pipe()?;
-        // Fewer wake-ups for those who print much. That it stays small is no harm.
+        // A large pipe wakes us less often for programs that print much. A small one works too.
         let _ = rustix::pipe::fcntl_setpipe_size(&write, 1 << 20);
         let (stdin, typing) = match &request.stdin {
             Stdin::Closed => (None, None),
@@ -581,7 +595,7 @@ impl Channels {
                 (Some(OwnedFd::from(theirs)), Some(OwnedFd::from(ours)))
             }
         };
-        let mut ours = Output::pipe(read.into(), typing);
+        let mut ours = ProgramChannels::pipe(read.into(), typing);
         let errors = match request.errors {
             Errors::WithOutput => None,
             Errors::Apart => {
@@ -593,7 +607,7 @@ impl Channels {
         Ok(Self { stdin, output: write.into(), errors, ours })
     }
 
-    /// What the program holds now must not be held by us, or its end would not be seen.
+    /// Closes the program's ends here, because otherwise the end of its output would never be seen.
     fn close_theirs(&mut self) {
         self.stdin = None;
         self.errors = None;
@@ -603,7 +617,7 @@ impl Channels {
     }
 }
 
-/// Bytes that a program can read as a file, also from their beginning again.
+/// Returns a file in memory with these bytes, so that the program can also read them again.
 fn memory_file(bytes: &[u8]) -> io::Result<OwnedFd> {
     use std::io::{Seek as _, Write as _};
     let fd = rustix::fs::memfd_create("stdin", rustix::fs::MemfdFlags::CLOEXEC)?;

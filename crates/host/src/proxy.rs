@@ -1,12 +1,12 @@
-//! The proxy of `--net HOST,HOST…`: the one way out of a network namespace that has no other.
+//! The proxy of `--net HOST,HOST…`: the only way out of a network namespace that has no other.
 //!
-//! A confined program sees a port of its own loopback. Whoever connects there reaches us, outside, and may ask for a host in any of
-//! three ways: by an HTTP request with an absolute address, by `CONNECT`, by SOCKS5. We look the name up, so no lookup of theirs
-//! leaves the namespace, and connect only to hosts that are listed and to addresses that are public, judged by the address that
-//! is dialled. What then passes is not looked at: there is no interception of TLS, and who answers behind a listed name (a
-//! content network serves thousands) is not known here.
+//! A confined program sees a port of its own loopback interface. A client that connects there reaches this proxy, outside of the namespace,
+//! and may ask for a host in three ways: by an HTTP request with an absolute URL, by `CONNECT`, or by SOCKS5. The proxy looks up the name,
+//! so that no lookup leaves the namespace, and connects only to listed hosts with public addresses, judged by the address that is dialled.
+//! The bytes that pass afterwards are not inspected: TLS is not intercepted, and the proxy does not know which server answers behind a
+//! listed name (a content network serves thousands).
 //!
-//! The variables of [`Proxy::environment`] are a courtesy, not the confinement. A program that ignores them reaches nobody.
+//! The variables of [`Proxy::environment`] are a convenience, not the confinement. A program that ignores them reaches no host.
 
 mod body;
 mod environment;
@@ -36,26 +36,26 @@ use tokio::time::{Instant, sleep, timeout_at};
 use windlass_core::Meter;
 
 use self::gate::{Failure, Gate};
-use self::record::{Pulse, Record};
+use self::record::{Record, TrafficMonitor};
 pub use self::record::{RefusedHost, Traffic};
-use self::rules::Rules;
-use self::side::Side;
+use self::rules::HostRules;
+use self::side::ConnectionSide;
 use self::target::Target;
 
-/// How long to wait when the kernel has no connection to give, for want of descriptors or memory.
-const RECOVERY: Duration = Duration::from_millis(50);
+/// Wait before the next attempt if the kernel cannot accept a connection, for want of descriptors or memory.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
-/// What a longer time is shortened to: a point in time must exist to be waited for.
-const LONGEST: Duration = Duration::from_hours(24 * 365);
+/// Maximum time of a setting, because a deadline must be a representable point in time.
+const MAX_TIME: Duration = Duration::from_hours(24 * 365);
 
-/// A proxy at work. Dropped, it ends, and all connections through it.
+/// A running proxy. When it is dropped, it ends, with all connections through it.
 #[derive(Debug)]
 pub struct Proxy {
     shared: Arc<Shared>,
     accepting: AbortHandle,
 }
 
-/// How far a proxy goes.
+/// Limits and permissions of a proxy.
 ///
 /// ```
 /// let usual = windlass_host::ProxySettings::default();
@@ -65,17 +65,17 @@ pub struct Proxy {
 pub struct ProxySettings {
     /// Listed hosts may have addresses that are not public.
     pub allow_private: bool,
-    /// Those of the listed hosts that may have such addresses anyway.
+    /// Listed hosts that may have such addresses even if `allow_private` is false.
     pub private_hosts: Vec<String>,
-    /// How many connections there are at once; others wait until one ends.
+    /// Maximum connections at once; further ones wait until one ends.
     pub max_connections: usize,
-    /// Within which time a client must have said what it wants.
+    /// Maximum time until a client has sent its request.
     pub head_time: Duration,
-    /// Within which time a host must be found and answer.
+    /// Maximum time until a host is found and answers.
     pub connect_time: Duration,
-    /// After which time without a byte in either direction a connection is closed.
+    /// Maximum time without a byte in either direction before a connection is closed.
     pub idle_time: Duration,
-    /// Who counts the bytes, and says when it is enough.
+    /// Counts the bytes, and ends connections once the budget is spent.
     pub meter: Option<Arc<dyn Meter>>,
 }
 
@@ -94,22 +94,23 @@ impl Default for ProxySettings {
 }
 
 impl ProxySettings {
-    fn bounded(self) -> Self {
+    /// Limits all times.
+    fn with_bounded_times(self) -> Self {
         Self {
-            head_time: self.head_time.min(LONGEST),
-            connect_time: self.connect_time.min(LONGEST),
-            idle_time: self.idle_time.min(LONGEST),
+            head_time: self.head_time.min(MAX_TIME),
+            connect_time: self.connect_time.min(MAX_TIME),
+            idle_time: self.idle_time.min(MAX_TIME),
             ..self
         }
     }
 }
 
-/// Why a proxy was not started.
+/// Error when a proxy is started.
 #[derive(Debug)]
 pub enum ProxyError {
-    /// This is not a host.
+    /// A text in the list is not a host.
     Rule {
-        /// As a person wrote it.
+        /// The text as a person wrote it.
         rule: String,
     },
     /// The listener cannot be used.
@@ -141,20 +142,21 @@ impl std::error::Error for ProxyError {
 }
 
 impl Proxy {
-    /// Serves whoever connects to a listener. To be called inside a runtime that has its network and its clock.
+    /// Serves clients that connect to a listener. Must be called inside a runtime with network and time enabled.
     pub fn serve(
         listener: std::net::TcpListener,
         hosts: &[String],
         settings: ProxySettings,
     ) -> Result<Self, ProxyError> {
-        let rules = Rules::parse(hosts)?;
+        let rules = HostRules::parse(hosts)?;
         let runtime = Handle::try_current().map_err(io::Error::other);
         let runtime = runtime.map_err(ProxyError::Listener)?;
         listener.set_nonblocking(true).map_err(ProxyError::Listener)?;
         let listener = TcpListener::from_std(listener).map_err(ProxyError::Listener)?;
-        let settings = settings.bounded();
-        let private =
-            (!settings.allow_private).then(|| Rules::parse(&settings.private_hosts)).transpose()?;
+        let settings = settings.with_bounded_times();
+        let private = (!settings.allow_private)
+            .then(|| HostRules::parse(&settings.private_hosts))
+            .transpose()?;
         let gate = Gate::new(rules, private, settings.connect_time);
         let shared =
             Arc::new(Shared { gate, record: Record::new(settings.meter.clone()), settings });
@@ -162,27 +164,27 @@ impl Proxy {
         Ok(Self { shared, accepting })
     }
 
-    /// Whether these are hosts, for whoever has to say so before there is anything to serve.
+    /// Fails if a text in the list is not a host. For callers that check settings before a proxy starts.
     pub fn check(hosts: &[String]) -> Result<(), ProxyError> {
-        Rules::parse(hosts).map(drop)
+        HostRules::parse(hosts).map(drop)
     }
 
-    /// What a program must be told to find a proxy at this port of its loopback.
+    /// Returns the environment variables by which programs find a proxy at this port of their loopback interface.
     pub fn environment(port: u16) -> Vec<(String, String)> {
         environment::variables(port)
     }
 
-    /// Whom the program wanted to reach and must not: each once, in the order of the first attempts, and not without end.
+    /// Returns the hosts that the program tried to reach and must not: each once, in the order of the first attempts, up to a limit.
     pub fn refused(&self) -> Vec<RefusedHost> {
         self.shared.record.refused().0
     }
 
-    /// Whether more were refused than [`Proxy::refused`] lists.
+    /// Returns whether more hosts were refused than [`Proxy::refused`] lists.
     pub fn has_refused_more(&self) -> bool {
         self.shared.record.refused().1
     }
 
-    /// What has passed so far.
+    /// Returns the traffic so far.
     pub fn traffic(&self) -> Traffic {
         self.shared.record.traffic()
     }
@@ -194,7 +196,7 @@ impl Drop for Proxy {
     }
 }
 
-/// What all connections have in common.
+/// State that all connections share.
 #[derive(Debug)]
 struct Shared {
     gate: Gate,
@@ -203,9 +205,9 @@ struct Shared {
 }
 
 impl Shared {
-    /// Connects to a host, if that is allowed. What is not allowed is noted.
-    async fn open(&self, target: &Target) -> Result<Side, Failure> {
-        let opened = if self.record.may_pass_on(0) {
+    /// Connects to a host, if that is allowed. Records a refusal.
+    async fn open(&self, target: &Target) -> Result<ConnectionSide, Failure> {
+        let opened = if self.record.count_against_budget(0) {
             self.gate.open(target).await
         } else {
             Err(Failure::over_budget(target))
@@ -213,23 +215,24 @@ impl Shared {
         match opened {
             Ok(stream) => {
                 self.record.connected();
-                Ok(Side::new(stream))
+                Ok(ConnectionSide::new(stream))
             }
             Err(failure) => {
-                if let Some(note) = failure.note(target) {
-                    self.record.refuse(note);
+                if let Some(refusal) = failure.refusal(target) {
+                    self.record.refuse(refusal);
                 }
                 Err(failure)
             }
         }
     }
 
-    fn pulse(&self) -> Pulse<'_> {
-        Pulse::new(&self.record, self.settings.idle_time)
+    /// Creates the monitor of one connection.
+    fn monitor(&self) -> TrafficMonitor<'_> {
+        TrafficMonitor::new(&self.record, self.settings.idle_time)
     }
 }
 
-/// Takes connections for as long as it is let. The set owns them: when this future is dropped, they are too.
+/// Accepts connections forever. The set owns them, so that they end when this future is dropped.
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     let limit = shared.settings.max_connections.max(1);
     let mut open = JoinSet::new();
@@ -241,21 +244,21 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
         }
         match listener.accept().await {
             Ok((stream, _)) => drop(open.spawn(serve(Arc::clone(&shared), stream))),
-            Err(_) => sleep(RECOVERY).await,
+            Err(_) => sleep(ACCEPT_RETRY_DELAY).await,
         }
     }
 }
 
-/// Serves one connection: its first byte tells which language the client speaks.
+/// Serves one connection. Its first byte shows which protocol the client speaks.
 async fn serve(shared: Arc<Shared>, stream: TcpStream) {
-    let mut client = Side::new(stream);
+    let mut client = ConnectionSide::new(stream);
     let deadline = Instant::now() + shared.settings.head_time;
     let first = timeout_at(deadline, client.first_byte()).await;
     match first.ok().flatten() {
         None => {}
         Some(socks::VERSION) => socks::serve(&shared, client, deadline).await,
-        Some(socks::OLD_VERSION) => client.end_with(&socks::OLD_REFUSAL).await,
+        Some(socks::SOCKS4_VERSION) => client.close_with(&socks::SOCKS4_REFUSAL).await,
         Some(first) if first.is_ascii_alphabetic() => http::serve(&shared, client, deadline).await,
-        Some(_) => client.end_with(&http::not_understood()).await,
+        Some(_) => client.close_with(&http::unknown_protocol_response()).await,
     }
 }

@@ -1,9 +1,9 @@
-//! Where a path really leads, and the handle on exactly that place: the heart of everything that touches a file.
+//! Resolves paths to real paths, and opens exactly the object at a resolved path. All access to files goes through here.
 //!
-//! Two steps, so that a decision can stand between them. [`Resolver::resolve`] follows links like the kernel and says what the real
-//! path is. [`Resolver::pin`] takes that real path and opens it from the workspace's handle (or from `/`, if it is outside) without
-//! following any link. If somebody put a link in the way meanwhile, the second step fails; there is no moment in which a path that
-//! was decided on can mean another object.
+//! There are two steps, so that a decision can stand between them. [`PathResolver::resolve`] follows links like the kernel and returns the
+//! real path. [`PathResolver::pin`] opens that real path from the workspace's handle (or from `/`, if it is outside) without following any
+//! link. If another program put a link in the way in the meantime, the second step fails, so a path that was decided on never means another
+//! object.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
@@ -17,15 +17,15 @@ use windlass_core::{
 };
 
 use crate::kernel::{
-    FOR_READING, Lookup, MAX_PATH, NAME_ONLY, as_path, failure, meaning, open_at_once, real_path,
-    refusal, reopen, stat, stat_child,
+    FOR_READING, Lookup, MAX_PATH_BYTES, NAME_ONLY, as_path, errno_file_error, error_kind,
+    file_error, openat2_retrying, real_path, reopen, stat, stat_child,
 };
+use crate::path_follower::{self, StartDirectory, TmpRedirect};
 use crate::session_tmp::SessionTmp;
-use crate::trail::{self, Detour, Start};
 
-/// One workspace, by handle.
+/// One workspace, held by a directory handle.
 #[derive(Debug)]
-pub(crate) struct Resolver {
+pub(crate) struct PathResolver {
     workspace: PathBuf,
     root: Arc<OwnedFd>,
     slash: Arc<OwnedFd>,
@@ -34,33 +34,33 @@ pub(crate) struct Resolver {
     tmp: Option<SessionTmp>,
 }
 
-/// An object by handle, not yet opened.
+/// An object held by an `O_PATH` handle, not opened for reading or writing.
 #[derive(Debug)]
 pub(crate) struct Pinned {
     pub(crate) handle: OwnedFd,
     pub(crate) stat: Stat,
 }
 
-impl Resolver {
-    /// Takes hold of a workspace. The path may be relative and may lead through links.
+impl PathResolver {
+    /// Opens a workspace. The path may be relative and may lead through links.
     pub(crate) fn open(workspace: &Path, lookup: Lookup) -> Result<Self, FileError> {
         let failed = |kind| FileError::new("open the workspace", workspace, kind);
-        // Only this path may be relative to the process's own directory, and only here.
-        let absolute = std::path::absolute(workspace).map_err(|why| failed(io_meaning(why)))?;
-        check(&absolute).map_err(failed)?;
+        // Only this path may be relative to the current directory of the process, and only here.
+        let absolute = std::path::absolute(workspace).map_err(|why| failed(io_error_kind(why)))?;
+        check_path(&absolute).map_err(failed)?;
         let directory = NAME_ONLY | OFlags::DIRECTORY;
         let slash = rustix::fs::open("/", directory, Mode::empty())
-            .map_err(|errno| failed(meaning(errno)))?;
-        let start = Start { handle: &slash, path: Path::new("/") };
-        let end = trail::follow(&absolute, start, &slash, None).map_err(failed)?;
+            .map_err(|errno| failed(error_kind(errno)))?;
+        let start = StartDirectory { handle: &slash, path: Path::new("/") };
+        let end = path_follower::follow(&absolute, start, &slash, None).map_err(failed)?;
         let root = lookup
             .open(slash.as_fd(), below_slash(&end.path), directory)
-            .map_err(|errno| failed(meaning(errno)))?;
+            .map_err(|errno| failed(error_kind(errno)))?;
         let (root, slash) = (Arc::new(root), Arc::new(slash));
         Ok(Self { workspace: end.path, root, slash, lookup, tmp: None })
     }
 
-    /// The same workspace with the `/tmp` of a session.
+    /// Returns the same workspace with the `/tmp` of a session.
     pub(crate) fn with_tmp(&self, tmp: SessionTmp) -> Self {
         Self {
             workspace: self.workspace.clone(),
@@ -71,41 +71,43 @@ impl Resolver {
         }
     }
 
-    /// The session's own directory for temporary files.
+    /// Returns the session's own directory for temporary files, if there is one.
     pub(crate) fn tmp(&self) -> Option<&SessionTmp> {
         self.tmp.as_ref()
     }
 
-    /// The workspace's real path.
+    /// Returns the workspace's real path.
     pub(crate) fn workspace(&self) -> &Path {
         &self.workspace
     }
 
-    /// How paths are looked up beneath a handle.
+    /// Returns the way in which paths are looked up beneath a handle.
     pub(crate) fn lookup(&self) -> Lookup {
         self.lookup
     }
 
-    /// Where a path really leads, from the workspace if it is relative.
+    /// Follows links and returns the real path, starting at the workspace if `path` is relative.
     pub(crate) fn resolve(&self, path: &Path) -> Result<Resolved, FileError> {
-        self.find(path).map_err(|kind| FileError::new("find", shown(path), kind))
+        self.resolve_kind(path).map_err(|kind| FileError::new("find", shortened(path), kind))
     }
 
-    fn find(&self, path: &Path) -> Result<Resolved, FileErrorKind> {
-        check(path)?;
-        if let Some(inside) = self.find_plain(path) {
-            // Joined with nothing, a path would end in a slash.
+    /// Resolves a path by the fastest way that works for it, and returns the reason on failure.
+    fn resolve_kind(&self, path: &Path) -> Result<Resolved, FileErrorKind> {
+        check_path(path)?;
+        if let Some(inside) = self.resolve_without_links(path) {
+            // `Path::join` with an empty path would add a final slash.
             let is_root = inside.as_os_str().is_empty();
             let path = if is_root { self.workspace.clone() } else { self.workspace.join(&inside) };
             return Ok(Resolved { path, inside: Some(inside), exists: true });
         }
-        if let Some(real) = self.find_at_once(path)? {
+        if let Some(real) = self.resolve_by_openat2(path)? {
             return Ok(self.resolved(real, true));
         }
-        let start = Start { handle: &self.root, path: &self.workspace };
+        let start = StartDirectory { handle: &self.root, path: &self.workspace };
         let tmp = self.tmp.as_ref();
-        let detour = tmp.map(|tmp| Detour { tmp, workspace: &self.workspace, lookup: self.lookup });
-        let end = trail::follow(path, start, &self.slash, detour)?;
+        let tmp_redirect =
+            tmp.map(|tmp| TmpRedirect { tmp, workspace: &self.workspace, lookup: self.lookup });
+        let end = path_follower::follow(path, start, &self.slash, tmp_redirect)?;
         let real = match self.tmp {
             Some(_) => usual_tmp_path(end.path, &self.workspace),
             None => end.path,
@@ -113,14 +115,14 @@ impl Resolver {
         Ok(self.resolved(real, end.exists))
     }
 
-    /// The usual case, at most two calls of the kernel: it exists in the workspace and no link is on the way, so it is where it says.
-    /// `None` if it takes a closer look.
-    fn find_plain(&self, path: &Path) -> Option<PathBuf> {
+    /// Handles the usual case in at most two system calls: an existing path in the workspace without links, which is its own real path.
+    /// Returns the path relative to the workspace; `None` if another way is needed.
+    fn resolve_without_links(&self, path: &Path) -> Option<PathBuf> {
         if self.lookup == Lookup::ByComponent {
             return None;
         }
         if is_name(path) {
-            // There is no directory on the way that could be a link, so one call tells.
+            // A single name has no directory on the way that could be a link, so one call suffices.
             let seen = stat_child(&*self.root, path).ok()?;
             return (seen.kind != FileKind::Symlink).then(|| path.to_owned());
         }
@@ -132,29 +134,30 @@ impl Resolver {
         if !path.components().all(plain) {
             return None;
         }
-        // What ends in a slash must be a directory: the kernel looks at the path as it was written.
+        // A path with a final slash must be a directory, so the kernel gets the path as it was written.
         let asked = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         self.lookup.open(self.root.as_fd(), asked, NAME_ONLY).ok()?;
         Some(path.components().filter(|part| *part != Component::CurDir).collect())
     }
 
-    /// Also usual, three calls of the kernel: it exists, by way of links or of an absolute path. `None` if it takes a closer look.
-    /// The kernel knows no `/tmp` but the machine's, so in a session nothing that could lead there is left to it: no link, no `..`.
-    fn find_at_once(&self, path: &Path) -> Result<Option<PathBuf>, FileErrorKind> {
+    /// Handles existing absolute paths and paths through links in three system calls, and returns the real path; `None` if another way is
+    /// needed. The kernel knows only the machine's `/tmp`, so with a session's `/tmp` it gets no path with a link or `..`.
+    fn resolve_by_openat2(&self, path: &Path) -> Result<Option<PathBuf>, FileErrorKind> {
         if self.lookup == Lookup::ByComponent || self.may_lead_to_tmp(path) {
             return Ok(None);
         }
         let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         let mut flags = ResolveFlags::NO_MAGICLINKS;
         flags.set(ResolveFlags::NO_SYMLINKS, self.tmp.is_some());
-        match open_at_once(&*self.root, path, NAME_ONLY, flags) {
+        match openat2_retrying(&*self.root, path, NAME_ONLY, flags) {
             Ok(handle) => Ok(real_path(&handle)),
-            // Missing at its end, a dangling link, a circle or a magic link: the kernel does not say which.
+            // The end is missing, a link is dangling or circular, or it is a magic link: the kernel does not tell these apart.
             Err(Errno::NOENT | Errno::LOOP) => Ok(None),
-            Err(errno) => Err(meaning(errno)),
+            Err(errno) => Err(error_kind(errno)),
         }
     }
 
+    /// Returns whether a path could lead into the session's `/tmp`; always false without one.
     fn may_lead_to_tmp(&self, path: &Path) -> bool {
         let leads = || {
             path.components().any(|part| part == Component::ParentDir)
@@ -163,52 +166,52 @@ impl Resolver {
         self.tmp.is_some() && leads()
     }
 
-    /// Puts a real path, as the kernel has it, in relation to the workspace.
+    /// Returns a real path together with its path relative to the workspace, if it is inside.
     pub(crate) fn resolved(&self, path: PathBuf, exists: bool) -> Resolved {
         let inside = path.strip_prefix(&self.workspace).ok().map(Path::to_owned);
         Resolved { path, inside, exists }
     }
 
-    /// A handle on exactly this place, by which nothing is opened yet.
+    /// Returns an `O_PATH` handle on exactly this path, with facts about the object.
     pub(crate) fn pin(&self, path: &Resolved) -> Result<Pinned, Errno> {
         let handle = self.open_place(path, NAME_ONLY)?;
         let stat = stat(&handle)?;
         Ok(Pinned { handle, stat })
     }
 
-    /// Opens exactly this place, following no link.
+    /// Opens exactly this path, without following links.
     pub(crate) fn open_place(&self, path: &Resolved, flags: OFlags) -> Result<OwnedFd, Errno> {
-        let (from, path) = self.place(path)?;
+        let (from, path) = self.handle_and_path(path)?;
         self.lookup.open(from, path, flags)
     }
 
-    /// Opens the directory that something is in, following no link.
+    /// Opens the parent directory of a path, without following links.
     pub(crate) fn open_parent(&self, path: &Resolved, flags: OFlags) -> Result<OwnedFd, Errno> {
         let parent = path.path.parent().ok_or(Errno::ACCESS)?;
-        let (from, parent) = self.place_around(path, parent)?;
+        let (from, parent) = self.handle_and_path_above(path, parent)?;
         self.lookup.open(from, parent, flags)
     }
 
-    /// The handle from which a place is reached, and the way from there.
-    pub(crate) fn place<'a>(
+    /// Returns the handle from which a path is reached, and the path relative to it.
+    pub(crate) fn handle_and_path<'a>(
         &'a self,
         path: &'a Resolved,
     ) -> Result<(BorrowedFd<'a>, &'a Path), Errno> {
         match &path.inside {
             Some(inside) => Ok((self.root.as_fd(), inside)),
-            None => self.place_around(path, &path.path),
+            None => self.handle_and_path_above(path, &path.path),
         }
     }
 
-    /// The same for a directory that `path` is in, or for `path` itself. The workspace may lie beside `path` in the session's
-    /// `/tmp`: a directory that both are in is then the machine's by its own path, and the session's as one that `path` is in.
-    pub(crate) fn place_around<'a>(
+    /// Does the same for `path` itself or a directory above it. If the workspace and `path` both lie in the session's `/tmp`, a directory
+    /// above both means the session's one here.
+    pub(crate) fn handle_and_path_above<'a>(
         &'a self,
         path: &Resolved,
         directory: &'a Path,
     ) -> Result<(BorrowedFd<'a>, &'a Path), Errno> {
         if let Some(tmp) = self.tmp_of(path) {
-            return tmp.place(directory);
+            return tmp.handle_and_path(directory);
         }
         Ok(match below(directory, &self.workspace) {
             Some(inside) => (self.root.as_fd(), inside),
@@ -216,17 +219,17 @@ impl Resolver {
         })
     }
 
-    /// The session's own directory, if `path` is in there.
+    /// Returns the session's own directory for temporary files, if `path` is in it.
     pub(crate) fn tmp_of(&self, path: &Resolved) -> Option<&SessionTmp> {
         self.tmp.as_ref().filter(|_| is_session_tmp(&path.path, &self.workspace))
     }
 
-    /// Facts about an object.
+    /// Returns facts about the object at a path.
     pub(crate) fn stat(&self, path: &Resolved) -> Result<Stat, FileError> {
-        Ok(self.pin(path).map_err(|errno| failure("look at", path, errno))?.stat)
+        Ok(self.pin(path).map_err(|errno| errno_file_error("look at", path, errno))?.stat)
     }
 
-    /// Opens a regular file for reading. What it is, is asked before it is opened.
+    /// Opens a regular file for reading. Checks its kind before it opens it.
     pub(crate) fn read(&self, path: &Resolved) -> Result<OpenFile, FileError> {
         match self.read_plain(path) {
             Some(opened) => Ok(opened),
@@ -234,9 +237,9 @@ impl Resolver {
         }
     }
 
-    /// The usual case: there is a regular file, and what is then opened is that very file. `None` if it takes a closer look.
+    /// Handles the usual case: the path is a regular file, and the opened object is the same file. `None` if another way is needed.
     fn read_plain(&self, path: &Resolved) -> Option<OpenFile> {
-        let (from, place) = self.place(path).ok()?;
+        let (from, place) = self.handle_and_path(path).ok()?;
         let seen = stat_child(from, place).ok()?;
         if seen.kind != FileKind::File {
             return None;
@@ -247,17 +250,17 @@ impl Resolver {
         same.then(|| OpenFile { file: handle.into(), stat: opened })
     }
 
-    /// The careful way: a handle that names the object without opening it, and then opens that very object.
+    /// Handles the other cases: pins the object without opening it, checks its kind, and then opens that object.
     fn read_pinned(&self, path: &Resolved) -> Result<OpenFile, FileError> {
-        let pinned = self.pin(path).map_err(|errno| failure("read", path, errno))?;
+        let pinned = self.pin(path).map_err(|errno| errno_file_error("read", path, errno))?;
         if pinned.stat.kind != FileKind::File {
-            return Err(refusal("read", path, FileErrorKind::NotRegular(pinned.stat.kind)));
+            return Err(file_error("read", path, FileErrorKind::NotRegular(pinned.stat.kind)));
         }
         let file = self.open_pinned(path, &pinned, FOR_READING)?;
         Ok(OpenFile { file: file.into(), stat: pinned.stat })
     }
 
-    /// Opens the very object that was pinned.
+    /// Opens the pinned object, and no other that may have its path by now.
     pub(crate) fn open_pinned(
         &self,
         path: &Resolved,
@@ -265,14 +268,14 @@ impl Resolver {
         flags: OFlags,
     ) -> Result<OwnedFd, FileError> {
         let opened = match self.lookup {
-            Lookup::AtOnce => reopen(&pinned.handle, flags),
-            Lookup::ByComponent => self.open_again(path, pinned, flags),
+            Lookup::Openat2 => reopen(&pinned.handle, flags),
+            Lookup::ByComponent => self.open_same_again(path, pinned, flags),
         };
-        opened.map_err(|errno| failure("read", path, errno))
+        opened.map_err(|errno| errno_file_error("read", path, errno))
     }
 
-    /// Without `/proc` the place is looked up a second time, and must hold the same object.
-    fn open_again(
+    /// Opens the path a second time, for use without `/proc`. Fails with `ELOOP` if another object is there.
+    fn open_same_again(
         &self,
         path: &Resolved,
         pinned: &Pinned,
@@ -288,28 +291,28 @@ pub(crate) fn is_session_tmp(path: &Path, workspace: &Path) -> bool {
     below_session_tmp(path, workspace).is_some()
 }
 
-/// Whether two looks saw one object, whatever was written to it meanwhile.
+/// Returns whether two facts are about one object, regardless of content.
 pub(crate) fn same_object(a: &Stat, b: &Stat) -> bool {
     (a.fingerprint.device, a.fingerprint.inode) == (b.fingerprint.device, b.fingerprint.inode)
 }
 
-/// Refuses what cannot be a path before anything is done with it.
-fn check(path: &Path) -> Result<(), FileErrorKind> {
+/// Refuses a path with a NUL byte, or one that is too long.
+fn check_path(path: &Path) -> Result<(), FileErrorKind> {
     let bytes = path.as_os_str().as_bytes();
     if bytes.contains(&0) {
         return Err(FileErrorKind::BadName("there is a NUL byte in the path"));
     }
-    if bytes.len() >= MAX_PATH {
+    if bytes.len() >= MAX_PATH_BYTES {
         return Err(FileErrorKind::BadName("the path is longer than 4,095 bytes"));
     }
     Ok(())
 }
 
-/// As much of a path as is worth repeating in an error.
-fn shown(path: &Path) -> PathBuf {
-    const ENOUGH: usize = 512;
+/// Shortens a path for an error message.
+fn shortened(path: &Path) -> PathBuf {
+    const MAX_SHOWN_BYTES: usize = 512;
     let bytes = path.as_os_str().as_bytes();
-    match bytes.get(..ENOUGH) {
+    match bytes.get(..MAX_SHOWN_BYTES) {
         Some(start) => PathBuf::from(format!("{}…", String::from_utf8_lossy(start))),
         None => path.to_owned(),
     }
@@ -327,7 +330,7 @@ fn is_normal(path: &Path) -> bool {
 fn is_name(path: &Path) -> bool {
     is_normal(path) && !path.as_os_str().as_bytes().contains(&b'/')
 }
-
+/// Returns the path relative to a directory, for a path at or below it.
 /// Returns the way from a directory to a path that is at or below it.
 fn below<'p>(path: &'p Path, directory: &Path) -> Option<&'p Path> {
     let rest = path.as_os_str().as_bytes().strip_prefix(directory.as_os_str().as_bytes());
@@ -338,13 +341,15 @@ fn below<'p>(path: &'p Path, directory: &Path) -> Option<&'p Path> {
     }
 }
 
+/// Removes the leading slash.
 fn below_slash(path: &Path) -> &Path {
     path.strip_prefix("/").unwrap_or(path)
 }
 
-fn io_meaning(error: std::io::Error) -> FileErrorKind {
+/// Converts an I/O error.
+fn io_error_kind(error: std::io::Error) -> FileErrorKind {
     match Errno::from_io_error(&error) {
-        Some(errno) => meaning(errno),
+        Some(errno) => error_kind(errno),
         None => FileErrorKind::Io(error),
     }
 }

@@ -27,7 +27,10 @@ impl SessionTmp {
 
     /// Returns the handle of the session's directory and the path relative to it, for an absolute path that begins with one of the
     /// names of `/tmp`. Fails for any other path.
-    pub(crate) fn place<'p>(&self, path: &'p Path) -> Result<(BorrowedFd<'_>, &'p Path), Errno> {
+    pub(crate) fn handle_and_path<'p>(
+        &self,
+        path: &'p Path,
+    ) -> Result<(BorrowedFd<'_>, &'p Path), Errno> {
         let below = SESSION_TMP.iter().find_map(|name| path.strip_prefix(name).ok());
         Ok((self.handle()?, below.ok_or(Errno::ACCESS)?))
     }

@@ -1,8 +1,8 @@
-//! What a process changed: the stage it worked on, the difference to the workspace, and a comparison where there was no stage.
+//! Finds what a process changed: by the stage on which it worked, or by two scans where there was no stage.
 //!
-//! A stage is the writable half of an overlay whose lower half is the workspace. Mounting it, and running anything on it, is for
-//! others; here it is made before and read afterwards. Nothing in this module changes the workspace but [`Stage::settle`], which keeps
-//! the changes of build directories, and of the home beside it.
+//! A stage is the writable half of an overlay whose lower half is the workspace. This module creates it before the run and reads it
+//! afterwards; mounting it and running programs on it is done elsewhere. Only [`Stage::settle`] changes the workspace: it keeps the changes
+//! of build directories, and of the home beside them.
 
 pub(crate) mod build_directory;
 mod build_merge;
@@ -12,11 +12,8 @@ mod delta;
 mod durable;
 pub(crate) mod entries;
 mod file;
-mod found;
 mod git_index;
-mod gone;
 mod held;
-mod ignoring;
 mod left_behind;
 pub(crate) mod lineage;
 mod marks;
@@ -24,7 +21,10 @@ pub(crate) mod mask_layer;
 pub(crate) mod masked_index;
 mod measure;
 mod moved_build;
+mod recorded_changes;
+mod removed_tree;
 mod scan;
+mod staged_ignore_rules;
 pub(crate) mod tracked;
 
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -42,40 +42,41 @@ use windlass_core::{
     Note, ProcessChange, ProcessChanges,
 };
 
-use self::built::{Built, Recorded, Tie};
+use self::built::{Built, BuiltRecord, Tie};
 use self::carried::CarriedDirectory;
 use self::left_behind::Recovery;
 use crate::attributes::{self, Extended};
-use crate::isolate::clear::remove_tree;
+use crate::isolate::remove_tree::remove_tree;
 use crate::kernel::{FOR_LISTING, stat};
 pub(crate) use delta::{BuildDirectories, Layers, delta_of};
 pub use delta::{Delta, delta};
 pub use scan::Scan;
 pub use windlass_core::PASS_THROUGH;
 
-/// How often a name is drawn again that exists already.
-const TRIES: usize = 16;
+/// Maximum attempts to find a free name.
+const MAX_NAME_TRIES: usize = 16;
 
-/// The file whose lock says that somebody still needs the stage.
-const LOCK: &str = "lock";
+/// Name of the file whose lock shows that a process still needs the stage.
+const LOCK_NAME: &str = "lock";
 
-/// The bits of a mode that programs may change of the workspace itself.
+/// Bits of the workspace directory's own mode that programs may change.
 const PERMISSIONS: u32 = 0o1777;
 
-/// The permissions without which nobody could go on in the workspace.
-const OWNER: u32 = 0o700;
+/// Owner permissions without which the workspace could not be used any more.
+const OWNER_PERMISSIONS: u32 = 0o700;
 
-/// The change that a program made to the mode of the workspace's own directory.
+/// Change that a program made to the mode of the workspace's own directory.
 #[derive(Debug)]
-pub(crate) enum ChangeOfMode {
-    Made(ProcessChange),
-    /// This mode would lock its owner out.
+pub(crate) enum ModeChange {
+    /// The change can be applied.
+    Change(ProcessChange),
+    /// The new mode would lock its owner out.
     Refused(u32),
-    /// Somebody else changed it meanwhile.
+    /// Another program changed the mode in the meantime.
     Conflict,
 }
 
-/// Where the changes of one run are kept until they are taken over. Dropped, it is removed.
+/// Keeps the changes of one run until they are applied. Removed on drop.
 ///
 /// ```
 /// # let ground = tempfile::tempdir()?;
@@ -94,31 +95,31 @@ pub struct Stage {
     upper: PathBuf,
     work: PathBuf,
     created: i64,
-    /// The mode that the upper directory was given, if it looks like a workspace.
+    /// Mode that the upper directory was given, if it mirrors a workspace.
     given_mode: OnceLock<u32>,
-    /// The number of directories made besides.
+    /// Number of other directories created on the stage.
     directories: AtomicUsize,
-    /// The build directories that the program changed, if any.
+    /// Build directories that the program changed, if any.
     built: Option<Built>,
     /// Directories beside the workspace whose changes are kept with the others.
     carried: Vec<CarriedDirectory>,
-    /// The state directory whose history knows the calls that stages are for, if there is one.
+    /// State directory whose history knows the calls that stages belong to, if there is one.
     state: Option<PathBuf>,
-    /// Whether the stage outlives us, since the next start decides on it.
-    is_left: AtomicBool,
-    /// Held until the stage is gone. Whoever dies lets go of it.
+    /// True if the stage outlives this process, and the next start decides on it.
+    outlives_process: AtomicBool,
+    /// Lock that is held until the stage is gone. The kernel releases it if the process dies.
     lock: Option<File>,
 }
 
 impl Stage {
-    /// A new, empty stage in a directory of ours, which is made if it is not there.
+    /// Creates an empty stage in a directory of ours, which is created if it is missing.
     pub fn create(in_dir: &Path) -> io::Result<Self> {
         DirBuilder::new().mode(0o700).recursive(true).create(in_dir)?;
-        // As long as this is held, nobody takes a stage without a lock for one that was left behind.
+        // While this is held, no process takes a stage that has no lock yet for one that was left behind.
         let all = open_directory(in_dir)?;
-        spread(&all);
+        set_spread_flag(&all);
         lock(&all, FlockOperation::LockShared);
-        let path = make_new(in_dir)?;
+        let path = create_new(in_dir)?;
         let mut stage = Self {
             upper: path.join("upper"),
             work: path.join("work"),
@@ -129,14 +130,14 @@ impl Stage {
             built: None,
             carried: Vec::new(),
             state: None,
-            is_left: AtomicBool::new(false),
+            outlives_process: AtomicBool::new(false),
             lock: None,
         };
         let file = OpenOptions::new()
             .write(true)
             .create_new(true)
             .mode(0o600)
-            .open(stage.path.join(LOCK))?;
+            .open(stage.path.join(LOCK_NAME))?;
         lock(&file, FlockOperation::NonBlockingLockExclusive);
         stage.created = stat(&file)?.fingerprint.changed;
         stage.lock = Some(file);
@@ -145,66 +146,67 @@ impl Stage {
         Ok(stage)
     }
 
-    /// Names the state directory whose history tells after a kill which calls were made.
+    /// Sets the state directory whose history tells after a crash which calls were committed.
     #[must_use]
     pub fn of_state(mut self, state: Option<&Path>) -> Self {
         self.state = state.map(Path::to_owned);
         self
     }
 
-    /// The overlay's upper directory.
+    /// Returns the overlay's upper directory.
     pub fn upper(&self) -> &Path {
         &self.upper
     }
 
-    /// The overlay's work directory.
+    /// Returns the overlay's work directory.
     pub fn work(&self) -> &Path {
         &self.work
     }
 
-    /// When it was made, in nanoseconds since 1970, by the stamp of a new file: nothing that was changed before has a later one,
-    /// and nothing that is changed afterwards an earlier one. A clock cannot promise that: stamps can be coarser, or finer.
+    /// Returns the time of its creation, in nanoseconds since 1970, by the time stamp of a new file. No earlier change of the file system
+    /// has a later stamp, and no later change an earlier one. A clock cannot promise that, because stamps can be coarser or finer.
     pub fn created(&self) -> i64 {
         self.created
     }
 
-    /// Gives the upper directory the attributes of the workspace's own: a program sees them at the workspace itself.
+    /// Gives the upper directory the attributes of the workspace's directory, because a program sees them at the workspace itself.
     pub fn look_like(&self, workspace: &Path) -> io::Result<()> {
-        look_like(&self.upper, workspace)?;
-        // Called once for each stage; a second mode would be the same.
+        copy_attributes(&self.upper, workspace)?;
+        // Called once for each stage; a second call would set the same mode.
         let _: Result<(), u32> = self.given_mode.set(self.mode()?);
         Ok(())
     }
 
+    /// Returns the permissions of the upper directory.
     fn mode(&self) -> io::Result<u32> {
         Ok(self.upper.symlink_metadata()?.permissions().mode() & PERMISSIONS)
     }
 
-    /// The change of the workspace's own mode, if the program changed that: what it sees of the directory is the upper one.
-    pub(crate) fn change_of_mode(&self, workspace: &Path) -> io::Result<Option<ChangeOfMode>> {
+    /// Returns the change of the workspace directory's mode, if the program changed it. The program sees the mode of the upper directory.
+    pub(crate) fn mode_change(&self, workspace: &Path) -> io::Result<Option<ModeChange>> {
         let Some(given) = self.given_mode.get().copied() else { return Ok(None) };
         let wanted = self.mode()?;
         if wanted == given {
             return Ok(None);
         }
-        if wanted & OWNER != OWNER {
-            // Else we could not read what is on the stage either.
+        if wanted & OWNER_PERMISSIONS != OWNER_PERMISSIONS {
+            // Without these permissions we could not read the stage either.
             rustix::fs::chmod(&self.upper, Mode::from_raw_mode(given))?;
         }
         let now = stat(&open_directory(workspace)?)?;
         Ok(Some(if now.mode & PERMISSIONS != given {
-            ChangeOfMode::Conflict
-        } else if wanted & OWNER != OWNER {
-            ChangeOfMode::Refused(wanted)
+            ModeChange::Conflict
+        } else if wanted & OWNER_PERMISSIONS != OWNER_PERMISSIONS {
+            ModeChange::Refused(wanted)
         } else {
             let mode = Some(now.mode & !PERMISSIONS | wanted);
             let to = ChangedTo::Attributes(Attributes { mode, ..Attributes::default() });
             let before = Some(now.fingerprint);
-            ChangeOfMode::Made(ProcessChange { path: workspace.to_owned(), before, to })
+            ModeChange::Change(ProcessChange { path: workspace.to_owned(), before, to })
         }))
     }
 
-    /// A new, empty directory that goes with the stage.
+    /// Creates an empty directory that is removed with the stage.
     pub(crate) fn directory(&self, name: &str) -> io::Result<PathBuf> {
         let number = self.directories.fetch_add(1, Ordering::Relaxed);
         let path = self.path.join(format!("{name}-{number}"));
@@ -212,30 +214,30 @@ impl Stage {
         Ok(path)
     }
 
-    /// Names the build directories of a workspace, by absolute path, whose changes [`settle`](windlass_core::Stage::settle) keeps.
+    /// Sets the build directories of a workspace, by absolute path, whose changes [`settle`](windlass_core::Stage::settle) keeps.
     pub fn keep_built(&mut self, workspace: &Path, directories: &[PathBuf]) {
         let inside = |path: &PathBuf| path.strip_prefix(workspace).unwrap_or(path).to_owned();
         let directories = directories.iter().map(inside).collect();
         self.built = Some(Built { workspace: workspace.to_owned(), directories });
     }
 
-    /// Names the directories beside the workspace whose changes [`settle`](windlass_core::Stage::settle) keeps.
+    /// Sets the directories beside the workspace whose changes [`settle`](windlass_core::Stage::settle) keeps.
     pub(crate) fn carry(&mut self, carried: Vec<CarriedDirectory>) {
         self.carried = carried;
     }
 
-    /// Writes down that the changes of build directories are to be kept, as [`settle`](windlass_core::Stage::settle) does first.
+    /// Records that the changes of build directories are to be kept, as [`settle`](windlass_core::Stage::settle) does first.
     pub(crate) fn record_built(&self) -> io::Result<()> {
         self.built.as_ref().map_or(Ok(()), |built| built.record(&self.path))
     }
 
-    /// Removes the stages that processes left behind which are not there any more, and returns their number. Those that
-    /// [`recover`](Stage::recover) has to decide on stay.
+    /// Removes the stages of processes that are gone, and returns their number. Stages that [`recover`](Stage::recover) has to decide on
+    /// stay.
     pub fn sweep(in_dir: &Path) -> io::Result<usize> {
         left_behind::sweep(in_dir)
     }
 
-    /// The record of the stage in a directory that waits for the answer to this question, and the size of its build directories.
+    /// Returns the record of the stage that waits for the answer to an approval, and the sizes of its changed build directories.
     pub fn look_at_held(
         in_dir: &Path,
         id: &ApprovalId,
@@ -250,8 +252,8 @@ impl Stage {
         Ok(Some((held, built)))
     }
 
-    /// Claims the changes on a stage in a directory that waits for the answer to this question. Dropped, the stage waits on unless it
-    /// is [released](windlass_core::Stage::release).
+    /// Claims the stage that waits for the answer to an approval. If the result is dropped, the stage waits on, unless it is
+    /// [released](windlass_core::Stage::release).
     pub fn held(
         in_dir: &Path,
         state: Option<&Path>,
@@ -260,7 +262,7 @@ impl Stage {
         let Some((path, lock, held)) = left_behind::claim_held(in_dir, id)? else {
             return Ok(None);
         };
-        // The lock was made with the stage, and nothing changes it.
+        // The lock file was created with the stage and is never changed.
         let created =
             lock.as_ref().map_or(Ok(0), |lock| stat(lock).map(|it| it.fingerprint.changed))?;
         let mut stage = Self {
@@ -271,10 +273,10 @@ impl Stage {
             given_mode: OnceLock::new(),
             directories: AtomicUsize::new(0),
             built: None,
-            // A home is not kept where there is a question.
+            // Changes of a home are not kept for an approval.
             carried: Vec::new(),
             state: state.map(Path::to_owned),
-            is_left: AtomicBool::new(true),
+            outlives_process: AtomicBool::new(true),
             lock,
         };
         stage.keep_built(&held.workspace, &held.built);
@@ -296,7 +298,7 @@ impl Stage {
 impl windlass_core::Stage for Stage {
     fn tie_to(&self, call: &CallId) -> io::Result<()> {
         let (Some(built), Some(state)) = (&self.built, &self.state) else { return Ok(()) };
-        // Any other stage is worth nothing once its process is gone: its command does not wait for the disk.
+        // Any other stage is worthless once its process is gone, so its command does not wait for the disk.
         if built.directories.is_empty() && !self.is_held() {
             return Ok(());
         }
@@ -306,7 +308,7 @@ impl windlass_core::Stage for Stage {
     fn hold(&self, held: &HeldFor, changes: &ProcessChanges) -> io::Result<()> {
         let workspace = self.built.as_ref().map(|built| built.workspace.as_path());
         held::write(&self.path, workspace.unwrap_or(Path::new("")), held, changes)?;
-        self.is_left.store(true, Ordering::Relaxed);
+        self.outlives_process.store(true, Ordering::Relaxed);
         Ok(())
     }
 
@@ -315,30 +317,30 @@ impl windlass_core::Stage for Stage {
     }
 
     fn untie(&self) {
-        // One that stays is decided on by the next start, which finds that nothing was made.
-        drop(Recorded::forget(&self.path));
+        // If the record stays, the next start decides on it and finds that no changes were made.
+        drop(BuiltRecord::forget(&self.path));
     }
 
     fn release(&self) {
-        self.is_left.store(false, Ordering::Relaxed);
-        // A record that stays goes with the stage.
+        self.outlives_process.store(false, Ordering::Relaxed);
+        // If the record stays, it is removed with the stage.
         drop(held::forget(&self.path));
     }
 
     fn leave(&self) {
         if self.built.is_some() {
-            self.is_left.store(true, Ordering::Relaxed);
+            self.outlives_process.store(true, Ordering::Relaxed);
         }
     }
 
     fn settle(&self) -> Vec<Note> {
         let mut left = Vec::new();
         if let Some(built) = &self.built {
-            // Should we be killed now, the next process goes on. Without the record it would drop what is left.
+            // If this process is killed now, the next one continues. Without the record it would drop the rest.
             drop(self.record_built());
-            left = built.settle(&self.path);
+            left = built.keep_changes(&self.path);
         }
-        left.extend(self.carried.iter().filter_map(|carried| carried.settle(&self.path)));
+        left.extend(self.carried.iter().filter_map(|carried| carried.keep_changes(&self.path)));
         left
     }
 
@@ -381,20 +383,20 @@ impl windlass_core::Stage for Stage {
 
 impl Drop for Stage {
     fn drop(&mut self) {
-        if *self.is_left.get_mut() {
+        if *self.outlives_process.get_mut() {
             return;
         }
-        // What could not be removed is swept by whoever starts next.
+        // A stage that cannot be removed is removed by the next start.
         drop(remove_tree(&self.path));
     }
 }
 
-/// Asks ext4 to put each new stage into another block group.
+/// Sets a flag that makes ext4 put each new stage into another block group.
 ///
-/// Otherwise all stages are in one, whose inodes were freed moments ago by the stage before. Without a journal, ext4 passes over each
-/// inode that was freed in the last minutes, one by one and for each new file: a thousand files take a second. Other file systems
-/// refuse the flag, and need none.
-fn spread(stages: &File) {
+/// Otherwise all stages are in one block group, whose inodes were freed moments ago by the stage before. Without a journal, ext4 skips each
+/// inode that was freed in the last minutes, one by one and for each new file: a thousand files take a second. Other file systems refuse
+/// the flag and do not need it.
+fn set_spread_flag(stages: &File) {
     if let Ok(flags) = rustix::fs::ioctl_getflags(stages)
         && !flags.contains(IFlags::TOPDIR)
     {
@@ -402,8 +404,8 @@ fn spread(stages: &File) {
     }
 }
 
-/// Gives a directory the attributes of another.
-pub(crate) fn look_like(directory: &Path, other: &Path) -> io::Result<()> {
+/// Gives a directory the extended attributes, mode and time of another.
+pub(crate) fn copy_attributes(directory: &Path, other: &Path) -> io::Result<()> {
     let (from, to) = (open_directory(other)?, open_directory(directory)?);
     let seen = stat(&from)?;
     Extended::read(&from)?.give(&to)?;
@@ -412,13 +414,13 @@ pub(crate) fn look_like(directory: &Path, other: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether the lock is ours now. Where a file system has none, nothing is ever taken for left behind.
+/// Locks a file and returns whether that worked. On a file system without locks, no stage is ever taken for left behind.
 fn lock(file: impl AsFd, how: FlockOperation) -> bool {
     retry_on_intr(|| rustix::fs::flock(file.as_fd(), how)).is_ok()
 }
 
-/// Returns whether a directory can be the upper layer of an overlay: not on an overlay itself, and on a file system that keeps
-/// attributes, in which the kernel notes what was deleted and made again (tmpfs does from Linux 6.6 on).
+/// Returns whether a directory can hold upper layers of overlays: it is not on an overlay itself, and its file system has user extended
+/// attributes, in which overlayfs marks removed and recreated objects (tmpfs has them since Linux 6.6).
 pub(crate) fn can_hold_uppers(directory: &Path) -> bool {
     const OVERLAYFS: u64 = 0x794c_7630;
     let kind = rustix::fs::statfs(directory).map(|found| found.f_type);
@@ -427,16 +429,20 @@ pub(crate) fn can_hold_uppers(directory: &Path) -> bool {
         && rustix::fs::setxattr(directory, "user.windlass", b"", XattrFlags::empty()).is_ok()
 }
 
+/// Opens a directory for listing.
 fn open_directory(path: &Path) -> io::Result<File> {
     Ok(rustix::fs::open(path, FOR_LISTING, Mode::empty())?.into())
 }
 
-fn make_new(in_dir: &Path) -> io::Result<PathBuf> {
+/// Creates a directory with a random name.
+fn create_new(in_dir: &Path) -> io::Result<PathBuf> {
     let mut tries = 0;
     loop {
         let path = in_dir.join(format!("{:016x}", crate::random::number()?));
         match DirBuilder::new().mode(0o700).create(&path) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && tries < TRIES => {
+            Err(error)
+                if error.kind() == io::ErrorKind::AlreadyExists && tries < MAX_NAME_TRIES =>
+            {
                 tries += 1;
             }
             made => return made.map(|()| path),
@@ -444,8 +450,8 @@ fn make_new(in_dir: &Path) -> io::Result<PathBuf> {
     }
 }
 
-/// Whether it is a name that a stage can have.
-fn is_name(name: &std::ffi::OsStr) -> bool {
+/// Returns whether a text can be the name of a stage.
+fn is_stage_name(name: &std::ffi::OsStr) -> bool {
     let name = name.as_encoded_bytes();
     name.len() == 16 && name.iter().all(u8::is_ascii_hexdigit)
 }

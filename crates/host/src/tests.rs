@@ -3,16 +3,16 @@
 mod adopt;
 mod alter;
 mod attributes;
+mod backend;
 mod batch;
 mod build_directories;
 mod create;
 mod delta;
 mod exclusion;
+mod inspect;
 mod isolate;
-mod ladder;
 mod links;
 mod locks;
-mod look;
 mod mask_layer;
 mod moved;
 mod nearest;
@@ -48,7 +48,7 @@ use windlass_core::{
 use crate::kernel::Lookup;
 use crate::{Durability, LocalFiles};
 
-pub(crate) const LOOKUPS: [Lookup; 2] = [Lookup::AtOnce, Lookup::ByComponent];
+pub(crate) const LOOKUPS: [Lookup; 2] = [Lookup::Openat2, Lookup::ByComponent];
 
 /// A temporary directory with a workspace `work` and a directory `outside` in it.
 pub(crate) struct TestWorkspace {

@@ -28,10 +28,10 @@ use windlass_core::{
 };
 
 use crate::ancestry::{self, without_final_slash};
-use crate::kernel::{Lookup, as_path, failure, stat};
-use crate::resolver::Resolver;
-use crate::rule_files::UnusableExcludeFile;
-use crate::rules::Rules;
+use crate::ignore_files::UnusableExcludeFile;
+use crate::ignore_rules::IgnoreRules;
+use crate::kernel::{Lookup, as_path, errno_file_error, stat};
+use crate::resolver::PathResolver;
 use crew::WorkerPool;
 use handles::DirectoryHandles;
 use worker::Worker;
@@ -47,12 +47,12 @@ pub(crate) type Visitors<'r, 'a> = &'r (dyn Fn() -> Box<dyn Visitor + 'a> + Sync
 
 /// Visits everything below `root`, or the one file that `root` is.
 pub(crate) fn walk<'a>(
-    resolver: &Resolver,
+    resolver: &PathResolver,
     root: &Resolved,
     options: &WalkOptions<'a>,
     visitors: Visitors<'_, 'a>,
 ) -> Result<WalkReport, FileError> {
-    let failed = |errno| failure("list", root, errno);
+    let failed = |errno| errno_file_error("list", root, errno);
     let pinned = resolver.pin(root).map_err(failed)?;
     let ancestry = match ancestry::read(resolver, root, options.ignore_files) {
         Ok(ancestry) => ancestry,
@@ -125,7 +125,7 @@ impl<'r, 'a> WalkState<'r, 'a> {
     }
 
     /// Walks on this thread, and on others as soon as there is enough work for them.
-    fn run(&self, rules: &Rules) -> Result<(), Errno> {
+    fn run(&self, rules: &IgnoreRules) -> Result<(), Errno> {
         let walked = std::thread::scope(|scope| {
             self.run_guarded(|| Worker::new(self, scope).walk_from_root(rules))
         });
@@ -212,7 +212,7 @@ fn is_in_version_control(path: &Path) -> bool {
 
 /// Visits the root of the walk if it is not a directory.
 fn visit_root_file(
-    resolver: &Resolver,
+    resolver: &PathResolver,
     root: &Resolved,
     stat: Stat,
     options: &WalkOptions<'_>,
@@ -230,7 +230,7 @@ fn visit_root_file(
 
 /// Opens the root of the walk if it is not a directory.
 struct RootFile<'a> {
-    resolver: &'a Resolver,
+    resolver: &'a PathResolver,
     root: &'a Resolved,
 }
 

@@ -1,4 +1,4 @@
-//! Other attributes for the same file or directory, by its handle: never through a link.
+//! Changes the attributes of an existing file or directory by its handle, never through a link.
 
 use std::fs::File;
 
@@ -6,16 +6,16 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 use windlass_core::{Altered, Attributes, Expect, FileErrorKind, FileKind, Resolved};
 
-use super::target::{Old, Target};
-use super::{stale_if_missing, unconfirmed, unseen};
+use super::target::{OldObject, Target};
+use super::{stale_if_missing, stat_failed, sync_failed};
 use crate::attributes;
 use crate::files::LocalFiles;
 use crate::kernel::{
-    FOR_LISTING, FOR_READING, NAME_ONLY, descriptor_path, meaning, open_child, reopen, stat,
+    FOR_LISTING, FOR_READING, NAME_ONLY, descriptor_path, error_kind, open_child, reopen, stat,
     stat_child,
 };
 
-/// Changes the attributes of what is still what was seen.
+/// Changes the attributes of an object that is still the one that was seen.
 pub(super) fn change(
     files: &LocalFiles,
     path: &Resolved,
@@ -23,14 +23,14 @@ pub(super) fn change(
     wanted: &Attributes,
 ) -> Result<Altered, FileErrorKind> {
     let Expect::Same(seen) = expect else {
-        // What is expected not to be there has none.
+        // The caller expects no object, so there is none whose attributes could change.
         return Err(match files.resolver.pin(path) {
             Ok(_) => FileErrorKind::Exists,
-            Err(errno) => meaning(errno),
+            Err(errno) => error_kind(errno),
         });
     };
     let target = Target::open(&files.resolver, path, seen)?;
-    let old = target.look()?;
+    let old = target.check_unchanged()?;
     let handle = match old.stat.kind {
         FileKind::File => match target.lock()? {
             Some(file) => file,
@@ -42,25 +42,25 @@ pub(super) fn change(
         }
         other => return Err(FileErrorKind::NotRegular(other)),
     };
-    let raw = rustix::fs::fstat(&handle).map_err(meaning)?;
-    let before = attributes::read(&handle, &raw).map_err(meaning)?;
+    let raw = rustix::fs::fstat(&handle).map_err(error_kind)?;
+    let before = attributes::read(&handle, &raw).map_err(error_kind)?;
     let before = Attributes { mode: Some(old.stat.mode), ..before };
-    give(&handle, &old, wanted).map_err(|errno| {
-        // The first error is the one to tell, whether or not this helps.
-        let _ = give(&handle, &old, &before);
-        meaning(errno)
+    set_attributes(&handle, &old, wanted).map_err(|errno| {
+        // The first error is reported, whether or not this repair succeeds.
+        let _ = set_attributes(&handle, &old, &before);
+        error_kind(errno)
     })?;
-    files.durability.settle_directory(&handle).map_err(unconfirmed)?;
-    let stat = stat(&handle).map_err(unseen)?;
+    files.durability.sync_directory(&handle).map_err(sync_failed)?;
+    let stat = stat(&handle).map_err(stat_failed)?;
     Ok(Altered { stat: Some(stat), in_place: true })
 }
 
-/// Returns whether nothing but a time is said, which is all that a symlink has.
+/// Returns whether only a time is to be set, which is the only attribute that can be set on a symbolic link.
 fn is_time_only(wanted: &Attributes) -> bool {
     *wanted == Attributes { modified: wanted.modified, ..Attributes::default() }
 }
 
-/// Sets the time of a symlink itself.
+/// Sets the modification time of a symbolic link itself.
 fn change_symlink(
     files: &LocalFiles,
     target: &Target<'_>,
@@ -69,14 +69,16 @@ fn change_symlink(
     if let Some(modified) = modified {
         let times = attributes::times(modified);
         let flags = AtFlags::SYMLINK_NOFOLLOW;
-        rustix::fs::utimensat(target.directory(), target.name, &times, flags).map_err(meaning)?;
+        rustix::fs::utimensat(target.directory(), target.name, &times, flags)
+            .map_err(error_kind)?;
     }
-    files.durability.settle_directory(target.directory()).map_err(unconfirmed)?;
-    let stat = stat_child(target.directory(), target.name).map_err(unseen)?;
+    files.durability.sync_directory(target.directory()).map_err(sync_failed)?;
+    let stat = stat_child(target.directory(), target.name).map_err(stat_failed)?;
     Ok(Altered { stat: Some(stat), in_place: true })
 }
 
-fn give(handle: &File, old: &Old, wanted: &Attributes) -> Result<(), Errno> {
+/// Sets the mode (the old one, if none is wanted) and all other wanted attributes.
+fn set_attributes(handle: &File, old: &OldObject, wanted: &Attributes) -> Result<(), Errno> {
     let mode = Some(wanted.mode.unwrap_or(old.stat.mode));
     let now = rustix::fs::fstat(handle)?;
     attributes::give(handle, &now, &Attributes { mode, ..wanted.clone() })?;
@@ -86,22 +88,23 @@ fn give(handle: &File, old: &Old, wanted: &Attributes) -> Result<(), Errno> {
     }
 }
 
-/// Opens exactly what was found. If its own mode forbids that, it is allowed for a moment: the mode is given last.
-fn open(target: &Target<'_>, old: &Old, flags: OFlags) -> Result<File, FileErrorKind> {
+/// Opens exactly the object that was found. If its mode forbids that, adds the right to read for a moment; the final mode is set last.
+fn open(target: &Target<'_>, old: &OldObject, flags: OFlags) -> Result<File, FileErrorKind> {
     let opened = match open_child(target.directory(), target.name, flags) {
-        Err(Errno::ACCESS) => open_forbidden(target, old, flags).map_err(meaning)?,
+        Err(Errno::ACCESS) => open_unreadable(target, old, flags).map_err(error_kind)?,
         opened => opened.map_err(stale_if_missing)?,
     };
-    let now = stat(&opened).map_err(meaning)?;
+    let now = stat(&opened).map_err(error_kind)?;
     if !now.fingerprint.is_same_object(&old.stat.fingerprint) {
         return Err(FileErrorKind::Stale);
     }
     Ok(opened.into())
 }
 
-fn open_forbidden(
+/// Adds the owner's right to read, and opens the object.
+fn open_unreadable(
     target: &Target<'_>,
-    old: &Old,
+    old: &OldObject,
     flags: OFlags,
 ) -> Result<std::os::fd::OwnedFd, Errno> {
     let handle = open_child(target.directory(), target.name, NAME_ONLY)?;

@@ -1,4 +1,4 @@
-//! Brings bytes into a file: from memory, or from another file without ever holding all of it. Holes stay holes.
+//! Writes content to a file: from memory, or from another file without holding it in memory. Holes stay holes.
 
 use std::fs::File;
 use std::io;
@@ -8,13 +8,13 @@ use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use windlass_core::{Extent, Opened, Source};
 
-/// From here on it is worth asking whether two files can share their blocks.
-const WORTH_SHARING: u64 = 128 << 10;
+/// Minimum bytes from which a copy first tries to share blocks with the original, and to keep holes.
+const MIN_CLONE_BYTES: u64 = 128 << 10;
 
-/// As much as one call of the kernel copies.
-const AT_ONCE: usize = 1 << 30;
+/// Maximum bytes of one `copy_file_range` call.
+const MAX_BYTES_PER_CALL: usize = 1 << 30;
 
-/// Writes all of the content over what is at the beginning of a file, and says how long it is. What was beyond stays.
+/// Writes all of the content at the beginning of a file, and returns its length. Bytes beyond that stay.
 pub(crate) fn write(to: &File, content: Source<'_>) -> io::Result<u64> {
     match content {
         Source::Bytes(bytes) => {
@@ -30,26 +30,32 @@ pub(crate) fn write(to: &File, content: Source<'_>) -> io::Result<u64> {
     }
 }
 
-/// Copies a whole file. The kernel does it, without a copy of its own where the file system can share blocks.
+/// Copies a whole file and returns its length. The kernel copies, or shares the blocks where the file system can.
 pub(crate) fn copy(from: &File, to: &File) -> io::Result<u64> {
     let facts = from.metadata()?;
     let len = facts.len();
-    if len >= WORTH_SHARING && rustix::fs::ioctl_ficlone(to, from).is_ok() {
+    if len >= MIN_CLONE_BYTES && rustix::fs::ioctl_ficlone(to, from).is_ok() {
         return Ok(len);
     }
-    if len >= WORTH_SHARING && facts.blocks().saturating_mul(512) < len {
+    if len >= MIN_CLONE_BYTES && facts.blocks().saturating_mul(512) < len {
         return copy_extents(from, to);
     }
     let (mut read, mut written) = (0, 0);
     loop {
-        match rustix::fs::copy_file_range(from, Some(&mut read), to, Some(&mut written), AT_ONCE) {
-            // Some file systems say that they have come to the end when they cannot tell.
+        match rustix::fs::copy_file_range(
+            from,
+            Some(&mut read),
+            to,
+            Some(&mut written),
+            MAX_BYTES_PER_CALL,
+        ) {
+            // Some file systems report the end of the file when they cannot copy from it.
             Ok(0) if written == 0 => return copy_extents(from, to),
-            // What came after it was opened is not looked for, if it was there to be copied.
+            // Bytes that were appended after the file was opened are not copied.
             Ok(_) if written >= len && len > 0 => return Ok(written),
             Ok(0) => return Ok(written),
             Ok(_) | Err(Errno::INTR) => {}
-            // A full disk, a broken one, or a file that may not grow: copying by hand does not help.
+            // On a full or broken disk, or beyond the file size limit, copying by hand fails too.
             Err(errno @ (Errno::NOSPC | Errno::DQUOT | Errno::IO | Errno::FBIG)) => {
                 return Err(errno.into());
             }
@@ -58,7 +64,7 @@ pub(crate) fn copy(from: &File, to: &File) -> io::Result<u64> {
     }
 }
 
-/// Copies by hand: sparse files, and where the kernel does not copy from one file system to the other.
+/// Copies by reading and writing: for sparse files, and where the kernel cannot copy between the two file systems.
 fn copy_extents(from: &File, to: &File) -> io::Result<u64> {
     let mut at = 0;
     let len = Source::File(from).visit(&mut |extent| {
@@ -68,7 +74,7 @@ fn copy_extents(from: &File, to: &File) -> io::Result<u64> {
                 at += bytes.len() as u64;
             }
             Extent::Hole(length) => {
-                clear(to, at, length)?;
+                zero_range(to, at, length)?;
                 at += length;
             }
         }
@@ -80,8 +86,8 @@ fn copy_extents(from: &File, to: &File) -> io::Result<u64> {
     Ok(len)
 }
 
-/// Makes zeros of what is at a place of a file. Beyond its end there is nothing to be cleared.
-fn clear(to: &File, at: u64, length: u64) -> io::Result<()> {
+/// Turns a range of a file into zeros, as a hole if possible. Does nothing beyond the end of the file.
+fn zero_range(to: &File, at: u64, length: u64) -> io::Result<()> {
     let length = length.min(to.metadata()?.len().saturating_sub(at));
     if length == 0 {
         return Ok(());
@@ -93,6 +99,7 @@ fn clear(to: &File, at: u64, length: u64) -> io::Result<()> {
     }
 }
 
+/// Writes zeros over a range, for file systems without holes.
 fn write_zeros(to: &File, mut at: u64, length: u64) -> io::Result<()> {
     let zeros = vec![0; 64 << 10];
     let end = at.saturating_add(length);
@@ -109,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_copy_has_the_bytes_and_the_holes() {
+    fn copy_has_the_bytes_and_the_holes() {
         const MIB: u64 = 1 << 20;
         let old = vec![b'x'; 9 << 20];
         for before in [&[], old.as_slice()] {

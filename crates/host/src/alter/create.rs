@@ -1,4 +1,4 @@
-//! A file where nothing is: whole from its first moment, and never over something.
+//! Creates a file where nothing exists: complete from its first moment, and never over another object.
 
 use std::os::fd::AsFd as _;
 
@@ -6,76 +6,77 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use windlass_core::{Altered, FileErrorKind, FileKind, Resolved, Source};
 
-use super::file::New;
+use super::file::NewFile;
 use super::parents::Parents;
-use super::temporary::{Style, Temporary};
-use super::{unconfirmed, unseen, whole};
+use super::temporary::{TemporaryFile, TemporaryStyle};
+use super::{altered_whole, stat_failed, sync_failed};
 use crate::files::LocalFiles;
-use crate::kernel::{NAME_ONLY, meaning, stat, stat_child};
-use crate::resolver::Resolver;
+use crate::kernel::{NAME_ONLY, error_kind, stat, stat_child};
+use crate::resolver::PathResolver;
 
-/// Creates a file, and the directories above it that are missing.
+/// Creates a file, and the missing directories above it.
 pub(super) fn create(
     files: &LocalFiles,
     path: &Resolved,
-    new: &New<'_>,
-    style: Style,
+    new: &NewFile<'_>,
+    style: TemporaryStyle,
 ) -> Result<Altered, FileErrorKind> {
     let Some(name) = path.path.file_name() else {
         return Err(FileErrorKind::NotRegular(FileKind::Directory));
     };
-    let parents = Parents::make(&files.resolver, path).map_err(meaning)?;
+    let parents = Parents::open_or_create(&files.resolver, path).map_err(error_kind)?;
     let directory = parents.directory();
-    let adopted =
-        Temporary::adopt(directory, &path.path, new.content, new.attributes).map_err(meaning)?;
+    let adopted = TemporaryFile::adopt(directory, &path.path, new.content, new.attributes)
+        .map_err(error_kind)?;
     let mut temporary = match adopted {
         Some(adopted) => adopted,
-        None if is_long(new.content) && stat_child(directory, name).is_ok() => {
+        None if is_large(new.content) && stat_child(directory, name).is_ok() => {
             return Err(FileErrorKind::Exists);
         }
-        None => {
-            Temporary::create(directory, first_mode(new), style, new.temporary).map_err(meaning)?
-        }
+        None => TemporaryFile::create(directory, initial_mode(new), style, new.temporary)
+            .map_err(error_kind)?,
     };
-    temporary.fill(new.content).map_err(meaning)?;
-    temporary.give(new.attributes).map_err(meaning)?;
-    temporary.settle(files.durability).map_err(meaning)?;
-    temporary.become_new(name).map_err(meaning)?;
-    parents.settle(files.durability).map_err(unconfirmed)?;
-    stat(&temporary.file).map(whole).map_err(unseen)
+    temporary.write_content(new.content).map_err(error_kind)?;
+    temporary.set_attributes(new.attributes).map_err(error_kind)?;
+    temporary.sync(files.durability).map_err(error_kind)?;
+    temporary.take_free_name(name).map_err(error_kind)?;
+    parents.sync(files.durability).map_err(sync_failed)?;
+    stat(&temporary.file).map(altered_whole).map_err(stat_failed)
 }
 
-/// Whether it is worth asking before that nothing is there. The kernel refuses in the end anyway, but by then all of it has been
-/// written.
-fn is_long(content: Source<'_>) -> bool {
-    const LONG: usize = 64 << 10;
+/// Returns whether content is so large that it pays to check first that the name is free. The kernel refuses a taken name anyway, but only
+/// after everything is written.
+fn is_large(content: Source<'_>) -> bool {
+    const LARGE_BYTES: usize = 64 << 10;
     match content {
-        Source::Bytes(bytes) => bytes.len() >= LONG,
+        Source::Bytes(bytes) => bytes.len() >= LARGE_BYTES,
         Source::File(_) | Source::At(_) => true,
-        Source::Kept(kept) => kept.length() >= LONG as u64,
+        Source::Kept(kept) => kept.length() >= LARGE_BYTES as u64,
     }
 }
 
-/// The mode that is asked for where none is told; the umask takes from it.
-const UNTOLD: Mode = Mode::from_raw_mode(0o666);
+/// Mode of a new file without a given mode; the umask removes bits from it.
+const DEFAULT_FILE_MODE: Mode = Mode::from_raw_mode(0o666);
 
-/// What any new file has, from the beginning: so the kernel applies the umask, or the directory's own default. If the mode is
-/// told, nobody else sees the file before it has it.
-pub(super) fn first_mode(new: &New<'_>) -> Mode {
+/// Returns the mode with which a new file is created. Without a given mode, the kernel applies the umask or the directory's default list of
+/// rights. With one, only the owner can open the file until it has that mode.
+pub(super) fn initial_mode(new: &NewFile<'_>) -> Mode {
     match new.attributes.and_then(|attributes| attributes.mode) {
         Some(_) => Mode::from_raw_mode(0o600),
-        None => UNTOLD,
+        None => DEFAULT_FILE_MODE,
     }
 }
 
-/// Asks the kernel for the mode of a new file by making one without a name, which is gone at once. A file system that cannot make
-/// such a file may also give modes of its own: there the answer is `None`.
+/// Finds the mode of new files in a directory by creating an unnamed file, which vanishes at once. `None` if the file system has no unnamed
+/// files, because it may also choose modes of its own.
 pub(crate) fn new_file_mode(
-    resolver: &Resolver,
+    resolver: &PathResolver,
     directory: &Resolved,
 ) -> Result<Option<u32>, Errno> {
     let directory = resolver.open_place(directory, NAME_ONLY | OFlags::DIRECTORY)?;
-    let Ok(probe) = Temporary::create(directory.as_fd(), UNTOLD, Style::Unnamed, None) else {
+    let Ok(probe) =
+        TemporaryFile::create(directory.as_fd(), DEFAULT_FILE_MODE, TemporaryStyle::Unnamed, None)
+    else {
         return Ok(None);
     };
     Ok(Some(stat(&probe.file)?.mode))

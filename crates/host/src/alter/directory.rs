@@ -1,4 +1,4 @@
-//! A directory, empty when it is made, and those above it that are missing.
+//! Creates a directory, and the missing directories above it.
 
 use std::fs::File;
 
@@ -6,14 +6,14 @@ use rustix::fs::{AtFlags, Mode};
 use rustix::io::Errno;
 use windlass_core::{Altered, Attributes, Expect, FileErrorKind, FileKind, Resolved};
 
-use super::parents::{Parents, open_made};
+use super::parents::{Parents, open_created};
 use super::target::Target;
-use super::{attributes as change, unconfirmed, unseen, whole};
+use super::{altered_whole, attributes as change, stat_failed, sync_failed};
 use crate::attributes;
 use crate::files::LocalFiles;
-use crate::kernel::{meaning, stat, stat_child};
+use crate::kernel::{error_kind, stat, stat_child};
 
-/// Makes a directory. One that was seen is made nothing of but its attributes.
+/// Creates a directory. If it exists and was seen, only its attributes change.
 pub(super) fn make(
     files: &LocalFiles,
     path: &Resolved,
@@ -21,19 +21,20 @@ pub(super) fn make(
     wanted: Option<&Attributes>,
 ) -> Result<Altered, FileErrorKind> {
     match expect {
-        Expect::Absent => make_new(files, path, wanted),
+        Expect::Absent => create(files, path, wanted),
         Expect::Same(seen) => {
-            let found = Target::open(&files.resolver, path, seen)?.look()?;
+            let found = Target::open(&files.resolver, path, seen)?.check_unchanged()?;
             match (found.stat.kind, wanted) {
                 (FileKind::Directory, Some(wanted)) => change::change(files, path, expect, wanted),
-                (FileKind::Directory, None) => Ok(whole(found.stat)),
+                (FileKind::Directory, None) => Ok(altered_whole(found.stat)),
                 _ => Err(FileErrorKind::Exists),
             }
         }
     }
 }
 
-fn make_new(
+/// Creates a directory where nothing exists. Removes it again if its attributes cannot be set.
+fn create(
     files: &LocalFiles,
     path: &Resolved,
     wanted: Option<&Attributes>,
@@ -41,25 +42,27 @@ fn make_new(
     let Some(name) = path.path.file_name() else {
         return Err(FileErrorKind::Exists);
     };
-    let parents = Parents::make(&files.resolver, path).map_err(meaning)?;
+    let parents = Parents::open_or_create(&files.resolver, path).map_err(error_kind)?;
     let directory = parents.directory();
-    // If the mode is told, nobody else gets in before it has it.
+    // With a given mode, only the owner can enter the directory until it has that mode.
     let mode = wanted.and_then(|wanted| wanted.mode).map_or(0o777, |_| 0o700);
-    rustix::fs::mkdirat(directory, name, Mode::from_raw_mode(mode)).map_err(meaning)?;
+    rustix::fs::mkdirat(directory, name, Mode::from_raw_mode(mode)).map_err(error_kind)?;
     let Some(wanted) = wanted else {
-        parents.settle(files.durability).map_err(unconfirmed)?;
-        return stat_child(directory, name).map(whole).map_err(unseen);
+        parents.sync(files.durability).map_err(sync_failed)?;
+        return stat_child(directory, name).map(altered_whole).map_err(stat_failed);
     };
-    let made = open_made(directory, name).and_then(|made| give(&made.into(), wanted, files));
+    let made =
+        open_created(directory, name).and_then(|made| set_attributes(&made.into(), wanted, files));
     let stat = made.map_err(|errno| {
         let _ = rustix::fs::unlinkat(directory, name, AtFlags::REMOVEDIR);
-        meaning(errno)
+        error_kind(errno)
     })?;
-    parents.settle(files.durability).map_err(unconfirmed)?;
-    Ok(whole(stat))
+    parents.sync(files.durability).map_err(sync_failed)?;
+    Ok(altered_whole(stat))
 }
 
-fn give(
+/// Sets the attributes of a new directory and syncs it.
+fn set_attributes(
     made: &File,
     wanted: &Attributes,
     files: &LocalFiles,
@@ -68,6 +71,6 @@ fn give(
     if let Some(modified) = wanted.modified {
         attributes::give_time(made, Some(modified))?;
     }
-    files.durability.settle_directory(made)?;
+    files.durability.sync_directory(made)?;
     stat(made)
 }

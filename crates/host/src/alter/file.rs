@@ -1,35 +1,35 @@
-//! A regular file with new content, whether or not there is one.
+//! Writes a regular file, new or existing.
 
 use rustix::io::Errno;
 use windlass_core::{Altered, Attributes, Expect, FileErrorKind, Resolved, Source};
 
-use super::temporary::{Style, as_errno};
+use super::temporary::{TemporaryStyle, as_errno};
 use super::{create, replace};
 use crate::files::LocalFiles;
 use crate::kernel::Lookup;
 
-/// What a file will be.
+/// Content and attributes that a file will have.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct New<'a> {
+pub(super) struct NewFile<'a> {
     pub(super) content: Source<'a>,
     pub(super) attributes: Option<&'a Attributes>,
-    /// The name to have before it has its own.
+    /// Name for the temporary file; `None` for a random one.
     pub(super) temporary: Option<&'a str>,
 }
 
-impl New<'_> {
-    /// When it was last changed, if it shall not be now.
+impl NewFile<'_> {
+    /// Returns the modification time to set; `None` for the present time.
     pub(super) fn modified(&self) -> Option<i64> {
         self.attributes.and_then(|attributes| attributes.modified)
     }
 }
 
-/// Writes a file.
+/// Writes a file: creates it if nothing is expected, replaces it otherwise.
 pub(super) fn write(
     files: &LocalFiles,
     path: &Resolved,
     expect: Expect,
-    new: &New<'_>,
+    new: &NewFile<'_>,
 ) -> Result<Altered, FileErrorKind> {
     let attempt = |style| match expect {
         Expect::Absent => create::create(files, path, new, style),
@@ -38,19 +38,20 @@ pub(super) fn write(
     let style = best_style(files.resolver.lookup(), new);
     match attempt(style) {
         Err(FileErrorKind::Io(why))
-            if style == Style::Unnamed && as_errno(&why) == Errno::OPNOTSUPP =>
+            if style == TemporaryStyle::Unnamed && as_errno(&why) == Errno::OPNOTSUPP =>
         {
-            attempt(Style::Named)
+            attempt(TemporaryStyle::Named)
         }
         written => written,
     }
 }
 
-/// A name from the beginning is faster. But somebody must know it, to clean up after us should we be killed.
-fn best_style(lookup: Lookup, new: &New<'_>) -> Style {
+/// Returns the better style of temporary file. A file that is named from the beginning is chosen only if the caller recorded the name, so
+/// that it can be removed after a crash, or if there is no other way.
+fn best_style(lookup: Lookup, new: &NewFile<'_>) -> TemporaryStyle {
     match (lookup, new.temporary) {
-        (Lookup::AtOnce, None) => Style::Unnamed,
+        (Lookup::Openat2, None) => TemporaryStyle::Unnamed,
         // A file without a name needs `/proc` to get one.
-        _ => Style::Named,
+        _ => TemporaryStyle::Named,
     }
 }

@@ -1,6 +1,6 @@
-//! New content for a file that must stay the same object: the bytes are written over the old ones.
+//! Overwrites the content of a file that must stay the same object.
 //!
-//! The old bytes are put back if that fails. A crash in the middle can leave a mixture; what was there is in the history.
+//! If that fails, the old bytes are put back. A crash in the middle can leave a mixture; the undo history has the old content.
 
 use std::fs::File;
 use std::io;
@@ -13,52 +13,53 @@ use rustix::io::Errno;
 use windlass_core::{Altered, Attributes, FileErrorKind, Source};
 
 use super::content;
-use super::file::New;
-use super::target::{Old, Target};
-use super::temporary::{Style, Temporary, as_errno};
-use super::unseen;
+use super::file::NewFile;
+use super::stat_failed;
+use super::target::{OldObject, Target};
+use super::temporary::{TemporaryFile, TemporaryStyle, as_errno};
 use crate::attributes;
-use crate::durability::Settling;
+use crate::durability::SyncPolicy;
 use crate::files::LocalFiles;
-use crate::kernel::{FOR_READING, meaning, open_child, stat};
+use crate::kernel::{FOR_READING, error_kind, open_child, stat};
 use crate::resolver::same_object;
 
+/// Flags to open a regular file for reading and writing.
 const FOR_WRITING: OFlags = FOR_READING.union(OFlags::RDWR);
 
-/// Up to here the old bytes are kept in memory.
-const IN_MEMORY: u64 = 1 << 20;
+/// Maximum bytes of old content that are kept in memory.
+const MAX_BYTES_IN_MEMORY: u64 = 1 << 20;
 
-/// Writes over a file that was just found to be what was seen, and is locked if `reader` could be opened.
+/// Overwrites a file that was just checked to be the one that was seen. It is locked if `reader` could be opened.
 pub(super) fn write(
     files: &LocalFiles,
     target: &Target<'_>,
-    old: &Old,
+    old: &OldObject,
     reader: Option<&File>,
-    new: &New<'_>,
+    new: &NewFile<'_>,
 ) -> Result<Altered, FileErrorKind> {
-    let before = reader.map(|reader| Before::keep(reader, old.stat.len, target.directory()));
-    let before = before.transpose().map_err(|why| meaning(as_errno(&why)))?;
-    target.look()?;
-    let file = open(target, old, reader, new).map_err(meaning)?;
-    if !same_object(&stat(&file).map_err(meaning)?, &old.stat) {
+    let before = reader.map(|reader| SavedContent::save(reader, old.stat.len, target.directory()));
+    let before = before.transpose().map_err(|why| error_kind(as_errno(&why)))?;
+    target.check_unchanged()?;
+    let file = open_for_writing(target, old, reader, new).map_err(error_kind)?;
+    if !same_object(&stat(&file).map_err(error_kind)?, &old.stat) {
         return Err(FileErrorKind::Stale);
     }
     if let Err(why) = overwrite(&file, old, new, files.durability) {
         if let Some(before) = before {
-            before.put_back(&file, old, files.durability);
+            before.restore(&file, old, files.durability);
         }
-        return Err(meaning(as_errno(&why)));
+        return Err(error_kind(as_errno(&why)));
     }
-    let stat = stat(&file).map_err(unseen)?;
+    let stat = stat(&file).map_err(stat_failed)?;
     Ok(Altered { stat: Some(stat), in_place: true })
 }
 
-/// Opens it for writing. What is brought back may be read-only; that we may write it for a moment is then ours to say.
-fn open(
+/// Opens the file for writing. A restored file may be read-only; then the owner's right to write is added for a moment.
+fn open_for_writing(
     target: &Target<'_>,
-    old: &Old,
+    old: &OldObject,
     reader: Option<&File>,
-    new: &New<'_>,
+    new: &NewFile<'_>,
 ) -> Result<File, Errno> {
     let open = || open_child(target.directory(), target.name, FOR_WRITING);
     let opened = match (open(), reader) {
@@ -73,7 +74,13 @@ fn open(
     opened.map(File::from)
 }
 
-fn overwrite(file: &File, old: &Old, new: &New<'_>, durability: Settling) -> io::Result<()> {
+/// Writes the new content and attributes, and waits until the disk has them.
+fn overwrite(
+    file: &File,
+    old: &OldObject,
+    new: &NewFile<'_>,
+    durability: SyncPolicy,
+) -> io::Result<()> {
     let len = content::write(file, new.content)?;
     file.set_len(len)?;
     if let Some(told) = new.attributes {
@@ -82,19 +89,20 @@ fn overwrite(file: &File, old: &Old, new: &New<'_>, durability: Settling) -> io:
         attributes::give(file, &now, &Attributes { mode, ..told.clone() })?;
     }
     give_time(file, old, new.modified())?;
-    Ok(durability.settle_file(file)?)
+    Ok(durability.sync_file(file)?)
 }
 
-/// Only its owner may tell when a file was changed; for others it is now, by the kernel's own clock.
-fn give_time(file: &File, old: &Old, modified: Option<i64>) -> Result<(), Errno> {
+/// Sets the modification time. Only the owner may choose it; for others it is the present time of the kernel's clock.
+fn give_time(file: &File, old: &OldObject, modified: Option<i64>) -> Result<(), Errno> {
     match attributes::give_time(file, modified) {
         Err(Errno::PERM) => wait_for_new_time(file, old),
         given => given,
     }
 }
 
-/// That clock can stand still for milliseconds. Whoever saw the file before must not take it for the same now.
-fn wait_for_new_time(file: &File, old: &Old) -> Result<(), Errno> {
+/// Waits until the kernel's clock gives the file another time than before, because the clock can stand still for milliseconds. Otherwise a
+/// program that saw the old file could take the new one for unchanged.
+fn wait_for_new_time(file: &File, old: &OldObject) -> Result<(), Errno> {
     const TRIES: usize = 100;
     const TICK: Duration = Duration::from_millis(1);
     for _ in 0..TRIES {
@@ -107,18 +115,23 @@ fn wait_for_new_time(file: &File, old: &Old) -> Result<(), Errno> {
     Ok(())
 }
 
-/// What was in the file.
-enum Before {
+/// The old content of a file.
+enum SavedContent {
     Memory(Vec<u8>),
-    /// In a file without a name, which shares the old one's blocks where the file system can.
+    /// An unnamed file, which shares the blocks of the old one where the file system can.
     Disk(File),
 }
 
-impl Before {
-    fn keep(reader: &File, len: u64, directory: BorrowedFd<'_>) -> io::Result<Self> {
-        if len > IN_MEMORY
-            && let Ok(copy) =
-                Temporary::create(directory, Mode::from_raw_mode(0o600), Style::Unnamed, None)
+impl SavedContent {
+    /// Saves the content: large content to an unnamed file if possible, other content to memory.
+    fn save(reader: &File, len: u64, directory: BorrowedFd<'_>) -> io::Result<Self> {
+        if len > MAX_BYTES_IN_MEMORY
+            && let Ok(copy) = TemporaryFile::create(
+                directory,
+                Mode::from_raw_mode(0o600),
+                TemporaryStyle::Unnamed,
+                None,
+            )
         {
             content::copy(reader, &copy.file)?;
             return Ok(Self::Disk(copy.file.try_clone()?));
@@ -126,8 +139,8 @@ impl Before {
         Ok(Self::Memory(Source::File(reader).read()?.into_owned()))
     }
 
-    /// The error that led here is the one to tell, whether or not this helps.
-    fn put_back(&self, file: &File, old: &Old, durability: Settling) {
+    /// Restores content, mode and owner as far as possible. The caller reports the error that made this necessary.
+    fn restore(&self, file: &File, old: &OldObject, durability: SyncPolicy) {
         let source = match self {
             Self::Memory(bytes) => Source::Bytes(bytes),
             Self::Disk(copy) => Source::File(copy),
@@ -137,6 +150,6 @@ impl Before {
         let wanted = Attributes { mode, owner, ..Attributes::default() };
         let _ = rustix::fs::fstat(file).and_then(|now| attributes::give(file, &now, &wanted));
         let _ = attributes::give_time(file, None);
-        let _ = durability.settle_file(file);
+        let _ = durability.sync_file(file);
     }
 }

@@ -1,7 +1,7 @@
-//! Links: one more name for a file, and symbolic links.
+//! Creates hard links and symbolic links.
 //!
-//! Where nothing is, the kernel itself makes sure of that. What is to be replaced is replaced by one rename: a link of another name
-//! comes over it.
+//! At a free path, the kernel itself refuses to replace anything. An existing object is replaced by one rename of a link with a temporary
+//! name.
 
 use std::os::fd::BorrowedFd;
 use std::path::Path;
@@ -14,12 +14,12 @@ use windlass_core::{
 
 use super::parents::Parents;
 use super::target::Target;
-use super::temporary::with_name;
-use super::{stale_if_missing, unconfirmed, unseen, whole};
+use super::temporary::try_free_names;
+use super::{altered_whole, stale_if_missing, stat_failed, sync_failed};
 use crate::files::LocalFiles;
-use crate::kernel::{Lookup, NAME_ONLY, descriptor_path, meaning, open_child, stat, stat_child};
+use crate::kernel::{Lookup, NAME_ONLY, descriptor_path, error_kind, open_child, stat, stat_child};
 
-/// A symbolic link.
+/// Creates a symbolic link that points to `to`.
 pub(super) fn symbolic(
     files: &LocalFiles,
     path: &Resolved,
@@ -29,10 +29,12 @@ pub(super) fn symbolic(
     if to.as_os_str().is_empty() {
         return Err(FileErrorKind::BadName("a symbolic link cannot point to an empty path"));
     }
-    put(files, path, alteration, &|directory, name| rustix::fs::symlinkat(to, directory, name))
+    create_link(files, path, alteration, &|directory, name| {
+        rustix::fs::symlinkat(to, directory, name)
+    })
 }
 
-/// One more name for a file that is still what was seen.
+/// Creates a hard link to a file that is still the one that was seen.
 pub(super) fn hard(
     files: &LocalFiles,
     path: &Resolved,
@@ -41,16 +43,18 @@ pub(super) fn hard(
     seen: Fingerprint,
 ) -> Result<Altered, FileErrorKind> {
     let source = Target::open(&files.resolver, with, seen)?;
-    source.look_at_file()?;
+    source.check_unchanged_file()?;
     let _locked = source.lock()?;
-    let found = source.look()?;
+    let found = source.check_unchanged()?;
     if let Expect::Same(there) = alteration.expect
         && there.is_same_object(&seen)
     {
-        // It has that name already.
-        return Target::open(&files.resolver, path, there)?.look().map(|_| whole(found.stat));
+        // The path is a name of that file already.
+        return Target::open(&files.resolver, path, there)?
+            .check_unchanged()
+            .map(|_| altered_whole(found.stat));
     }
-    let altered = put(files, path, alteration, &|directory, name| {
+    let altered = create_link(files, path, alteration, &|directory, name| {
         link_seen(&source, files.resolver.lookup(), directory, name)
     })?;
     match altered.stat {
@@ -59,7 +63,7 @@ pub(super) fn hard(
     }
 }
 
-/// Links exactly what was seen: by handle where `/proc` can name one.
+/// Links exactly the file that was seen: by handle, where `/proc` can name one.
 fn link_seen(
     source: &Target<'_>,
     lookup: Lookup,
@@ -82,24 +86,25 @@ fn link_seen(
     rustix::fs::linkat(CWD, descriptor_path(&handle), directory, name, AtFlags::SYMLINK_FOLLOW)
 }
 
-/// Makes a link in its place.
-fn put(
+/// Creates a link by `make` at the path of the alteration, free or not.
+fn create_link(
     files: &LocalFiles,
     path: &Resolved,
     alteration: &Alteration<'_>,
     make: &dyn Fn(BorrowedFd<'_>, &Path) -> Result<(), Errno>,
 ) -> Result<Altered, FileErrorKind> {
     match alteration.expect {
-        Expect::Absent => put_new(files, path, make),
+        Expect::Absent => create_at_free_path(files, path, make),
         Expect::Same(seen) => {
             let target = Target::open(&files.resolver, path, seen)?;
-            put_over(files, &target, alteration.temporary, make)
+            replace_by_link(files, &target, alteration.temporary, make)
         }
     }
-    .map(whole)
+    .map(altered_whole)
 }
 
-fn put_new(
+/// Creates a link at a free path, and the missing directories above it.
+fn create_at_free_path(
     files: &LocalFiles,
     path: &Resolved,
     make: &dyn Fn(BorrowedFd<'_>, &Path) -> Result<(), Errno>,
@@ -107,19 +112,20 @@ fn put_new(
     let Some(name) = path.path.file_name() else {
         return Err(FileErrorKind::Exists);
     };
-    let parents = Parents::make(&files.resolver, path).map_err(meaning)?;
-    make(parents.directory(), Path::new(name)).map_err(not_linked)?;
-    parents.settle(files.durability).map_err(unconfirmed)?;
-    stat_child(parents.directory(), name).map_err(unseen)
+    let parents = Parents::open_or_create(&files.resolver, path).map_err(error_kind)?;
+    make(parents.directory(), Path::new(name)).map_err(link_error)?;
+    parents.sync(files.durability).map_err(sync_failed)?;
+    stat_child(parents.directory(), name).map_err(stat_failed)
 }
 
-fn put_over(
+/// Replaces an existing file or link by a link.
+fn replace_by_link(
     files: &LocalFiles,
     target: &Target<'_>,
     temporary: Option<&str>,
     make: &dyn Fn(BorrowedFd<'_>, &Path) -> Result<(), Errno>,
 ) -> Result<Stat, FileErrorKind> {
-    let old = target.look()?;
+    let old = target.check_unchanged()?;
     let _locked = match old.stat.kind {
         FileKind::File => target.lock()?,
         FileKind::Symlink => None,
@@ -127,22 +133,23 @@ fn put_over(
     };
     let directory = target.directory();
     let (name, ()) =
-        with_name(temporary, |name| make(directory, Path::new(name))).map_err(not_linked)?;
-    let put = target.look().and_then(|_| {
+        try_free_names(temporary, |name| make(directory, Path::new(name))).map_err(link_error)?;
+    let create_link = target.check_unchanged().and_then(|_| {
         rustix::fs::renameat(directory, &name, directory, target.name).map_err(stale_if_missing)
     });
-    put.inspect_err(|_| {
+    create_link.inspect_err(|_| {
         let _ = rustix::fs::unlinkat(directory, &name, AtFlags::empty());
     })?;
-    files.durability.settle_directory(directory).map_err(unconfirmed)?;
-    stat_child(directory, target.name).map_err(unseen)
+    files.durability.sync_directory(directory).map_err(sync_failed)?;
+    stat_child(directory, target.name).map_err(stat_failed)
 }
 
-fn not_linked(errno: Errno) -> FileErrorKind {
+/// Converts the error of a link.
+fn link_error(errno: Errno) -> FileErrorKind {
     match errno {
         Errno::XDEV => FileErrorKind::Io(std::io::Error::other(
             "the two names would be on different file systems; copy the file instead",
         )),
-        other => meaning(other),
+        other => error_kind(other),
     }
 }

@@ -1,11 +1,11 @@
-//! One change of an object at a time.
+//! Lets one change of an object happen at a time.
 //!
-//! Within this process by what the object is, so that two names of one file exclude each other; between processes by an advisory
-//! lock on the file itself, which dies with its holder. Both are courtesy among those who know them: what makes a change safe is
-//! that it looks again before it replaces anything.
+//! Within this process, the key is device and inode, so that two names of one file exclude each other. Between processes, it is an advisory
+//! lock on the file, which ends with its holder. Both work only among programs that take them: a change is safe because it checks the
+//! object again before it replaces anything.
 //!
-//! A lock on a file that is then replaced locks nobody out of its successor, and need not: whoever waited for the lock on the old
-//! file finds, at the look that follows, that it no longer has its name; and whoever opens the new one has seen the new content.
+//! A lock on a file that is then replaced does not cover the new file, and need not: a process that waited for the lock on the old file
+//! finds at its next check that the file has lost its name, and a process that opens the new file has seen the new content.
 
 use std::collections::HashSet;
 use std::io;
@@ -18,46 +18,52 @@ use std::time::Duration;
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 
-/// How long another process may take for its change: about two seconds, and a little longer between looks each time.
-const TRIES: u32 = 410;
+/// Maximum attempts to lock a file that another process holds, about two seconds in all.
+const MAX_LOCK_TRIES: u32 = 410;
+/// Wait after the first attempt; it doubles up to [`LONGEST_WAIT`].
 const FIRST_WAIT: Duration = Duration::from_micros(100);
+/// Maximum wait between two attempts.
 const LONGEST_WAIT: Duration = Duration::from_millis(5);
 
-/// What is locked.
+/// Object or path that is locked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Key<'a> {
-    /// A thing, by device and inode.
+pub(crate) enum LockKey<'a> {
+    /// An existing object, by device and inode.
     Object(u64, u64),
-    /// A place at which nothing is yet.
-    Place(&'a Path),
+    /// A path at which nothing exists yet.
+    Path(&'a Path),
 }
 
-/// The objects and places that are being changed by this process.
+/// Locks of objects and paths within this process.
 #[derive(Debug, Default)]
 pub(crate) struct Locks {
-    held: Mutex<Taken>,
+    held: Mutex<HeldKeys>,
     released: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct Taken {
+struct HeldKeys {
     objects: HashSet<(u64, u64)>,
-    places: HashSet<PathBuf>,
-    /// How many wait for something to be released: if nobody does, the kernel need not be asked to wake them.
+    paths: HashSet<PathBuf>,
+    /// Number of threads that wait for a release. If it is 0, the kernel need not be asked to wake any.
     waiting: usize,
 }
 
-/// The right to change one or two things, until it is dropped.
+/// Lock of one or two keys, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Held<'a> {
+pub(crate) struct LockGuard<'a> {
     locks: &'a Locks,
-    keys: [Option<Key<'a>>; 2],
+    keys: [Option<LockKey<'a>>; 2],
 }
 
 impl Locks {
-    /// Waits until nobody else in this process changes any of it. Both are taken at once, so that nobody who holds one of them
+    /// Waits until no other thread of this process holds any of the keys, and takes both at once, so that no thread holds one while it
     /// waits for the other.
-    pub(crate) fn hold<'a>(&'a self, first: Key<'a>, second: Option<Key<'a>>) -> Held<'a> {
+    pub(crate) fn lock<'a>(
+        &'a self,
+        first: LockKey<'a>,
+        second: Option<LockKey<'a>>,
+    ) -> LockGuard<'a> {
         let keys = [Some(first), second.filter(|second| *second != first)];
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         while keys.iter().flatten().any(|key| held.contains(*key)) {
@@ -67,52 +73,55 @@ impl Locks {
         }
         keys.iter().flatten().for_each(|key| held.insert(*key));
         drop(held);
-        Held { locks: self, keys }
+        LockGuard { locks: self, keys }
     }
 }
 
-impl Taken {
-    fn contains(&self, key: Key<'_>) -> bool {
+impl HeldKeys {
+    /// Returns whether a key is locked.
+    fn contains(&self, key: LockKey<'_>) -> bool {
         match key {
-            Key::Object(device, inode) => self.objects.contains(&(device, inode)),
-            Key::Place(path) => self.places.contains(path),
+            LockKey::Object(device, inode) => self.objects.contains(&(device, inode)),
+            LockKey::Path(path) => self.paths.contains(path),
         }
     }
 
-    fn insert(&mut self, key: Key<'_>) {
+    /// Locks a key.
+    fn insert(&mut self, key: LockKey<'_>) {
         match key {
-            Key::Object(device, inode) => self.objects.insert((device, inode)),
-            Key::Place(path) => self.places.insert(path.to_owned()),
+            LockKey::Object(device, inode) => self.objects.insert((device, inode)),
+            LockKey::Path(path) => self.paths.insert(path.to_owned()),
         };
     }
 
-    fn remove(&mut self, key: Key<'_>) {
+    /// Unlocks a key.
+    fn remove(&mut self, key: LockKey<'_>) {
         match key {
-            Key::Object(device, inode) => self.objects.remove(&(device, inode)),
-            Key::Place(path) => self.places.remove(path),
+            LockKey::Object(device, inode) => self.objects.remove(&(device, inode)),
+            LockKey::Path(path) => self.paths.remove(path),
         };
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for LockGuard<'_> {
     fn drop(&mut self) {
         let mut held = self.locks.held.lock().unwrap_or_else(PoisonError::into_inner);
         self.keys.iter().flatten().for_each(|key| held.remove(*key));
-        let somebody_waits = held.waiting > 0;
+        let has_waiters = held.waiting > 0;
         drop(held);
-        if somebody_waits {
+        if has_waiters {
             self.locks.released.notify_all();
         }
     }
 }
 
-/// Locks an open file against other processes, until it is closed. A holder that does not let go is an error, not a hang.
+/// Locks an open file against other processes until it is closed. Fails after about two seconds if another process keeps the lock.
 pub(crate) fn lock_between_processes(file: impl AsFd) -> io::Result<()> {
     let mut wait = FIRST_WAIT;
-    for _ in 0..TRIES {
+    for _ in 0..MAX_LOCK_TRIES {
         match rustix::fs::flock(file.as_fd(), FlockOperation::NonBlockingLockExclusive) {
             Err(Errno::WOULDBLOCK | Errno::INTR) => sleep(wait),
-            // Not every file system has locks; then there is none to respect.
+            // A file system without locks has none to respect.
             Ok(()) | Err(_) => return Ok(()),
         }
         wait = (wait * 2).min(LONGEST_WAIT);

@@ -1,4 +1,4 @@
-//! Gives a file another place: the same object, with all that belongs to it. A directory gets one where nothing is, with all that is in
+//! Moves a file to another path: the same object with all its attributes. A directory moves with all its content, to a free path only.
 //! it.
 
 use std::ffi::OsStr;
@@ -13,11 +13,11 @@ use windlass_core::{
 
 use super::parents::Parents;
 use super::target::Target;
-use super::{stale_if_missing, unconfirmed, unseen, whole};
+use super::{altered_whole, stale_if_missing, stat_failed, sync_failed};
 use crate::files::LocalFiles;
-use crate::kernel::{meaning, refusal, stat_child};
+use crate::kernel::{error_kind, file_error, stat_child};
 
-/// Moves a file that is still what it was when it was seen to a place where nothing is, or over what was seen there.
+/// Moves an object that is still the one that was seen to a free path, or over the file that was seen there.
 pub(super) fn move_here(
     files: &LocalFiles,
     to: &Resolved,
@@ -26,97 +26,100 @@ pub(super) fn move_here(
     seen: Fingerprint,
 ) -> Result<Altered, FileError> {
     if from.path == to.path {
-        return Err(refusal("move", from, FileErrorKind::Exists));
+        return Err(file_error("move", from, FileErrorKind::Exists));
     }
     let moved = match expect {
         Expect::Absent => move_to_free_place(files, to, from, seen),
         Expect::Same(there) => move_over(files, to, there, from, seen),
     };
-    moved.map(whole).map_err(|failed| match failed {
-        Failed::There(kind) => refusal("write", to, kind),
-        Failed::Here(kind) => refusal("move", from, kind),
+    moved.map(altered_whole).map_err(|failed| match failed {
+        MoveError::Destination(kind) => file_error("write", to, kind),
+        MoveError::Source(kind) => file_error("move", from, kind),
     })
 }
 
-/// Which of the two places an error is about.
-enum Failed {
-    Here(FileErrorKind),
-    There(FileErrorKind),
+/// Error about one of the two paths of a move.
+enum MoveError {
+    Source(FileErrorKind),
+    Destination(FileErrorKind),
 }
 
+/// Moves an object to a path at which nothing exists.
 fn move_to_free_place(
     files: &LocalFiles,
     to: &Resolved,
     from: &Resolved,
     seen: Fingerprint,
-) -> Result<Stat, Failed> {
+) -> Result<Stat, MoveError> {
     let Some(name) = to.path.file_name() else {
-        return Err(Failed::There(FileErrorKind::NotRegular(FileKind::Directory)));
+        return Err(MoveError::Destination(FileErrorKind::NotRegular(FileKind::Directory)));
     };
-    let parents =
-        Parents::make(&files.resolver, to).map_err(|errno| Failed::There(meaning(errno)))?;
-    let source = Target::open(&files.resolver, from, seen).map_err(Failed::Here)?;
-    let _locked = match source.look().map_err(Failed::Here)?.stat.kind {
+    let parents = Parents::open_or_create(&files.resolver, to)
+        .map_err(|errno| MoveError::Destination(error_kind(errno)))?;
+    let source = Target::open(&files.resolver, from, seen).map_err(MoveError::Source)?;
+    let _locked = match source.check_unchanged().map_err(MoveError::Source)?.stat.kind {
         FileKind::Directory => None,
-        _ => prepare(&source).map_err(Failed::Here)?,
+        _ => lock_source(&source).map_err(MoveError::Source)?,
     };
     rename_to_free(source.directory(), source.name, parents.directory(), name)
-        .map_err(not_moved)?;
-    parents.settle(files.durability).map_err(|errno| Failed::Here(unconfirmed(errno)))?;
-    finish(files, &source, parents.directory(), name)
+        .map_err(rename_error)?;
+    parents.sync(files.durability).map_err(|errno| MoveError::Source(sync_failed(errno)))?;
+    finish_move(files, &source, parents.directory(), name)
 }
 
+/// Moves a file over another file.
 fn move_over(
     files: &LocalFiles,
     to: &Resolved,
     there: Fingerprint,
     from: &Resolved,
     seen: Fingerprint,
-) -> Result<Stat, Failed> {
+) -> Result<Stat, MoveError> {
     if there.is_same_object(&seen) {
-        // Two names of one file: the kernel's rename would do nothing.
-        return Err(Failed::There(FileErrorKind::Exists));
+        // For two names of one file, the kernel's rename would do nothing.
+        return Err(MoveError::Destination(FileErrorKind::Exists));
     }
-    let target = Target::open(&files.resolver, to, there).map_err(Failed::There)?;
-    target.look_at_file().map_err(Failed::There)?;
-    let source = Target::open(&files.resolver, from, seen).map_err(Failed::Here)?;
-    let _locked = prepare(&source).map_err(Failed::Here)?;
-    let _target_locked = target.lock().map_err(Failed::There)?;
-    target.look().map_err(Failed::There)?;
+    let target = Target::open(&files.resolver, to, there).map_err(MoveError::Destination)?;
+    target.check_unchanged_file().map_err(MoveError::Destination)?;
+    let source = Target::open(&files.resolver, from, seen).map_err(MoveError::Source)?;
+    let _locked = lock_source(&source).map_err(MoveError::Source)?;
+    let _target_locked = target.lock().map_err(MoveError::Destination)?;
+    target.check_unchanged().map_err(MoveError::Destination)?;
     rustix::fs::renameat(source.directory(), source.name, target.directory(), target.name)
-        .map_err(not_moved)?;
-    settle(files, target.directory())?;
-    finish(files, &source, target.directory(), target.name)
+        .map_err(rename_error)?;
+    sync_source_directory(files, target.directory())?;
+    finish_move(files, &source, target.directory(), target.name)
 }
 
-/// Locks what is to be moved, and looks at it for the last time. What can be locked against other processes stays locked as long
-/// as the handle is held.
-fn prepare(source: &Target<'_>) -> Result<Option<std::fs::File>, FileErrorKind> {
-    let locked = match source.look()?.stat.kind {
+/// Checks the source, locks it against other processes, and checks it again. The lock lasts while the returned handle is open.
+fn lock_source(source: &Target<'_>) -> Result<Option<std::fs::File>, FileErrorKind> {
+    let locked = match source.check_unchanged()?.stat.kind {
         FileKind::File => source.lock()?,
         FileKind::Symlink => None,
         other => return Err(FileErrorKind::NotRegular(other)),
     };
-    source.look()?;
+    source.check_unchanged()?;
     Ok(locked)
 }
 
-fn finish(
+/// Syncs the old directory, and returns facts about the moved object.
+fn finish_move(
     files: &LocalFiles,
     source: &Target<'_>,
     directory: BorrowedFd<'_>,
     name: &OsStr,
-) -> Result<Stat, Failed> {
-    settle(files, source.directory())?;
-    stat_child(directory, name).map_err(|errno| Failed::There(unseen(errno)))
+) -> Result<Stat, MoveError> {
+    sync_source_directory(files, source.directory())?;
+    stat_child(directory, name).map_err(|errno| MoveError::Destination(stat_failed(errno)))
 }
 
-fn settle(files: &LocalFiles, directory: BorrowedFd<'_>) -> Result<(), Failed> {
-    let settled = files.durability.settle_directory(directory);
-    settled.map_err(|errno| Failed::Here(unconfirmed(errno)))
+/// Syncs a directory.
+fn sync_source_directory(files: &LocalFiles, directory: BorrowedFd<'_>) -> Result<(), MoveError> {
+    let settled = files.durability.sync_directory(directory);
+    settled.map_err(|errno| MoveError::Source(sync_failed(errno)))
 }
 
-/// Takes a new name, which nothing may have.
+/// Renames an object to a name that must be free.
 fn rename_to_free(
     from: BorrowedFd<'_>,
     name: &OsStr,
@@ -124,7 +127,7 @@ fn rename_to_free(
     new_name: &OsStr,
 ) -> Result<(), Errno> {
     match rustix::fs::renameat_with(from, name, to, new_name, RenameFlags::NOREPLACE) {
-        // Some file systems cannot promise that. A second name can only be a new one too.
+        // Some file systems cannot refuse a taken name. A hard link can only be made under a free name.
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
             rustix::fs::linkat(from, name, to, new_name, AtFlags::empty())?;
             rustix::fs::unlinkat(from, name, AtFlags::empty())
@@ -133,12 +136,13 @@ fn rename_to_free(
     }
 }
 
-fn not_moved(errno: Errno) -> Failed {
+/// Converts the error of a rename.
+fn rename_error(errno: Errno) -> MoveError {
     match errno {
-        Errno::XDEV => Failed::Here(FileErrorKind::Io(io::Error::other(
+        Errno::XDEV => MoveError::Source(FileErrorKind::Io(io::Error::other(
             "the new place is on another file system; create the file there and remove this one",
         ))),
-        Errno::EXIST => Failed::There(FileErrorKind::Exists),
-        other => Failed::Here(stale_if_missing(other)),
+        Errno::EXIST => MoveError::Destination(FileErrorKind::Exists),
+        other => MoveError::Source(stale_if_missing(other)),
     }
 }

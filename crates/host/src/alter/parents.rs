@@ -1,4 +1,4 @@
-//! The directory in which something new will be, made if it is missing, one component at a time and through no link.
+//! Opens the parent directory of a new object, and creates missing directories one by one without following links.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -8,26 +8,28 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use windlass_core::Resolved;
 
-use crate::durability::Settling;
+use crate::durability::SyncPolicy;
 use crate::kernel::{FOR_LISTING, NAME_ONLY, open_child};
-use crate::resolver::Resolver;
+use crate::resolver::PathResolver;
 
-/// A directory, and those above it that were made for it. They are removed again if nothing was put into them.
+/// A directory, and the directories that were created for it. Those are removed on drop if they are still empty.
 #[derive(Debug)]
 pub(super) struct Parents {
     directory: OwnedFd,
-    /// Each with the name of what was made in it, the highest first.
+    /// Created directories, the highest first: the handle of the parent, and the name in it.
     made: Vec<(OwnedFd, OsString)>,
 }
 
 impl Parents {
-    /// Opens the directory that something is or will be in, and makes what is missing of it.
-    pub(super) fn make(resolver: &Resolver, path: &Resolved) -> Result<Self, Errno> {
+    /// Opens the parent directory of a path, and creates the missing directories above it.
+    pub(super) fn open_or_create(resolver: &PathResolver, path: &Resolved) -> Result<Self, Errno> {
         let mut missing = Vec::new();
         for ancestor in path.path.ancestors().skip(1) {
             let opened = open_directory(resolver, path, ancestor);
             match (opened, ancestor.file_name()) {
-                (Ok(directory), _) => return Self { directory, made: Vec::new() }.add(missing),
+                (Ok(directory), _) => {
+                    return Self { directory, made: Vec::new() }.create_missing(missing);
+                }
                 (Err(Errno::NOENT), Some(name)) => missing.push(name.to_owned()),
                 (Err(errno), _) => return Err(errno),
             }
@@ -35,12 +37,13 @@ impl Parents {
         Err(Errno::NOENT)
     }
 
-    fn add(mut self, mut missing: Vec<OsString>) -> Result<Self, Errno> {
+    /// Creates the missing directories below the current one. The names are in reverse order.
+    fn create_missing(mut self, mut missing: Vec<OsString>) -> Result<Self, Errno> {
         while let Some(name) = missing.pop() {
             let made = rustix::fs::mkdirat(&self.directory, &name, Mode::from_raw_mode(0o777));
             let child = match made {
-                // Somebody else was faster: it serves as well, if it is a directory, and is not ours to remove.
-                Ok(()) | Err(Errno::EXIST) => open_made(self.directory.as_fd(), &name),
+                // Another process created it first: if it is a directory it is used, but never removed by us.
+                Ok(()) | Err(Errno::EXIST) => open_created(self.directory.as_fd(), &name),
                 Err(errno) => Err(errno),
             };
             if made.is_ok() && child.is_err() {
@@ -54,46 +57,48 @@ impl Parents {
         Ok(self)
     }
 
+    /// Returns the handle of the parent directory.
     pub(super) fn directory(&self) -> BorrowedFd<'_> {
         self.directory.as_fd()
     }
 
-    /// Waits until the disk has the directory and all that was made for it.
-    pub(super) fn settle(&self, durability: Settling) -> Result<(), Errno> {
-        durability.settle_directory(&self.directory)?;
-        self.made.iter().rev().try_for_each(|(above, _)| durability.settle_directory(above))
+    /// Waits until the disk has the directory and everything created for it.
+    pub(super) fn sync(&self, durability: SyncPolicy) -> Result<(), Errno> {
+        durability.sync_directory(&self.directory)?;
+        self.made.iter().rev().try_for_each(|(above, _)| durability.sync_directory(above))
     }
 }
 
 impl Drop for Parents {
     fn drop(&mut self) {
         while let Some((above, name)) = self.made.pop() {
-            // The kernel removes no directory that something is in: neither our file nor another's.
+            // The kernel removes only empty directories, so neither our file nor another program's is lost.
             let _ = rustix::fs::unlinkat(above, name, AtFlags::REMOVEDIR);
         }
     }
 }
 
-/// Opens the directory that something is in so that names in it can be changed, and the change made durable if we may read it.
-pub(super) fn open_parent(resolver: &Resolver, path: &Resolved) -> Result<OwnedFd, Errno> {
+/// Opens the parent directory of a path so that names in it can be changed, and synced if it is readable.
+pub(super) fn open_parent(resolver: &PathResolver, path: &Resolved) -> Result<OwnedFd, Errno> {
     let parent = path.path.parent().ok_or(Errno::ACCESS)?;
     open_directory(resolver, path, parent)
 }
 
-/// The same for any directory above it.
+/// Opens the directory of a path, or one further up, in the same way.
 fn open_directory(
-    resolver: &Resolver,
+    resolver: &PathResolver,
     path: &Resolved,
     directory: &Path,
 ) -> Result<OwnedFd, Errno> {
-    let (from, way) = resolver.place_around(path, directory)?;
+    let (from, way) = resolver.handle_and_path_above(path, directory)?;
     match resolver.lookup().open(from, way, FOR_LISTING) {
         Err(Errno::ACCESS) => resolver.lookup().open(from, way, NAME_ONLY | OFlags::DIRECTORY),
         opened => opened,
     }
 }
 
-pub(super) fn open_made(directory: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
+/// Opens a directory that was just created.
+pub(super) fn open_created(directory: BorrowedFd<'_>, name: &OsStr) -> Result<OwnedFd, Errno> {
     match open_child(directory, name, FOR_LISTING) {
         // A umask can take the right to read our own directory.
         Err(Errno::ACCESS) => open_child(directory, name, NAME_ONLY | OFlags::DIRECTORY),

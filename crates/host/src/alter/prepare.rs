@@ -1,4 +1,4 @@
-//! A new content that is written beside its place before its turn comes, so that many of them wait for the disk together.
+//! Writes new content under a temporary name ahead of time, so that many contents are synced to the disk together.
 
 use std::os::fd::AsFd as _;
 use std::path::PathBuf;
@@ -7,15 +7,15 @@ use rustix::fs::Mode;
 use rustix::io::Errno;
 use windlass_core::{Alteration, Expect, FileErrorKind, Resolved, To};
 
-use super::create::first_mode;
-use super::file::New;
+use super::create::initial_mode;
+use super::file::NewFile;
 use super::parents::open_parent;
-use super::temporary::{Style, Temporary};
+use super::temporary::{TemporaryFile, TemporaryStyle};
 use crate::files::LocalFiles;
-use crate::kernel::{meaning, stat};
+use crate::kernel::{error_kind, stat};
 
-/// Writes the content of an alteration beside its place, under exactly the name that it gives. Returns the device that it is on, and
-/// where it is; `None` if the directory is not there yet, or if no content is to be written.
+/// Writes the content of an alteration beside its path, under exactly the temporary name that it gives. Returns the device and the path of
+/// the temporary file; `None` if the directory does not exist yet, or the alteration has no content or no temporary name.
 pub(crate) fn prepare(
     files: &LocalFiles,
     path: &Resolved,
@@ -26,23 +26,23 @@ pub(crate) fn prepare(
         return Ok(None);
     };
     let directory = match open_parent(&files.resolver, path) {
-        // A link is replaced by a directory before the file is put there.
+        // A link here is replaced by a directory before the file is put there.
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(None),
-        opened => opened.map_err(meaning)?,
+        opened => opened.map_err(error_kind)?,
     };
-    let new = New { content, attributes, temporary: Some(name) };
+    let new = NewFile { content, attributes, temporary: Some(name) };
     let mode = match alteration.expect {
-        Expect::Absent => first_mode(&new),
-        // It gets the mode of the old one in the end.
+        Expect::Absent => initial_mode(&new),
+        // It gets the mode of the old file in the end.
         Expect::Same(_) => Mode::from_raw_mode(0o600),
     };
-    let made = Temporary::create(directory.as_fd(), mode, Style::Named, Some(name));
-    let mut made = made.map_err(meaning)?;
+    let made = TemporaryFile::create(directory.as_fd(), mode, TemporaryStyle::Named, Some(name));
+    let mut made = made.map_err(error_kind)?;
     if !made.is_named(name) {
         return Err(FileErrorKind::Exists);
     }
-    made.fill(content).map_err(meaning)?;
-    let device = stat(&made.file).map_err(meaning)?.fingerprint.device;
-    made.leave();
+    made.write_content(content).map_err(error_kind)?;
+    let device = stat(&made.file).map_err(error_kind)?.fingerprint.device;
+    made.keep_for_later();
     Ok(Some((device, path.path.with_file_name(name))))
 }

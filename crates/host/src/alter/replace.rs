@@ -1,10 +1,10 @@
-//! A file in place of another: all of the new bytes or all of the old ones, whatever happens.
+//! Replaces a file by another one. Whatever happens, the file has all of the new bytes or all of the old ones.
 //!
-//! New content goes to a temporary file in the same directory, to the disk, and then under the final name, by one rename. What is
-//! there is compared with what was expected before anything is written and once more right before the rename.
+//! New content goes to a temporary file in the same directory, to the disk, and then under the final name by one rename. The existing file
+//! is compared with the expected one before anything is written, and again right before the rename.
 //!
-//! A file with other names (hard links) is replaced under this name only: the others may be outside of the workspace. A file of an
-//! owner whom we cannot give the new one to keeps its inode and is written in place instead, if it has no other name.
+//! Only this name of a file with hard links is replaced, because the other names may be outside of the workspace. If the new file cannot be
+//! given to the old owner, the old file keeps its inode and is overwritten in place, unless it has hard links.
 
 use std::fs::File;
 
@@ -12,76 +12,80 @@ use rustix::fs::Mode;
 use rustix::io::Errno;
 use windlass_core::{Altered, Attributes, FileErrorKind, Fingerprint, Resolved, Source};
 
-use super::file::New;
-use super::target::{Old, Target};
-use super::temporary::{Style, Temporary};
-use super::{in_place, unconfirmed, unseen, whole};
+use super::file::NewFile;
+use super::target::{OldObject, Target};
+use super::temporary::{TemporaryFile, TemporaryStyle};
+use super::{altered_whole, in_place, stat_failed, sync_failed};
 use crate::attributes::{self, Extended};
 use crate::files::LocalFiles;
-use crate::kernel::{meaning, stat};
+use crate::kernel::{error_kind, stat};
 
-/// Replaces a file that is still what it was when it was seen.
+/// Replaces a file that is still the one that was seen.
 pub(super) fn replace(
     files: &LocalFiles,
     path: &Resolved,
     seen: Fingerprint,
-    new: &New<'_>,
-    style: Style,
+    new: &NewFile<'_>,
+    style: TemporaryStyle,
 ) -> Result<Altered, FileErrorKind> {
     let target = Target::open(&files.resolver, path, seen)?;
-    let old = target.look_at_file()?;
+    let old = target.check_unchanged_file()?;
     let reader = target.lock()?;
-    let extended = reader.as_ref().map(Extended::read).transpose().map_err(meaning)?;
+    let extended = reader.as_ref().map(Extended::read).transpose().map_err(error_kind)?;
     let extended = extended.unwrap_or_default();
-    let mode = first_mode(&old, &extended);
-    let adopted = Temporary::adopt(target.directory(), &path.path, new.content, new.attributes);
-    let mut temporary = match adopted.map_err(meaning)? {
+    let mode = temporary_mode(&old, &extended);
+    let adopted = TemporaryFile::adopt(target.directory(), &path.path, new.content, new.attributes);
+    let mut temporary = match adopted.map_err(error_kind)? {
         Some(adopted) => adopted,
-        None => {
-            Temporary::create(target.directory(), mode, style, new.temporary).map_err(meaning)?
-        }
+        None => TemporaryFile::create(target.directory(), mode, style, new.temporary)
+            .map_err(error_kind)?,
     };
-    let made = rustix::fs::fstat(&temporary.file).map_err(meaning)?;
-    if new.attributes.is_none() && !is_plainly_ours(&old, &made) {
+    let made = rustix::fs::fstat(&temporary.file).map_err(error_kind)?;
+    if new.attributes.is_none() && !is_owned_and_writable(&old, &made) {
         target.check_writable()?;
     }
-    if !give_owner(&old, new, &temporary.file, &made).map_err(meaning)? {
+    if !give_owner(&old, new, &temporary.file, &made).map_err(error_kind)? {
         if old.stat.links > 1 {
             return Err(FileErrorKind::Permission);
         }
-        // What has its content since before may be gone with its name.
+        // An adopted file may be gone from its path, so its content is read from the handle.
         let content =
             if temporary.is_adopted() { Source::File(&temporary.file) } else { new.content };
-        return in_place::write(files, &target, &old, reader.as_ref(), &New { content, ..*new });
+        return in_place::write(
+            files,
+            &target,
+            &old,
+            reader.as_ref(),
+            &NewFile { content, ..*new },
+        );
     }
-    temporary.fill(new.content).map_err(meaning)?;
-    give_rest(&old, &extended, new, &temporary.file, made).map_err(meaning)?;
-    temporary.settle(files.durability).map_err(meaning)?;
-    temporary.get_ready().map_err(meaning)?;
-    target.look()?;
-    temporary.replace(target.name).map_err(meaning)?;
-    files.durability.settle_directory(target.directory()).map_err(unconfirmed)?;
-    stat(&temporary.file).map(whole).map_err(unseen)
+    temporary.write_content(new.content).map_err(error_kind)?;
+    give_rest(&old, &extended, new, &temporary.file, made).map_err(error_kind)?;
+    temporary.sync(files.durability).map_err(error_kind)?;
+    temporary.ensure_named().map_err(error_kind)?;
+    target.check_unchanged()?;
+    temporary.rename_over(target.name).map_err(error_kind)?;
+    files.durability.sync_directory(target.directory()).map_err(sync_failed)?;
+    stat(&temporary.file).map(altered_whole).map_err(stat_failed)
 }
 
-/// Whether the old file belongs to whoever the new one, which we made, belongs to, and they may write it. Then nobody need be
-/// asked.
-fn is_plainly_ours(old: &Old, made: &rustix::fs::Stat) -> bool {
+/// Returns whether the old file has the same owner as the new one, and the owner may write it. Then no access check is needed.
+fn is_owned_and_writable(old: &OldObject, made: &rustix::fs::Stat) -> bool {
     old.owner.0 == made.st_uid && old.stat.mode & 0o200 != 0
 }
 
-/// The final mode from the beginning saves a call of the kernel. But as long as the file has another group than it will have, or
-/// lacks its list of rights, the bits for group and others must not tell different people apart.
-fn first_mode(old: &Old, extended: &Extended) -> Mode {
+/// Returns the mode with which the new file is created. Setting the final mode at once saves a system call. It is unsafe while the file
+/// still lacks its final group or list of rights and the bits of group and others differ; then only the owner has access.
+fn temporary_mode(old: &OldObject, extended: &Extended) -> Mode {
     let (group, others) = (old.stat.mode >> 3 & 0o7, old.stat.mode & 0o7);
     let early = group == others && extended.is_empty();
     Mode::from_raw_mode(if early { old.stat.mode & 0o777 } else { 0o600 })
 }
 
-/// The owner that is told, as far as our rights go; the old one otherwise. Whether it could be given.
+/// Gives the new file the wanted owner, or the old one if that is not permitted. Returns whether one of them could be given.
 fn give_owner(
-    old: &Old,
-    new: &New<'_>,
+    old: &OldObject,
+    new: &NewFile<'_>,
     file: &File,
     made: &rustix::fs::Stat,
 ) -> Result<bool, Errno> {
@@ -94,17 +98,17 @@ fn give_owner(
     attributes::give_owner(file, made, old.owner)
 }
 
-/// All but the owner, which it has.
+/// Gives the new file its extended attributes, mode and time. It has its owner already.
 fn give_rest(
-    old: &Old,
+    old: &OldObject,
     extended: &Extended,
-    new: &New<'_>,
+    new: &NewFile<'_>,
     file: &File,
     mut made: rustix::fs::Stat,
 ) -> Result<(), Errno> {
     let same_owner = (made.st_uid, made.st_gid) == old.owner;
     if extended.give(file)? || !same_owner || new.attributes.is_some() {
-        // The mode may be another by now.
+        // Extended attributes or a new owner may have changed the mode.
         made = rustix::fs::fstat(file)?;
     }
     let told = new.attributes.cloned().unwrap_or_default();

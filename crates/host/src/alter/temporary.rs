@@ -1,8 +1,7 @@
-//! The file beside the file: new content is written here, and takes its name only when all of it is safe.
+//! Temporary files: new content is written to one beside the final path, and gets its name only when all of it is safe.
 //!
-//! Where the file system can, it has no name at all until then. A program that is killed in the middle of writing leaves nothing
-//! behind: the kernel forgets a file without a name. Elsewhere it has a name that nobody can foresee, or one that was written down
-//! beforehand, so that whoever starts next can remove it.
+//! Where the file system can, the file has no name until then, so a killed program leaves nothing behind: the kernel frees a file without a
+//! name. Elsewhere it has an unpredictable name, or one that the caller recorded beforehand so that a later start can remove it.
 
 use std::fs::File;
 use std::os::fd::BorrowedFd;
@@ -13,62 +12,65 @@ use rustix::io::Errno;
 use rustix::path::Arg;
 use windlass_core::{Attributes, Source};
 
-use super::adopt::{self, Adopted, Known};
+use super::adopt::{self, Adopted, AdoptedFacts};
 use super::content;
 use crate::attributes;
-use crate::durability::Settling;
+use crate::durability::SyncPolicy;
 use crate::kernel::{descriptor_path, stat_from};
 
-/// How often a name is drawn again that exists already.
-const TRIES: usize = 16;
+/// Maximum attempts to find a free name.
+const MAX_NAME_TRIES: usize = 16;
 
-/// Whether a temporary file has a name from the beginning.
+/// Way in which a temporary file is named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Style {
-    /// None until the content is safe. Where that is not possible, the answer is `EOPNOTSUPP`.
+pub(super) enum TemporaryStyle {
+    /// No name until the content is safe. Fails with `EOPNOTSUPP` where that is not possible.
     Unnamed,
+    /// A name from the beginning.
     Named,
 }
 
-/// A new file in a directory, which is gone again unless it gets its final name.
+/// A new file in a directory. It is removed on drop unless it gets its final name.
 #[derive(Debug)]
-pub(super) struct Temporary<'d> {
+pub(super) struct TemporaryFile<'d> {
     directory: BorrowedFd<'d>,
-    /// The name that must be removed if all does not go well.
+    /// Name that is removed on drop.
     name: Option<String>,
-    /// The place of a file of ours elsewhere that is moved here.
-    elsewhere: Option<&'d Path>,
-    /// Whether it has its content since before.
+    /// Path of a file of ours elsewhere that is moved here instead of a new file.
+    adopted_path: Option<&'d Path>,
+    /// True if the file has its content already.
     is_adopted: bool,
-    /// What is known of a file of ours elsewhere.
-    known: Option<Known>,
+    /// Facts about the file elsewhere.
+    facts: Option<AdoptedFacts>,
     pub(super) file: File,
 }
 
-impl<'d> Temporary<'d> {
-    /// A new, empty file. If it needs a name and none of the name `wanted` exists, that is its name.
+impl<'d> TemporaryFile<'d> {
+    /// Creates an empty file. A named one gets the name `wanted` if that is free, otherwise a random one.
     pub(super) fn create(
         directory: BorrowedFd<'d>,
         mode: Mode,
-        style: Style,
+        style: TemporaryStyle,
         wanted: Option<&str>,
     ) -> Result<Self, Errno> {
         match style {
-            Style::Unnamed => Self::create_unnamed(directory, mode),
-            Style::Named => Self::create_named(directory, mode, wanted),
+            TemporaryStyle::Unnamed => Self::create_unnamed(directory, mode),
+            TemporaryStyle::Named => Self::create_named(directory, mode, wanted),
         }
     }
 
+    /// Creates a file without a name; `EOPNOTSUPP` if the file system or kernel cannot.
     fn create_unnamed(directory: BorrowedFd<'d>, mode: Mode) -> Result<Self, Errno> {
         let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
         match rustix::fs::openat(directory, ".", flags, mode) {
-            Ok(file) => Ok(Self::empty(directory, None, file.into())),
-            // The answers of file systems, and of kernels, that do not know it.
+            Ok(file) => Ok(Self::new(directory, None, file.into())),
+            // Error numbers of file systems and kernels without unnamed files.
             Err(Errno::ISDIR | Errno::INVAL | Errno::OPNOTSUPP) => Err(Errno::OPNOTSUPP),
             Err(errno) => Err(errno),
         }
     }
 
+    /// Creates a file with a name.
     fn create_named(
         directory: BorrowedFd<'d>,
         mode: Mode,
@@ -77,61 +79,63 @@ impl<'d> Temporary<'d> {
         let flags =
             OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let (name, file) =
-            with_name(wanted, |name| rustix::fs::openat(directory, name, flags, mode))?;
-        Ok(Self::empty(directory, Some(name), file.into()))
+            try_free_names(wanted, |name| rustix::fs::openat(directory, name, flags, mode))?;
+        Ok(Self::new(directory, Some(name), file.into()))
     }
 
-    fn empty(directory: BorrowedFd<'d>, name: Option<String>, file: File) -> Self {
-        Self { directory, name, elsewhere: None, is_adopted: false, known: None, file }
+    /// Wraps a new, empty file.
+    fn new(directory: BorrowedFd<'d>, name: Option<String>, file: File) -> Self {
+        Self { directory, name, adopted_path: None, is_adopted: false, facts: None, file }
     }
 
-    /// A file that has the content already and only needs its name, if it can be used as it is: one that was prepared beside
-    /// `target`, or one of ours elsewhere.
+    /// Returns a file that has the content already, if it can be used as it is: one that was prepared beside `target`, or one of ours
+    /// elsewhere.
     pub(super) fn adopt(
         directory: BorrowedFd<'d>,
         target: &Path,
         content: Source<'d>,
-        told: Option<&Attributes>,
+        wanted: Option<&Attributes>,
     ) -> Result<Option<Self>, Errno> {
         let Source::At(place) = content else { return Ok(None) };
         if place.parent() == target.parent() {
-            return Self::take_prepared(directory, place).map(Some);
+            return Self::open_prepared(directory, place).map(Some);
         }
-        let Some(told) = told else { return Ok(None) };
-        let adopted = adopt::open(place, directory, told)?;
-        Ok(adopted.map(|Adopted { file, known }| Self {
+        let Some(wanted) = wanted else { return Ok(None) };
+        let adopted = adopt::open(place, directory, wanted)?;
+        Ok(adopted.map(|Adopted { file, facts }| Self {
             directory,
             name: None,
-            elsewhere: Some(place),
+            adopted_path: Some(place),
             is_adopted: true,
-            known: Some(known),
+            facts: Some(facts),
             file,
         }))
     }
 
-    fn take_prepared(directory: BorrowedFd<'d>, place: &Path) -> Result<Self, Errno> {
+    /// Opens a file that was prepared in the same directory.
+    fn open_prepared(directory: BorrowedFd<'d>, place: &Path) -> Result<Self, Errno> {
         let name = place.file_name().and_then(|name| name.to_str()).ok_or(Errno::INVAL)?;
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = rustix::fs::openat(directory, name, flags, Mode::empty())?.into();
         let name = Some(name.to_owned());
-        Ok(Self { directory, name, elsewhere: None, is_adopted: true, known: None, file })
+        Ok(Self { directory, name, adopted_path: None, is_adopted: true, facts: None, file })
     }
 
-    /// Whether it has its content since before.
+    /// Returns whether the file has its content already.
     pub(super) fn is_adopted(&self) -> bool {
         self.is_adopted
     }
 
-    /// Gives a new file what it is to have: what one of ours has already is not set again.
-    pub(super) fn give(&self, wanted: Option<&Attributes>) -> Result<(), Errno> {
+    /// Sets the wanted attributes; leaves out those that an adopted file has already.
+    pub(super) fn set_attributes(&self, wanted: Option<&Attributes>) -> Result<(), Errno> {
         let modified = wanted.and_then(|wanted| wanted.modified);
         let Some(wanted) = wanted else { return attributes::give_time(&self.file, modified) };
-        let Some(Known { raw, is_bare }) = self.known else {
+        let Some(AdoptedFacts { raw, has_no_attributes }) = self.facts else {
             let now = rustix::fs::fstat(&self.file)?;
             attributes::give(&self.file, &now, wanted)?;
             return attributes::give_time(&self.file, modified);
         };
-        if is_bare && wanted.extended.as_ref().is_none_or(Vec::is_empty) {
+        if has_no_attributes && wanted.extended.as_ref().is_none_or(Vec::is_empty) {
             let wanted = Attributes { extended: None, ..wanted.clone() };
             attributes::give(&self.file, &raw, &wanted)?;
         } else {
@@ -143,46 +147,46 @@ impl<'d> Temporary<'d> {
         attributes::give_time(&self.file, modified)
     }
 
-    /// Leaves the file under the name that it has, for later.
-    pub(super) fn leave(mut self) {
+    /// Keeps the file under its temporary name on drop, for later use.
+    pub(super) fn keep_for_later(mut self) {
         self.name = None;
     }
 
-    /// Whether it has this name.
+    /// Returns whether the temporary file has this name.
     pub(super) fn is_named(&self, name: &str) -> bool {
         self.name.as_deref() == Some(name)
     }
 
-    /// Waits until the disk has it.
-    pub(super) fn settle(&self, durability: Settling) -> Result<(), Errno> {
+    /// Waits until the disk has the file.
+    pub(super) fn sync(&self, durability: SyncPolicy) -> Result<(), Errno> {
         if self.is_adopted {
-            durability.settle_adopted(&self.file)
+            durability.sync_adopted(&self.file)
         } else {
-            durability.settle_file(&self.file)
+            durability.sync_file(&self.file)
         }
     }
 
-    /// Writes all of the content.
-    pub(super) fn fill(&mut self, content: Source<'_>) -> Result<(), Errno> {
+    /// Writes all of the content, unless the file has it already.
+    pub(super) fn write_content(&mut self, content: Source<'_>) -> Result<(), Errno> {
         if self.is_adopted {
             return Ok(());
         }
         content::write(&self.file, content).map(drop).map_err(|why| as_errno(&why))
     }
 
-    /// Gets a name, if it has none, so that only a rename is left to do.
-    pub(super) fn get_ready(&mut self) -> Result<(), Errno> {
-        if self.name.is_none() && self.elsewhere.is_none() {
-            let (name, ()) = with_name(None, |name| self.link(name))?;
+    /// Gives the file a temporary name if it has none, so that only a rename is left to do.
+    pub(super) fn ensure_named(&mut self) -> Result<(), Errno> {
+        if self.name.is_none() && self.adopted_path.is_none() {
+            let (name, ()) = try_free_names(None, |name| self.link(name))?;
             self.name = Some(name);
         }
         Ok(())
     }
 
-    /// Takes the place of what is called `name`.
-    pub(super) fn replace(&mut self, name: impl Arg) -> Result<(), Errno> {
-        self.get_ready()?;
-        if let Some(place) = self.elsewhere {
+    /// Renames the file over the existing object `name`.
+    pub(super) fn rename_over(&mut self, name: impl Arg) -> Result<(), Errno> {
+        self.ensure_named()?;
+        if let Some(place) = self.adopted_path {
             return rustix::fs::renameat(CWD, place, self.directory, name);
         }
         if let Some(own) = &self.name {
@@ -192,10 +196,10 @@ impl<'d> Temporary<'d> {
         Ok(())
     }
 
-    /// Takes the name `name` if nothing has it.
-    pub(super) fn become_new(&mut self, name: impl Arg + Copy) -> Result<(), Errno> {
-        if let Some(place) = self.elsewhere {
-            return move_new(place, self.directory, name);
+    /// Gives the file the final name `name`, which must be free.
+    pub(super) fn take_free_name(&mut self, name: impl Arg + Copy) -> Result<(), Errno> {
+        if let Some(place) = self.adopted_path {
+            return move_to_free_name(place, self.directory, name);
         }
         let Some(own) = self.name.as_deref() else { return self.link(name) };
         let directory = self.directory;
@@ -204,7 +208,8 @@ impl<'d> Temporary<'d> {
                 self.name = None;
                 Ok(())
             }
-            // Some file systems cannot promise that. A second name can only be a new one too; the first one goes as usual.
+            // Some file systems cannot refuse a taken name. A hard link can only be made under a free name; the temporary name is removed
+            // on drop.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
                 rustix::fs::linkat(directory, own, directory, name, AtFlags::empty())
             }
@@ -212,7 +217,7 @@ impl<'d> Temporary<'d> {
         }
     }
 
-    /// Gives a file without a name its first one, which nothing may have.
+    /// Gives a file without a name its first one, which must be free.
     fn link(&self, name: impl Arg) -> Result<(), Errno> {
         let own = descriptor_path(&self.file);
         match rustix::fs::linkat(CWD, own, self.directory, name, AtFlags::SYMLINK_FOLLOW) {
@@ -222,19 +227,19 @@ impl<'d> Temporary<'d> {
     }
 }
 
-impl Drop for Temporary<'_> {
+impl Drop for TemporaryFile<'_> {
     fn drop(&mut self) {
         if let Some(name) = &self.name {
-            // Nothing is left to do about a failure here; the error that led here is the one to tell.
+            // A failure here cannot be handled; the error that led here is reported.
             let _ = rustix::fs::unlinkat(self.directory, name.as_str(), AtFlags::empty());
         }
     }
 }
 
-/// Moves a file to a name that nothing may have.
-fn move_new(from: &Path, to: BorrowedFd<'_>, name: impl Arg + Copy) -> Result<(), Errno> {
+/// Moves a file to a name that must be free.
+fn move_to_free_name(from: &Path, to: BorrowedFd<'_>, name: impl Arg + Copy) -> Result<(), Errno> {
     match rustix::fs::renameat_with(CWD, from, to, name, RenameFlags::NOREPLACE) {
-        // Some file systems cannot promise that. A second name can only be a new one too; the first one goes as usual.
+        // Some file systems cannot refuse a taken name. A hard link can only be made under a free name.
         Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
             rustix::fs::linkat(CWD, from, to, name, AtFlags::empty())?;
             rustix::fs::unlinkat(CWD, from, AtFlags::empty())
@@ -243,13 +248,13 @@ fn move_new(from: &Path, to: BorrowedFd<'_>, name: impl Arg + Copy) -> Result<()
     }
 }
 
-/// Does something with a name that is free: the one that is wanted, or one that nobody can foresee.
-pub(super) fn with_name<T>(
+/// Calls `attempt` with names until one is free: first the wanted one, then random ones. Returns the name and the result.
+pub(super) fn try_free_names<T>(
     wanted: Option<&str>,
     mut attempt: impl FnMut(&str) -> Result<T, Errno>,
 ) -> Result<(String, T), Errno> {
     let wanted = wanted.filter(|name| is_name(name)).map(str::to_owned);
-    for number in 0..TRIES {
+    for number in 0..MAX_NAME_TRIES {
         let name = match &wanted {
             Some(wanted) if number == 0 => wanted.clone(),
             _ => format!(".windlass-{:016x}.tmp", crate::random::number()?),
@@ -263,12 +268,12 @@ pub(super) fn with_name<T>(
     Err(Errno::EXIST)
 }
 
-/// Whether it names something in a directory, and nothing elsewhere.
+/// Returns whether a text is a plain name in a directory, without `/`.
 fn is_name(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && !name.contains(['/', '\0'])
 }
 
-/// What the kernel answered, out of an error of the standard library.
+/// Returns the error number of an I/O error; `EIO` if it has none.
 pub(crate) fn as_errno(error: &std::io::Error) -> Errno {
     Errno::from_io_error(error).unwrap_or(Errno::IO)
 }

@@ -1,29 +1,29 @@
-//! The body of an answer: framed in one of the ways of HTTP/1.1, unpacked, within its limits.
+//! Reads the body of a response: finds its end by one of the ways of HTTP/1.1, decompresses it, and applies the limits.
 
 use windlass_core::{BoxFuture, HttpBody, HttpLimits, ToolError};
 
-use super::decode::Decoder;
+use super::connection::Connection;
+use super::decode::BodyDecoder;
 use super::head::{self, Head};
-use super::wire::Wire;
 
-/// The longest line before a chunk, with its extensions.
-const MAX_CHUNK_LINE: usize = 4 << 10;
+/// Maximum bytes of the line before a chunk, with its extensions.
+const MAX_CHUNK_LINE_BYTES: usize = 4 << 10;
 
-/// The end of a body.
+/// Rule by which the end of a body is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Framing {
-    /// There is none.
+    /// There is no body.
     Empty,
-    /// So many more bytes of so many in all.
+    /// A known number of bytes: those that are left, and all.
     Length { left: u64, all: u64 },
-    /// Chunks, of which one is open and has so many bytes left.
+    /// Chunks: the bytes left in the current chunk, and whether a chunk has begun.
     Chunks { left: u64, is_open: bool },
-    /// All up to the end of the connection.
+    /// All bytes up to the end of the connection.
     ToEnd,
 }
 
 impl Framing {
-    /// The framing that a head announces. The error is that two readers could disagree about it.
+    /// Returns the framing that a head announces. Fails if two readers could disagree about it.
     pub(super) fn of(method: &str, head: &Head) -> Result<Self, &'static str> {
         let mut codings = head.values("transfer-encoding");
         let coding = codings.next();
@@ -54,68 +54,83 @@ impl Framing {
     }
 }
 
-/// A body as it comes.
+/// A body that is read piece by piece.
 pub(super) struct Body {
-    wire: Wire,
+    connection: Connection,
     framing: Framing,
-    decoder: Decoder,
+    decoder: BodyDecoder,
     limits: HttpLimits,
-    wire_bytes: u64,
-    unpacked_bytes: u64,
+    received_bytes: u64,
+    decompressed_bytes: u64,
     is_over: bool,
 }
 
 impl Body {
-    pub(super) fn new(wire: Wire, framing: Framing, decoder: Decoder, limits: HttpLimits) -> Self {
-        Self { wire, framing, decoder, limits, wire_bytes: 0, unpacked_bytes: 0, is_over: false }
+    pub(super) fn new(
+        connection: Connection,
+        framing: Framing,
+        decoder: BodyDecoder,
+        limits: HttpLimits,
+    ) -> Self {
+        Self {
+            connection,
+            framing,
+            decoder,
+            limits,
+            received_bytes: 0,
+            decompressed_bytes: 0,
+            is_over: false,
+        }
     }
 
+    /// Returns the next decompressed bytes; `None` at the end of the body.
     async fn next(&mut self) -> Result<Option<Vec<u8>>, ToolError> {
         while !self.is_over {
-            let Some(count) = self.packed().await? else {
+            let Some(count) = self.wait_for_bytes().await? else {
                 self.is_over = true;
-                self.decoder.finish().map_err(|why| self.wire.failed(&why))?;
+                self.decoder.finish().map_err(|why| self.connection.failed(&why.to_string()))?;
                 break;
             };
-            let unpacked = self.unpack(count)?;
-            if !unpacked.is_empty() {
-                return Ok(Some(unpacked));
+            let decompressed = self.decompress(count)?;
+            if !decompressed.is_empty() {
+                return Ok(Some(decompressed));
             }
         }
         Ok(None)
     }
 
-    /// Unpacks bytes that are there, as many as yield a piece of sensible size.
-    fn unpack(&mut self, count: usize) -> Result<Vec<u8>, ToolError> {
-        let room = self.limits.body_bytes.saturating_sub(self.unpacked_bytes);
-        let packed = self.wire.ready().get(..count).unwrap_or_default();
-        let packed = packed.get(..count.min(self.decoder.step())).unwrap_or(packed);
-        let used = packed.len();
-        let unpacked = self.decoder.unpack(packed, room);
-        let unpacked = unpacked.map_err(|why| self.wire.failed(&why))?;
-        self.wire.take(used);
-        self.use_up(used);
-        self.unpacked_bytes += unpacked.len() as u64;
-        Ok(unpacked)
+    /// Decompresses some of the `count` bytes in the buffer: as many as give a piece of moderate size.
+    fn decompress(&mut self, count: usize) -> Result<Vec<u8>, ToolError> {
+        let room = self.limits.body_bytes.saturating_sub(self.decompressed_bytes);
+        let wait_for_bytes = self.connection.unused().get(..count).unwrap_or_default();
+        let wait_for_bytes =
+            wait_for_bytes.get(..count.min(self.decoder.max_step())).unwrap_or(wait_for_bytes);
+        let used = wait_for_bytes.len();
+        let decompressed = self.decoder.decompress(wait_for_bytes, room);
+        let decompressed = decompressed.map_err(|why| self.connection.failed(&why.to_string()))?;
+        self.connection.use_bytes(used);
+        self.count_used(used);
+        self.decompressed_bytes += decompressed.len() as u64;
+        Ok(decompressed)
     }
 
-    /// Counts bytes of the body that were used.
-    fn use_up(&mut self, used: usize) {
+    /// Counts bytes of the body that were taken from the buffer.
+    fn count_used(&mut self, used: usize) {
         let used = used as u64;
-        self.wire_bytes += used;
+        self.received_bytes += used;
         match &mut self.framing {
             Framing::Length { left, .. } | Framing::Chunks { left, .. } => *left -= used.min(*left),
             Framing::Empty | Framing::ToEnd => {}
         }
     }
 
-    /// The number of packed bytes that are there, at least one; `None` at the end of the body.
-    async fn packed(&mut self) -> Result<Option<usize>, ToolError> {
-        if self.wire_bytes >= self.limits.wire_bytes && self.framing != Framing::Empty {
+    /// Waits until bytes of the body are in the buffer and returns their number, at least 1; `None` at the end of the body.
+    async fn wait_for_bytes(&mut self) -> Result<Option<usize>, ToolError> {
+        if self.received_bytes >= self.limits.wire_bytes && self.framing != Framing::Empty {
             let limit = self.limits.wire_bytes;
-            return Err(self.wire.failed(&format!("its body has more than {limit} bytes")));
+            return Err(self.connection.failed(&format!("its body has more than {limit} bytes")));
         }
-        let most = match self.framing {
+        let max_bytes = match self.framing {
             Framing::Empty | Framing::Length { left: 0, .. } => return Ok(None),
             Framing::Chunks { left: 0, is_open } => match self.next_chunk(is_open).await? {
                 0 => return Ok(None),
@@ -124,39 +139,42 @@ impl Body {
             Framing::Length { left, .. } | Framing::Chunks { left, .. } => left,
             Framing::ToEnd => u64::MAX,
         };
-        if self.wire.ready().is_empty() && !self.wire.fill().await? {
+        if self.connection.unused().is_empty() && !self.connection.read_more().await? {
             return match self.framing {
                 Framing::ToEnd => Ok(None),
-                Framing::Length { left, all } => Err(self.wire.failed(&format!(
+                Framing::Length { left, all } => Err(self.connection.failed(&format!(
                     "the connection was cut after {} of {all} bytes",
                     all - left
                 ))),
-                _ => Err(self.wire.failed("the connection was cut in the middle of the body")),
+                _ => {
+                    Err(self.connection.failed("the connection was cut in the middle of the body"))
+                }
             };
         }
-        let allowed = self.limits.wire_bytes.saturating_sub(self.wire_bytes).max(1);
-        let most = usize::try_from(most.min(allowed)).unwrap_or(usize::MAX);
-        Ok(Some(self.wire.ready().len().min(most)))
+        let allowed = self.limits.wire_bytes.saturating_sub(self.received_bytes).max(1);
+        let max_bytes = usize::try_from(max_bytes.min(allowed)).unwrap_or(usize::MAX);
+        Ok(Some(self.connection.unused().len().min(max_bytes)))
     }
 
-    /// Reads the size of the next chunk; after the last one, the trailers, which are dropped.
+    /// Reads the size of the next chunk. After the last one, reads and drops the trailers.
     async fn next_chunk(&mut self, is_open: bool) -> Result<u64, ToolError> {
         if is_open && !self.chunk_line().await?.is_empty() {
-            return Err(self.wire.failed("a chunk is longer than it says"));
+            return Err(self.connection.failed("a chunk is longer than it says"));
         }
         let line = self.chunk_line().await?;
-        let size = parse_size(&line).ok_or_else(|| self.wire.failed("a chunk has no size"))?;
+        let size =
+            parse_size(&line).ok_or_else(|| self.connection.failed("a chunk has no size"))?;
         if size == 0 {
-            head::read_headers(&mut self.wire).await?;
+            head::read_headers(&mut self.connection).await?;
         }
         self.framing = Framing::Chunks { left: size, is_open: true };
         Ok(size)
     }
 
-    /// Reads a line between chunks. It counts as a part of the body.
+    /// Reads a line between chunks, which counts as a part of the body.
     async fn chunk_line(&mut self) -> Result<Vec<u8>, ToolError> {
-        let (line, used) = head::read_line(&mut self.wire, MAX_CHUNK_LINE).await?;
-        self.wire_bytes += used as u64;
+        let (line, used) = head::read_line(&mut self.connection, MAX_CHUNK_LINE_BYTES).await?;
+        self.received_bytes += used as u64;
         Ok(line)
     }
 }
@@ -171,6 +189,7 @@ impl HttpBody for Body {
     }
 }
 
+/// Parses the size of a chunk; an extension may follow.
 fn parse_size(line: &[u8]) -> Option<u64> {
     let digits = line.split(|byte| *byte == b';').next()?.trim_ascii_end();
     let is_size = (1..=16).contains(&digits.len()) && digits.iter().all(u8::is_ascii_hexdigit);
@@ -188,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn one_end_of_a_body_or_none() {
+    fn framings_of_heads() {
         let length = |all| Ok(Framing::Length { left: all, all });
         let chunks = Ok(Framing::Chunks { left: 0, is_open: false });
         for (method, status, headers, expected) in [

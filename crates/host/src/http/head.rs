@@ -1,74 +1,83 @@
-//! The head of an answer, and lines in general: bounded, and read in one way only.
+//! Reads the head of a response, and lines in general: bounded, and in one way only.
 
 use windlass_core::ToolError;
 
-use super::wire::Wire;
+use super::connection::Connection;
 
-/// The head of an answer.
+/// Status and headers of a response.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) status: u16,
-    /// Names in lower case, and values.
+    /// Headers: names in lower case, with values.
     pub(super) headers: Vec<(String, String)>,
 }
 
 impl Head {
-    pub(super) async fn read(wire: &mut Wire) -> Result<Self, ToolError> {
-        let line = read_head_line(wire).await?;
+    /// Reads a head up to its empty line.
+    pub(super) async fn read(connection: &mut Connection) -> Result<Self, ToolError> {
+        let line = read_head_line(connection).await?;
         let status = parse_status(&line);
-        let status = status.ok_or_else(|| wire.failed("it does not answer in HTTP/1.1"))?;
-        Ok(Self { status, headers: read_headers(wire).await? })
+        let status = status.ok_or_else(|| connection.failed("it does not answer in HTTP/1.1"))?;
+        Ok(Self { status, headers: read_headers(connection).await? })
     }
 
-    /// The values of a header, also those that stand in one line.
+    /// Iterates over the values of a header, also over several values in one line.
     pub(super) fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         let same = self.headers.iter().filter(move |(known, _)| known == name);
         same.flat_map(|(_, value)| value.split(',')).map(str::trim)
     }
 }
 
-/// Reads headers up to the empty line: those of a head, or the trailers after a body.
-pub(super) async fn read_headers(wire: &mut Wire) -> Result<Vec<(String, String)>, ToolError> {
+/// Reads headers up to the empty line: of a head, or the trailers after a body.
+pub(super) async fn read_headers(
+    connection: &mut Connection,
+) -> Result<Vec<(String, String)>, ToolError> {
     let mut headers = Vec::new();
     loop {
-        let line = read_head_line(wire).await?;
+        let line = read_head_line(connection).await?;
         if line.is_empty() {
             return Ok(headers);
         }
-        headers.push(parse_header(&line).ok_or_else(|| wire.failed("a header is malformed"))?);
+        headers
+            .push(parse_header(&line).ok_or_else(|| connection.failed("a header is malformed"))?);
     }
 }
 
-/// Reads one line of a head or of trailers. All of them together have a limit.
-async fn read_head_line(wire: &mut Wire) -> Result<Vec<u8>, ToolError> {
-    let (line, used) = read_line(wire, wire.limits.header_bytes - wire.header_bytes).await?;
-    wire.header_bytes += used;
+/// Reads one line of a head or of trailers, which share one limit of bytes.
+async fn read_head_line(connection: &mut Connection) -> Result<Vec<u8>, ToolError> {
+    let (line, used) =
+        read_line(connection, connection.limits.header_bytes - connection.header_bytes).await?;
+    connection.header_bytes += used;
     Ok(line)
 }
 
-/// Reads one line, without its end, and the number of its bytes with it.
-pub(super) async fn read_line(wire: &mut Wire, most: usize) -> Result<(Vec<u8>, usize), ToolError> {
+/// Reads one line of at most `max_bytes`. Returns it without its line end, and the number of bytes with it.
+pub(super) async fn read_line(
+    connection: &mut Connection,
+    max_bytes: usize,
+) -> Result<(Vec<u8>, usize), ToolError> {
     let mut seen = 0;
     loop {
-        let ready = wire.ready();
-        let end = memchr::memchr(b'\n', ready.get(seen..).unwrap_or_default());
-        seen = end.map_or(ready.len(), |end| seen + end + 1);
-        if seen > most {
-            return Err(wire.failed("its head has more bytes than it may have"));
+        let unused = connection.unused();
+        let end = memchr::memchr(b'\n', unused.get(seen..).unwrap_or_default());
+        seen = end.map_or(unused.len(), |end| seen + end + 1);
+        if seen > max_bytes {
+            return Err(connection.failed("its head has more bytes than it may have"));
         }
         if end.is_some() {
-            let line = ready.get(..seen).unwrap_or_default();
+            let line = unused.get(..seen).unwrap_or_default();
             let line = line.strip_suffix(b"\n").unwrap_or(line);
             let line = line.strip_suffix(b"\r").unwrap_or(line).to_vec();
-            wire.take(seen);
+            connection.use_bytes(seen);
             return Ok((line, seen));
         }
-        if !wire.fill().await? {
-            return Err(wire.failed("the connection was cut in the middle of a line"));
+        if !connection.read_more().await? {
+            return Err(connection.failed("the connection was cut in the middle of a line"));
         }
     }
 }
 
+/// Parses a status line; `None` if it is not one of HTTP/1.0 or HTTP/1.1.
 fn parse_status(line: &[u8]) -> Option<u16> {
     let rest = line.strip_prefix(b"HTTP/1.1 ").or_else(|| line.strip_prefix(b"HTTP/1.0 "))?;
     let (digits, rest) = rest.split_at_checked(3)?;
@@ -78,6 +87,7 @@ fn parse_status(line: &[u8]) -> Option<u16> {
     (is_status && status >= 100).then_some(status)
 }
 
+/// Parses a header into its name in lower case and its value.
 fn parse_header(line: &[u8]) -> Option<(String, String)> {
     let colon = memchr::memchr(b':', line)?;
     let (name, value) = line.split_at_checked(colon)?;
@@ -87,7 +97,7 @@ fn parse_header(line: &[u8]) -> Option<(String, String)> {
     if name.is_empty() || !name.iter().all(is_name) || !value.iter().all(is_value) {
         return None;
     }
-    // Values are bytes; each is a letter of Latin-1 if they are not UTF-8.
+    // A value that is not UTF-8 is read as Latin-1.
     let text = |bytes: &[u8]| match std::str::from_utf8(bytes) {
         Ok(text) => text.to_owned(),
         Err(_) => bytes.iter().map(|byte| char::from(*byte)).collect(),

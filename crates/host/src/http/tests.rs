@@ -1,4 +1,4 @@
-//! Real servers on the loopback, most of them hostile.
+//! HTTP against real servers on the loopback, most of them hostile.
 
 mod door;
 
@@ -18,33 +18,33 @@ use windlass_core::{
 use super::{HttpSettings, LocalNetwork};
 use crate::dial::Resolver;
 
-/// What a server does after its answer.
+/// Behaviour of a server after its response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Then {
+enum AfterResponse {
     /// Closes the connection.
     Close,
     /// Waits until the client is gone.
     Hold,
-    /// Says the same again and again.
+    /// Sends the end of the response again and again.
     Repeat,
 }
 
-/// A server that answers every request with these bytes; what it was asked comes through the channel.
+/// A server that sends these bytes for every request. It reports the requests through the channel.
 struct Server {
     address: SocketAddr,
-    asked: mpsc::UnboundedReceiver<String>,
+    requests: mpsc::UnboundedReceiver<String>,
 }
 
 impl Server {
-    async fn start(answer: impl Into<Vec<u8>>, then: Then) -> Self {
+    async fn start(answer: impl Into<Vec<u8>>, then: AfterResponse) -> Self {
         Self::start_with(answer.into(), Vec::new(), then).await
     }
 
-    /// The same with an end that may be repeated.
-    async fn start_with(answer: Vec<u8>, end: Vec<u8>, then: Then) -> Self {
+    /// Starts a server whose response has an end that may be repeated.
+    async fn start_with(answer: Vec<u8>, end: Vec<u8>, then: AfterResponse) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (sender, asked) = mpsc::unbounded_channel();
+        let (sender, requests) = mpsc::unbounded_channel();
         tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
                 let (answer, end, sender) = (answer.clone(), end.clone(), sender.clone());
@@ -58,17 +58,17 @@ impl Server {
                     sender.send(String::from_utf8_lossy(&request).into_owned()).ok();
                     let mut is_gone = stream.write_all(&answer).await.is_err();
                     is_gone |= stream.write_all(&end).await.is_err();
-                    while then == Then::Repeat && !is_gone {
+                    while then == AfterResponse::Repeat && !is_gone {
                         is_gone = stream.write_all(&end).await.is_err();
                     }
-                    if then == Then::Hold {
+                    if then == AfterResponse::Hold {
                         // The client says nothing more, so this ends when it goes.
                         stream.read_buf(&mut request).await.ok();
                     }
                 });
             }
         });
-        Self { address, asked }
+        Self { address, requests }
     }
 
     fn request(&self) -> HttpRequest {
@@ -86,21 +86,21 @@ const LIMITS: HttpLimits = HttpLimits {
     body_bytes: 128 << 10,
 };
 
-/// Counts, up to a limit.
+/// A meter that allows a number of bytes.
 #[derive(Debug)]
 struct Counter {
     bytes: AtomicU64,
-    most: u64,
+    max_bytes: u64,
 }
 
 impl Meter for Counter {
     fn pass(&self, bytes: u64) -> bool {
-        self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes <= self.most
+        self.bytes.fetch_add(bytes, Ordering::Relaxed) + bytes <= self.max_bytes
     }
 }
 
 fn terms(may_reach_private: bool) -> NetworkTerms {
-    let meter = Arc::new(Counter { bytes: AtomicU64::new(0), most: u64::MAX });
+    let meter = Arc::new(Counter { bytes: AtomicU64::new(0), max_bytes: u64::MAX });
     NetworkTerms { may_reach_private, meter }
 }
 
@@ -121,7 +121,7 @@ fn zstd(bytes: &[u8]) -> Vec<u8> {
     zstd::encode_all(bytes, 3).unwrap()
 }
 
-/// An answer of which the body is packed like this.
+/// Returns a response with a compressed body.
 fn packed(coding: &str, body: &[u8]) -> Vec<u8> {
     let length = body.len();
     let head = format!(
@@ -134,53 +134,61 @@ fn packed(coding: &str, body: &[u8]) -> Vec<u8> {
 async fn bodies_end_where_they_say() {
     let ok = "HTTP/1.1 200 OK\r\n";
     for (answer, then, expected) in [
-        (format!("{ok}\r\nto the end"), Then::Close, Ok("to the end")),
-        (format!("{ok}Content-Length: 3\r\n\r\nabcdef"), Then::Hold, Ok("abc")),
-        (format!("{ok}Content-Length: 0\r\n\r\n"), Then::Hold, Ok("")),
+        (format!("{ok}\r\nto the end"), AfterResponse::Close, Ok("to the end")),
+        (format!("{ok}Content-Length: 3\r\n\r\nabcdef"), AfterResponse::Hold, Ok("abc")),
+        (format!("{ok}Content-Length: 0\r\n\r\n"), AfterResponse::Hold, Ok("")),
         (
             format!(
                 "{ok}Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2;x=y\r\nde\r\n0\r\nT: x\r\n\r\n"
             ),
-            Then::Hold,
+            AfterResponse::Hold,
             Ok("abcde"),
         ),
         (
             format!("HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n{ok}Content-Length: 1\r\n\r\na"),
-            Then::Hold,
+            AfterResponse::Hold,
             Ok("a"),
         ),
-        ("HTTP/1.1 204 No Content\r\n\r\n".into(), Then::Hold, Ok("")),
-        (format!("{ok}Content-Length: 9\r\n\r\nabc"), Then::Close, Err("cut after 3 of 9 bytes")),
+        ("HTTP/1.1 204 No Content\r\n\r\n".into(), AfterResponse::Hold, Ok("")),
+        (
+            format!("{ok}Content-Length: 9\r\n\r\nabc"),
+            AfterResponse::Close,
+            Err("cut after 3 of 9 bytes"),
+        ),
         (
             format!("{ok}Transfer-Encoding: chunked\r\n\r\n9\r\nabc"),
-            Then::Close,
+            AfterResponse::Close,
             Err("cut in the middle of the body"),
         ),
         (
             format!("{ok}Transfer-Encoding: chunked\r\n\r\n3\r\nabcd\r\n0\r\n\r\n"),
-            Then::Hold,
+            AfterResponse::Hold,
             Err("longer than it says"),
         ),
         (
             format!("{ok}Transfer-Encoding: chunked\r\n\r\nxyz\r\n"),
-            Then::Hold,
+            AfterResponse::Hold,
             Err("a chunk has no size"),
         ),
         (
             format!("{ok}Transfer-Encoding: chunked\r\n\r\nFFFFFFFFFFFFFFFF\r\nabc"),
-            Then::Close,
+            AfterResponse::Close,
             Err("cut in the middle of the body"),
         ),
         (
             format!("{ok}Content-Length: 99999999999999\r\n\r\nshort"),
-            Then::Close,
+            AfterResponse::Close,
             Err("cut after 5 of 99999999999999 bytes"),
         ),
-        (format!("{ok}Content-Length: -1\r\n\r\nx"), Then::Hold, Err("not a number")),
-        ("HTTP/1.1 101 Switching Protocols\r\n\r\n".into(), Then::Hold, Err("another protocol")),
-        ("SSH-2.0-OpenSSH\r\n".into(), Then::Hold, Err("does not answer in HTTP/1.1")),
-        (format!("{ok}X"), Then::Close, Err("cut in the middle of a line")),
-        (String::new(), Then::Close, Err("cut in the middle of a line")),
+        (format!("{ok}Content-Length: -1\r\n\r\nx"), AfterResponse::Hold, Err("not a number")),
+        (
+            "HTTP/1.1 101 Switching Protocols\r\n\r\n".into(),
+            AfterResponse::Hold,
+            Err("another protocol"),
+        ),
+        ("SSH-2.0-OpenSSH\r\n".into(), AfterResponse::Hold, Err("does not answer in HTTP/1.1")),
+        (format!("{ok}X"), AfterResponse::Close, Err("cut in the middle of a line")),
+        (String::new(), AfterResponse::Close, Err("cut in the middle of a line")),
     ] {
         let server = Server::start(answer.clone(), then).await;
         match (get(server.request()).await, expected) {
@@ -215,7 +223,7 @@ async fn packed_bodies_are_unpacked_and_checked() {
         ("gzip, gzip", gzip(&gzip(&text)), Err("packed more than once")),
         ("compress", b"x".to_vec(), Err("not known")),
     ] {
-        let server = Server::start(packed(coding, &body), Then::Hold).await;
+        let server = Server::start(packed(coding, &body), AfterResponse::Hold).await;
         match (get(server.request()).await, expected) {
             (Ok((_, body)), Ok(expected)) => assert_eq!(body, expected, "{coding}"),
             (Err(error), Err(expected)) => {
@@ -227,7 +235,7 @@ async fn packed_bodies_are_unpacked_and_checked() {
 }
 
 #[tokio::test]
-async fn what_has_no_end_is_cut_by_its_limit() {
+async fn endless_response_is_cut_by_its_limit() {
     for (head, end, why) in [
         ("", &b"X-A: b\r\n"[..], "more bytes than it may have"),
         ("X-A: ", b"bbbbbbbbbbbb", "more bytes than it may have"),
@@ -240,24 +248,24 @@ async fn what_has_no_end_is_cut_by_its_limit() {
         let status = if end.is_empty() { "100 Continue" } else { "200 OK" };
         let answer = format!("HTTP/1.1 {status}\r\n{head}").into_bytes();
         let end = if end.is_empty() { answer.clone() } else { end.to_vec() };
-        let server = Server::start_with(answer, end, Then::Repeat).await;
+        let server = Server::start_with(answer, end, AfterResponse::Repeat).await;
         let error = get(server.request()).await.expect_err(why).to_string();
         assert!(error.contains(why), "{head}: {error}");
     }
 }
 
 #[tokio::test]
-async fn a_small_body_that_becomes_a_large_one_is_cut() {
+async fn small_body_that_decompresses_to_a_large_one_is_cut() {
     let zeros = vec![0; 64 << 20];
     for (coding, body) in [("gzip", gzip(&zeros)), ("zstd", zstd(&zeros))] {
-        let server = Server::start(packed(coding, &body), Then::Hold).await;
+        let server = Server::start(packed(coding, &body), AfterResponse::Hold).await;
         let error = get(server.request()).await.expect_err(coding).to_string();
         assert!(error.contains("longer than it may be"), "{coding}: {error}");
     }
 }
 
 #[tokio::test]
-async fn whoever_says_nothing_is_not_waited_for() {
+async fn silent_server_ends_in_a_timeout() {
     let short = Duration::from_millis(50);
     for (answer, limits, why) in [
         ("", HttpLimits { idle_time: short, ..LIMITS }, "nothing came for 0.05 s"),
@@ -269,15 +277,16 @@ async fn whoever_says_nothing_is_not_waited_for() {
             "was not there within",
         ),
     ] {
-        let server = Server::start(answer, Then::Hold).await;
+        let server = Server::start(answer, AfterResponse::Hold).await;
         let error = get(server.request().with_limits(limits)).await.expect_err(why).to_string();
         assert!(error.contains(why), "{error}");
     }
 }
 
 #[tokio::test]
-async fn a_request_says_what_it_was_told_and_who_asks() {
-    let mut server = Server::start("HTTP/1.1 302 Found\r\nLocation: /c\r\n\r\n", Then::Close).await;
+async fn request_has_the_given_headers_and_the_user_agent() {
+    let mut server =
+        Server::start("HTTP/1.1 302 Found\r\nLocation: /c\r\n\r\n", AfterResponse::Close).await;
     let request = server.request().with_header("X-Own", "1");
     let network = LocalNetwork::new(HttpSettings::default());
     let response = network.send(request.clone(), terms(true)).await.unwrap();
@@ -290,24 +299,24 @@ async fn a_request_says_what_it_was_told_and_who_asks() {
          Connection: close\r\nAccept: */*\r\nX-Own: 1\r\n\r\n",
         server.address
     );
-    assert_eq!(server.asked.recv().await.as_deref(), Some(expected.as_str()));
+    assert_eq!(server.requests.recv().await.as_deref(), Some(expected.as_str()));
 }
 
-/// Answers every name with these addresses.
+/// A resolver that returns these addresses for every name.
 #[derive(Debug)]
-struct Says(Vec<SocketAddr>);
+struct FixedAddresses(Vec<SocketAddr>);
 
-impl Resolver for Says {
+impl Resolver for FixedAddresses {
     fn lookup<'a>(&'a self, _: &'a str, _: u16) -> BoxFuture<'a, std::io::Result<Vec<SocketAddr>>> {
         Box::pin(std::future::ready(Ok(self.0.clone())))
     }
 }
 
 #[tokio::test]
-async fn only_the_address_that_is_dialled_counts() {
-    let mut server = Server::start("HTTP/1.1 200 OK\r\n\r\nsecret", Then::Close).await;
+async fn private_address_is_refused_for_any_name() {
+    let mut server = Server::start("HTTP/1.1 200 OK\r\n\r\nsecret", AfterResponse::Close).await;
     let port = server.address.port();
-    let resolver = Arc::new(Says(vec![server.address]));
+    let resolver = Arc::new(FixedAddresses(vec![server.address]));
     let network = LocalNetwork::new(HttpSettings { resolver });
     for host in ["public.example", "127.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "169.254.169.254"] {
         let url = format!("http://{host}:{port}/").parse().unwrap();
@@ -316,39 +325,41 @@ async fn only_the_address_that_is_dialled_counts() {
         assert!(error.contains("is not a public address"), "{host}: {error}");
         assert!(error.ends_with(&format!("`net {host}:{port}`")), "{host}: {error}");
     }
-    assert!(server.asked.try_recv().is_err(), "nobody was asked");
+    assert!(server.requests.try_recv().is_err(), "no server was asked");
     let url = format!("http://public.example:{port}/").parse().unwrap();
     let mut response = network.send(HttpRequest::get(url), terms(true)).await.unwrap();
     assert_eq!(response.collect(100).await.unwrap().0, b"secret");
-    let nobody = LocalNetwork::new(HttpSettings { resolver: Arc::new(Says(Vec::new())) });
-    let url = "http://nobody.example/".parse().unwrap();
-    let error = nobody.send(HttpRequest::get(url), terms(true)).await.unwrap_err();
+    let unknown =
+        LocalNetwork::new(HttpSettings { resolver: Arc::new(FixedAddresses(Vec::new())) });
+    let url = "http://unknown.example/".parse().unwrap();
+    let error = unknown.send(HttpRequest::get(url), terms(true)).await.unwrap_err();
     assert!(error.to_string().contains("has no address"), "{error}");
 }
 
 #[tokio::test]
-async fn every_byte_counts_and_the_meter_ends_it() {
+async fn every_byte_counts_and_the_meter_stops_the_request() {
     let answer = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
-    let mut server = Server::start(answer, Then::Hold).await;
+    let mut server = Server::start(answer, AfterResponse::Hold).await;
     let network = LocalNetwork::new(HttpSettings::default());
-    let meter = Arc::new(Counter { bytes: AtomicU64::new(0), most: u64::MAX });
+    let meter = Arc::new(Counter { bytes: AtomicU64::new(0), max_bytes: u64::MAX });
     let terms = NetworkTerms { may_reach_private: true, meter: meter.clone() };
     let mut response = network.send(server.request(), terms).await.unwrap();
     response.collect(100).await.unwrap();
-    let asked = server.asked.recv().await.unwrap();
-    assert_eq!(meter.bytes.load(Ordering::Relaxed), (asked.len() + answer.len()) as u64);
+    let requests = server.requests.recv().await.unwrap();
+    assert_eq!(meter.bytes.load(Ordering::Relaxed), (requests.len() + answer.len()) as u64);
 
-    let meter = Arc::new(Counter { bytes: AtomicU64::new(0), most: asked.len() as u64 + 1 });
+    let meter =
+        Arc::new(Counter { bytes: AtomicU64::new(0), max_bytes: requests.len() as u64 + 1 });
     let terms = NetworkTerms { may_reach_private: true, meter };
     let error = network.send(server.request(), terms).await.unwrap_err();
     assert_eq!(error.code(), "busy", "{error}");
 }
 
 #[tokio::test]
-async fn https_is_refused_before_anybody_is_asked() {
-    let mut server = Server::start("HTTP/1.1 200 OK\r\n\r\n", Then::Close).await;
+async fn https_is_refused_before_any_connection() {
+    let mut server = Server::start("HTTP/1.1 200 OK\r\n\r\n", AfterResponse::Close).await;
     let url = format!("https://{}/", server.address).parse().unwrap();
     let error = get(HttpRequest::get(url)).await.unwrap_err().to_string();
     assert!(error.contains("https is not spoken yet"), "{error}");
-    assert!(server.asked.try_recv().is_err());
+    assert!(server.requests.try_recv().is_err());
 }

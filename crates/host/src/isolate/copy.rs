@@ -1,7 +1,7 @@
-//! Copies a tree: bytes, modes, times, links as links, and files with several names as that.
+//! Copies a tree: bytes, modes, times, symbolic links and hard links.
 //!
-//! By directory handles on both sides, one directory after the other and with none held open meanwhile, so that neither a link that
-//! is put in the way nor the depth of the tree matters. Where the file system can, a copy shares its blocks with the original.
+//! Both sides are reached by directory handles, one directory after the other, and none stays open meanwhile. So neither a link that is put
+//! in the way nor the depth of the tree matters. Where the file system can, a copy shares its blocks with the original.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -18,28 +18,30 @@ use windlass_core::{FileError, FileKind, Fingerprint, Note, Stat};
 use super::tree::{Tree, names};
 use crate::alter::{as_errno, copy_content};
 use crate::attributes::{self, Extended};
-use crate::kernel::{FOR_READING, as_path, meaning, open_child, stat, stat_child};
+use crate::kernel::{FOR_READING, as_path, error_kind, open_child, stat, stat_child};
 
+/// Flags to create a file that must not exist.
 const FOR_CREATING: OFlags = OFlags::WRONLY
     .union(OFlags::CREATE)
     .union(OFlags::EXCL)
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
-/// What of a tree is copied.
+/// Part of a tree that is copied.
 #[derive(Debug)]
 pub(crate) enum Selection {
     Everything,
     Only {
-        /// Each with all the directories above it.
+        /// Single paths, each with all directories above it.
         paths: HashSet<PathBuf>,
-        /// Those with everything below them.
+        /// Paths that are copied with everything below them.
         whole: Vec<PathBuf>,
     },
 }
 
 impl Selection {
-    fn takes(&self, path: &Path) -> bool {
+    /// Returns whether a path is copied.
+    fn includes(&self, path: &Path) -> bool {
         match self {
             Self::Everything => true,
             Self::Only { paths, whole } => {
@@ -49,24 +51,24 @@ impl Selection {
     }
 }
 
-/// What came of it.
+/// Result of a copy.
 #[derive(Debug, Default)]
 pub(crate) struct Copied {
-    /// What each file was when it was copied.
+    /// Fingerprint of each file when it was copied.
     pub(crate) sources: HashMap<PathBuf, Fingerprint>,
     pub(crate) notes: Vec<Note>,
 }
 
-/// Copies what is selected of a tree into an empty one, or one that has nothing of these names.
+/// Copies the selected part of a tree into a tree that has none of these names.
 pub(crate) fn copy(from: &Tree, to: &Tree, selection: &Selection) -> Result<Copied, FileError> {
     let mut copier = Copier {
         from,
         to,
         selection,
-        itself: to.identity()?,
-        with_repository: selection.takes(Path::new(".git"))
+        target_fingerprint: to.identity()?,
+        with_repository: selection.includes(Path::new(".git"))
             && from.directory(Path::new(".git")).is_ok(),
-        linked: HashMap::new(),
+        hard_links: HashMap::new(),
         directories: Vec::new(),
         waiting: vec![PathBuf::new()],
         copied: Copied::default(),
@@ -74,28 +76,29 @@ pub(crate) fn copy(from: &Tree, to: &Tree, selection: &Selection) -> Result<Copi
     while let Some(path) = copier.waiting.pop() {
         copier.copy_directory(path)?;
     }
-    copier.finish_directories()?;
+    copier.set_directory_attributes()?;
     Ok(copier.copied)
 }
 
+/// State of a copy.
 struct Copier<'a> {
     from: &'a Tree,
     to: &'a Tree,
     selection: &'a Selection,
-    /// The copy can be inside what is copied.
-    itself: Fingerprint,
-    /// Whether the repository at the top is copied as well.
+    /// Fingerprint of the target directory, which may be inside the tree and must not be copied.
+    target_fingerprint: Fingerprint,
+    /// True if the repository at the top is copied as well.
     with_repository: bool,
-    /// The first copy of each file that has several names.
-    linked: HashMap<(u64, u64), PathBuf>,
-    /// What directories shall be once nothing is put into them any more.
+    /// First copy of each file with hard links.
+    hard_links: HashMap<(u64, u64), PathBuf>,
+    /// Directories with the mode and time that they get in the end.
     directories: Vec<(PathBuf, Stat)>,
     waiting: Vec<PathBuf>,
     copied: Copied,
 }
 
-/// One thing that is copied.
-struct Item<'a> {
+/// One object that is copied.
+struct CopyItem<'a> {
     from: BorrowedFd<'a>,
     to: BorrowedFd<'a>,
     name: &'a OsStr,
@@ -104,20 +107,22 @@ struct Item<'a> {
 }
 
 impl Copier<'_> {
+    /// Copies the entries of a directory. Notes a directory that is not readable.
     fn copy_directory(&mut self, path: PathBuf) -> Result<(), FileError> {
         let from = match self.from.directory(&path) {
             Err(errno @ (Errno::ACCESS | Errno::NOENT)) => {
-                self.note(path, meaning(errno).to_string());
+                self.note(path, error_kind(errno).to_string());
                 return Ok(());
             }
-            opened => opened.map_err(|errno| self.from.failed("list", &path, errno))?,
+            opened => opened.map_err(|errno| self.from.errno_error("list", &path, errno))?,
         };
-        let to = self.to.directory(&path).map_err(|errno| self.to.failed("make", &path, errno))?;
+        let to =
+            self.to.directory(&path).map_err(|errno| self.to.errno_error("make", &path, errno))?;
         let listed = stat(&from).and_then(|stat| Ok((stat, names(&from)?)));
-        let (stat, names) = listed.map_err(|errno| self.from.failed("list", &path, errno))?;
+        let (stat, names) = listed.map_err(|errno| self.from.errno_error("list", &path, errno))?;
         for name in names {
             let path = path.join(&name);
-            if self.selection.takes(&path) {
+            if self.selection.includes(&path) {
                 self.copy_entry(&from, &to, &name, path)?;
             }
         }
@@ -125,6 +130,7 @@ impl Copier<'_> {
         Ok(())
     }
 
+    /// Copies one entry. Notes an entry that is not readable, and ignores one that is gone.
     fn copy_entry(
         &mut self,
         from: &OwnedFd,
@@ -134,24 +140,29 @@ impl Copier<'_> {
     ) -> Result<(), FileError> {
         let copied = stat_child(from, name).and_then(|stat| {
             let (from, to) = (from.as_fd(), to.as_fd());
-            self.copy_item(&Item { from, to, name, path: path.clone(), stat })
+            self.copy_item(&CopyItem { from, to, name, path: path.clone(), stat })
         });
         match copied {
-            // It went away, or became something else, while we looked: it is as if we had come later.
+            // The entry went away or became another object in the meantime, as if it had happened before.
             Ok(()) | Err(Errno::NOENT | Errno::LOOP) => Ok(()),
             Err(errno @ (Errno::ACCESS | Errno::PERM)) => {
-                self.note(path, meaning(errno).to_string());
+                self.note(path, error_kind(errno).to_string());
                 Ok(())
             }
-            Err(errno) => Err(self.from.failed("copy", &path, errno)),
+            Err(errno) => Err(self.from.errno_error("copy", &path, errno)),
         }
     }
 
-    fn copy_item(&mut self, item: &Item<'_>) -> Result<(), Errno> {
+    /// Copies one object by its kind.
+    fn copy_item(&mut self, item: &CopyItem<'_>) -> Result<(), Errno> {
         match item.stat.kind {
             FileKind::File => self.copy_file(item),
             FileKind::Symlink => copy_link(item),
-            FileKind::Directory if item.stat.fingerprint.is_same_object(&self.itself) => Ok(()),
+            FileKind::Directory
+                if item.stat.fingerprint.is_same_object(&self.target_fingerprint) =>
+            {
+                Ok(())
+            }
             FileKind::Directory => {
                 rustix::fs::mkdirat(item.to, item.name, Mode::RWXU)?;
                 self.waiting.push(item.path.clone());
@@ -164,10 +175,11 @@ impl Copier<'_> {
         }
     }
 
-    fn copy_file(&mut self, item: &Item<'_>) -> Result<(), Errno> {
+    /// Copies a regular file, or links it to the copy of another name of the same file.
+    fn copy_file(&mut self, item: &CopyItem<'_>) -> Result<(), Errno> {
         let Fingerprint { device, inode, .. } = item.stat.fingerprint;
         if item.stat.links > 1
-            && let Some(first) = self.linked.get(&(device, inode))
+            && let Some(first) = self.hard_links.get(&(device, inode))
         {
             let first = first.clone();
             return self.link_to(&first, item);
@@ -183,13 +195,14 @@ impl Copier<'_> {
         }
         copy_regular(&source, &now, item)?;
         if item.stat.links > 1 {
-            self.linked.insert((device, inode), item.path.clone());
+            self.hard_links.insert((device, inode), item.path.clone());
         }
         self.copied.sources.insert(item.path.clone(), now.fingerprint);
         Ok(())
     }
 
-    fn link_to(&mut self, first: &Path, item: &Item<'_>) -> Result<(), Errno> {
+    /// Creates a hard link to an earlier copy.
+    fn link_to(&mut self, first: &Path, item: &CopyItem<'_>) -> Result<(), Errno> {
         let (parent, name) = (first.parent().unwrap_or(Path::new("")), first.file_name());
         let parent = self.to.directory(parent)?;
         let name = name.ok_or(Errno::NOENT)?;
@@ -199,11 +212,12 @@ impl Copier<'_> {
         Ok(())
     }
 
-    /// Whether a `.git` that is a file names a repository outside of the copy: a program that used git there would change it.
+    /// Returns whether a `.git` file names a repository outside of the copy, which a program that used git there would change.
     fn leads_elsewhere(&self, pointer: &File, path: &Path) -> bool {
-        const LONG: u64 = 8 << 10;
+        const MAX_POINTER_BYTES: u64 = 8 << 10;
         let mut text = Vec::new();
-        if !self.with_repository || pointer.take(LONG).read_to_end(&mut text).is_err() {
+        if !self.with_repository || pointer.take(MAX_POINTER_BYTES).read_to_end(&mut text).is_err()
+        {
             return true;
         }
         let Some(target) = text.trim_ascii().strip_prefix(b"gitdir:") else { return true };
@@ -211,25 +225,26 @@ impl Copier<'_> {
         !stays_inside(as_path(target.trim_ascii()), above)
     }
 
-    /// Modes and times, from the bottom up: until now we had to be able to write to all of them.
-    fn finish_directories(&mut self) -> Result<(), FileError> {
+    /// Sets modes and times from the bottom up; until now all directories had to be writable.
+    fn set_directory_attributes(&mut self) -> Result<(), FileError> {
         for (path, stat) in self.directories.iter().rev() {
             let given = self.to.directory(path).and_then(|directory| {
                 let now = rustix::fs::fstat(&directory)?;
                 attributes::give_mode(&directory, now.st_mode, stat.mode)?;
                 attributes::give_time(&directory, Some(stat.fingerprint.modified))
             });
-            given.map_err(|errno| self.to.failed("finish", path, errno))?;
+            given.map_err(|errno| self.to.errno_error("finish", path, errno))?;
         }
         Ok(())
     }
 
+    /// Records that a path was not copied.
     fn note(&mut self, path: PathBuf, why: String) {
         self.copied.notes.push(Note { path, why });
     }
 }
 
-/// Whether a path that begins `depth` directories below a root never leaves it.
+/// Returns whether a path that begins `depth` directories below a root never leaves the root.
 fn stays_inside(path: &Path, mut depth: usize) -> bool {
     path.components().all(|part| match part {
         Component::Normal(_) => {
@@ -245,7 +260,8 @@ fn stays_inside(path: &Path, mut depth: usize) -> bool {
     })
 }
 
-fn copy_regular(source: &File, now: &Stat, item: &Item<'_>) -> Result<(), Errno> {
+/// Copies content, extended attributes, mode and time of a file.
+fn copy_regular(source: &File, now: &Stat, item: &CopyItem<'_>) -> Result<(), Errno> {
     let mode = Mode::RUSR | Mode::WUSR;
     let copy = File::from(rustix::fs::openat(item.to, item.name, FOR_CREATING, mode)?);
     copy_content(source, &copy).map_err(|why| as_errno(&why))?;
@@ -257,14 +273,15 @@ fn copy_regular(source: &File, now: &Stat, item: &Item<'_>) -> Result<(), Errno>
     attributes::give_time(&copy, Some(now.fingerprint.modified))
 }
 
-fn copy_link(item: &Item<'_>) -> Result<(), Errno> {
+/// Copies a symbolic link with its time.
+fn copy_link(item: &CopyItem<'_>) -> Result<(), Errno> {
     let target = link_target(item.from, item.name)?;
     rustix::fs::symlinkat(&target, item.to, item.name)?;
     let times = attributes::times(item.stat.fingerprint.modified);
     rustix::fs::utimensat(item.to, item.name, &times, AtFlags::SYMLINK_NOFOLLOW)
 }
 
-/// Where a link points to, as it is written in it.
+/// Returns the target of a symbolic link as it is stored.
 pub(crate) fn link_target(directory: impl AsFd, name: &OsStr) -> Result<PathBuf, Errno> {
     let target = rustix::fs::readlinkat(directory, name, Vec::new())?;
     Ok(OsString::from_vec(target.into_bytes()).into())

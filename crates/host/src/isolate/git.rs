@@ -1,7 +1,7 @@
-//! A worktree of git's: the frame of a second place, which git knows and in which its commands work.
+//! Creates git worktrees, in which git commands work.
 //!
-//! Git only makes the frame and says what is tracked or ignored. It checks nothing out, so no filter runs; hooks and the file
-//! system monitor that a repository may ask for are switched off, and nothing of our environment that is about git reaches it.
+//! Git only creates the worktree and lists tracked and ignored files. It checks out no files, so no filter runs; hooks and the file system
+//! monitor of a repository are switched off, and git gets none of the `GIT_` variables of our environment.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -17,10 +17,10 @@ use windlass_core::{FileError, FileErrorKind};
 use super::copy::Selection;
 use crate::kernel::as_path;
 
-/// How git marks a submodule in its list of files.
-const SUBMODULE: &[u8] = b"160000 ";
+/// Mode of a submodule in git's list of files.
+const SUBMODULE_MODE: &[u8] = b"160000 ";
 
-/// A repository whose top is the workspace, and which has a commit.
+/// A repository with a commit, whose top is the workspace.
 #[derive(Debug)]
 pub(super) struct Repository<'a> {
     program: PathBuf,
@@ -29,16 +29,17 @@ pub(super) struct Repository<'a> {
 }
 
 impl<'a> Repository<'a> {
-    /// The repository of a workspace.
+    /// Finds the repository of a workspace. Fails if the workspace is not its top or it has no commit.
     pub(super) fn find(workspace: &'a Path) -> Result<Self, FileError> {
         let program = find_program(workspace).ok_or_else(|| {
             refused(workspace, "there is no program `git` on the path outside of the workspace")
         })?;
         let mut repository = Self { program, workspace, commit: String::new() };
-        let told = repository.run(workspace, &["rev-parse", "--show-toplevel", "HEAD^{commit}"])?;
-        let told = told.trim_ascii_end();
-        let line = told.iter().rposition(|byte| *byte == b'\n').unwrap_or(0);
-        let (top, commit) = told.split_at(line);
+        let output =
+            repository.run(workspace, &["rev-parse", "--show-toplevel", "HEAD^{commit}"])?;
+        let output = output.trim_ascii_end();
+        let line = output.iter().rposition(|byte| *byte == b'\n').unwrap_or(0);
+        let (top, commit) = output.split_at(line);
         if as_path(top) != workspace {
             return Err(refused(workspace, "it is not the top of a repository"));
         }
@@ -46,24 +47,24 @@ impl<'a> Repository<'a> {
         Ok(repository)
     }
 
-    /// All that is tracked, or neither tracked nor ignored.
+    /// Returns all paths that are tracked, or neither tracked nor ignored.
     pub(super) fn selection(&self) -> Result<Selection, FileError> {
-        let mut selected = Selected::default();
+        let mut selected = SelectedPaths::default();
         let tracked = self.run(self.workspace, &["ls-files", "-z", "--cached", "--stage"])?;
         for entry in tracked.split(|byte| *byte == 0) {
             let Some(tab) = entry.iter().position(|byte| *byte == b'\t') else { continue };
             let (facts, path) = entry.split_at(tab);
-            selected.add(path.get(1..).unwrap_or_default(), facts.starts_with(SUBMODULE));
+            selected.add(path.get(1..).unwrap_or_default(), facts.starts_with(SUBMODULE_MODE));
         }
         let arguments = ["ls-files", "-z", "--others", "--exclude-standard"];
         for path in self.run(self.workspace, &arguments)?.split(|byte| *byte == 0) {
-            // Another repository is told as a directory, with a slash at its end.
+            // Another repository is listed as a directory, with a final slash.
             selected.add(path.strip_suffix(b"/").unwrap_or(path), path.ends_with(b"/"));
         }
         Ok(Selection::Only { paths: selected.paths, whole: selected.whole })
     }
 
-    /// Makes an empty worktree; where git keeps what it knows about it.
+    /// Creates an empty worktree and returns the directory in which git keeps its data about it.
     pub(super) fn add_worktree(&self, at: &Path) -> Result<PathBuf, FileError> {
         let mut command = self.command(self.workspace);
         command.args(["worktree", "add", "--quiet", "--detach", "--no-checkout"]);
@@ -73,24 +74,26 @@ impl<'a> Repository<'a> {
         let registration = pointer.trim_ascii().strip_prefix(b"gitdir:").map(<[u8]>::trim_ascii);
         match registration {
             Some(path) if path.starts_with(b"/") => Ok(as_path(path).to_owned()),
-            // Git writes relative ones if it is told to.
+            // Git writes a relative path if it is configured to.
             Some(path) => fs::canonicalize(at.join(as_path(path)))
                 .map_err(|why| FileError::new("find", at, FileErrorKind::Io(why))),
             None => Err(refused(at, "git made a worktree that does not say where it belongs")),
         }
     }
 
-    /// Tells the worktree what the commit has, so that git sees there what is not committed as that.
+    /// Sets the worktree's index to the commit, so that `git status` shows uncommitted changes there.
     pub(super) fn fill_index(&self, at: &Path) -> Result<(), FileError> {
         self.run(at, &["read-tree", &self.commit]).map(drop)
     }
 
+    /// Runs git in a directory and returns its standard output.
     fn run(&self, within: &Path, arguments: &[&str]) -> Result<Vec<u8>, FileError> {
         let mut command = self.command(within);
         command.args(arguments);
         self.output(command)
     }
 
+    /// Runs a command; on failure the error has the last line of its standard error.
     fn output(&self, mut command: Command) -> Result<Vec<u8>, FileError> {
         let output = command
             .output()
@@ -102,6 +105,7 @@ impl<'a> Repository<'a> {
         Err(refused(self.workspace, said.lines().last().unwrap_or("it failed")))
     }
 
+    /// Returns a git command that runs no code of the repository and reads no `GIT_` variable.
     fn command(&self, within: &Path) -> Command {
         let mut command = Command::new(&self.program);
         command.arg("-C").arg(within);
@@ -130,13 +134,15 @@ impl<'a> Repository<'a> {
     }
 }
 
+/// Paths that git selected.
 #[derive(Default)]
-struct Selected {
+struct SelectedPaths {
     paths: HashSet<PathBuf>,
     whole: Vec<PathBuf>,
 }
 
-impl Selected {
+impl SelectedPaths {
+    /// Adds a path with the directories above it; `whole` adds everything below it too.
     fn add(&mut self, path: &[u8], whole: bool) {
         if path.is_empty() {
             return;
@@ -153,8 +159,8 @@ impl Selected {
     }
 }
 
-/// Takes away what git knows about a worktree that is gone, if it is about that one. Others are none of our business, also if git
-/// would find them gone.
+/// Removes git's data about a worktree that is gone, if it belongs to that worktree. Data about other worktrees stays, even if they are
+/// gone too.
 pub(super) fn forget_worktree(registration: &Path, worktree: &Path) -> io::Result<()> {
     let pointer = match fs::read(registration.join("gitdir")) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -164,22 +170,22 @@ pub(super) fn forget_worktree(registration: &Path, worktree: &Path) -> io::Resul
     if !is_pointer_of(&pointer, worktree) {
         return Err(io::Error::other("git knows another worktree by this name now"));
     }
-    super::clear::remove_tree(registration)?;
+    super::remove_tree::remove_tree(registration)?;
     if let Some(all) = registration.parent() {
-        // Git removes it with the last worktree; so do we. Others keep it.
+        // Git removes this directory with the last worktree, and so do we. It is not empty otherwise.
         drop(fs::remove_dir(all));
     }
     Ok(())
 }
 
-/// Whether it is the `.git` of a worktree. The worktree is gone, the directory in which it was is not.
+/// Returns whether a path is the `.git` file of a worktree. The worktree itself is gone, its parent directory is not.
 fn is_pointer_of(pointer: &Path, worktree: &Path) -> bool {
-    let Some(told) = pointer.parent().filter(|_| pointer.ends_with(".git")) else { return false };
+    let Some(output) = pointer.parent().filter(|_| pointer.ends_with(".git")) else { return false };
     let real = |path: &Path| Some(fs::canonicalize(path.parent()?).ok()?.join(path.file_name()?));
-    told == worktree || real(told).is_some_and(|told| Some(told) == real(worktree))
+    output == worktree || real(output).is_some_and(|output| Some(output) == real(worktree))
 }
 
-/// The first `git` on the path that the workspace has no hand in.
+/// Finds the first `git` on `PATH` that is outside of the workspace.
 fn find_program(workspace: &Path) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let is_program = |file: &PathBuf| {
@@ -192,6 +198,7 @@ fn find_program(workspace: &Path) -> Option<PathBuf> {
         .find(is_program)
 }
 
+/// Returns the error that no worktree could be created.
 fn refused(path: &Path, why: &str) -> FileError {
     FileError::new(
         "make a git worktree of",

@@ -1,7 +1,7 @@
-//! What was in a tree at one moment, and what is different now.
+//! Records the content of a tree, and finds later changes.
 //!
-//! Stamps first: what has the fingerprint that it had is what it was. Only where that differs are bytes compared, with those in the
-//! workspace from which they came.
+//! An object with the same fingerprint is unchanged. Only if the fingerprint differs, the bytes are compared with the workspace's file from
+//! which the copy was made.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -16,34 +16,35 @@ use super::tree::{Tree, names};
 use super::{IsolatedChange, IsolatedChangeKind};
 use crate::kernel::{FOR_READING, stat, stat_child};
 
-/// How much is compared at a time.
-const BUFFER: usize = 64 << 10;
+/// Bytes that are compared at a time.
+const BUFFER_BYTES: usize = 64 << 10;
 
-/// What was in a tree.
+/// State of a tree at one moment.
 #[derive(Debug, Default)]
 pub(super) struct Manifest {
-    things: BTreeMap<PathBuf, Thing>,
-    /// What the files in the workspace were when they were copied.
+    entries: BTreeMap<PathBuf, ManifestEntry>,
+    /// Fingerprints of the files in the workspace when they were copied.
     sources: HashMap<PathBuf, Fingerprint>,
 }
 
+/// Facts about one object of the tree.
 #[derive(Debug)]
-struct Thing {
+struct ManifestEntry {
     stat: Stat,
-    /// Where a link points to.
+    /// Target of a symbolic link.
     target: Option<PathBuf>,
 }
 
 impl Manifest {
-    /// Of a tree as it is now.
-    pub(super) fn of(
+    /// Records the present state of a tree.
+    pub(super) fn record(
         tree: &Tree,
         sources: HashMap<PathBuf, Fingerprint>,
     ) -> Result<Self, FileError> {
-        Ok(Self { things: scan(tree)?, sources })
+        Ok(Self { entries: scan(tree)?, sources })
     }
 
-    /// What is different now, by path.
+    /// Returns the changes since then, by path.
     pub(super) fn compare(
         &self,
         tree: &Tree,
@@ -51,14 +52,14 @@ impl Manifest {
     ) -> Result<Vec<IsolatedChange>, FileError> {
         let now = scan(tree)?;
         let mut changes = Vec::new();
-        for (path, thing) in &now {
-            let kind = match self.things.get(path) {
+        for (path, entry) in &now {
+            let kind = match self.entries.get(path) {
                 None => Some(IsolatedChangeKind::Created),
-                Some(before) => self.difference(path, before, thing, tree, workspace)?,
+                Some(before) => self.change_kind(path, before, entry, tree, workspace)?,
             };
             changes.extend(kind.map(|kind| IsolatedChange { path: path.clone(), kind }));
         }
-        let deleted = self.things.keys().filter(|path| !now.contains_key(*path));
+        let deleted = self.entries.keys().filter(|path| !now.contains_key(*path));
         changes.extend(
             deleted.map(|path| IsolatedChange {
                 path: path.clone(),
@@ -69,11 +70,12 @@ impl Manifest {
         Ok(changes)
     }
 
-    fn difference(
+    /// Returns the kind of change of an object that existed before; `None` if it is unchanged.
+    fn change_kind(
         &self,
         path: &Path,
-        before: &Thing,
-        now: &Thing,
+        before: &ManifestEntry,
+        now: &ManifestEntry,
         tree: &Tree,
         workspace: &Tree,
     ) -> Result<Option<IsolatedChangeKind>, FileError> {
@@ -94,7 +96,7 @@ impl Manifest {
         Ok(other_mode.then_some(IsolatedChangeKind::ModeChanged))
     }
 
-    /// Whether a file still has the bytes with which it came. If the one it came from is not what it was, nobody can say: then no.
+    /// Returns whether a file still has the bytes of its copy. False if the original has changed since, because then it is unknown.
     fn has_its_content(
         &self,
         path: &Path,
@@ -102,19 +104,22 @@ impl Manifest {
         workspace: &Tree,
     ) -> Result<bool, FileError> {
         let Some(source) = self.sources.get(path) else { return Ok(false) };
-        let Ok(original) = workspace.at(path, FOR_READING) else { return Ok(false) };
+        let Ok(original) = workspace.open_below(path, FOR_READING) else { return Ok(false) };
         if !stat(&original).is_ok_and(|now| now.fingerprint == *source) {
             return Ok(false);
         }
-        let copy = tree.at(path, FOR_READING).map_err(|errno| tree.failed("read", path, errno))?;
+        let copy = tree
+            .open_below(path, FOR_READING)
+            .map_err(|errno| tree.errno_error("read", path, errno))?;
         is_same_content(original.into(), copy.into())
-            .map_err(|why| tree.failed("read", path, crate::alter::as_errno(&why)))
+            .map_err(|why| tree.errno_error("read", path, crate::alter::as_errno(&why)))
     }
 }
 
+/// Compares the content of two files.
 pub(crate) fn is_same_content(one: File, other: File) -> std::io::Result<bool> {
-    let mut one = BufReader::with_capacity(BUFFER, one);
-    let mut other = BufReader::with_capacity(BUFFER, other);
+    let mut one = BufReader::with_capacity(BUFFER_BYTES, one);
+    let mut other = BufReader::with_capacity(BUFFER_BYTES, other);
     loop {
         let (left, right) = (one.fill_buf()?, other.fill_buf()?);
         let both = left.len().min(right.len());
@@ -129,25 +134,26 @@ pub(crate) fn is_same_content(one: File, other: File) -> std::io::Result<bool> {
     }
 }
 
-/// Everything below a directory, but for repositories.
-fn scan(tree: &Tree) -> Result<BTreeMap<PathBuf, Thing>, FileError> {
-    let mut things = BTreeMap::new();
+/// Lists everything below a directory, except repositories.
+fn scan(tree: &Tree) -> Result<BTreeMap<PathBuf, ManifestEntry>, FileError> {
+    let mut entries = BTreeMap::new();
     let mut waiting = vec![PathBuf::new()];
     while let Some(path) = waiting.pop() {
-        scan_directory(tree, &path, &mut things, &mut waiting)
-            .map_err(|errno| tree.failed("list", &path, errno))?;
+        scan_directory(tree, &path, &mut entries, &mut waiting)
+            .map_err(|errno| tree.errno_error("list", &path, errno))?;
     }
-    Ok(things)
+    Ok(entries)
 }
 
+/// Adds the entries of one directory, and its subdirectories to `waiting`.
 fn scan_directory(
     tree: &Tree,
     path: &Path,
-    things: &mut BTreeMap<PathBuf, Thing>,
+    entries: &mut BTreeMap<PathBuf, ManifestEntry>,
     waiting: &mut Vec<PathBuf>,
 ) -> Result<(), Errno> {
     let directory = match tree.directory(path) {
-        // It went away while we looked.
+        // It was removed in the meantime.
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => return Ok(()),
         opened => opened?,
     };
@@ -155,19 +161,19 @@ fn scan_directory(
         if name == ".git" {
             continue;
         }
-        let thing = match stat_child(&directory, name.as_os_str()) {
+        let entry = match stat_child(&directory, name.as_os_str()) {
             Err(Errno::NOENT) => continue,
             found => found?,
         };
         let path = path.join(&name);
-        let target = match thing.kind {
+        let target = match entry.kind {
             FileKind::Symlink => Some(link_target(&directory, &name)?),
             _ => None,
         };
-        if thing.kind == FileKind::Directory {
+        if entry.kind == FileKind::Directory {
             waiting.push(path.clone());
         }
-        things.insert(path, Thing { stat: thing, target });
+        entries.insert(path, ManifestEntry { stat: entry, target });
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! A directory by handle, and paths below it that lead through no link.
+//! A directory held by a handle. Paths below it are opened without following links.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -9,9 +9,9 @@ use rustix::fs::{Dir, Mode, OFlags};
 use rustix::io::Errno;
 use windlass_core::{FileError, FileErrorKind, Fingerprint};
 
-use crate::kernel::{FOR_LISTING, Lookup, meaning, stat};
+use crate::kernel::{FOR_LISTING, Lookup, error_kind, stat};
 
-/// A directory and all that is below it.
+/// A directory with everything below it.
 #[derive(Debug)]
 pub(crate) struct Tree {
     pub(crate) path: PathBuf,
@@ -20,41 +20,42 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// Takes hold of a directory.
+    /// Opens a directory.
     pub(crate) fn open(path: &Path) -> Result<Self, FileError> {
         let root = rustix::fs::open(path, FOR_LISTING, Mode::empty())
-            .map_err(|errno| FileError::new("open", path, meaning(errno)))?;
+            .map_err(|errno| FileError::new("open", path, error_kind(errno)))?;
         Ok(Self { path: path.to_owned(), root, lookup: Lookup::available() })
     }
 
-    /// The handle of the directory itself.
+    /// Returns the handle of the directory itself.
     pub(crate) fn root(&self) -> BorrowedFd<'_> {
         self.root.as_fd()
     }
 
-    /// What is below it at a path, itself if the path is empty.
-    pub(crate) fn at(&self, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
+    /// Opens the object at a path below the directory, or the directory itself if the path is empty.
+    pub(crate) fn open_below(&self, path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
         self.lookup.open(self.root.as_fd(), path, flags)
     }
 
-    /// A directory below it, to be listed.
+    /// Opens a directory below it for listing.
     pub(crate) fn directory(&self, path: &Path) -> Result<OwnedFd, Errno> {
-        self.at(path, FOR_LISTING)
+        self.open_below(path, FOR_LISTING)
     }
 
-    /// Which directory it is.
+    /// Returns the fingerprint of the directory itself.
     pub(crate) fn identity(&self) -> Result<Fingerprint, FileError> {
         stat(&self.root)
             .map(|stat| stat.fingerprint)
-            .map_err(|errno| FileError::new("look at", &self.path, meaning(errno)))
+            .map_err(|errno| FileError::new("look at", &self.path, error_kind(errno)))
     }
 
-    /// An error about a path below it.
-    pub(crate) fn failed(&self, doing: &'static str, path: &Path, errno: Errno) -> FileError {
-        self.refused(doing, path, meaning(errno))
+    /// Returns an error about a path below it, for an error number.
+    pub(crate) fn errno_error(&self, doing: &'static str, path: &Path, errno: Errno) -> FileError {
+        self.file_error(doing, path, error_kind(errno))
     }
 
-    pub(crate) fn refused(
+    /// Returns an error about a path below it.
+    pub(crate) fn file_error(
         &self,
         doing: &'static str,
         path: &Path,
@@ -64,7 +65,7 @@ impl Tree {
     }
 }
 
-/// The names in a directory, but for itself and its parent.
+/// Returns the names in a directory without `.` and `..`.
 pub(crate) fn names(directory: impl AsFd) -> Result<Vec<OsString>, Errno> {
     let mut names = Vec::new();
     for entry in Dir::read_from(directory)? {

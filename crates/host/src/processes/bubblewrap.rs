@@ -1,8 +1,9 @@
-//! A namespace of users that bubblewrap has made.
+//! Creates a user namespace by bubblewrap.
 //!
-//! Some machines let only programs that they know make one, and bubblewrap is among those wherever it is installed. No more than that
-//! is asked of it: the view, the stage and all else are made by us within that namespace, so that nothing holds less.
+//! Some machines let only known programs create one, and bubblewrap is among those wherever it is installed. It does nothing else for
+//! us: the view, the stage and everything else are created by us within that namespace, so nothing holds less.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
@@ -13,42 +14,74 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 use windlass_core::Program;
-use windlass_sandbox::{Launch, Limits};
+use windlass_sandbox::{Launch, LaunchError, Limits};
 
-use super::environment::USUAL_PATH;
+use super::environment::DEFAULT_PATH;
 use super::program;
 use super::refusal::Refusal;
 
-/// How long bubblewrap may take.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Of what it says, so much is looked at.
-const MOST: u64 = 4096;
+/// Maximum time that bubblewrap may take.
+const BUBBLEWRAP_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum bytes of its output that are read.
+const MAX_OUTPUT_BYTES: u64 = 4096;
 
-/// Says who it is once it is in the namespace, and stays until nobody listens.
-const HOLDER: [&str; 9] =
+/// Command that prints its process id once it is in the namespace, and stays until its standard input is closed.
+const HOLDER_COMMAND: [&str; 9] =
     ["bwrap", "--unshare-user", "--dev-bind", "/", "/", "--", "/bin/sh", "-c", "echo $$; read end"];
 
-/// That namespace, made when it is first asked for; or why it could not be.
-pub(super) fn users(workspace: &Path) -> Result<BorrowedFd<'static>, String> {
-    static USERS: OnceLock<Result<File, String>> = OnceLock::new();
-    let made = USERS.get_or_init(|| make(workspace));
-    made.as_ref().map(File::as_fd).map_err(Clone::clone)
+/// Error about a user namespace that bubblewrap could not create.
+#[derive(Debug)]
+pub(super) enum BubblewrapError {
+    NotInstalled,
+    /// The program was refused before it was run.
+    Refused(Refusal),
+    Launch(LaunchError),
+    Machine(io::Error),
+    /// It printed this instead of a process id.
+    Output(String),
+    /// The namespace of this path cannot be opened.
+    Open(String, io::Error),
+    /// The process is still in our own namespace.
+    OwnNamespace,
 }
 
-fn make(workspace: &Path) -> Result<File, String> {
-    let words = HOLDER.map(Into::into).to_vec();
+impl fmt::Display for BubblewrapError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotInstalled => f.write_str("bubblewrap is not installed"),
+            Self::Refused(refusal) => write!(f, "{refusal:?}"),
+            Self::Launch(error) => write!(f, "bubblewrap could not be run: {error}"),
+            Self::Machine(error) => write!(f, "bubblewrap could not be run: {error}"),
+            Self::Output(line) => write!(f, "bubblewrap made no namespace: {line}"),
+            Self::Open(path, error) => write!(f, "{path} could not be opened: {error}"),
+            Self::OwnNamespace => f.write_str("bubblewrap made no namespace of its own"),
+        }
+    }
+}
+
+/// Returns the user namespace of bubblewrap. It is created on first use and kept for the process, because one serves all programs.
+pub(super) fn user_namespace(
+    workspace: &Path,
+) -> Result<BorrowedFd<'static>, &'static BubblewrapError> {
+    static USER_NAMESPACE: OnceLock<Result<File, BubblewrapError>> = OnceLock::new();
+    USER_NAMESPACE.get_or_init(|| create_namespace(workspace)).as_ref().map(File::as_fd)
+}
+
+/// Runs bubblewrap, and opens the namespace of the process that it starts.
+fn create_namespace(workspace: &Path) -> Result<File, BubblewrapError> {
+    let words = HOLDER_COMMAND.map(Into::into).to_vec();
     let (program, arguments) =
         program::find(&Program::Words(words), workspace).map_err(|refusal| match refusal {
-            Refusal::Program(_) => "bubblewrap is not installed".to_owned(),
-            other => format!("{other:?}"),
+            Refusal::Program(_) => BubblewrapError::NotInstalled,
+            other => BubblewrapError::Refused(other),
         })?;
-    let machine = |error: io::Error| format!("bubblewrap could not be run: {error}");
+    let machine = BubblewrapError::Machine;
     let (stdin, end) = io::pipe().map_err(machine)?;
     let (said, output) = io::pipe().map_err(machine)?;
     let holder = windlass_sandbox::launch(&Launch {
         program,
         arguments,
-        environment: vec![format!("PATH={USUAL_PATH}").into()],
+        environment: vec![format!("PATH={DEFAULT_PATH}").into()],
         directory: "/".into(),
         stdin: Some(stdin.as_fd()),
         output: output.as_fd(),
@@ -61,25 +94,25 @@ fn make(workspace: &Path) -> Result<File, String> {
         limits: Limits::default(),
         group: None,
     })
-    .map_err(|error| format!("bubblewrap could not be run: {error}"))?;
+    .map_err(BubblewrapError::Launch)?;
     drop((stdin, output));
     let line = first_line(said.into()).map_err(machine)?;
     let made = line
         .trim()
         .parse()
-        .map_err(|_| format!("bubblewrap made no namespace: {}", line.trim()))
-        .and_then(open);
-    // It is not needed any more: who holds the namespace keeps it.
+        .map_err(|_| BubblewrapError::Output(line.trim().to_owned()))
+        .and_then(open_namespace);
+    // The process is not needed any more: the open handle keeps the namespace.
     drop((end, holder));
     made
 }
 
-/// What it says first; all that it says if that is less.
+/// Reads the output up to the first line end, or to its end.
 fn first_line(said: OwnedFd) -> io::Result<String> {
-    let mut said = File::from(said).take(MOST);
+    let mut said = File::from(said).take(MAX_OUTPUT_BYTES);
     let (mut line, start) = (Vec::new(), Instant::now());
     loop {
-        let left = PATIENCE.saturating_sub(start.elapsed());
+        let left = BUBBLEWRAP_TIMEOUT.saturating_sub(start.elapsed());
         let mut fds = [PollFd::new(said.get_ref(), PollFlags::IN)];
         if left.is_zero() || poll(&mut fds, Some(&left.try_into().map_err(io::Error::other)?))? == 0
         {
@@ -94,13 +127,13 @@ fn first_line(said: OwnedFd) -> io::Result<String> {
     }
 }
 
-/// The namespace of a process, if it is another than ours.
-fn open(holder: u32) -> Result<File, String> {
+/// Opens the user namespace of a process, and fails if it is our own.
+fn open_namespace(holder: u32) -> Result<File, BubblewrapError> {
     let path = format!("/proc/{holder}/ns/user");
-    let made = File::open(&path).map_err(|error| format!("{path} could not be opened: {error}"))?;
+    let made = File::open(&path).map_err(|error| BubblewrapError::Open(path, error))?;
     let number = |file: io::Result<std::fs::Metadata>| file.map(|found| found.ino()).ok();
     if number(made.metadata()) == number(std::fs::metadata("/proc/self/ns/user")) {
-        return Err("bubblewrap made no namespace of its own".to_owned());
+        return Err(BubblewrapError::OwnNamespace);
     }
     Ok(made)
 }
@@ -110,13 +143,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_ours_already_is_none_that_was_made() {
-        assert!(open(std::process::id()).unwrap_err().contains("no namespace of its own"));
-        assert!(open(0).unwrap_err().contains("/proc/0/ns/user could not be opened"));
+    fn own_namespace_and_missing_process_are_errors() {
+        let error = |holder| open_namespace(holder).unwrap_err().to_string();
+        assert!(error(std::process::id()).contains("no namespace of its own"));
+        assert!(error(0).contains("/proc/0/ns/user could not be opened"));
     }
 
     #[test]
-    fn the_first_line_is_what_counts() {
+    fn output_is_read_up_to_the_first_line_end() {
         for (said, heard) in [("12\nmore", "12\nmore"), ("no end", "no end"), ("", "")] {
             let (read, mut write) = io::pipe().unwrap();
             io::Write::write_all(&mut write, said.as_bytes()).unwrap();

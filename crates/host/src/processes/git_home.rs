@@ -1,8 +1,7 @@
-//! Writes git's configuration for a program's home, made of the person's own.
+//! Writes git's configuration for a program's home, from the person's own.
 //!
-//! Identity and habits are kept; credentials, signing keys and everything that starts another program are not, with the one
-//! exception of `git-lfs`. Settings pass a list of those that are allowed, and are written anew, so git reads nothing that was
-//! not understood here. Included files are not followed.
+//! Identity and habits are kept. Credentials, signing keys and everything that starts another program are not, except `git-lfs`. Settings
+//! must be on a list and are written anew, so that git reads nothing that was not parsed here. Included files are not followed.
 
 mod allowed;
 mod config;
@@ -17,13 +16,13 @@ use std::path::{Path, PathBuf};
 use self::allowed::is_allowed;
 use self::config::Setting;
 
-/// A larger configuration file is ignored.
-const CONFIG_BYTES: u64 = 1024 * 1024;
+/// Maximum bytes of a configuration file; a larger one is ignored.
+const MAX_CONFIG_BYTES: u64 = 1024 * 1024;
 
-/// A larger ignore file is ignored.
-const IGNORE_BYTES: u64 = 256 * 1024;
+/// Maximum bytes of an ignore file; a larger one is ignored.
+const MAX_IGNORE_BYTES: u64 = 256 * 1024;
 
-/// The text of `.gitconfig` for a program's home, or `None` if nothing of the person's configuration is kept.
+/// Returns the text of `.gitconfig` for a program's home; `None` if nothing of the person's configuration is kept.
 pub(super) fn git_config(
     home: &Path,
     variable: &dyn Fn(&str) -> Option<OsString>,
@@ -32,7 +31,7 @@ pub(super) fn git_config(
     (!kept.is_empty()).then(|| config::write(&kept))
 }
 
-/// The content of the person's global ignore file, for `.config/git/ignore` in a program's home.
+/// Returns the content of the person's global ignore file, for `.config/git/ignore` in a program's home.
 pub(super) fn git_ignore(
     home: &Path,
     variable: &dyn Fn(&str) -> Option<OsString>,
@@ -41,29 +40,30 @@ pub(super) fn git_ignore(
     let settings = settings(home, variable);
     let named = settings.iter().rev().find(is_named).and_then(|setting| setting.value.as_deref());
     let path = match named {
-        Some(name) => expanded(name, home)?,
+        Some(name) => expand_home(name, home)?,
         None => git_directory(home, variable).join("ignore"),
     };
-    bounded(&path, IGNORE_BYTES)
+    read_bounded(&path, MAX_IGNORE_BYTES)
 }
 
-/// The settings of the person's own files, in the order in which git reads them.
+/// Returns the settings of the person's own files, in the order in which git reads them.
 fn settings(home: &Path, variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<Setting> {
     let files = match variable("GIT_CONFIG_GLOBAL") {
         Some(file) => vec![PathBuf::from(file)],
         None => vec![git_directory(home, variable).join("config"), home.join(".gitconfig")],
     };
-    let read = |file: &PathBuf| bounded(file, CONFIG_BYTES).unwrap_or_default();
+    let read = |file: &PathBuf| read_bounded(file, MAX_CONFIG_BYTES).unwrap_or_default();
     files.iter().flat_map(|file| config::parse(&String::from_utf8_lossy(&read(file)))).collect()
 }
 
+/// Returns the directory of git's user configuration.
 fn git_directory(home: &Path, variable: &dyn Fn(&str) -> Option<OsString>) -> PathBuf {
     let moved = variable("XDG_CONFIG_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     moved.unwrap_or_else(|| home.join(".config")).join("git")
 }
 
-/// A path of the configuration, with `~` for the home directory. Those of other people's homes and relative ones are not used.
-fn expanded(name: &str, home: &Path) -> Option<PathBuf> {
+/// Expands `~` in a path of the configuration. `None` for relative paths and homes of other users.
+fn expand_home(name: &str, home: &Path) -> Option<PathBuf> {
     let path = match name.strip_prefix("~/") {
         Some(rest) => home.join(rest),
         None => name.into(),
@@ -71,9 +71,9 @@ fn expanded(name: &str, home: &Path) -> Option<PathBuf> {
     path.is_absolute().then_some(path)
 }
 
-/// The content of a regular file that is not larger than the limit.
-fn bounded(path: &Path, limit: u64) -> Option<Vec<u8>> {
-    // Opening something else could wait forever.
+/// Returns the content of a regular file that is not larger than the limit.
+fn read_bounded(path: &Path, limit: u64) -> Option<Vec<u8>> {
+    // Opening another kind of object could block forever.
     if !path.metadata().ok()?.is_file() {
         return None;
     }

@@ -1,8 +1,7 @@
-//! Control groups: the kernel itself counts what a program uses, with all that it starts, and stops it at once.
+//! Control groups: the kernel itself counts what a program and everything that it starts use, and stops it at once.
 //!
-//! A group can be made where somebody has delegated that: for people who log in by systemd, below their own service; for root, only
-//! where it is marked, since what root could do to the groups of others is not ours to do. Everywhere else the warden's count must do,
-//! and it goes on counting here too.
+//! A group can be created where that is delegated to us: for people who log in through systemd, below their own service; for root only
+//! where it is marked, because root could change the groups of others. Everywhere else only the warden counts, and it counts here too.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -14,10 +13,10 @@ use rustix::fs::{Access, access, getxattr};
 
 use crate::random;
 
-/// What the names of our groups begin with; the number of who made it follows.
-const PREFIX: &str = "windlass-";
+/// Prefix of the names of our groups; the id of the process that created the group follows.
+const GROUP_PREFIX: &str = "windlass-";
 
-/// A group for one program. Dropped, it is taken away.
+/// A control group for one program. Removed on drop.
 #[derive(Debug)]
 pub(super) struct Group {
     path: PathBuf,
@@ -25,22 +24,23 @@ pub(super) struct Group {
     memory: u64,
 }
 
-/// Groups that somebody was still in when they were not needed any more.
-static LEFT: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+/// Groups that still had processes when they were dropped. Process-wide, because their removal is tried again with the next group.
+static NOT_EMPTY: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 impl Group {
-    /// A new one with these limits, if any may be made.
-    pub(super) fn make(memory: u64, processes: u64) -> Option<Self> {
+    /// Creates a group with these limits; `None` if no group can be created. Also removes earlier groups that are empty by now.
+    pub(super) fn create(memory: u64, processes: u64) -> Option<Self> {
         let place = control_group()?;
-        LEFT.lock().unwrap_or_else(PoisonError::into_inner).retain(|path| !remove(path));
-        Self::make_in(place, memory, processes).ok()
+        NOT_EMPTY.lock().unwrap_or_else(PoisonError::into_inner).retain(|path| !remove(path));
+        Self::create_in(place, memory, processes).ok()
     }
 
-    fn make_in(place: &Path, memory: u64, processes: u64) -> io::Result<Self> {
-        let name = format!("{PREFIX}{}-{}", std::process::id(), random::name()?);
+    /// Creates a group in a directory.
+    fn create_in(place: &Path, memory: u64, processes: u64) -> io::Result<Self> {
+        let name = format!("{GROUP_PREFIX}{}-{}", std::process::id(), random::name()?);
         let path = place.join(name);
         fs::create_dir(&path)?;
-        match limit(&path, memory, processes) {
+        match write_limits(&path, memory, processes) {
             Ok(members) => Ok(Self { path, members, memory }),
             Err(error) => {
                 remove(&path);
@@ -49,12 +49,12 @@ impl Group {
         }
     }
 
-    /// Where a process writes itself to belong to it.
+    /// Returns the file to which a process writes to join the group.
     pub(super) fn members(&self) -> BorrowedFd<'_> {
         self.members.as_fd()
     }
 
-    /// The limit of memory, if the kernel ended the program because of it.
+    /// Returns the limit of memory if the kernel killed the program because of it.
     pub(super) fn exceeded(&self) -> Option<u64> {
         let events = fs::read_to_string(self.path.join("memory.events")).ok()?;
         let kills = events.lines().find_map(|line| line.strip_prefix("oom_kill "))?;
@@ -65,23 +65,23 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         if !remove(&self.path) {
-            let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut left = NOT_EMPTY.lock().unwrap_or_else(PoisonError::into_inner);
             left.push(std::mem::take(&mut self.path));
         }
     }
 }
 
-/// Writes the limits of a new group.
-fn limit(path: &Path, memory: u64, processes: u64) -> io::Result<File> {
+/// Writes the limits of a new group, and opens its list of processes.
+fn write_limits(path: &Path, memory: u64, processes: u64) -> io::Result<File> {
     fs::write(path.join("memory.max"), memory.to_string())?;
     fs::write(path.join("pids.max"), processes.to_string())?;
-    // All or none: what is left of a program that lost a part is of no use. Not every kernel has swap to count.
+    // Kills all processes or none: a program that lost some is of no use. Not every kernel counts swap.
     fs::write(path.join("memory.oom.group"), "1")?;
     drop(fs::write(path.join("memory.swap.max"), "0"));
     OpenOptions::new().write(true).open(path.join("cgroup.procs"))
 }
 
-/// Only one that nobody is in can be removed; whether it is gone.
+/// Removes a group, which works only without processes in it. Returns whether it is gone.
 fn remove(path: &Path) -> bool {
     match fs::remove_dir(path) {
         Ok(()) => true,
@@ -89,11 +89,11 @@ fn remove(path: &Path) -> bool {
     }
 }
 
-/// Takes away what those left behind who are gone.
+/// Removes the groups of processes that are gone.
 fn sweep(place: &Path) {
     for entry in place.read_dir().into_iter().flatten().flatten() {
         let name = entry.file_name();
-        let maker = name.to_str().and_then(|name| name.strip_prefix(PREFIX));
+        let maker = name.to_str().and_then(|name| name.strip_prefix(GROUP_PREFIX));
         let maker = maker.and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
         if maker.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
             remove(&entry.path());
@@ -101,7 +101,7 @@ fn sweep(place: &Path) {
     }
 }
 
-/// Where control groups may be made for programs, if anywhere: looked for once.
+/// Returns the directory in which control groups for programs can be created, if there is one. Searched once per process.
 ///
 /// ```
 /// if let Some(place) = windlass_host::control_group() {
@@ -109,8 +109,8 @@ fn sweep(place: &Path) {
 /// }
 /// ```
 pub fn control_group() -> Option<&'static Path> {
-    static PLACE: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let place = PLACE.get_or_init(|| {
+    static GROUP_DIRECTORY: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let place = GROUP_DIRECTORY.get_or_init(|| {
         let place = delegated()?;
         sweep(&place);
         Some(place)
@@ -118,21 +118,22 @@ pub fn control_group() -> Option<&'static Path> {
     place.as_deref()
 }
 
+/// Finds a group around ours that is delegated to us and counts memory and processes.
 fn delegated() -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let (root, own) = own_group(&mounts, &groups)?;
     let is_delegated = if rustix::process::geteuid().is_root() { is_marked } else { is_writable };
     let mut around = own.ancestors().take_while(|path| path.starts_with(&root));
-    around.find(|path| counts(path) && is_delegated(path, &root)).map(Path::to_owned)
+    around.find(|path| counts_both(path) && is_delegated(path, &root)).map(Path::to_owned)
 }
 
-/// Where the groups are, and which of them is ours.
+/// Returns the root of all groups, and the group of this process.
 fn own_group(mounts: &str, groups: &str) -> Option<(PathBuf, PathBuf)> {
     let own = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
     mounts.lines().find_map(|line| {
         let (place, kind) = line.split_once(" - ")?;
-        // After three numbers: what of the file system is mounted, and where.
+        // After three numbers: the mounted part of the file system, and the mount point.
         let mut words = place.split(' ').skip(3);
         let (mounted, root) = (words.next()?, Path::new(words.next()?));
         kind.starts_with("cgroup2 ").then_some(())?;
@@ -142,19 +143,19 @@ fn own_group(mounts: &str, groups: &str) -> Option<(PathBuf, PathBuf)> {
     })
 }
 
-/// Whether both are counted for the groups in it.
-fn counts(path: &Path) -> bool {
+/// Returns whether memory and processes are counted for the groups in a group.
+fn counts_both(path: &Path) -> bool {
     let counted = fs::read_to_string(path.join("cgroup.subtree_control")).unwrap_or_default();
     ["memory", "pids"].iter().all(|wanted| counted.split_whitespace().any(|one| one == *wanted))
 }
 
-/// Whether we may make groups there and move processes into them.
+/// Returns whether we may create groups in a group and move processes into them.
 fn is_writable(path: &Path, _: &Path) -> bool {
     let may = |path: &Path| access(path, Access::WRITE_OK).is_ok();
     may(path) && may(&path.join("cgroup.procs"))
 }
 
-/// Whether whoever manages the groups has said that what is in this one, or in one above, is not theirs.
+/// Returns whether the manager of the groups has marked this group, or one above it, as delegated.
 fn is_marked(path: &Path, root: &Path) -> bool {
     let marked = |path: &Path| {
         ["trusted.delegate", "user.delegate"].iter().any(|name| {
@@ -170,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn our_own_group_is_found() {
+    fn own_group_is_found() {
         let unified = "28 23 0:25 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw\n";
         let hybrid = "30 23 0:26 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
             31 23 0:27 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_needs_both_to_be_counted() {
+    fn both_counters_are_needed() {
         let place = tempfile::tempdir().unwrap();
         for (counted, wanted) in [
             ("cpu memory pids\n", true),
@@ -207,23 +208,23 @@ mod tests {
             ("", false),
         ] {
             fs::write(place.path().join("cgroup.subtree_control"), counted).unwrap();
-            assert_eq!(counts(place.path()), wanted, "{counted}");
+            assert_eq!(counts_both(place.path()), wanted, "{counted}");
         }
-        assert!(!counts(Path::new("/nothing")));
-        assert!(!is_marked(place.path(), place.path()), "nobody said so");
-        assert!(!is_writable(place.path(), place.path()), "there is nobody to move");
+        assert!(!counts_both(Path::new("/nothing")));
+        assert!(!is_marked(place.path(), place.path()), "there is no mark");
+        assert!(!is_writable(place.path(), place.path()), "there is no list of processes");
         fs::write(place.path().join("cgroup.procs"), "").unwrap();
         assert!(is_writable(place.path(), place.path()));
     }
 
-    /// In a directory that is none of the kernel's nothing appears by itself, so that only what is written can be looked at.
+    /// Uses an ordinary directory, in which no file appears by itself, so only the written files are checked.
     #[test]
     fn limits_are_written_and_events_read() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("windlass-1-a");
         fs::create_dir(&path).unwrap();
         fs::write(path.join("cgroup.procs"), "").unwrap();
-        let members = limit(&path, 1 << 20, 7).unwrap();
+        let members = write_limits(&path, 1 << 20, 7).unwrap();
         for (name, wanted) in
             [("memory.max", "1048576"), ("pids.max", "7"), ("memory.oom.group", "1")]
         {
@@ -236,14 +237,14 @@ mod tests {
             fs::write(path.join("memory.events"), events).unwrap();
             assert_eq!(group.exceeded(), exceeded, "{events}");
         }
-        assert!(Group::make_in(&place.path().join("nothing"), 1, 1).is_err());
+        assert!(Group::create_in(&place.path().join("nothing"), 1, 1).is_err());
     }
 
     #[test]
-    fn what_the_dead_left_is_taken_away() {
+    fn groups_of_dead_processes_are_removed() {
         let place = tempfile::tempdir().unwrap();
-        let own = format!("{PREFIX}{}-a", std::process::id());
-        let dead = format!("{PREFIX}{}-a", u32::MAX);
+        let own = format!("{GROUP_PREFIX}{}-a", std::process::id());
+        let dead = format!("{GROUP_PREFIX}{}-a", u32::MAX);
         for name in [own.as_str(), dead.as_str(), "others", "windlass-x"] {
             fs::create_dir(place.path().join(name)).unwrap();
         }

@@ -1,7 +1,7 @@
-//! The home directory that programs of a workspace have: their own, kept in the state, at the path of the person's.
+//! The home directory of a workspace's programs: their own, kept in the state directory, at the path of the person's home.
 //!
-//! Toolchains are mounted into it as overlays whose changes stay here. Nothing else of the person's home is in it but git's
-//! configuration, without credentials.
+//! Toolchains are mounted into it as overlays whose changes stay here. Of the person's home it contains only git's configuration, without
+//! credentials.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -14,15 +14,14 @@ use rustix::io::Errno;
 use windlass_core::FileKind;
 
 use super::toolchains::ShownDirectory;
-use super::{LocalProcesses, git_home, hashed, private};
-use crate::stage::{look_like, mask_layer};
+use super::{LocalProcesses, create_private_directory, git_home, hashed};
+use crate::stage::{copy_attributes, mask_layer};
 use crate::temporary;
 
-/// The home for a person who has none.
-const NOWHERE: &str = "/home/user";
+/// Path of the home if the user has none.
+const DEFAULT_HOME: &str = "/home/user";
 
-/// Files and directories of the person's home in which secrets are kept. A view has none of them; where there is no view, they are
-/// left out one by one.
+/// Files and directories of the person's home with secrets. A view has none of them; without a view, each of them is left out.
 pub(super) const HOME_SECRETS: &[&str] = &[
     ".ssh",
     ".aws",
@@ -60,20 +59,20 @@ pub(super) const HOME_SECRETS: &[&str] = &[
     ".psql_history",
 ];
 
-/// A home of a workspace's own.
+/// The home of one workspace's programs.
 #[derive(Debug)]
 pub(super) struct Home {
-    /// The path at which programs find it.
+    /// Path at which programs find it.
     pub(super) path: PathBuf,
-    /// The directory that is mounted there.
+    /// Directory that is mounted there.
     pub(super) directory: PathBuf,
-    /// The changes to toolchains, and masks of their credentials.
+    /// Directory for the changes of toolchains, and for masks of their credentials.
     layers: PathBuf,
 }
 
 impl LocalProcesses {
-    /// The home of this workspace's programs, made if it is not there. None where the workspace holds the person's home: then that
-    /// is their home, too.
+    /// Returns the home of this workspace's programs, and creates it if it is missing. `None` if the workspace contains the person's home,
+    /// which is then also the programs' home.
     pub(super) fn home(&self) -> io::Result<Option<Home>> {
         let real = std::env::home_dir().and_then(|home| home.canonicalize().ok());
         let real = real.filter(|home| home.parent().is_some());
@@ -82,51 +81,54 @@ impl LocalProcesses {
         }
         let own = self.uppers()?.join("homes").join(hashed(&self.workspace));
         let home = Home {
-            path: real.clone().unwrap_or_else(|| NOWHERE.into()),
+            path: real.clone().unwrap_or_else(|| DEFAULT_HOME.into()),
             directory: own.join("home"),
             layers: own.join("layers"),
         };
-        private(&home.directory)?;
-        private(&home.layers)?;
+        create_private_directory(&home.directory)?;
+        create_private_directory(&home.layers)?;
         if let Some(real) = real {
-            self.give_git_config(&home, &real)?;
+            self.write_git_config(&home, &real)?;
         }
         Ok(Some(home))
     }
 
-    /// Puts git's configuration there, unless a program has made its own.
-    fn give_git_config(&self, home: &Home, real: &Path) -> io::Result<()> {
+    /// Writes git's configuration into the home, unless a program has written its own.
+    fn write_git_config(&self, home: &Home, real: &Path) -> io::Result<()> {
         let variable = |name: &str| self.variable(name);
         let config = git_home::git_config(real, &variable).map(String::into_bytes);
-        home.give(Path::new(".gitconfig"), config)?;
-        home.give(Path::new(".config/git/ignore"), git_home::git_ignore(real, &variable))
+        home.write_unless_changed(Path::new(".gitconfig"), config)?;
+        home.write_unless_changed(
+            Path::new(".config/git/ignore"),
+            git_home::git_ignore(real, &variable),
+        )
     }
 }
 
 impl Home {
-    /// The layer that takes the changes to a toolchain's directory.
+    /// Returns the layer for the changes of a toolchain's directory, and creates it if it is missing.
     pub(super) fn upper(&self, shown: &ShownDirectory) -> io::Result<PathBuf> {
         let upper = self.layers.join(hashed(&shown.shown_at)).join("upper");
         if !upper.is_dir() {
-            private(&upper)?;
-            look_like(&upper, &shown.path)?;
+            create_private_directory(&upper)?;
+            copy_attributes(&upper, &shown.path)?;
         }
         Ok(upper)
     }
 
-    /// The layer that masks the credentials in a toolchain's directory. It is made once for each list of them.
+    /// Returns the layer that masks the credentials in a toolchain's directory. It is created once for each list of them.
     pub(super) fn masks(&self, shown: &ShownDirectory) -> io::Result<Option<PathBuf>> {
         let layers = self.layers.join(hashed(&shown.shown_at));
-        kept_masks(&shown.path, &shown.masked, &layers)
+        persistent_mask_layer(&shown.path, &shown.masked, &layers)
     }
 
-    /// Makes a directory for a mount below this home: an earlier program may have put a file or a link in the way.
-    pub(super) fn make_way(&self, at: &Path) -> io::Result<()> {
-        make_way(&self.directory, &self.path, at)
+    /// Creates a directory for a mount below this home, even if an earlier program left a file or a link there.
+    pub(super) fn prepare_mount_point(&self, at: &Path) -> io::Result<()> {
+        prepare_mount_point(&self.directory, &self.path, at)
     }
 
-    /// Writes a file of ours, unless a program has written another there since.
-    fn give(&self, path: &Path, content: Option<Vec<u8>>) -> io::Result<()> {
+    /// Writes a file of ours, unless a program has changed it since. Without content, removes it.
+    fn write_unless_changed(&self, path: &Path, content: Option<Vec<u8>>) -> io::Result<()> {
         let (file, copy) = (self.directory.join(path), self.layers.join(hashed(path)));
         let given = fs::read(&copy).ok();
         let is_file = fs::symlink_metadata(&file).is_ok_and(|found| found.is_file());
@@ -134,7 +136,7 @@ impl Home {
             return Ok(());
         }
         if let Some(parent) = path.parent() {
-            self.make_way(&self.path.join(parent))?;
+            self.prepare_mount_point(&self.path.join(parent))?;
         }
         if !is_file {
             move_aside(&file)?;
@@ -156,8 +158,9 @@ impl Home {
     }
 }
 
-/// A layer that masks paths of a directory, those of them that are there. It is made once for each list of them, and kept.
-pub(super) fn kept_masks(
+/// Returns a layer that masks those paths of a directory that exist; `None` if there are none. It is created once for each list of paths,
+/// and kept.
+pub(super) fn persistent_mask_layer(
     root: &Path,
     paths: &[PathBuf],
     layers: &Path,
@@ -179,22 +182,22 @@ pub(super) fn kept_masks(
     }
     temporary::sweep_unfinished(layers);
     let unfinished = layers.join(format!("masks-{:016x}.tmp", crate::random::number()?));
-    let _held = temporary::unfinished(&unfinished)?;
+    let _held = temporary::create_unfinished_directory(&unfinished)?;
     mask_layer::build(root, &masked, &unfinished)?;
     match fs::rename(&unfinished, &layer) {
-        // Another process was quicker.
+        // Another process was faster.
         Err(_) if layer.is_dir() => drop(fs::remove_dir_all(&unfinished)),
         other => other?,
     }
     Ok(Some(layer))
 }
 
-/// Makes a directory for a mount at `at` in a directory that programs see at `path`, which a program may only read. An earlier program
-/// may have put a file or a link in the way, or closed a directory.
-pub(super) fn make_way(directory: &Path, path: &Path, at: &Path) -> io::Result<()> {
+/// Creates a directory for a mount at `at`, in a directory that programs see at `path`. An earlier program may have left a file or a link
+/// there, which is moved aside, or an unreadable directory, which is made accessible.
+pub(super) fn prepare_mount_point(directory: &Path, path: &Path, at: &Path) -> io::Result<()> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut here = rustix::fs::open(directory, flags, Mode::empty())?;
-    open_up(&here)?;
+    make_accessible(&here)?;
     let Ok(inside) = at.strip_prefix(path) else { return Ok(()) };
     for part in inside.components() {
         let Component::Normal(name) = part else { continue };
@@ -203,42 +206,45 @@ pub(super) fn make_way(directory: &Path, path: &Path, at: &Path) -> io::Result<(
             Err(errno) => return Err(errno.into()),
             Ok(found) if FileType::from_raw_mode(found.st_mode) == FileType::Directory => {}
             Ok(_) => {
-                rustix::fs::renameat(&here, name, &here, &*aside()?)?;
+                rustix::fs::renameat(&here, name, &here, &*aside_name()?)?;
                 make_directory(&here, name)?;
             }
         }
         here = rustix::fs::openat(&here, name, flags, Mode::empty())?;
-        open_up(&here)?;
+        make_accessible(&here)?;
     }
     Ok(())
 }
 
+/// Creates a directory, unless it exists.
 fn make_directory(parent: &OwnedFd, name: &OsStr) -> io::Result<()> {
     match rustix::fs::mkdirat(parent, name, Mode::from_raw_mode(0o755)) {
-        // Another process was quicker.
+        // Another process was faster.
         Ok(()) | Err(Errno::EXIST) => Ok(()),
         Err(errno) => Err(errno.into()),
     }
 }
 
-/// Lets its owner into a directory again.
-fn open_up(directory: &OwnedFd) -> io::Result<()> {
+/// Adds the owner's permissions to a directory.
+fn make_accessible(directory: &OwnedFd) -> io::Result<()> {
     let mode = Mode::from_raw_mode(rustix::fs::fstat(directory)?.st_mode & 0o7777);
     if mode.contains(Mode::RWXU) {
         return Ok(());
     }
-    // A handle that opens nothing has no mode of its own to set.
+    // The mode cannot be set through an `O_PATH` handle.
     let path = format!("/proc/self/fd/{}", directory.as_raw_fd());
     Ok(rustix::fs::chmod(path, mode | Mode::RWXU)?)
 }
 
+/// Renames an object to a new name in the same directory, if it exists.
 fn move_aside(path: &Path) -> io::Result<()> {
-    match fs::rename(path, path.with_file_name(aside()?)) {
+    match fs::rename(path, path.with_file_name(aside_name()?)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,
     }
 }
 
-fn aside() -> io::Result<String> {
+/// Returns a random name for an object that is moved aside.
+fn aside_name() -> io::Result<String> {
     Ok(format!(".moved-aside-{:016x}", crate::random::number()?))
 }

@@ -1,7 +1,7 @@
 //! The outline of a program's view: mount points, masked paths and rights, kept after the launch to explain failures.
 //!
-//! A program decides which paths it complains about, so an explanation must not tell whether a secret file exists. Paths that no
-//! rule can open are recognised by name before anything on the machine is looked at, also at the end of every symbolic link.
+//! A program decides which paths it complains about, so an explanation must not reveal whether a secret file exists. Paths that no rule can
+//! open are recognised by name before any file on the machine is accessed, also at the end of every symbolic link.
 
 use std::ffi::OsString;
 use std::fs;
@@ -17,41 +17,42 @@ use windlass_sandbox::{Mount, Object, Source};
 
 use super::home::HOME_SECRETS;
 
-/// Links that are followed in one path, as in the kernel.
-const MOST_LINKS: usize = 40;
+/// Maximum links that are followed in one path; the same as in the kernel.
+const MAX_LINKS: usize = 40;
 
-/// File systems that the sandbox itself provides.
-const KERNEL: &[&str] = &["/proc", "/dev"];
+/// Paths of the file systems that the sandbox itself provides.
+const SANDBOX_FILE_SYSTEMS: &[&str] = &["/proc", "/dev"];
 
-/// What is needed of a view and its launch to explain why a program did not have a path.
+/// Facts about a view and its launch that explain why a program did not have a path.
 #[derive(Debug)]
 pub(super) struct ViewOutline {
     pub(super) rights: Arc<FileRights>,
     pub(super) workspace: PathBuf,
-    /// Holds the records of sessions, which no program may learn about.
+    /// State directory, with the records of sessions, which no program may learn about.
     pub(super) state: PathBuf,
-    /// The directory in which the program was started.
+    /// Directory in which the program was started.
     pub(super) directory: PathBuf,
     pub(super) home: Option<PathBuf>,
     pub(super) parts: Vec<ViewPart>,
-    /// Absolute paths that are left out although a part has them.
+    /// Absolute paths that are hidden although a part has them.
     pub(super) masked: Vec<PathBuf>,
-    /// Files beside which everything else in their directory is left out.
-    pub(super) alone: Vec<PathBuf>,
-    /// Absolute paths that stay as they are although their part is writable.
+    /// Files whose directory is shown without its other entries.
+    pub(super) shown_alone: Vec<PathBuf>,
+    /// Absolute paths that are protected although their part is writable.
     pub(super) protected: Vec<PathBuf>,
 }
 
-/// A mount of a view.
+/// One mount of a view.
 #[derive(Debug)]
 pub(super) struct ViewPart {
     at: PathBuf,
-    /// The path on the machine that it shows; none for an empty directory or a link.
+    /// Path on the machine that it shows; `None` for an empty directory or a link.
     source: Option<PathBuf>,
     is_writable: bool,
 }
 
 impl ViewPart {
+    /// Describes a mount.
     pub(super) fn of(mount: &Mount) -> Self {
         let path = |object: &Object| Some(object.path().to_owned());
         let (source, is_writable) = match &mount.source {
@@ -64,7 +65,7 @@ impl ViewPart {
         Self { at: mount.at.clone(), source, is_writable }
     }
 
-    /// The path on the machine of something in this part.
+    /// Returns the path on the machine of an object in this part.
     fn locate(&self, path: &Path) -> Option<PathBuf> {
         let inside = path.strip_prefix(&self.at).ok()?;
         let source = self.source.as_ref()?;
@@ -73,7 +74,7 @@ impl ViewPart {
 }
 
 impl ViewOutline {
-    /// The reason why the program did not have a path or could not change it. Blocking.
+    /// Returns the reason why the program did not have a path or could not change it. Blocking.
     pub(super) fn explain(&self, path: &Path, used: PathUse) -> Option<Absence> {
         let path = self.follow(&self.absolute(path)?);
         if used == PathUse::Chown {
@@ -85,16 +86,18 @@ impl ViewOutline {
         if self.is_closed(&path) {
             return Some(Absence::Outside { rule: None });
         }
-        if KERNEL.iter().any(|system| path.starts_with(system)) {
+        if SANDBOX_FILE_SYSTEMS.iter().any(|system| path.starts_with(system)) {
             return (used == PathUse::Write).then(|| self.read_only(&path));
         }
-        match self.part(&path) {
-            Some(part) if self.has(part, &path, used) => self.refusal(part, &path, used),
-            _ => self.outside(&path, used),
+        match self.part_at(&path) {
+            Some(part) if self.has_object(part, &path, used) => {
+                self.reason_inside(part, &path, used)
+            }
+            _ => self.reason_outside(&path, used),
         }
     }
 
-    /// The path that the program meant, without `.` and `..`.
+    /// Returns the path that the program meant, absolute and without `.` and `..`.
     fn absolute(&self, path: &Path) -> Option<PathBuf> {
         let path = match path.strip_prefix("~") {
             Ok(inside) => self.home.as_ref()?.join(inside),
@@ -103,8 +106,8 @@ impl ViewOutline {
         path.is_absolute().then(|| normalize(&path))
     }
 
-    /// The path without symbolic links. Names that do not exist are kept, so that a link to a missing secret and one to a present
-    /// secret give the same path.
+    /// Resolves symbolic links. Missing names are kept, so that a link to a missing secret and one to an existing secret give the same
+    /// path.
     fn follow(&self, path: &Path) -> PathBuf {
         let mut here = PathBuf::from("/");
         let mut pending = names(path);
@@ -120,7 +123,7 @@ impl ViewOutline {
             }
             let Ok(target) = fs::read_link(self.locate(&here)) else { continue };
             links += 1;
-            if links > MOST_LINKS {
+            if links > MAX_LINKS {
                 continue;
             }
             here.pop();
@@ -132,18 +135,21 @@ impl ViewOutline {
         here
     }
 
-    /// The path on the machine that decides what is at a path of the view: that of its part, or its own where the part has nothing.
+    /// Returns the path on the machine that decides about a path of the view: that of its part, or the same path if the part has nothing
+    /// there.
     fn locate(&self, path: &Path) -> PathBuf {
-        let located = self.part(path).and_then(|part| part.locate(path));
+        let located = self.part_at(path).and_then(|part| part.locate(path));
         located.filter(|located| exists(located)).unwrap_or_else(|| path.to_owned())
     }
 
-    fn part(&self, path: &Path) -> Option<&ViewPart> {
+    /// Returns the mount that contains a path.
+    fn part_at(&self, path: &Path) -> Option<&ViewPart> {
         let parts = self.parts.iter().filter(|part| path.starts_with(&part.at));
-        // Of two at the same place, the later hides the earlier.
+        // Of two mounts at the same path, the later one hides the earlier.
         parts.max_by_key(|part| part.at.components().count())
     }
 
+    /// Returns the reason for which a path is masked, if it is.
     fn mask_reason(&self, path: &Path) -> Option<String> {
         let masked = self.masked.iter().find(|masked| path.starts_with(masked))?;
         if !masked.starts_with(&self.workspace) && masked.starts_with("/etc") {
@@ -159,7 +165,7 @@ impl ViewOutline {
         })
     }
 
-    /// Returns whether a path outside the workspace must not even be looked for.
+    /// Returns whether a path outside the workspace must not even be checked for existence.
     fn is_closed(&self, path: &Path) -> bool {
         let is_home_secret = || {
             let inside = self.home.as_ref().and_then(|home| path.strip_prefix(home).ok());
@@ -169,21 +175,21 @@ impl ViewOutline {
             && (self.rights.is_closed(path) || path.starts_with(&self.state) || is_home_secret())
     }
 
-    /// Returns whether the view has what a program wanted to use: the path, or the directory in which to create it.
-    fn has(&self, part: &ViewPart, path: &Path, used: PathUse) -> bool {
+    /// Returns whether the view has the object that a program wanted to use: the path, or the directory in which to create it.
+    fn has_object(&self, part: &ViewPart, path: &Path, used: PathUse) -> bool {
         let is_left_out =
             |file: &PathBuf| file.parent() == Some(&part.at) && !path.starts_with(file);
-        if self.alone.iter().any(is_left_out) {
+        if self.shown_alone.iter().any(is_left_out) {
             return false;
         }
         let is_there = |path: &Path| part.locate(path).is_some_and(|path| exists(&path));
-        // What only the machine has was to be changed or removed, not created.
+        // A path that exists only on the machine was to be changed or removed, not created.
         let is_new = used == PathUse::Write && !exists(path);
         is_there(path) || (is_new && path.parent().is_some_and(is_there))
     }
 
-    /// The reason why something could not be used that the view has.
-    fn refusal(&self, part: &ViewPart, path: &Path, used: PathUse) -> Option<Absence> {
+    /// Returns the reason for an object that the view has.
+    fn reason_inside(&self, part: &ViewPart, path: &Path, used: PathUse) -> Option<Absence> {
         let is_protected = self.protected.iter().any(|protected| path.starts_with(protected));
         if used == PathUse::Write && (is_protected || !part.is_writable) {
             return Some(self.read_only(path));
@@ -193,6 +199,7 @@ impl ViewOutline {
         unmapped(object, used)
     }
 
+    /// Returns the reason for a path that could not be written.
     fn read_only(&self, path: &Path) -> Absence {
         if path.starts_with(&self.workspace) {
             return Absence::ReadOnly { rule: None };
@@ -206,8 +213,8 @@ impl ViewOutline {
         Absence::ReadOnly { rule }
     }
 
-    /// The reason for a path that the view does not have, if the machine has it.
-    fn outside(&self, path: &Path, used: PathUse) -> Option<Absence> {
+    /// Returns the reason for a path that the view does not have, if the machine has it.
+    fn reason_outside(&self, path: &Path, used: PathUse) -> Option<Absence> {
         let found = fs::symlink_metadata(path).ok();
         if used == PathUse::Write {
             let parent = path.parent()?;
@@ -227,7 +234,7 @@ impl ViewOutline {
     }
 }
 
-/// The names in a path, the last first.
+/// Splits a path into names, the last first.
 fn names(path: &Path) -> Vec<OsString> {
     let names = path.components().filter_map(|part| match part {
         Component::Normal(name) => Some(name.to_owned()),
@@ -239,10 +246,12 @@ fn names(path: &Path) -> Vec<OsString> {
     names
 }
 
+/// Returns whether an entry of any kind exists at a path.
 fn exists(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
 
+/// Returns the kind of an object: directory, file, or anything else as a device.
 fn kind(found: &fs::Metadata) -> FileKind {
     if found.is_dir() {
         FileKind::Directory
@@ -253,7 +262,7 @@ fn kind(found: &fs::Metadata) -> FileKind {
     }
 }
 
-/// The owner and group of a file that a program's user namespace lacks, where they are the reason: without the namespace, the
+/// Returns the owner and group of a file that a program's user namespace lacks, if they are the reason: outside of the namespace, the
 /// person may use the file.
 fn unmapped(path: &Path, used: PathUse) -> Option<Absence> {
     let found = fs::metadata(path).ok()?;

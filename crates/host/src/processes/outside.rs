@@ -1,26 +1,26 @@
-//! Files and directories outside the workspace that a rule or a call's grant adds to a view.
+//! Expands the paths outside the workspace that a rule or a call's grant adds to a view.
 
 use std::fs;
 use std::path::PathBuf;
 
 use windlass_core::OutsidePaths;
 
-/// Entries of a directory that are looked at for a rule with a pattern, or masked around a single file.
-pub(super) const MOST_ENTRIES: usize = 10_000;
+/// Maximum entries of a directory that are compared with a pattern, or masked around a single file.
+pub(super) const MAX_ENTRIES: usize = 10_000;
 
-/// The files and directories that a rule or grant means, links followed.
+/// Returns the existing files and directories that a rule or grant names, with links resolved.
 pub(super) fn expand(paths: &OutsidePaths) -> Vec<PathBuf> {
     if paths.is_whole() {
-        return paths.root.canonicalize().into_iter().flat_map(whole).collect();
+        return paths.root.canonicalize().into_iter().flat_map(expand_root).collect();
     }
     let Ok(root) = paths.root.canonicalize() else { return Vec::new() };
-    let entries = fs::read_dir(&root).into_iter().flatten().flatten().take(MOST_ENTRIES);
+    let entries = fs::read_dir(&root).into_iter().flatten().flatten().take(MAX_ENTRIES);
     let meant = entries.map(|entry| entry.path()).filter(|path| paths.covers(path));
     meant.filter_map(|path| path.canonicalize().ok()).collect()
 }
 
-/// The whole machine is what its root has, one by one.
-fn whole(path: PathBuf) -> Vec<PathBuf> {
+/// Returns a path, or for `/` the directories in it, without those of the kernel.
+fn expand_root(path: PathBuf) -> Vec<PathBuf> {
     if path.parent().is_some() {
         return vec![path];
     }
@@ -33,7 +33,7 @@ fn whole(path: PathBuf) -> Vec<PathBuf> {
     entries.map(|entry| entry.path()).collect()
 }
 
-/// The same for what may be written: it need not be there yet.
+/// Does the same for paths that may be written, which need not exist yet.
 pub(super) fn expand_writable(paths: &OutsidePaths) -> Vec<PathBuf> {
     if !paths.is_whole() || paths.root.symlink_metadata().is_ok() {
         return expand(paths);

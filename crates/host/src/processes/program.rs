@@ -1,5 +1,5 @@
-//! Which file a program is. One that lies in the workspace is found by its path only, never by its name: a repository must not be
-//! able to slip in a `git` of its own.
+//! Finds the file of a program. A program in the workspace is found only by its path, never by its name: a repository must not be able to
+//! provide a `git` of its own.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
@@ -8,13 +8,14 @@ use std::path::{Path, PathBuf};
 use windlass_core::{Level, Program, Shell, quote};
 
 use super::ProcessSettings;
-use super::environment::USUAL_PATH;
+use super::environment::DEFAULT_PATH;
 use super::refusal::Refusal;
 use super::view::is_session_tmp;
 
+/// Paths of the shell for hooks and default commands.
 const SHELLS: [&str; 3] = ["/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash"];
 
-/// The file to execute, and its arguments with its own name first.
+/// Returns the file to execute, and its arguments with the name of the program first.
 pub(super) fn find(
     program: &Program,
     workspace: &Path,
@@ -24,11 +25,13 @@ pub(super) fn find(
             let shell = SHELLS.iter().map(Path::new).find(|shell| shell.exists());
             let shell = match shell {
                 Some(shell) => shell.to_owned(),
-                None => named("bash".as_ref(), workspace)?,
+                None => find_on_path("bash".as_ref(), workspace)?,
             };
-            Ok((shell, words(&Shell::default(), text)))
+            Ok((shell, shell_arguments(&Shell::default(), text)))
         }
-        Program::InShell(shell, text) => Ok((shell.file().to_owned(), words(shell, text))),
+        Program::InShell(shell, text) => {
+            Ok((shell.file().to_owned(), shell_arguments(shell, text)))
+        }
         Program::Words(words) => {
             let Some(first) = words.first() else {
                 return Err(Refusal::Program("there is no program to run".to_owned()));
@@ -36,37 +39,38 @@ pub(super) fn find(
             let path = if first.as_bytes().contains(&b'/') {
                 PathBuf::from(first)
             } else {
-                named(first, workspace)?
+                find_on_path(first, workspace)?
             };
             Ok((path, words.clone()))
         }
     }
 }
 
-/// A text behind the arguments of its shell.
-fn words(shell: &Shell, text: &str) -> Vec<OsString> {
+/// Returns the arguments of a shell, followed by the text of a command.
+fn shell_arguments(shell: &Shell, text: &str) -> Vec<OsString> {
     let mut words = shell.words();
     words.push(text.into());
     words
 }
 
-/// Looks a program up where programs are.
-fn named(name: &OsStr, workspace: &Path) -> Result<PathBuf, Refusal> {
+/// Finds a program on `PATH`, or fails with a sentence for the model.
+fn find_on_path(name: &OsStr, workspace: &Path) -> Result<PathBuf, Refusal> {
     in_path(name, workspace).ok_or_else(|| {
         let name = name.to_string_lossy();
         Refusal::Program(format!("cannot run `{name}`: no program of that name is in PATH"))
     })
 }
 
+/// Finds a program on `PATH`, outside of the workspace.
 fn in_path(name: &OsStr, workspace: &Path) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_else(|| USUAL_PATH.into());
+    let path = std::env::var_os("PATH").unwrap_or_else(|| DEFAULT_PATH.into());
     std::env::split_paths(&path)
         .filter(|directory| directory.is_absolute() && !directory.starts_with(workspace))
         .map(|directory| directory.join(name))
         .find(|file| is_program(file))
 }
 
-/// The reason why a shell cannot run commands.
+/// Error about a shell that cannot be used.
 ///
 /// ```
 /// use windlass_core::Shell;
@@ -81,20 +85,70 @@ fn in_path(name: &OsStr, workspace: &Path) -> Option<PathBuf> {
 pub struct ShellError {
     /// The shell, as it was named.
     pub shell: String,
-    why: String,
+    problem: ShellProblem,
 }
 
 impl std::fmt::Display for ShellError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "the shell `{}` cannot be used: {}", self.shell, self.why)
+        write!(f, "the shell `{}` cannot be used: {}", self.shell, self.problem)
     }
 }
 
 impl std::error::Error for ShellError {}
 
+/// Reason why a shell cannot be used. Each path and name is quoted for messages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum ShellProblem {
+    NotInPath {
+        name: String,
+    },
+    /// It is neither an absolute path nor a single name.
+    NotAbsolute,
+    Unreachable {
+        path: String,
+        error: String,
+    },
+    NotExecutable {
+        place: String,
+    },
+    InWorkspace {
+        place: String,
+    },
+    InSessionTmp {
+        place: String,
+    },
+}
+
+impl std::fmt::Display for ShellProblem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NotInPath { name } => {
+                write!(f, "no program `{name}` is in PATH; install it, or give its absolute path")
+            }
+            Self::NotAbsolute => {
+                f.write_str("give an absolute path, or the name of a program in PATH")
+            }
+            Self::Unreachable { path, error } => {
+                write!(f, "{path}: {error}; install it, or name another")
+            }
+            Self::NotExecutable { place } => {
+                write!(f, "{place} is not a program that may be executed; name another")
+            }
+            Self::InWorkspace { place } => write!(
+                f,
+                "{place} is in the workspace, where a call could replace it; name one outside of it"
+            ),
+            Self::InSessionTmp { place } => write!(
+                f,
+                "{place} is where the sandbox puts temporary files of a session; name one elsewhere"
+            ),
+        }
+    }
+}
+
 impl ProcessSettings {
-    /// The same, with the path of the shell. A shell is found by its absolute path, or by its name in `PATH`; it must be executable,
-    /// and lie outside the workspace, where calls could replace it. The usual bash is looked for when a command first needs it.
+    /// Returns the settings with the path of the shell. A shell is given by its absolute path, or by its name in `PATH`; it must be
+    /// executable, and lie outside the workspace, where calls could replace it. The default bash is searched when a command first needs it.
     pub fn with_shell_found(mut self, workspace: &Path) -> Result<Self, ShellError> {
         if self.shell.is_usual() {
             return Ok(self);
@@ -103,49 +157,46 @@ impl ProcessSettings {
         let found = find_shell(shell.program(), workspace, is_confined);
         match found {
             Ok((program, file)) => self.shell = shell.found(program, file),
-            Err(why) => return Err(ShellError { shell: shell.to_string(), why }),
+            Err(problem) => return Err(ShellError { shell: shell.to_string(), problem }),
         }
         Ok(self)
     }
 }
 
-/// The path of a shell, and the file that this is.
+/// Returns the path of a shell, and its path with links resolved.
 fn find_shell(
     given: &Path,
     workspace: &Path,
     is_confined: bool,
-) -> Result<(PathBuf, PathBuf), String> {
+) -> Result<(PathBuf, PathBuf), ShellProblem> {
     let name = quote::path(given);
     let path = if given.is_absolute() {
         given.to_owned()
     } else if given.components().count() == 1 && given.file_name().is_some() {
-        in_path(given.as_os_str(), workspace).ok_or_else(|| {
-            format!("no program `{name}` is in PATH; install it, or give its absolute path")
-        })?
+        in_path(given.as_os_str(), workspace)
+            .ok_or_else(|| ShellProblem::NotInPath { name: name.into_owned() })?
     } else {
-        return Err("give an absolute path, or the name of a program in PATH".to_owned());
+        return Err(ShellProblem::NotAbsolute);
     };
-    let file = path
-        .canonicalize()
-        .map_err(|error| format!("{}: {error}; install it, or name another", quote::path(&path)))?;
-    let place = quote::path(&file);
+    let file = path.canonicalize().map_err(|error| ShellProblem::Unreachable {
+        path: quote::path(&path).into_owned(),
+        error: error.to_string(),
+    })?;
+    let place = quote::path(&file).into_owned();
     let workspace = workspace.canonicalize().unwrap_or_else(|_| workspace.to_owned());
     if !is_program(&file) {
-        return Err(format!("{place} is not a program that may be executed; name another"));
+        return Err(ShellProblem::NotExecutable { place });
     }
     if file.starts_with(&workspace) || path.starts_with(&workspace) {
-        return Err(format!(
-            "{place} is in the workspace, where a call could replace it; name one outside of it"
-        ));
+        return Err(ShellProblem::InWorkspace { place });
     }
     if is_confined && is_session_tmp(&file) {
-        return Err(format!(
-            "{place} is where the sandbox puts temporary files of a session; name one elsewhere"
-        ));
+        return Err(ShellProblem::InSessionTmp { place });
     }
     Ok((path, file))
 }
 
+/// Returns whether a file can be executed.
 fn is_program(path: &Path) -> bool {
     path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
 }

@@ -1,8 +1,8 @@
-//! The quota of disk that one call may use: a command that writes without end must not fill the disk of the machine.
+//! Enforces the quota of disk of one call, so that a command that writes without end cannot fill the disk of the machine.
 //!
-//! What a call uses are the blocks allocated in the upper layers of its overlays. To add them up takes a walk over all files. Once a
-//! second the free space of the file system is looked at: if that has shrunk by half of the quota, the blocks are added up at once.
-//! Other programs can free space meanwhile, so that nothing shrinks; therefore they are added up besides, as often as takes one
+//! The usage of a call is the number of blocks allocated in the upper layers of its overlays. To sum them up takes a walk over all files.
+//! Once a second the free space of the file system is read: if it has shrunk by half of the quota, the blocks are summed up at once. Other
+//! programs can free space meanwhile, which would hide the usage; therefore they are also summed up regularly, as often as takes one
 //! percent of the time.
 
 use std::collections::HashSet;
@@ -19,37 +19,37 @@ use rustix::process::{Signal, pidfd_send_signal};
 use tokio::task::JoinHandle;
 use windlass_sandbox::{Source, View};
 
-use super::waiting::below;
+use super::waiting::descendants;
 
-/// The quota where there is much space.
-const USUAL: u64 = 16 << 30;
+/// Maximum quota if no quota is set.
+const DEFAULT_MAX_QUOTA: u64 = 16 << 30;
 
-/// The time between two looks at the free space.
-const PAUSE: Duration = Duration::from_secs(1);
+/// Time between two checks of the free space.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The longest time after which blocks are added up whatever is free.
-const LONGEST: Duration = Duration::from_mins(1);
+/// Maximum time between two sums of the blocks, whatever space is free.
+const MAX_SUM_INTERVAL: Duration = Duration::from_mins(1);
 
-/// The part of the time that adding up takes at most, unless the free space shrinks.
-const SHARE: u32 = 100;
+/// Part of the time that summing up takes at most (one hundredth), unless the free space shrinks.
+const SUM_TIME_DIVISOR: u32 = 100;
 
-/// Stamps of files can be older than the clock by a tick of the kernel.
-const TICK: Duration = Duration::from_millis(20);
+/// Maximum time by which stamps of files can be older than the clock: a tick of the kernel.
+const KERNEL_TICK: Duration = Duration::from_millis(20);
 
-/// The quota of one call.
+/// Quota of one call.
 #[derive(Debug)]
 pub(super) struct Quota {
     limit: u64,
-    /// The upper layers.
+    /// Upper layers.
     layers: Vec<PathBuf>,
-    /// The time of the call's start: some layers have files of earlier calls.
+    /// Time at which the call started, because some layers have files of earlier calls.
     since: SystemTime,
-    /// Bytes that were free, at most.
+    /// Highest number of free bytes that was seen.
     free: u64,
 }
 
 impl Quota {
-    /// The quota of a call with this view: `None` if it changes no upper layer.
+    /// Creates the quota of a call with this view; `None` if it changes no upper layer.
     pub(super) fn of(view: Option<&View>, wanted: Option<u64>) -> io::Result<Option<Self>> {
         let mounts = view.into_iter().flat_map(|view| &view.mounts);
         let upper = |source: &Source| match source {
@@ -59,13 +59,13 @@ impl Quota {
         let layers: Vec<PathBuf> = mounts.filter_map(|mount| upper(&mount.source)).collect();
         let Some(first) = layers.first() else { return Ok(None) };
         let free = free_space(first)?;
-        let limit = wanted.unwrap_or_else(|| USUAL.min(free / 2));
+        let limit = wanted.unwrap_or_else(|| DEFAULT_MAX_QUOTA.min(free / 2));
         let now = SystemTime::now();
-        let since = now.checked_sub(TICK).unwrap_or(now);
+        let since = now.checked_sub(KERNEL_TICK).unwrap_or(now);
         Ok(Some(Self { limit, layers, since, free }))
     }
 
-    /// Looks at the disk for as long as the answer lives, and ends the program with this warden if it uses too much.
+    /// Checks the disk until the returned watch is dropped, and kills the program of this warden if it uses too much.
     pub(super) fn watch(self, warden: i32, pidfd: OwnedFd) -> QuotaWatch {
         let limit = self.limit;
         let exceeded = Arc::new(AtomicBool::new(false));
@@ -73,40 +73,41 @@ impl Quota {
         QuotaWatch { limit, exceeded, task }
     }
 
-    /// Returns whether the free space has shrunk so much that the blocks must be added up.
-    fn is_doubtful(&mut self) -> bool {
+    /// Returns whether the free space has shrunk so much that the blocks must be summed up.
+    fn needs_sum(&mut self) -> bool {
         if let Some(free) = self.layers.first().and_then(|layer| free_space(layer).ok()) {
             self.free = self.free.max(free);
         }
         self.shrunk() > self.limit / 2
     }
 
-    /// Bytes that the call uses.
+    /// Returns the bytes that the call uses.
     fn used(&self, warden: i32) -> u64 {
         let mut usage =
             Usage { since: self.since, seen: HashSet::new(), bytes: 0, is_partial: false };
         for layer in &self.layers {
             usage.add_tree(layer, self.limit);
         }
-        for pid in below(warden) {
+        for pid in descendants(warden) {
             usage.add_unlinked(pid);
         }
-        // A directory that a program has closed to all must not hide anything.
+        // A directory that a program has made unreadable must not hide its usage.
         if usage.is_partial { usage.bytes.max(self.shrunk()) } else { usage.bytes }
     }
 
-    /// Bytes by which the free space has shrunk, for whatever reason.
+    /// Returns the bytes by which the free space has shrunk, for whatever reason.
     fn shrunk(&self) -> u64 {
         let free = self.layers.first().and_then(|layer| free_space(layer).ok()).unwrap_or(0);
         self.free.saturating_sub(free)
     }
 }
 
+/// Checks the usage in a loop, and kills the program if it exceeds the quota.
 async fn watch(mut quota: Quota, warden: i32, pidfd: OwnedFd, exceeded: Arc<AtomicBool>) {
-    let (mut last, mut pause) = (Instant::now(), PAUSE);
+    let (mut last, mut pause) = (Instant::now(), CHECK_INTERVAL);
     loop {
-        tokio::time::sleep(PAUSE).await;
-        if !quota.is_doubtful() && last.elapsed() < pause {
+        tokio::time::sleep(CHECK_INTERVAL).await;
+        if !quota.needs_sum() && last.elapsed() < pause {
             continue;
         }
         let began = Instant::now();
@@ -114,21 +115,21 @@ async fn watch(mut quota: Quota, warden: i32, pidfd: OwnedFd, exceeded: Arc<Atom
             let used = quota.used(warden);
             (quota, used)
         };
-        // A runtime that is going down ends the program by itself.
+        // A runtime that shuts down ends the program itself.
         let Ok((looked, used)) = tokio::task::spawn_blocking(look).await else { return };
         quota = looked;
         last = Instant::now();
-        pause = (began.elapsed() * SHARE).min(LONGEST);
+        pause = (began.elapsed() * SUM_TIME_DIVISOR).min(MAX_SUM_INTERVAL);
         if used > quota.limit {
             exceeded.store(true, Ordering::Release);
-            // An error says that it has ended already.
+            // An error means that the program has ended already.
             let _ = pidfd_send_signal(&pidfd, Signal::KILL);
             return;
         }
     }
 }
 
-/// A quota that is looked after until this is dropped.
+/// A watch over a quota, which ends on drop.
 #[derive(Debug)]
 pub(super) struct QuotaWatch {
     limit: u64,
@@ -137,7 +138,7 @@ pub(super) struct QuotaWatch {
 }
 
 impl QuotaWatch {
-    /// The quota, if the program was ended because it used more.
+    /// Returns the quota if the program was killed because it used more.
     pub(super) fn exceeded(&self) -> Option<u64> {
         self.exceeded.load(Ordering::Acquire).then_some(self.limit)
     }
@@ -149,21 +150,21 @@ impl Drop for QuotaWatch {
     }
 }
 
-/// Allocated bytes of files, each counted once however many names it has.
+/// Sum of allocated bytes of files; a file with hard links is counted once.
 struct Usage {
     since: SystemTime,
     seen: HashSet<(u64, u64)>,
     bytes: u64,
-    /// A directory could not be listed.
+    /// True if a directory could not be listed.
     is_partial: bool,
 }
 
 impl Usage {
-    /// Adds what lies below a directory, until it is more than `most`.
-    fn add_tree(&mut self, top: &Path, most: u64) {
+    /// Adds everything below a directory, until the sum is more than `limit`.
+    fn add_tree(&mut self, top: &Path, limit: u64) {
         let mut waiting = vec![top.to_owned()];
         while let Some(directory) = waiting.pop() {
-            if self.bytes > most {
+            if self.bytes > limit {
                 return;
             }
             let Ok(entries) = list(&directory) else {
@@ -193,10 +194,11 @@ impl Usage {
         }
     }
 
+    /// Adds one file, unless it is older than the call or was added already.
     fn add(&mut self, found: &Metadata) {
         let changed =
             SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(found.ctime()).unwrap_or(0));
-        // Seconds are enough: what was changed in the same second may be counted.
+        // Seconds are precise enough: a file changed in the same second may be counted.
         let is_older = changed + Duration::from_secs(1) <= self.since;
         if !is_older && (found.nlink() < 2 || self.seen.insert((found.dev(), found.ino()))) {
             self.bytes = self.bytes.saturating_add(found.blocks().saturating_mul(512));
@@ -204,7 +206,7 @@ impl Usage {
     }
 }
 
-/// The entries of a directory. One that is gone meanwhile has none.
+/// Lists a directory; empty if it is gone by now.
 fn list(directory: &Path) -> io::Result<Vec<PathBuf>> {
     match fs::read_dir(directory) {
         Ok(entries) => Ok(entries.flatten().map(|entry| entry.path()).collect()),
@@ -213,7 +215,7 @@ fn list(directory: &Path) -> io::Result<Vec<PathBuf>> {
     }
 }
 
-/// Bytes that can be allocated where a directory is.
+/// Returns the free bytes of the file system of a directory.
 fn free_space(directory: &Path) -> io::Result<u64> {
     let found = rustix::fs::statvfs(directory)?;
     Ok(found.f_bavail.saturating_mul(found.f_frsize))
@@ -225,11 +227,11 @@ mod tests {
 
     use super::*;
 
-    /// Bytes that are counted in a directory that a function has filled, in MiB.
+    /// Returns the usage, in MiB, of a directory that `fill` has filled.
     fn counted(fill: impl FnOnce(&Path)) -> u64 {
         let directory = tempfile::tempdir().unwrap();
         fill(directory.path());
-        let since = SystemTime::now().checked_sub(TICK).unwrap();
+        let since = SystemTime::now().checked_sub(KERNEL_TICK).unwrap();
         let layers = vec![directory.path().to_owned()];
         let quota = Quota { limit: u64::MAX, layers, since, free: 0 };
         quota.used(i32::MAX) >> 20
@@ -272,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn the_quota_is_what_is_wanted_or_a_part_of_what_is_free() {
+    fn quota_is_the_given_one_or_a_part_of_the_free_space() {
         let directory = tempfile::tempdir().unwrap();
         let free = free_space(directory.path()).unwrap();
         let [upper, work] = ["upper", "work"].map(|name| {
@@ -289,7 +291,7 @@ mod tests {
         let limit = |wanted| Quota::of(Some(&view), wanted).unwrap().map(|quota| quota.limit);
         assert_eq!(limit(Some(7)), Some(7));
         let usual = limit(None).unwrap();
-        assert!(usual <= USUAL && usual <= free, "{usual} of {free}");
+        assert!(usual <= DEFAULT_MAX_QUOTA && usual <= free, "{usual} of {free}");
         assert!(Quota::of(Some(&View::default()), Some(7)).unwrap().is_none(), "nothing to change");
         assert!(Quota::of(None, None).unwrap().is_none());
     }

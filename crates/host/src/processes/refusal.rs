@@ -1,4 +1,4 @@
-//! Why a program was not started, in words for whoever can do something about it.
+//! Explains why a program was not started, for the person or model that can change it.
 
 use std::io;
 
@@ -7,18 +7,17 @@ use windlass_sandbox::{LaunchError, Step};
 
 use super::LocalProcesses;
 
-/// Why a program was not started.
+/// Reason why a program was not started.
 #[derive(Debug)]
 pub(super) enum Refusal {
+    /// The sandbox or the program could not be started.
     Launch(LaunchError),
+    /// Another system call failed.
     Machine(io::Error),
-    /// In words for the model.
+    /// The program cannot be found; a sentence for the model.
     Program(String),
-    /// What the lower rung cannot hold, and what to ask for instead.
-    Rung {
-        why: String,
-        instead: String,
-    },
+    /// The backend cannot hold the confinement, with an alternative.
+    Backend { why: String, instead: String },
 }
 
 impl From<LaunchError> for Refusal {
@@ -34,8 +33,9 @@ impl From<io::Error> for Refusal {
 }
 
 impl LocalProcesses {
+    /// Turns a refusal into an error with a hint.
     pub(super) fn explain(&self, request: &ProcessRequest, refusal: Refusal) -> ToolError {
-        let program = short(&request.program.to_string());
+        let program = shortened(&request.program.to_string());
         match refusal {
             Refusal::Program(why) => ToolError::failed(why),
             Refusal::Launch(LaunchError::Program(why)) => {
@@ -55,7 +55,7 @@ impl LocalProcesses {
                 ))
                 .hint(remedy(step))
             }
-            Refusal::Rung { why, instead } => {
+            Refusal::Backend { why, instead } => {
                 let confinement = &self.settings.confinement;
                 ToolError::host_failed(format!(
                     "`{program}` was not run: {confinement}: that cannot be had here: {why}"
@@ -72,13 +72,13 @@ impl LocalProcesses {
     }
 }
 
-/// What a person can do about a step that failed.
+/// Returns the hint for a person about a step that failed.
 fn remedy(step: Step) -> String {
     let first = match step {
         Step::Namespaces | Step::Identity => {
-            "user namespaces are not allowed here; an administrator can allow them (user.max_user_namespaces above 0, \
-             kernel.unprivileged_userns_clone=1 or kernel.apparmor_restrict_unprivileged_userns=0, whichever there is; for a \
-             container, who starts it), or install bubblewrap, which may be allowed to make them for us"
+            "user namespaces are not allowed here; an administrator can allow them (user.max_user_namespaces above 0, and \
+                         kernel.unprivileged_userns_clone=1 or kernel.apparmor_restrict_unprivileged_userns=0 if the machine has them; for a \
+                         container, the person who starts it), or install bubblewrap, which may be allowed to create them for us"
         }
         Step::Overlay => "the kernel lets no ordinary user mount an overlay here (Linux 5.11 does)",
         Step::Landlock => "the kernel has no Landlock, or an old one (`lsm=` on its command line)",
@@ -93,11 +93,11 @@ fn remedy(step: Step) -> String {
     format!("{first}{weaker}; with --sandbox off commands run without a sandbox")
 }
 
-/// The beginning of a command: enough to know it again.
-fn short(command: &str) -> String {
-    const MOST: usize = 80;
+/// Returns the beginning of a command, for messages.
+fn shortened(command: &str) -> String {
+    const MAX_COMMAND_BYTES: usize = 80;
     let line = command.trim_start().lines().next().unwrap_or_default();
-    let cut = line.get(..line.floor_char_boundary(MOST)).unwrap_or(line);
+    let cut = line.get(..line.floor_char_boundary(MAX_COMMAND_BYTES)).unwrap_or(line);
     if cut.len() < command.trim().len() { format!("{cut} …") } else { cut.to_owned() }
 }
 
@@ -115,7 +115,7 @@ mod tests {
             (&long, format!("{} …", "ä".repeat(40))),
             ("", String::new()),
         ] {
-            assert_eq!(short(command), named);
+            assert_eq!(shortened(command), named);
         }
     }
 

@@ -1,4 +1,4 @@
-//! A program that runs: what it prints, what is typed to it, its end, and what it changed.
+//! A running program: its output and input, its end, and its changes.
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -18,89 +18,93 @@ use super::outline::ViewOutline;
 use super::quota::{Quota, QuotaWatch};
 use super::stand_ins::StandIns;
 use super::view::StagedDirectory;
-use super::{FEW, ladder, waiting};
+use super::{MAX_QUICK_SCAN_ENTRIES, backend, waiting};
 use crate::proxy::Proxy;
 use crate::stage::carried::CarriedDirectory;
 use crate::stage::masked_index::{self, ReplacedIndex};
-use crate::stage::{BuildDirectories, ChangeOfMode, Layers, Scan, Stage, delta_of};
+use crate::stage::{BuildDirectories, Layers, ModeChange, Scan, Stage, delta_of};
 
-/// How much is read at once.
-const AT_ONCE: usize = 256 << 10;
+/// Bytes that are read at once.
+const READ_BYTES: usize = 256 << 10;
 
-/// How often an end that is expected is looked for before we wait for it: some fifty microseconds.
-const MOMENTS: usize = 50;
+/// Checks for an end that is expected before this waits for it: some fifty microseconds.
+const MAX_END_CHECKS: usize = 50;
 
-/// Our side of a program's input and output.
-pub(super) struct Output {
+/// This process's side of a program's input and output.
+pub(super) struct ProgramChannels {
     read: OwnedFd,
-    /// Its standard error, if that is apart.
+    /// Standard error, if it is separate.
     pub(super) errors: Option<OwnedFd>,
     write: Option<OwnedFd>,
-    /// What is typed as soon as it runs.
+    /// Bytes that are typed as soon as the program runs.
     typed: Vec<u8>,
     is_terminal: bool,
 }
 
-impl Output {
+impl ProgramChannels {
+    /// Uses pipes: one for the output, and one for the input if it is open.
     pub(super) fn pipe(read: OwnedFd, write: Option<OwnedFd>) -> Self {
         Self { read, errors: None, write, typed: Vec::new(), is_terminal: false }
     }
 
+    /// Uses a terminal, on which some bytes are typed at the start.
     pub(super) fn terminal(ours: OwnedFd, typed: Vec<u8>) -> Self {
         Self { read: ours, errors: None, write: None, typed, is_terminal: true }
     }
 }
 
-/// What is needed to find out what the program changed.
+/// Everything that is needed to find the changes of a program.
 #[derive(Debug)]
-pub(super) struct Trail {
+pub(super) struct ChangeTracker {
     pub(super) workspace: PathBuf,
     pub(super) tracking: Tracking,
-    /// Holds the layers of the view, with the changes to the workspace.
+    /// Stage with the layers of the view and the changes of the workspace.
     pub(super) stage: Option<Stage>,
-    /// Directories outside the workspace whose changes are staged, too.
+    /// Directories outside the workspace whose changes are also staged.
     pub(super) staged: Vec<StagedDirectory>,
-    /// Directories beside the workspace whose changes are kept with its own.
+    /// Directories beside the workspace whose changes are kept with those of the workspace.
     pub(super) carried: Vec<CarriedDirectory>,
-    /// Git's indexes that the view had in place of the workspace's own.
+    /// Git's indexes that were replaced in the view.
     pub(super) indexes: Vec<ReplacedIndex>,
-    /// What was masked in the workspace and in other directories whose changes are staged.
+    /// Masked paths in the workspace and in other staged directories.
     pub(super) masked: Vec<PathBuf>,
+    /// State of the workspace before the run, if changes are found by scans.
     pub(super) before: Option<Scan>,
-    /// What had to be put into the workspace for the time of the run.
+    /// Stand-ins that were put into the workspace for the time of the run.
     pub(super) stand_ins: Option<StandIns>,
-    /// The build directories of the workspace, relative to it.
+    /// Build directories of the workspace, relative to it.
     pub(super) build_directories: Vec<PathBuf>,
-    /// Names that new build directories have.
+    /// Names of build directories.
     pub(super) names: Vec<String>,
-    /// Places that would have stayed as they are on a higher rung; none if it was that.
+    /// Paths that a stronger backend would have protected; `None` if the backend was that.
     pub(super) unprotected: Option<Vec<PathBuf>>,
-    /// Things that the answer should mention.
+    /// Notes for the result.
     pub(super) notes: Vec<String>,
 }
 
+/// A program that was started.
 pub(super) struct Running {
-    confined: Mutex<Fate>,
-    /// Readable when everything is gone. No pipe, but the runtime waits for it in the same way; nothing is read from it.
+    confined: Mutex<ProgramState>,
+    /// Readable once all processes are gone. It is not a pipe, but the runtime waits for it in the same way; nothing is read from it.
     ended: Receiver,
     output: Receiver,
     errors: Option<Receiver>,
     input: Option<Sender>,
     is_terminal: bool,
     warden: i32,
-    trail: Mutex<Option<Trail>>,
+    tracker: Mutex<Option<ChangeTracker>>,
     proxy: Option<Proxy>,
     quota: Option<QuotaWatch>,
-    /// None where the program has no view of its own.
+    /// Outline of the view; `None` without a view.
     outline: Option<ViewOutline>,
 }
 
-/// The program, and how it ended once it has.
-struct Fate {
+/// The sandboxed program, and how it ended once it has.
+struct ProgramState {
     confined: Confined,
-    /// Where the kernel counts for us. It can be taken away once the program is gone.
+    /// Control group, if the kernel counts. Removed once the program is gone.
     group: Option<Group>,
-    /// Keeps the mounts of its view.
+    /// Keeps the mounts of the view.
     mounts: Option<OwnedFd>,
     ending: Option<ProcessEnd>,
 }
@@ -108,14 +112,14 @@ struct Fate {
 impl Running {
     pub(super) fn new(
         mut confined: Confined,
-        output: Output,
-        trail: Trail,
+        output: ProgramChannels,
+        tracker: ChangeTracker,
         group: Option<Group>,
         proxy: Option<Proxy>,
     ) -> io::Result<Self> {
-        let Output { read, errors, write, typed, is_terminal } = output;
+        let ProgramChannels { read, errors, write, typed, is_terminal } = output;
         if !typed.is_empty() {
-            // A terminal takes some thousand bytes before anybody reads.
+            // A terminal buffers some thousand bytes before the program reads.
             rustix::io::write(&read, &typed)?;
         }
         let input = match write {
@@ -127,7 +131,7 @@ impl Running {
         Ok(Self {
             ended,
             warden: confined.warden(),
-            confined: Mutex::new(Fate { confined, group, mounts, ending: None }),
+            confined: Mutex::new(ProgramState { confined, group, mounts, ending: None }),
             output: Receiver::from_owned_fd_unchecked(without_waiting(read)?)?,
             errors: errors
                 .map(|errors| Receiver::from_owned_fd_unchecked(without_waiting(errors)?))
@@ -136,44 +140,46 @@ impl Running {
                 .map(|input| Sender::from_owned_fd_unchecked(without_waiting(input)?))
                 .transpose()?,
             is_terminal,
-            trail: Mutex::new(Some(trail)),
+            tracker: Mutex::new(Some(tracker)),
             proxy,
             quota: None,
             outline: None,
         })
     }
 
-    /// The same with what is needed to explain its failures.
+    /// Adds the outline, to explain failures.
     pub(super) fn with_outline(mut self, outline: Option<ViewOutline>) -> Self {
         self.outline = outline;
         self
     }
 
-    /// The same with a quota of disk that is looked after.
+    /// Adds a quota of disk, and starts to watch it.
     pub(super) fn with_quota(mut self, quota: Option<Quota>) -> io::Result<Self> {
         if let Some(quota) = quota {
-            let pidfd = self.fate().confined.as_fd().try_clone_to_owned()?;
+            let pidfd = self.state().confined.as_fd().try_clone_to_owned()?;
             self.quota = Some(quota.watch(self.warden, pidfd));
         }
         Ok(self)
     }
 
-    /// The quota of disk, if the program was ended because it used more.
+    /// Returns the quota of disk if the program was killed because it used more.
     fn over_quota(&self) -> Option<u64> {
         self.quota.as_ref().and_then(QuotaWatch::exceeded)
     }
 
-    fn fate(&self) -> MutexGuard<'_, Fate> {
+    /// Locks the state of the program.
+    fn state(&self) -> MutexGuard<'_, ProgramState> {
         self.confined.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns how the program ended; `None` while it runs.
     fn ending(&self) -> Option<ProcessEnd> {
-        let mut fate = self.fate();
-        if fate.ending.is_none() {
-            let ending = fate.confined.try_wait().unwrap_or(Some(Ending::Signalled(9)))?;
-            close_later(fate.mounts.take());
-            let exceeded = fate.group.take().and_then(|group| group.exceeded());
-            fate.ending = Some(match (ending, exceeded) {
+        let mut state = self.state();
+        if state.ending.is_none() {
+            let ending = state.confined.try_wait().unwrap_or(Some(Ending::Signalled(9)))?;
+            close_later(state.mounts.take());
+            let exceeded = state.group.take().and_then(|group| group.exceeded());
+            state.ending = Some(match (ending, exceeded) {
                 (Ending::Signalled(_), _) if let Some(limit) = self.over_quota() => {
                     ProcessEnd::OutOfDisk(limit)
                 }
@@ -185,21 +191,21 @@ impl Running {
                 (Ending::OverProcesses(limit), None) => ProcessEnd::TooManyProcesses(limit),
             });
         }
-        fate.ending
+        state.ending
     }
 }
 
-/// Lets the kernel take mounts down while others go on. On a thread of its own: the runtime would give it the thread that is about to
-/// take over what the program changed.
+/// Closes mounts on a thread of its own while other work goes on. A blocking task could occupy the runtime's thread that is about to
+/// collect the changes.
 fn close_later(mounts: Option<OwnedFd>) {
     if let Some(mounts) = mounts {
         let thread = std::thread::Builder::new().name("unmount".into());
-        // Where no thread can be started, they are closed here.
+        // If no thread can be started, they are closed here.
         drop(thread.spawn(move || drop(mounts)));
     }
 }
 
-/// Reading and writing answer at once.
+/// Makes reading and writing non-blocking.
 fn without_waiting(fd: OwnedFd) -> io::Result<OwnedFd> {
     let flags = rustix::fs::fcntl_getfl(&fd)?;
     rustix::fs::fcntl_setfl(&fd, flags | OFlags::NONBLOCK)?;
@@ -211,11 +217,11 @@ impl Process for Running {
         Box::pin(async move {
             loop {
                 self.output.readable().await?;
-                into.reserve(AT_ONCE);
+                into.reserve(READ_BYTES);
                 match self.output.try_read_buf(into) {
-                    // Whoever had the other end of the terminal is gone.
+                    // The program closed its end of the terminal.
                     Err(error) if self.is_terminal && is_hangup(&error) => return Ok(0),
-                    Err(error) if is_passing(&error) => {}
+                    Err(error) if is_transient(&error) => {}
                     read => return read,
                 }
             }
@@ -227,9 +233,9 @@ impl Process for Running {
             let Some(errors) = &self.errors else { return Ok(0) };
             loop {
                 errors.readable().await?;
-                into.reserve(AT_ONCE);
+                into.reserve(READ_BYTES);
                 match errors.try_read_buf(into) {
-                    Err(error) if is_passing(&error) => {}
+                    Err(error) if is_transient(&error) => {}
                     read => return read,
                 }
             }
@@ -246,7 +252,7 @@ impl Process for Running {
                 input.writable().await?;
                 match input.try_write(rest) {
                     Ok(written) => rest = rest.get(written..).unwrap_or_default(),
-                    Err(error) if is_passing(&error) => {}
+                    Err(error) if is_transient(&error) => {}
                     Err(error) => return Err(error),
                 }
             }
@@ -256,8 +262,8 @@ impl Process for Running {
 
     fn ended(&self) -> BoxFuture<'_, ProcessEnd> {
         Box::pin(async move {
-            // Whoever prints no more is about to end: that is sooner seen than a thread is asleep and awake again.
-            for _ in 0..MOMENTS {
+            // A program that closed its output is about to end, which is seen sooner than a thread sleeps and wakes.
+            for _ in 0..MAX_END_CHECKS {
                 if let Some(end) = self.ending() {
                     return end;
                 }
@@ -268,21 +274,21 @@ impl Process for Running {
                     return end;
                 }
                 if self.ended.readable().await.is_err() {
-                    // A runtime that is going down: nobody waits any more.
+                    // The runtime shuts down, so no task waits any more.
                     std::future::pending::<()>().await;
                 }
-                // The warden is taken by its descriptor; it is there a moment after that says so.
+                // The warden is reaped through its descriptor, a moment after the descriptor becomes readable.
                 tokio::task::yield_now().await;
             }
         })
     }
 
     fn signal(&self, signal: Signal) -> io::Result<()> {
-        self.fate().confined.signal(signal.number())
+        self.state().confined.signal(signal.number())
     }
 
     fn kill(&self) {
-        self.fate().confined.kill();
+        self.state().confined.kill();
     }
 
     fn waits_for_input(&self) -> bool {
@@ -290,15 +296,15 @@ impl Process for Running {
     }
 
     fn changes_so_far(&self) -> Option<Vec<ProcessChange>> {
-        let trail = self.trail.lock().unwrap_or_else(PoisonError::into_inner);
-        let trail = trail.as_ref()?;
-        let now = Scan::after(&trail.workspace, &trail.left_out()).ok()?;
-        Some(trail.before.as_ref()?.difference(&now))
+        let tracker = self.tracker.lock().unwrap_or_else(PoisonError::into_inner);
+        let tracker = tracker.as_ref()?;
+        let now = Scan::after(&tracker.workspace, &tracker.skipped_directories()).ok()?;
+        Some(tracker.before.as_ref()?.difference(&now))
     }
 
     fn are_changes_at_hand(&self) -> bool {
-        let trail = self.trail.lock().unwrap_or_else(PoisonError::into_inner);
-        trail.as_ref().is_some_and(Trail::is_short)
+        let tracker = self.tracker.lock().unwrap_or_else(PoisonError::into_inner);
+        tracker.as_ref().is_some_and(ChangeTracker::is_quick)
     }
 
     fn explain(&self, path: &Path, used: PathUse) -> Option<Absence> {
@@ -311,12 +317,12 @@ impl Process for Running {
     }
 
     fn changes(&self) -> Result<ProcessChanges, ToolError> {
-        let trail = self.trail.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(trail) = trail else {
+        let tracker = self.tracker.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(tracker) = tracker else {
             return Err(ToolError::internal("what a program changed was asked twice"));
         };
-        let trail = if self.over_quota().is_some() { trail.without_stage() } else { trail };
-        let changes = trail.changes().map(|mut changes| {
+        let tracker = if self.over_quota().is_some() { tracker.without_stage() } else { tracker };
+        let changes = tracker.changes().map(|mut changes| {
             if let Some(proxy) = &self.proxy {
                 changes.notes.extend(proxy.refused().iter().map(ToString::to_string));
                 if proxy.has_refused_more() {
@@ -326,10 +332,10 @@ impl Process for Running {
             changes
         });
         changes.map_err(|error| match error {
-            Lost::Read(error) => ToolError::host_failed(format!(
+            ChangesError::Read(error) => ToolError::host_failed(format!(
                 "what the command changed could not be found out: {error}"
             )),
-            Lost::Conflict(paths) => {
+            ChangesError::Conflict(paths) => {
                 let names: Vec<String> = paths
                     .iter()
                     .map(|path| windlass_core::quote::path(path).into_owned())
@@ -340,7 +346,7 @@ impl Process for Running {
                 ))
                 .hint("look at what is there now and run the command again")
             }
-            Lost::HalfMoved(path) => ToolError::failed(format!(
+            ChangesError::HalfRenamed(path) => ToolError::failed(format!(
                 "the command was killed while it renamed a directory in {}, so what it changed was dropped",
                 windlass_core::quote::path(path.parent().unwrap_or(&path))
             ))
@@ -349,31 +355,34 @@ impl Process for Running {
     }
 }
 
-/// Nothing to do but to try again.
-fn is_passing(error: &io::Error) -> bool {
+/// Returns whether an error means to try again.
+fn is_transient(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
 }
 
+/// Returns whether an error means that the other end of a terminal is closed.
 fn is_hangup(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
 }
 
-/// Why it is not known, or of no use, what a program changed.
-enum Lost {
+/// Reason why the changes of a program are unknown or unusable.
+enum ChangesError {
+    /// They could not be read.
     Read(io::Error),
+    /// Another program changed these paths.
     Conflict(Vec<PathBuf>),
-    /// The program was killed while this directory was being renamed: some of its entries are under another name.
-    HalfMoved(PathBuf),
+    /// The program was killed while this directory was being renamed, so some of its entries have another name.
+    HalfRenamed(PathBuf),
 }
 
-impl From<io::Error> for Lost {
+impl From<io::Error> for ChangesError {
     fn from(error: io::Error) -> Self {
         Self::Read(error)
     }
 }
 
-/// The directory in which the sandbox collects the entries of one that is renamed, if the path leads into it.
-fn half_moved(path: &Path) -> Option<PathBuf> {
+/// Returns the directory in which the sandbox collects the entries of a renamed directory, if the path is in one.
+fn half_renamed(path: &Path) -> Option<PathBuf> {
     let is_collecting = |path: &&Path| {
         let name = path.file_name().unwrap_or_default().as_encoded_bytes();
         name.starts_with(windlass_sandbox::RENAME_PREFIX.as_bytes())
@@ -381,7 +390,7 @@ fn half_moved(path: &Path) -> Option<PathBuf> {
     path.ancestors().find(is_collecting).map(Path::to_owned)
 }
 
-impl Trail {
+impl ChangeTracker {
     pub(super) fn new(workspace: &Path, names: &[String]) -> Self {
         Self {
             workspace: workspace.to_owned(),
@@ -400,18 +409,18 @@ impl Trail {
         }
     }
 
-    /// The directories that a comparison leaves out, by absolute path.
-    pub(super) fn left_out(&self) -> Vec<PathBuf> {
+    /// Returns the directories that scans skip, as absolute paths.
+    pub(super) fn skipped_directories(&self) -> Vec<PathBuf> {
         self.build_directories.iter().map(|path| self.workspace.join(path)).collect()
     }
 
-    /// Whether there is next to nothing to look at. A program could have made much more of it meanwhile; then it takes longer once.
-    fn is_short(&self) -> bool {
+    /// Returns whether the scan will be quick. A program could have created many files since; then it takes longer once.
+    fn is_quick(&self) -> bool {
         self.tracking != Tracking::Staged
-            && self.before.as_ref().is_none_or(|before| before.len() <= FEW)
+            && self.before.as_ref().is_none_or(|before| before.len() <= MAX_QUICK_SCAN_ENTRIES)
     }
 
-    /// The same without the changes that were not made yet.
+    /// Drops the changes that are still on the stage.
     fn without_stage(mut self) -> Self {
         if self.tracking == Tracking::Staged && self.stage.take().is_some() {
             self.notes.push("what the command changed was dropped".into());
@@ -419,7 +428,8 @@ impl Trail {
         self
     }
 
-    fn changes(mut self) -> Result<ProcessChanges, Lost> {
+    /// Collects the changes, from the stage or by a second scan.
+    fn changes(mut self) -> Result<ProcessChanges, ChangesError> {
         let mut changes = ProcessChanges {
             masked: std::mem::take(&mut self.masked),
             notes: std::mem::take(&mut self.notes),
@@ -429,34 +439,40 @@ impl Trail {
             && self.tracking == Tracking::Staged
         {
             stage.carry(std::mem::take(&mut self.carried));
-            self.take_from_stage(stage, &mut changes)?;
+            self.add_staged_changes(stage, &mut changes)?;
         }
         drop(self.stand_ins.take());
         if let Some(before) = self.before.take() {
-            changes.changes = before.difference(&Scan::after(&self.workspace, &self.left_out())?);
+            changes.changes =
+                before.difference(&Scan::after(&self.workspace, &self.skipped_directories())?);
         }
         if let Some(protected) = self.unprotected.take() {
             let (made, place) = (&changes.changes, &self.workspace);
-            changes.notes.extend(ladder::changed_although_protected(made, place, &protected));
-            changes.notes.push(ladder::note());
+            changes.notes.extend(backend::protected_change_note(made, place, &protected));
+            changes.notes.push(backend::landlock_note());
         }
         Ok(changes)
     }
 
-    fn take_from_stage(&self, mut stage: Stage, to: &mut ProcessChanges) -> Result<(), Lost> {
-        let change_of_mode = stage.change_of_mode(&self.workspace)?;
+    /// Adds the changes on the stage, and fails on conflicts.
+    fn add_staged_changes(
+        &self,
+        mut stage: Stage,
+        to: &mut ProcessChanges,
+    ) -> Result<(), ChangesError> {
+        let mode_change = stage.mode_change(&self.workspace)?;
         masked_index::restore(stage.upper(), &self.indexes)?;
         let own = Layers { upper: stage.upper(), lower: &self.workspace };
         let build = BuildDirectories { names: &self.names, known: &self.build_directories };
         let mut delta = delta_of(own, stage.created(), build)?;
-        // Git writes its index anew whenever it looks at files. That is no change, and the stat data of a stage is of no use outside.
+        // Git rewrites its index whenever it reads files. That is no change, and the stat data of a stage is of no use outside.
         delta.changes.retain(|change| !masked_index::is_refresh(change));
-        match change_of_mode {
-            Some(ChangeOfMode::Made(change)) => delta.changes.push(change),
-            Some(ChangeOfMode::Refused(mode)) => delta.notes.push(format!(
+        match mode_change {
+            Some(ModeChange::Change(change)) => delta.changes.push(change),
+            Some(ModeChange::Refused(mode)) => delta.notes.push(format!(
                 "the workspace itself keeps its mode: with {mode:o} its owner could not work in it"
             )),
-            Some(ChangeOfMode::Conflict) => delta.conflicts.push(self.workspace.clone()),
+            Some(ModeChange::Conflict) => delta.conflicts.push(self.workspace.clone()),
             None => {}
         }
         for StagedDirectory { upper, lower } in &self.staged {
@@ -467,10 +483,10 @@ impl Trail {
             delta.conflicts.extend(other.conflicts);
         }
         if !delta.conflicts.is_empty() {
-            return Err(Lost::Conflict(delta.conflicts));
+            return Err(ChangesError::Conflict(delta.conflicts));
         }
-        if let Some(path) = delta.changes.iter().find_map(|change| half_moved(&change.path)) {
-            return Err(Lost::HalfMoved(path));
+        if let Some(path) = delta.changes.iter().find_map(|change| half_renamed(&change.path)) {
+            return Err(ChangesError::HalfRenamed(path));
         }
         to.changes = delta.changes;
         to.notes.append(&mut delta.notes);

@@ -1,4 +1,4 @@
-//! What the programs of one session share: a directory for temporary files, and a loopback interface.
+//! State that the programs of one session share: a directory for temporary files, and a loopback interface.
 
 use std::collections::HashMap;
 use std::io;
@@ -10,40 +10,40 @@ use windlass_sandbox::SessionNamespaces;
 
 use crate::temporary::{TemporaryDirectories, TemporaryDirectory};
 
-/// The first port on which a proxy listens for a program.
+/// First port on which a proxy listens for a program.
 const FIRST_PORT: u16 = 3128;
 
-/// Sessions whose loopback interface is kept. Programs of older ones get a new one.
-const MOST_SESSIONS: usize = 256;
+/// Maximum sessions whose loopback interface is kept. Programs of older ones get a new interface.
+const MAX_SESSIONS: usize = 256;
 
-/// The sessions that have started programs here.
+/// The sessions that have started programs.
 #[derive(Debug, Default)]
-pub(super) struct Sessions(Mutex<HashMap<Option<SessionId>, Arc<SharedPlaces>>>);
+pub(super) struct Sessions(Mutex<HashMap<Option<SessionId>, Arc<SessionShared>>>);
 
-/// What the programs of one session share.
+/// State that the programs of one session share.
 #[derive(Debug)]
-pub(super) struct SharedPlaces {
-    /// The directory that is `/tmp` for its programs.
+pub(super) struct SessionShared {
+    /// Directory that its programs see as `/tmp`.
     pub(super) temporary: TemporaryDirectory,
     namespaces: Mutex<Option<Arc<SessionNamespaces>>>,
     next_port: AtomicU16,
 }
 
 impl Sessions {
-    /// The shared places of a session, made if they are not there.
+    /// Returns the shared state of a session, and creates it if it is new.
     pub(super) fn get(
         &self,
         id: Option<&SessionId>,
         directories: &TemporaryDirectories,
-    ) -> io::Result<Arc<SharedPlaces>> {
+    ) -> io::Result<Arc<SessionShared>> {
         let mut sessions = lock(&self.0);
         if let Some(known) = sessions.get(&id.cloned()) {
             return Ok(known.clone());
         }
-        if sessions.len() >= MOST_SESSIONS {
+        if sessions.len() >= MAX_SESSIONS {
             sessions.retain(|_, places| Arc::strong_count(places) > 1);
         }
-        let places = Arc::new(SharedPlaces {
+        let places = Arc::new(SessionShared {
             temporary: directories.open(id)?,
             namespaces: Mutex::default(),
             next_port: AtomicU16::new(FIRST_PORT),
@@ -53,8 +53,8 @@ impl Sessions {
     }
 }
 
-impl SharedPlaces {
-    /// The session's namespaces, for one more program. The first one makes them; others wait until it has.
+impl SessionShared {
+    /// Joins the session's namespaces for one more program. The first program creates them, and others wait until it has.
     pub(super) fn join(&self) -> Membership<'_> {
         let namespaces = lock(&self.namespaces);
         match namespaces.clone() {
@@ -63,24 +63,25 @@ impl SharedPlaces {
         }
     }
 
-    /// A port of the loopback interface for one more listener of ours.
+    /// Returns a port of the loopback interface for one more proxy.
     pub(super) fn port(&self) -> u16 {
         self.next_port.fetch_add(1, Ordering::Relaxed).max(FIRST_PORT)
     }
 }
 
-/// The part of a program in the namespaces of its session: it joins them, or is the first.
+/// A program's membership in the namespaces of its session: it joins them, or is the first and creates them.
 pub(super) struct Membership<'a> {
     known: Option<Arc<SessionNamespaces>>,
     first: Option<MutexGuard<'a, Option<Arc<SessionNamespaces>>>>,
 }
 
 impl Membership<'_> {
+    /// Returns the namespaces to join; `None` for the first program.
     pub(super) fn namespaces(&self) -> Option<&SessionNamespaces> {
         self.known.as_deref()
     }
 
-    /// Keeps what the first program has made for the others.
+    /// Keeps the namespaces that the first program has created for the others.
     pub(super) fn keep(self, made: Option<SessionNamespaces>) {
         if let Some(mut first) = self.first {
             *first = made.map(Arc::new);
@@ -88,6 +89,7 @@ impl Membership<'_> {
     }
 }
 
+/// Locks a mutex, even a poisoned one.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,7 +1,7 @@
-//! What is put into a workspace so that a protected place stays empty, and taken away again.
+//! Puts empty stand-ins at missing protected paths of a workspace, and removes them again.
 //!
-//! A program that works on the real directory needs something there that can be made read-only. It is on record while it is there:
-//! if we are killed, whoever starts next takes it away.
+//! A program that works on the real directory needs an object there that can be mounted read-only. The stand-ins are recorded while they
+//! exist: if this process is killed, the next one removes them.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
@@ -12,25 +12,25 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::FlockOperation;
 
-use super::private;
+use super::create_private_directory;
 use crate::random;
 
-/// Places in a workspace at which something empty may have been put. Dropped, it is taken away.
+/// Paths in a workspace at which an empty stand-in may have been created. It is removed on drop.
 #[derive(Debug)]
 pub(super) struct StandIns {
     record: PathBuf,
-    /// Held for as long as they are needed: whoever dies lets go of it.
+    /// Lock that is held while they are needed. The kernel releases it if the process dies.
     _lock: File,
     places: Vec<PathBuf>,
 }
 
 impl StandIns {
-    /// Writes down that something will be put at these places.
+    /// Records the paths at which stand-ins will be created; `None` if there are none.
     pub(super) fn record(directory: &Path, places: Vec<PathBuf>) -> io::Result<Option<Self>> {
         if places.is_empty() {
             return Ok(None);
         }
-        private(directory)?;
+        create_private_directory(directory)?;
         let record = directory.join(random::name()?);
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&record)?;
         rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
@@ -41,7 +41,7 @@ impl StandIns {
         Ok(Some(Self { record, _lock: file, places }))
     }
 
-    /// Takes away what processes left behind which are not there any more.
+    /// Removes the stand-ins of processes that are gone.
     pub(super) fn sweep(directory: &Path) {
         let Ok(records) = fs::read_dir(directory) else { return };
         for record in records.flatten() {
@@ -63,7 +63,7 @@ impl StandIns {
 impl Drop for StandIns {
     fn drop(&mut self) {
         for place in &self.places {
-            // What is not as empty as it was is somebody's.
+            // A stand-in that is no longer empty belongs to another program.
             match place.symlink_metadata() {
                 Ok(found) if found.is_dir() => drop(fs::remove_dir(place)),
                 Ok(found) if found.is_file() && found.len() == 0 => drop(fs::remove_file(place)),
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_behind_is_taken_away_and_nothing_else() {
+    fn stand_ins_of_a_dead_process_are_removed_and_nothing_else() {
         let ground = tempfile::tempdir().unwrap();
         let (records, place) =
             (ground.path().join("records"), |name: &str| ground.path().join(name));
@@ -87,10 +87,10 @@ mod tests {
         let held = StandIns::record(&records, places.clone()).unwrap().unwrap();
         fs::write(place("empty"), "").unwrap();
         fs::create_dir(place("directory")).unwrap();
-        fs::write(place("filled"), "somebody's").unwrap();
+        fs::write(place("filled"), "another program's").unwrap();
         StandIns::sweep(&records);
-        assert!(place("empty").exists(), "its owner is still there");
-        // As if its owner had been killed: the record is there, and nobody holds its lock.
+        assert!(place("empty").exists(), "its process still runs");
+        // As if its process had been killed: the record exists, and no process holds its lock.
         let (path, record) = (held.record.clone(), fs::read(&held.record).unwrap());
         drop(held);
         fs::write(place("empty"), "").unwrap();
@@ -98,7 +98,7 @@ mod tests {
         fs::write(&path, record).unwrap();
         StandIns::sweep(&records);
         assert!(!place("empty").exists() && !place("directory").exists());
-        assert_eq!(fs::read(place("filled")).unwrap(), b"somebody's");
+        assert_eq!(fs::read(place("filled")).unwrap(), b"another program's");
         assert_eq!(fs::read_dir(&records).unwrap().count(), 0);
     }
 }

@@ -1,7 +1,7 @@
-//! The parts of the system that every program sees, read-only, and the devices of name resolution.
+//! The parts of the system that every program sees read-only, and the files of name resolution.
 //!
-//! A distribution decides by links where things are (`/bin` → `usr/bin`, `/etc/resolv.conf` → `/run/…`), so links are laid as links
-//! and what they lead to is laid beside them.
+//! A distribution uses links in its layout (`/bin` → `usr/bin`, `/etc/resolv.conf` → `/run/…`), so links are mounted as links, and their
+//! targets are mounted beside them.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt as _;
@@ -14,8 +14,8 @@ use windlass_sandbox::{Mount, Object, Source};
 
 use crate::survey::{MaskRule, Masking, survey};
 
-/// Directories of programs, libraries and package databases. A link among them stays one.
-const SYSTEM: &[&str] = &[
+/// Directories of programs, libraries and package databases. A link among them stays a link.
+const SYSTEM_DIRECTORIES: &[&str] = &[
     "/usr",
     "/bin",
     "/sbin",
@@ -40,11 +40,11 @@ const SYSTEM: &[&str] = &[
     "/var/run",
 ];
 
-/// Directories that are there, empty but for what is laid into them.
-const EMPTY: &[&str] = &["/run", "/home", "/mnt", "/var/log", "/var/lib", "/var/cache"];
+/// Directories that exist in a view, empty except for other mounts in them.
+const EMPTY_DIRECTORIES: &[&str] = &["/run", "/home", "/mnt", "/var/log", "/var/lib", "/var/cache"];
 
-/// Private keys and credentials below `/etc`, whoever may read them.
-const PRIVATE: &[&str] = &[
+/// Private keys and credentials below `/etc`, whatever their modes.
+const PRIVATE_PATHS: &[&str] = &[
     "/etc/NetworkManager/system-connections",
     "/etc/cups/ssl",
     "/etc/ipsec.secrets",
@@ -63,13 +63,14 @@ const PRIVATE: &[&str] = &[
     "/etc/wireguard",
 ];
 
-/// Files with which names of hosts are resolved. They may be links into `/run`.
+/// Files of name resolution. They may be links into `/run`.
 const NAME_RESOLUTION: &[&str] = &["/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf"];
 
-/// The system as programs see it.
+/// Returns the mounts of the system.
 pub(super) fn mounts() -> Vec<Mount> {
-    let mut mounts: Vec<Mount> = EMPTY.iter().map(|path| directory(Path::new(path))).collect();
-    for path in SYSTEM.iter().map(Path::new) {
+    let mut mounts: Vec<Mount> =
+        EMPTY_DIRECTORIES.iter().map(|path| directory(Path::new(path))).collect();
+    for path in SYSTEM_DIRECTORIES.iter().map(Path::new) {
         mounts.extend(mount(path));
     }
     if let Ok(object) = Object::open(Path::new("/sys")) {
@@ -78,17 +79,17 @@ pub(super) fn mounts() -> Vec<Mount> {
     mounts
 }
 
-/// What name resolution needs besides, for a program with a network.
+/// Returns additional mounts for name resolution, for a program with a network.
 pub(super) fn name_resolution() -> Vec<Mount> {
     let real = NAME_RESOLUTION.iter().filter_map(|path| Path::new(path).canonicalize().ok());
     let outside = real.filter(|path| !path.starts_with("/etc") && is_file(path));
     outside.filter_map(|path| read_only(&path)).collect()
 }
 
-/// Paths below `/etc` that must not be opened: what only its owner may read, and private keys. An ordinary user is kept from the
-/// former by the kernel already. `index` is where to remember the former.
+/// Returns the paths below `/etc` that must not be opened: private keys, and for root also files that only their owner may read, because
+/// the kernel already keeps an ordinary user from them. `index` is the path of the survey index.
 pub(super) fn masked(index: &Path) -> Vec<PathBuf> {
-    let mut masked: Vec<PathBuf> = PRIVATE.iter().map(PathBuf::from).collect();
+    let mut masked: Vec<PathBuf> = PRIVATE_PATHS.iter().map(PathBuf::from).collect();
     if rustix::process::geteuid().is_root() {
         masked.extend(unreadable(index));
     }
@@ -98,7 +99,7 @@ pub(super) fn masked(index: &Path) -> Vec<PathBuf> {
     masked
 }
 
-/// The paths at which something is mounted.
+/// Returns the paths at which a file system is mounted.
 pub(super) fn mount_points() -> Vec<PathBuf> {
     let text = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
     let lines = text.split(|byte| *byte == b'\n');
@@ -106,7 +107,7 @@ pub(super) fn mount_points() -> Vec<PathBuf> {
     points.map(|point| PathBuf::from(OsString::from_vec(unescape(point)))).collect()
 }
 
-/// The kernel writes blanks and the like as three octal digits behind a backslash.
+/// Decodes the octal escapes of the kernel for blanks and backslashes.
 fn unescape(text: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -121,7 +122,7 @@ fn unescape(text: &[u8]) -> Vec<u8> {
     plain
 }
 
-/// A path of the system, as a link if it is one. Nothing if it is not there.
+/// Returns the mount of a system path, as a link if it is one; `None` if it is missing or a file.
 fn mount(path: &Path) -> Option<Mount> {
     let found = path.symlink_metadata().ok()?;
     if found.is_symlink() {
@@ -131,20 +132,23 @@ fn mount(path: &Path) -> Option<Mount> {
     read_only(path).filter(|_| found.is_dir())
 }
 
+/// Returns a read-only mount of a path; `None` if it cannot be opened.
 fn read_only(path: &Path) -> Option<Mount> {
     let object = Object::open(path).ok()?;
     Some(Mount { at: path.to_owned(), source: Source::ReadOnly(object) })
 }
 
+/// Returns the mount of an empty directory.
 fn directory(path: &Path) -> Mount {
     Mount { at: path.to_owned(), source: Source::Directory }
 }
 
+/// Returns whether a path is a regular file, and not a link.
 fn is_file(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|found| found.is_file())
 }
 
-/// The private halves of the keys by which this machine is known.
+/// Returns the private keys of this machine for SSH.
 fn host_keys() -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir("/etc/ssh") else { return Vec::new() };
     let is_private = |path: &PathBuf| {
@@ -154,22 +158,22 @@ fn host_keys() -> Vec<PathBuf> {
     entries.flatten().map(|entry| entry.path()).filter(is_private).collect()
 }
 
-/// Files and directories below `/etc` that others than the owner may not read.
+/// Returns the files and directories below `/etc` that other users than the owner may not read.
 fn unreadable(index: &Path) -> Vec<PathBuf> {
     let root = Path::new("/etc");
     match survey(root, &OwnersOnly, &[], index) {
         Ok(survey) => survey.masked.into_iter().map(|(path, _)| root.join(path)).collect(),
-        // What cannot be looked through is not shown.
+        // If the survey fails, all of `/etc` is masked.
         Err(_) => vec![root.to_owned()],
     }
 }
 
-/// Masks what others than the owner may not read.
+/// Masks files and directories that other users than the owner may not read.
 struct OwnersOnly;
 
 impl MaskRule for OwnersOnly {
-    /// The mode of a file can change without a trace in its directory, so an index is good for a minute. Until then a program sees
-    /// what everybody could read a minute ago.
+    /// Returns the current minute, so that an index is valid for a minute: the mode of a file can change without a trace in its directory.
+    /// Until then a program sees what every user could read a minute ago.
     fn fingerprint(&self) -> u64 {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         now.as_secs() / 60
@@ -209,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_mounts_are_unescaped() {
+    fn mount_points_are_unescaped() {
         for (text, plain) in
             [("/a", "/a"), ("/a\\040b", "/a b"), ("/a\\134", "/a\\"), ("/a\\9", "/a\\9"), ("", "")]
         {

@@ -8,13 +8,14 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use windlass_core::TerminalSize;
 
-/// Both ends of a terminal.
+/// Both ends of a pseudoterminal.
 pub(super) struct Terminal {
     pub(super) ours: OwnedFd,
     pub(super) theirs: OwnedFd,
 }
 
 impl Terminal {
+    /// Opens a pseudoterminal of this size.
     pub(super) fn open(size: TerminalSize) -> io::Result<Self> {
         let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)?;
         grantpt(&ours)?;

@@ -1,7 +1,7 @@
 //! Finds the directories of toolchains that a program's home shows: compilers, package managers and their caches.
 //!
-//! Credentials are never among them. A row of the table names the files that always hold some, and configuration files that are
-//! masked if one is found in them. Nothing here mounts anything, and nothing reads the environment: variables are given.
+//! Credentials are never shown. A row of the table names the files that always hold some, and configuration files that are masked if a
+//! credential is found in them. This module mounts nothing and reads no environment: variables are passed in.
 
 mod listing;
 mod masks;
@@ -18,32 +18,32 @@ use std::path::{Path, PathBuf};
 use self::listing::Listings;
 pub(super) use self::path::path_directories;
 use self::showable::{is_showable, is_showable_by_default};
-use self::table::{BASES, LISTS, Row, TABLE};
+use self::table::{BASE_VARIABLES, LIST_VARIABLES, TABLE, ToolchainRow};
 
-/// The prefix below which the view has everything anyway.
-const SYSTEM: &str = "/usr";
+/// Prefix below which the view shows everything anyway.
+const SYSTEM_PREFIX: &str = "/usr";
 
 /// A directory of the machine that a program's home shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ShownDirectory {
-    /// The name of its toolchain.
+    /// Name of its toolchain.
     pub(super) toolchain: &'static str,
-    /// The directory: absolute, with no link in it.
+    /// The directory: absolute, without links.
     pub(super) path: PathBuf,
-    /// The absolute path at which programs look for it: below the home directory, or a variable's value.
+    /// Absolute path at which programs look for it: below the home directory, or a variable's value.
     pub(super) shown_at: PathBuf,
     /// Files and directories with credentials, relative to `path`. Some may not exist.
     pub(super) masked: Vec<PathBuf>,
-    /// Programs change an overlay of it. Otherwise they cannot write to it.
+    /// True if programs get an overlay of it that they can change; otherwise it is read-only.
     pub(super) is_writable: bool,
 }
 
-/// All variables that move directories of toolchains. Programs get those that are set.
+/// Iterates over all variables that move directories of toolchains. Programs get those that are set.
 pub(super) fn variables() -> impl Iterator<Item = &'static str> {
     TABLE.iter().flat_map(|row| row.variables).map(|variable| split(variable).0)
 }
 
-/// The directories of toolchains that exist, ordered by where they are shown. Those in `exclude` are left out.
+/// Returns the existing directories of toolchains, ordered by the path at which they are shown, without those in `exclude`.
 pub(super) fn shown(
     home: &Path,
     variable: &dyn Fn(&str) -> Option<OsString>,
@@ -59,28 +59,30 @@ pub(super) fn shown(
         listings: Listings::default(),
     };
     let mut found: Vec<ShownDirectory> = TABLE.iter().flat_map(|row| finder.row(row)).collect();
-    // Of two at one place, the writable one comes first.
+    // Of two at one path, the writable one comes first.
     found.sort_by(|a, b| a.shown_at.cmp(&b.shown_at).then(b.is_writable.cmp(&a.is_writable)));
     without_nested(found)
 }
 
+/// Finds directories by the rows of the table.
 struct Finder<'a> {
     home: &'a Path,
     real_home: PathBuf,
     variable: &'a dyn Fn(&str) -> Option<OsString>,
     exclude: &'a [PathBuf],
-    /// Base directories that a variable moved, with where they are by default.
+    /// Base directories that a variable moved, with their default paths.
     bases: Vec<(&'static str, PathBuf)>,
     listings: Listings,
 }
 
 impl Finder<'_> {
-    fn row(&self, row: &Row) -> Vec<ShownDirectory> {
+    /// Returns the directories of one row.
+    fn row(&self, row: &ToolchainRow) -> Vec<ShownDirectory> {
         let mut found = Vec::new();
         for default in row.defaults {
             for (real, shown_at) in self.places(default) {
                 if is_showable_by_default(&shown_at, self.home) {
-                    found.extend(self.found(row, &real, shown_at));
+                    found.extend(self.checked(row, &real, shown_at));
                 }
             }
         }
@@ -90,14 +92,14 @@ impl Finder<'_> {
                     row.defaults.iter().any(|default| self.home.join(default) == value)
                         && is_showable_by_default(&value, self.home);
                 if is_default || is_showable(&value, self.home) {
-                    found.extend(self.found(row, &value.clone(), value));
+                    found.extend(self.checked(row, &value.clone(), value));
                 }
             }
         }
         found
     }
 
-    /// A default directory with where it is shown; several if it has a `*`.
+    /// Returns a default directory with the path at which it is shown; several if it has a `*`.
     fn places(&self, default: &str) -> Vec<(PathBuf, PathBuf)> {
         let moved = self.bases.iter().find_map(|(base, moved)| {
             let rest = default.strip_prefix(base)?.strip_prefix('/')?;
@@ -116,11 +118,11 @@ impl Finder<'_> {
         names.into_iter().map(|name| (real.join(&name), shown.join(&name))).collect()
     }
 
-    /// The directories that a variable of a row names.
+    /// Returns the directories that a variable of a row names.
     fn values(&self, variable: &str) -> Vec<PathBuf> {
         let (name, below) = split(variable);
         let Some(value) = (self.variable)(name) else { return Vec::new() };
-        let values = if LISTS.contains(&name) {
+        let values = if LIST_VARIABLES.contains(&name) {
             std::env::split_paths(&value).collect()
         } else {
             vec![PathBuf::from(value)]
@@ -129,34 +131,45 @@ impl Finder<'_> {
         joined.filter(|path: &PathBuf| path.is_absolute()).collect()
     }
 
-    fn found(&self, row: &Row, real: &Path, shown_at: PathBuf) -> Option<ShownDirectory> {
+    /// Returns a directory if it exists and may be shown.
+    fn checked(
+        &self,
+        row: &ToolchainRow,
+        real: &Path,
+        shown_at: PathBuf,
+    ) -> Option<ShownDirectory> {
         if !fs::metadata(real).ok()?.is_dir() {
             return None;
         }
         let path = fs::canonicalize(real).ok()?;
         let is_safe = is_showable_by_default(&path, &self.real_home);
         let is_excluded = |place: &PathBuf| path.starts_with(place) || shown_at.starts_with(place);
-        let is_there = !row.is_writable && shown_at.starts_with(SYSTEM);
+        let is_there = !row.is_writable && shown_at.starts_with(SYSTEM_PREFIX);
         if !is_safe || is_there || self.exclude.iter().any(is_excluded) {
             return None;
         }
         let masked = masks::masked(&path, row);
-        let Row { name: toolchain, is_writable, .. } = *row;
+        let ToolchainRow { name: toolchain, is_writable, .. } = *row;
         Some(ShownDirectory { toolchain, path, shown_at, masked, is_writable })
     }
 }
 
-/// Splits `NAME/below`.
+/// Splits `NAME/below`; the second part is empty without a slash.
 fn split(variable: &str) -> (&str, &str) {
     variable.split_once('/').unwrap_or((variable, ""))
 }
 
+/// Returns the base directories that a variable moves.
 fn bases(variable: &dyn Fn(&str) -> Option<OsString>) -> Vec<(&'static str, PathBuf)> {
     let moved = |(base, name): &(&'static str, &str)| Some((*base, variable(name)?.into()));
-    BASES.iter().filter_map(moved).filter(|(_, path): &(_, PathBuf)| path.is_absolute()).collect()
+    BASE_VARIABLES
+        .iter()
+        .filter_map(moved)
+        .filter(|(_, path): &(_, PathBuf)| path.is_absolute())
+        .collect()
 }
 
-/// Leaves out directories that another one shows at the same place, which then masks what they mask.
+/// Removes directories that another one shows at the same path, which then masks what they mask.
 fn without_nested(found: Vec<ShownDirectory>) -> Vec<ShownDirectory> {
     let mut kept: Vec<ShownDirectory> = Vec::new();
     for shown in found {
@@ -175,7 +188,7 @@ fn without_nested(found: Vec<ShownDirectory>) -> Vec<ShownDirectory> {
     kept
 }
 
-/// The path of a directory inside one that covers it. There is only one at each place.
+/// Returns the path of a directory inside one that covers it, if it does. Each path can show only one directory.
 fn covered(outer: &ShownDirectory, inner: &ShownDirectory) -> Option<PathBuf> {
     let inside = inner.shown_at.strip_prefix(&outer.shown_at).ok()?;
     let is_same =

@@ -1,7 +1,7 @@
-//! Computes the file system that a confined program sees, from the session's rights and from what is on this machine.
+//! Computes the file system that a confined program sees, from the session's rights and from the files of this machine.
 //!
-//! Nothing is there by default. The parts, in the order in which they are laid: the system read-only, a home of the workspace's own
-//! with the toolchains, the session's `/tmp`, what rules and grants add, and the workspace without what is masked.
+//! By default there is nothing. The parts are mounted in this order: the system read-only, a home of the workspace's own with the
+//! toolchains, the session's `/tmp`, the paths that rules and grants add, and the workspace without its masked files.
 
 mod links;
 mod protection;
@@ -18,8 +18,8 @@ use windlass_sandbox::{Fence, Mount, Network, Object, Protected, Source, Upper, 
 
 use super::home::{self, Home};
 use super::outline::ViewPart;
-use super::outside::{MOST_ENTRIES, expand, expand_writable};
-use super::session::SharedPlaces;
+use super::outside::{MAX_ENTRIES, expand, expand_writable};
+use super::session::SessionShared;
 use super::toolchains::ShownDirectory;
 use super::{LocalProcesses, system, toolchains};
 use crate::stage::carried::{CarriedDirectory, CarriedKind};
@@ -28,26 +28,26 @@ use crate::stage::tracked::tracked;
 use crate::stage::{self, Stage, mask_layer};
 use crate::survey::{MaskRule, Masking, Survey, survey as survey_tree};
 
-/// A view, and what is needed besides to run a program in it.
+/// A view, and everything else that is needed to run a program in it.
 pub(super) struct ComposedView {
     pub(super) view: View,
     pub(super) fence: Fence,
-    /// Holds the layers, if there are any.
+    /// Stage with the layers, if there are any.
     pub(super) stage: Option<Stage>,
     /// Directories outside the workspace whose changes are staged.
     pub(super) staged: Vec<StagedDirectory>,
-    /// Directories beside the workspace whose changes are kept with its own.
+    /// Directories beside the workspace whose changes are kept with those of the workspace.
     pub(super) carried: Vec<CarriedDirectory>,
-    /// Git's indexes that it shows in place of the workspace's own.
+    /// Git's indexes that are replaced in the view.
     pub(super) indexes: Vec<ReplacedIndex>,
-    /// Things that the answer should mention.
+    /// Notes for the result.
     pub(super) notes: Vec<String>,
-    /// Its mounts, for explanations.
+    /// Mounts of the view, to explain failures.
     pub(super) parts: Vec<ViewPart>,
-    /// Paths that mask layers leave out.
+    /// Paths that mask layers hide.
     pub(super) hidden: Vec<PathBuf>,
-    /// Files beside which everything else in their directory is left out.
-    pub(super) alone: Vec<PathBuf>,
+    /// Files whose directory is shown without its other entries.
+    pub(super) shown_alone: Vec<PathBuf>,
 }
 
 /// A directory whose changes go to a layer of the stage.
@@ -57,21 +57,21 @@ pub(super) struct StagedDirectory {
     pub(super) upper: PathBuf,
 }
 
-/// The parts of a launch that its view depends on.
+/// The parts of a launch on which its view depends.
 #[derive(Clone, Copy)]
-pub(super) struct Setting<'a> {
+pub(super) struct LaunchParts<'a> {
     pub(super) rights: &'a FileRights,
     pub(super) access: Access,
     pub(super) is_job: bool,
     pub(super) obeyed: &'a [PathBuf],
     pub(super) survey: &'a Survey,
-    pub(super) places: &'a SharedPlaces,
+    pub(super) places: &'a SessionShared,
     pub(super) home: Option<&'a Home>,
-    /// Whether what changes in the home stays if the run's other changes are kept.
+    /// True if changes in the home stay if the run's other changes are kept.
     pub(super) keeps_home: bool,
-    /// The hosts that it may reach.
+    /// Hosts that the program may reach.
     pub(super) network: &'a NetworkAccess,
-    /// The port on which a proxy will listen.
+    /// Port on which a proxy will listen.
     pub(super) port: u16,
 }
 
@@ -90,12 +90,12 @@ impl MaskRule for FileRights {
 }
 
 impl LocalProcesses {
-    /// Looks through the workspace for everything that a view must know of it.
+    /// Surveys the workspace for everything that a view needs.
     pub(super) fn survey(&self, rights: &FileRights) -> io::Result<Survey> {
         let index = self.index(&self.workspace);
         let mut survey = survey_tree(&self.workspace, rights, &self.settings.pass_through, &index)?;
         self.enter_tracked(rights, &mut survey)?;
-        // A survey enters neither git directories nor build directories. What a rule names in there is masked all the same.
+        // A survey enters neither git directories nor build directories. Paths in them that a rule names are masked all the same.
         let not_entered: Vec<&PathBuf> =
             survey.git.iter().chain(&survey.build_directories).collect();
         for path in self.denied_in(rights, &not_entered) {
@@ -106,7 +106,7 @@ impl LocalProcesses {
         Ok(survey)
     }
 
-    /// Surveys directories that look like build directories but hold tracked files, as any other directory.
+    /// Surveys build directories that hold tracked files like any other directory.
     fn enter_tracked(&self, rights: &FileRights, survey: &mut Survey) -> io::Result<()> {
         for path in tracked(&self.workspace, &survey.git, &survey.build_directories) {
             survey.build_directories.retain(|directory| *directory != path);
@@ -116,7 +116,7 @@ impl LocalProcesses {
         Ok(())
     }
 
-    /// Paths that a rule denies to be read in directories which a survey does not enter, relative to the workspace.
+    /// Returns the paths that a rule denies to read inside directories that a survey does not enter, relative to the workspace.
     fn denied_in(&self, rights: &FileRights, directories: &[&PathBuf]) -> Vec<PathBuf> {
         let denied = rights.denied();
         let inside = denied.iter().filter_map(|path| path.strip_prefix(&self.workspace).ok());
@@ -129,10 +129,11 @@ impl LocalProcesses {
             .collect()
     }
 
-    pub(super) fn compose(&self, setting: Setting<'_>) -> io::Result<ComposedView> {
+    /// Composes the view of a program.
+    pub(super) fn compose(&self, parts: LaunchParts<'_>) -> io::Result<ComposedView> {
         let mut composer = Composer {
             processes: self,
-            setting,
+            parts,
             mounts: system::mounts(),
             masked: Vec::new(),
             stage: OnceCell::new(),
@@ -142,18 +143,18 @@ impl LocalProcesses {
             notes: Vec::new(),
             mount_points: system::mount_points(),
             hidden: Vec::new(),
-            alone: Vec::new(),
+            shown_alone: Vec::new(),
             protected: Vec::new(),
         };
-        if *setting.network != NetworkAccess::None {
+        if *parts.network != NetworkAccess::None {
             composer.mounts.extend(system::name_resolution());
         }
-        composer.lay_configuration()?;
-        composer.lay_home()?;
-        composer.lay_path()?;
-        composer.lay_temporary()?;
-        composer.lay_outside()?;
-        composer.lay_workspace()?;
+        composer.mount_configuration()?;
+        composer.mount_home()?;
+        composer.mount_path()?;
+        composer.mount_temporary()?;
+        composer.mount_outside()?;
+        composer.mount_workspace()?;
         let fence = composer.fence();
         Ok(ComposedView {
             fence,
@@ -164,27 +165,27 @@ impl LocalProcesses {
             notes: composer.notes,
             parts: composer.mounts.iter().map(ViewPart::of).collect(),
             hidden: composer.hidden,
-            alone: composer.alone,
+            shown_alone: composer.shown_alone,
             view: View {
                 mounts: composer.mounts,
                 workspace: self.workspace.clone(),
-                protected: match setting.access {
-                    Access::Direct if setting.is_job => composer.protected,
-                    Access::Direct => self.protected(setting.survey),
-                    // Nothing is changed, or the changes are judged before they are made.
+                protected: match parts.access {
+                    Access::Direct if parts.is_job => composer.protected,
+                    Access::Direct => self.protected(parts.survey),
+                    // Nothing is changed, or the changes are decided on before they are committed.
                     Access::Read | Access::Staged => Vec::new(),
                 },
                 masked: composer.masked,
-                network: match setting.network {
+                network: match parts.network {
                     NetworkAccess::None => Network::Loopback,
-                    NetworkAccess::Hosts(_) => Network::Listener(setting.port),
+                    NetworkAccess::Hosts(_) => Network::Listener(parts.port),
                     NetworkAccess::Full => Network::Machine,
                 },
             },
         })
     }
 
-    /// The toolchains of the person's home.
+    /// Returns the toolchains of the person's home, remembered for a moment.
     fn toolchains(&self, home: &Path) -> Arc<Vec<ShownDirectory>> {
         self.shown.get(|| {
             let variable = |name: &str| self.variable(name);
@@ -192,7 +193,7 @@ impl LocalProcesses {
         })
     }
 
-    /// The directories in which programs are looked for and that a view does not show otherwise.
+    /// Returns the directories on `PATH` that a view does not show otherwise.
     fn path_directories(&self, home: &Path, is_shown: &dyn Fn(&Path) -> bool) -> Arc<Vec<PathBuf>> {
         self.on_path.get(|| {
             let path = self.variable("PATH").unwrap_or_default();
@@ -200,15 +201,16 @@ impl LocalProcesses {
         })
     }
 
-    /// The index of a tree.
+    /// Returns the path of the survey index of a tree.
     pub(super) fn index(&self, root: &Path) -> PathBuf {
         self.state().join("index").join(super::hashed(root))
     }
 }
 
+/// State of the composition of a view.
 struct Composer<'a> {
     processes: &'a LocalProcesses,
-    setting: Setting<'a>,
+    parts: LaunchParts<'a>,
     mounts: Vec<Mount>,
     masked: Vec<PathBuf>,
     stage: OnceCell<Stage>,
@@ -216,30 +218,31 @@ struct Composer<'a> {
     carried: Vec<CarriedDirectory>,
     indexes: Vec<ReplacedIndex>,
     notes: Vec<String>,
-    /// Paths of this machine at which something is mounted.
+    /// Paths of this machine at which a file system is mounted.
     mount_points: Vec<PathBuf>,
     hidden: Vec<PathBuf>,
-    alone: Vec<PathBuf>,
-    /// Places of the real workspace that a job cannot change.
+    shown_alone: Vec<PathBuf>,
+    /// Paths of the real workspace that a job cannot change.
     protected: Vec<Protected>,
 }
 
 impl Composer<'_> {
-    /// The stage, made when the first layer is: most commands that only read need none.
+    /// Returns the stage, created with the first layer: most commands that only read need none.
     fn stage(&self) -> io::Result<&Stage> {
         if let Some(made) = self.stage.get() {
             return Ok(made);
         }
-        let made = self.processes.stage(self.setting.access)?;
+        let made = self.processes.stage(self.parts.access)?;
         Ok(self.stage.get_or_init(|| made))
     }
 
-    fn lay(&mut self, at: &Path, source: Source) {
+    /// Adds a mount.
+    fn mount(&mut self, at: &Path, source: Source) {
         self.mounts.push(Mount { at: at.to_owned(), source });
     }
 
-    /// `/etc` without its secrets: one overlay, since each mask that is a mount costs as much.
-    fn lay_configuration(&mut self) -> io::Result<()> {
+    /// Mounts `/etc` without its secrets: as one overlay, because each single mask would be a mount of its own.
+    fn mount_configuration(&mut self) -> io::Result<()> {
         let etc = Path::new("/etc");
         let Ok(real) = Object::open(etc) else { return Ok(()) };
         let remembered = &self.processes.masked_in_etc;
@@ -252,7 +255,7 @@ impl Composer<'_> {
         {
             None
         } else {
-            home::kept_masks(etc, &inside, &layers)?
+            home::persistent_mask_layer(etc, &inside, &layers)?
         };
         let source = if let Some(layer) = layer {
             Source::Overlay { lower: vec![Object::open(&layer)?, real], upper: None }
@@ -260,25 +263,25 @@ impl Composer<'_> {
             self.masked.extend(masked.iter().cloned());
             Source::ReadOnly(real)
         };
-        self.lay(etc, source);
+        self.mount(etc, source);
         Ok(())
     }
 
-    /// The home of the workspace's own, with the toolchains of the person's.
-    fn lay_home(&mut self) -> io::Result<()> {
-        let Some(home) = self.setting.home else { return Ok(()) };
-        home.make_way(&self.processes.workspace)?;
+    /// Mounts the workspace's own home, with the toolchains of the person's home.
+    fn mount_home(&mut self) -> io::Result<()> {
+        let Some(home) = self.parts.home else { return Ok(()) };
+        home.prepare_mount_point(&self.processes.workspace)?;
         let own = self.own_home(&home.directory)?;
-        self.lay(&home.path, own);
+        self.mount(&home.path, own);
         let shown = self.processes.toolchains(&home.path);
         for shown in &*shown {
             if self.shows(&shown.shown_at) {
                 continue;
             }
-            home.make_way(&shown.shown_at)?;
+            home.prepare_mount_point(&shown.shown_at)?;
             let upper = home.upper(shown)?;
-            // A command that only reads needs no overlay where no other has changed anything: a mount of the directory is cheaper.
-            let is_plain = self.setting.access == Access::Read && is_empty(&upper);
+            // A command that only reads needs no overlay if no other command has changed anything: a plain mount is cheaper.
+            let is_plain = self.parts.access == Access::Read && is_empty(&upper);
             let is_layered =
                 shown.is_writable && !is_plain && !self.cannot_be_overlaid(&shown.path);
             let source = if is_layered {
@@ -288,32 +291,32 @@ impl Composer<'_> {
                 self.masked.extend(masked);
                 Source::ReadOnly(Object::open(&shown.path)?)
             };
-            self.lay(&shown.shown_at, source);
+            self.mount(&shown.shown_at, source);
         }
         Ok(())
     }
 
-    /// The home directory itself, with a layer over it: nothing that a run leaves there reaches another before its changes are kept.
-    /// Those of a job are made at once, in the workspace as well as here.
+    /// Returns the mount of the home directory with a layer over it: files of a run reach no other program before its changes are kept. A
+    /// job changes the home directly, as it does the workspace.
     fn own_home(&mut self, directory: &Path) -> io::Result<Source> {
         let home = Object::open(directory)?;
-        if self.setting.access == Access::Direct && self.setting.keeps_home {
+        if self.parts.access == Access::Direct && self.parts.keeps_home {
             return Ok(Source::Writable(home));
         }
         if self.cannot_be_overlaid(directory) {
             return Ok(Source::ReadOnly(home));
         }
-        if self.setting.access == Access::Read {
+        if self.parts.access == Access::Read {
             return Ok(Source::Scratch(vec![home]));
         }
         let upper = self.layer_of_home(directory, CarriedKind::Home)?;
         Ok(Source::Overlay { lower: vec![home], upper: Some(self.upper(&upper)?) })
     }
 
-    /// A directory of the machine whose changes are kept in a layer that outlives the run. A job changes that layer, a command another
-    /// one over it, and one that only reads none.
+    /// Returns the mount of a directory whose changes are kept in a layer that outlives the run. A job changes that layer, a command
+    /// another one over it, and a read-only command none.
     fn layered(&mut self, real: &Path, masks: Option<&Path>, kept: &Path) -> io::Result<Source> {
-        let upper = match (self.setting.access, self.setting.keeps_home) {
+        let upper = match (self.parts.access, self.parts.keeps_home) {
             (Access::Read, _) => None,
             (Access::Direct, true) => Some(kept.to_owned()),
             _ => Some(self.layer_of_home(kept, CarriedKind::Layer)?),
@@ -327,15 +330,15 @@ impl Composer<'_> {
         Ok(Source::Overlay { lower, upper })
     }
 
-    /// A layer for changes of this part of the home: they are kept with the other changes of the run, or go with it.
+    /// Creates a layer for changes of this part of the home. They are kept with the other changes of the run, or dropped with the stage.
     fn layer_of_home(&mut self, target: &Path, kind: CarriedKind) -> io::Result<PathBuf> {
-        if self.setting.keeps_home {
+        if self.parts.keeps_home {
             return self.carry(target, kind);
         }
         self.layer_on_stage(target)
     }
 
-    /// A layer for changes of this directory that are kept with the other changes of the run.
+    /// Creates a layer for changes of a directory that are kept with the other changes of the run.
     fn carry(&mut self, target: &Path, kind: CarriedKind) -> io::Result<PathBuf> {
         let upper = self.layer_on_stage(target)?;
         let carried = CarriedDirectory { upper: upper.clone(), target: target.to_owned(), kind };
@@ -343,71 +346,73 @@ impl Composer<'_> {
         Ok(upper)
     }
 
+    /// Creates a layer on the stage with the attributes of a directory.
     fn layer_on_stage(&self, directory: &Path) -> io::Result<PathBuf> {
         let upper = self.stage()?.directory("layer")?;
-        stage::look_like(&upper, directory)?;
+        stage::copy_attributes(&upper, directory)?;
         Ok(upper)
     }
 
-    /// Every mount needs a work directory of its own, also where several share an upper one.
+    /// Opens an upper layer. Every mount needs a work directory of its own, even if several share an upper layer.
     fn upper(&self, upper: &Path) -> io::Result<Upper> {
         let work = self.stage()?.directory("work")?;
         Ok(Upper { upper: Object::open(upper)?, work: Object::open(&work)? })
     }
 
-    /// The directories in which programs are looked for, where they are not shown already.
-    fn lay_path(&mut self) -> io::Result<()> {
-        let Some(home) = self.setting.home else { return Ok(()) };
+    /// Mounts the directories on `PATH` that are not shown already.
+    fn mount_path(&mut self) -> io::Result<()> {
+        let Some(home) = self.parts.home else { return Ok(()) };
         let more = self.processes.path_directories(&home.path, &|path| self.shows(path));
         for directory in &*more {
             if directory.starts_with(&self.processes.workspace) || self.shows(directory) {
                 continue;
             }
-            home.make_way(directory)?;
+            home.prepare_mount_point(directory)?;
             if let Ok(object) = Object::open(directory) {
-                self.lay(directory, Source::ReadOnly(object));
+                self.mount(directory, Source::ReadOnly(object));
             }
         }
         Ok(())
     }
 
-    fn lay_temporary(&mut self) -> io::Result<()> {
+    /// Mounts the session's directory for temporary files.
+    fn mount_temporary(&mut self) -> io::Result<()> {
         for at in SESSION_TMP.map(Path::new) {
             if !at.starts_with(&self.processes.workspace) {
-                // The other name for it is a link, unless something is to be mounted below that.
+                // The other name of `/tmp` is a link, unless the workspace is to be mounted below it.
                 if at != Path::new("/tmp") && !self.processes.workspace.starts_with(at) {
-                    self.lay(at, Source::Link("/tmp".into()));
+                    self.mount(at, Source::Link("/tmp".into()));
                     continue;
                 }
-                let directory = &self.setting.places.temporary.path;
-                home::make_way(directory, at, &self.processes.workspace)?;
-                self.lay(at, Source::Writable(Object::open(directory)?));
+                let directory = &self.parts.places.temporary.path;
+                home::prepare_mount_point(directory, at, &self.processes.workspace)?;
+                self.mount(at, Source::Writable(Object::open(directory)?));
             }
         }
         Ok(())
     }
 
-    /// What rules and the call's grant add.
-    fn lay_outside(&mut self) -> io::Result<()> {
-        // Only what is staged is judged: a job may read there, no more.
-        let is_changed = self.setting.access == Access::Staged;
-        let writable = if is_changed { self.setting.rights.writable() } else { Vec::new() };
-        let readable = self.setting.rights.readable();
+    /// Mounts the paths that rules and the call's grant add.
+    fn mount_outside(&mut self) -> io::Result<()> {
+        // Only staged changes are decided on, so a job may only read there.
+        let is_changed = self.parts.access == Access::Staged;
+        let writable = if is_changed { self.parts.rights.writable() } else { Vec::new() };
+        let readable = self.parts.rights.readable();
         let settings = &self.processes.settings;
         let shell = (!settings.shell.is_usual()).then(|| settings.shell.file().to_owned());
         let shown = settings.readable.iter().cloned().chain(shell);
         let readable = shown.chain(readable.iter().flat_map(expand));
         for path in readable.filter(|path| !is_session_tmp(path)) {
             if !self.shows(&path) && !writable.iter().any(|paths| paths.root == path) {
-                self.lay_readable(&path)?;
+                self.mount_readable(&path)?;
             }
         }
         for path in writable.iter().flat_map(expand_writable).filter(|path| !is_session_tmp(path)) {
-            self.lay_writable(&path)?;
+            self.mount_writable(&path)?;
         }
         for socket in &self.processes.settings.sockets {
             match Object::open(socket) {
-                Ok(object) => self.lay(socket, Source::ReadOnly(object)),
+                Ok(object) => self.mount(socket, Source::ReadOnly(object)),
                 Err(error) => {
                     let name = windlass_core::quote::path(socket);
                     self.notes.push(format!("the socket {name} is not there: {error}"));
@@ -417,28 +422,30 @@ impl Composer<'_> {
         Ok(())
     }
 
-    fn lay_readable(&mut self, path: &Path) -> io::Result<()> {
+    /// Mounts a path read-only, without masked files.
+    fn mount_readable(&mut self, path: &Path) -> io::Result<()> {
         let Ok(found) = path.symlink_metadata() else { return Ok(()) };
         if !found.is_dir() {
             let object = Object::open(path)?;
-            self.lay(path, Source::ReadOnly(object));
+            self.mount(path, Source::ReadOnly(object));
             return Ok(());
         }
         if self.cannot_be_overlaid(path) {
-            return self.lay_real(path, Source::ReadOnly(Object::open(path)?));
+            return self.mount_real(path, Source::ReadOnly(Object::open(path)?));
         }
         let masks = self.masks_of(path)?;
         let lower = vec![Object::open(&masks)?, Object::open(path)?];
-        self.lay(path, Source::Overlay { lower, upper: None });
+        self.mount(path, Source::Overlay { lower, upper: None });
         Ok(())
     }
 
-    fn lay_writable(&mut self, path: &Path) -> io::Result<()> {
+    /// Mounts a path so that its changes are staged. A single file is shown without its neighbours.
+    fn mount_writable(&mut self, path: &Path) -> io::Result<()> {
         let (directory, masks) = match path.symlink_metadata() {
             Ok(found) if found.is_dir() => (path, self.masks_of(path)?),
             _ => match path.parent().filter(|parent| parent.is_dir()) {
                 Some(parent) => {
-                    self.alone.push(path.to_owned());
+                    self.shown_alone.push(path.to_owned());
                     (parent, self.masks_around(parent, path)?)
                 }
                 None => return Ok(()),
@@ -449,54 +456,56 @@ impl Composer<'_> {
         }
         if self.cannot_be_overlaid(directory) {
             self.note_mounts(directory);
-            return self.lay_readable(path);
+            return self.mount_readable(path);
         }
         let lower = vec![Object::open(&masks)?, Object::open(directory)?];
         let upper = self.stage()?.directory("upper")?;
-        stage::look_like(&upper, directory)?;
+        stage::copy_attributes(&upper, directory)?;
         let source = Source::Overlay { lower, upper: Some(self.upper(&upper)?) };
-        self.lay(directory, source);
+        self.mount(directory, source);
         self.staged.push(StagedDirectory { lower: directory.to_owned(), upper });
         Ok(())
     }
 
-    /// A layer that masks what no program may see of a directory; an empty one if there is nothing to mask.
+    /// Creates a layer that masks the secrets in a directory; empty if there are none.
     fn masks_of(&mut self, directory: &Path) -> io::Result<PathBuf> {
         let found = self.survey_of(directory)?;
         self.hidden.extend(found.masked.iter().map(|(path, _)| directory.join(path)));
         self.mask_layer(directory, &found.masked)
     }
 
+    /// Surveys a directory outside the workspace.
     fn survey_of(&self, directory: &Path) -> io::Result<Survey> {
         let names = &self.processes.settings.pass_through;
-        survey_tree(directory, self.setting.rights, names, &self.processes.index(directory))
+        survey_tree(directory, self.parts.rights, names, &self.processes.index(directory))
     }
 
+    /// Creates a mask layer on the stage.
     fn mask_layer(&self, root: &Path, masked: &[(PathBuf, FileKind)]) -> io::Result<PathBuf> {
         let layer = self.stage()?.directory("masks")?;
         mask_layer::build(root, masked, &layer)?;
         Ok(layer)
     }
 
-    /// A layer that masks everything in a directory but one file.
+    /// Creates a layer that masks everything in a directory except one file.
     fn masks_around(&self, directory: &Path, file: &Path) -> io::Result<PathBuf> {
         let mut masked = Vec::new();
-        for entry in fs::read_dir(directory)?.take(MOST_ENTRIES) {
+        for entry in fs::read_dir(directory)?.take(MAX_ENTRIES) {
             let entry = entry?;
             if Some(&*entry.file_name()) != file.file_name() {
                 masked.push((PathBuf::from(entry.file_name()), FileKind::File));
             }
         }
-        if masked.len() >= MOST_ENTRIES {
+        if masked.len() >= MAX_ENTRIES {
             let name = windlass_core::quote::path(directory).into_owned();
             return Err(io::Error::other(format!(
-                "{name} has more than {MOST_ENTRIES} entries, which cannot be kept from a program that may write to one of them"
+                "{name} has more than {MAX_ENTRIES} entries, which cannot be kept from a program that may write to one of them"
             )));
         }
         self.mask_layer(directory, &masked)
     }
 
-    /// Returns whether the view has at a path what the machine has there.
+    /// Returns whether the view shows at a path the machine's own object of that path.
     fn shows(&self, path: &Path) -> bool {
         let deepest = self
             .mounts
@@ -516,6 +525,7 @@ impl Composer<'_> {
         })
     }
 
+    /// Returns the Landlock rules that match the mounts.
     fn fence(&self) -> Fence {
         let mut writable: Vec<PathBuf> = ["/dev", "/proc"].map(PathBuf::from).to_vec();
         writable.extend(self.mounts.iter().filter_map(|mount| match &mount.source {
@@ -529,16 +539,17 @@ impl Composer<'_> {
             writable,
             internet: true,
             connect: true,
-            without_attributes: self.setting.access == Access::Direct,
+            without_attributes: self.parts.access == Access::Direct,
         }
     }
 }
 
+/// Returns whether a directory can be listed and is empty.
 fn is_empty(directory: &Path) -> bool {
     fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_none())
 }
 
-/// Returns whether a path is one by which the program has the session's own directory: a link may lead there.
+/// Returns whether a path is one of the names of the session's own directory, or below it. A link may lead there.
 pub(super) fn is_session_tmp(path: &Path) -> bool {
     SESSION_TMP.iter().any(|tmp| path.starts_with(tmp))
 }

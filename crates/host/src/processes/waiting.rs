@@ -1,24 +1,25 @@
-//! Whether a program does nothing but wait for somebody to type.
+//! Finds out whether a program only waits for a person to type.
 
 use std::fs;
 use std::path::Path;
 
-/// The number of the call that reads.
+/// Number of the system call `read`.
 #[cfg(target_arch = "x86_64")]
-const READ: &str = "0";
+const READ_SYSTEM_CALL: &str = "0";
 #[cfg(not(target_arch = "x86_64"))]
-const READ: &str = "63";
+const READ_SYSTEM_CALL: &str = "63";
 
-/// Whether one of the processes below a warden reads from a terminal, or from the standard input that is open for it.
+/// Returns whether a process below a warden reads from a terminal, or from its standard input if that is open.
 pub(super) fn waits_for_input(warden: i32, has_input: bool) -> bool {
-    below(warden).into_iter().any(|pid| reads_input(pid, has_input))
+    descendants(warden).into_iter().any(|pid| reads_input(pid, has_input))
 }
 
+/// Returns whether a process is blocked in a read from a terminal or from its open standard input.
 fn reads_input(pid: i32, has_input: bool) -> bool {
     let process = Path::new("/proc").join(pid.to_string());
     let Ok(call) = fs::read_to_string(process.join("syscall")) else { return false };
     let mut words = call.split_whitespace();
-    if words.next() != Some(READ) {
+    if words.next() != Some(READ_SYSTEM_CALL) {
         return false;
     }
     let number =
@@ -30,8 +31,8 @@ fn reads_input(pid: i32, has_input: bool) -> bool {
     target.starts_with("/dev/pts") || target == Path::new("/dev/tty") || (number == 0 && has_input)
 }
 
-/// All processes below one.
-pub(super) fn below(pid: i32) -> Vec<i32> {
+/// Returns the ids of all processes below one.
+pub(super) fn descendants(pid: i32) -> Vec<i32> {
     let mut found = children(pid);
     let mut at = 0;
     while let Some(pid) = found.get(at).copied() {
@@ -41,6 +42,7 @@ pub(super) fn below(pid: i32) -> Vec<i32> {
     found
 }
 
+/// Returns the ids of the child processes of a process.
 fn children(pid: i32) -> Vec<i32> {
     let tasks = Path::new("/proc").join(pid.to_string()).join("task");
     let Ok(tasks) = fs::read_dir(tasks) else { return Vec::new() };

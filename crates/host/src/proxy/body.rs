@@ -1,24 +1,24 @@
-//! The body of a request, passed on exactly as far as it goes.
+//! Passes the body of a request on, exactly to its end.
 //!
-//! Chunks are read and written anew, without the extensions and trailers that nobody uses, so that a host sees the end of a body
-//! where we saw it.
+//! Chunks are read and written again, without extensions and trailers, which are rarely used. So a host sees the end of a body exactly
+//! where the proxy saw it.
 
 use std::io;
 
 use tokio::io::{AsyncBufRead, AsyncReadExt};
 use tokio::net::tcp::OwnedWriteHalf;
 
-use super::lines::line;
-use super::record::{Pulse, Way};
-use super::side::{End, pump, say};
+use super::lines::read_line;
+use super::record::{Direction, TrafficMonitor};
+use super::side::{CopyEnd, copy_bytes, write_counted};
 
-/// Bytes of a line with the size of a chunk.
-const MAX_SIZE_LINE: usize = 1 << 10;
+/// Maximum bytes of the line with the size of a chunk.
+const MAX_SIZE_LINE_BYTES: usize = 1 << 10;
 
-/// Bytes of all trailers.
-const MAX_TRAILERS: usize = 16 << 10;
+/// Maximum bytes of all trailers.
+const MAX_TRAILER_BYTES: usize = 16 << 10;
 
-/// How a body is told from what follows.
+/// Rule by which the end of a body is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Body {
     Empty,
@@ -27,7 +27,7 @@ pub(super) enum Body {
 }
 
 impl Body {
-    /// The header that says so, with its line end.
+    /// Returns the header for this rule, with its line end.
     pub(super) fn header(self) -> String {
         match self {
             Self::Empty => String::new(),
@@ -36,85 +36,90 @@ impl Body {
         }
     }
 
-    /// Passes a body on. An error is the client's: it ended too early, or its chunks are none.
+    /// Passes a body on. An error is the client's: the body ended too early, or its chunks are malformed.
     pub(super) async fn pass(
         self,
         from: &mut (impl AsyncBufRead + Unpin),
         to: &mut OwnedWriteHalf,
-        pulse: &Pulse<'_>,
-    ) -> io::Result<End> {
+        monitor: &TrafficMonitor<'_>,
+    ) -> io::Result<CopyEnd> {
         match self {
-            Self::Empty => Ok(End::Said),
-            Self::Length(length) => pass_bytes(length, from, to, pulse).await,
-            Self::Chunked => pass_chunks(from, to, pulse).await,
+            Self::Empty => Ok(CopyEnd::Complete),
+            Self::Length(length) => pass_bytes(length, from, to, monitor).await,
+            Self::Chunked => pass_chunks(from, to, monitor).await,
         }
     }
 }
 
+/// Passes a number of bytes on.
 async fn pass_bytes(
     length: u64,
     from: &mut (impl AsyncBufRead + Unpin),
     to: &mut OwnedWriteHalf,
-    pulse: &Pulse<'_>,
-) -> io::Result<End> {
+    monitor: &TrafficMonitor<'_>,
+) -> io::Result<CopyEnd> {
     let mut part = from.take(length);
-    let end = pump(&mut part, to, pulse, Way::Out).await?;
-    if end == End::Said && part.limit() > 0 {
+    let end = copy_bytes(&mut part, to, monitor, Direction::Out).await?;
+    if end == CopyEnd::Complete && part.limit() > 0 {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
     Ok(end)
 }
 
+/// Passes chunks on, up to the last one.
 async fn pass_chunks(
     from: &mut (impl AsyncBufRead + Unpin),
     to: &mut OwnedWriteHalf,
-    pulse: &Pulse<'_>,
-) -> io::Result<End> {
+    monitor: &TrafficMonitor<'_>,
+) -> io::Result<CopyEnd> {
     loop {
-        let size = size(&strict_line(from, &mut { MAX_SIZE_LINE }).await?)?;
-        if size == 0 {
+        let chunk_size = chunk_size(&strict_line(from, &mut { MAX_SIZE_LINE_BYTES }).await?)?;
+        if chunk_size == 0 {
             skip_trailers(from).await?;
-            return Ok(say(b"0\r\n\r\n", to, pulse, Way::Out).await);
+            return Ok(write_counted(b"0\r\n\r\n", to, monitor, Direction::Out).await);
         }
-        if say(format!("{size:x}\r\n").as_bytes(), to, pulse, Way::Out).await == End::Unheard
-            || pass_bytes(size, from, to, pulse).await? == End::Unheard
+        if write_counted(format!("{chunk_size:x}\r\n").as_bytes(), to, monitor, Direction::Out)
+            .await
+            == CopyEnd::ReceiverGone
+            || pass_bytes(chunk_size, from, to, monitor).await? == CopyEnd::ReceiverGone
         {
-            return Ok(End::Unheard);
+            return Ok(CopyEnd::ReceiverGone);
         }
-        if !strict_line(from, &mut { MAX_SIZE_LINE }).await?.is_empty() {
+        if !strict_line(from, &mut { MAX_SIZE_LINE_BYTES }).await?.is_empty() {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        if say(b"\r\n", to, pulse, Way::Out).await == End::Unheard {
-            return Ok(End::Unheard);
+        if write_counted(b"\r\n", to, monitor, Direction::Out).await == CopyEnd::ReceiverGone {
+            return Ok(CopyEnd::ReceiverGone);
         }
     }
 }
 
+/// Reads and drops the trailers.
 async fn skip_trailers(from: &mut (impl AsyncBufRead + Unpin)) -> io::Result<()> {
-    let mut allowed = MAX_TRAILERS;
+    let mut allowed = MAX_TRAILER_BYTES;
     while !strict_line(from, &mut allowed).await?.is_empty() {}
     Ok(())
 }
 
-/// A line that ends in CR and LF.
+/// Reads a line that must end in CR and LF.
 async fn strict_line(
     from: &mut (impl AsyncBufRead + Unpin),
     allowed: &mut usize,
 ) -> io::Result<Vec<u8>> {
-    let mut line = line(from, allowed).await.map_err(|_| io::ErrorKind::InvalidData)?;
+    let mut line = read_line(from, allowed).await.map_err(|_| io::ErrorKind::InvalidData)?;
     match line.pop() {
         Some(b'\r') => Ok(line),
         _ => Err(io::ErrorKind::InvalidData.into()),
     }
 }
 
-/// The size of a chunk; what may follow it is an extension.
-fn size(line: &[u8]) -> io::Result<u64> {
+/// Parses the size of a chunk; an extension may follow.
+fn chunk_size(line: &[u8]) -> io::Result<u64> {
     let digits = line.split(|byte| *byte == b';').next().unwrap_or_default();
     let hexadecimal = digits.iter().all(u8::is_ascii_hexdigit);
     let text = std::str::from_utf8(digits).ok().filter(|_| hexadecimal);
-    let size = text.and_then(|text| u64::from_str_radix(text, 16).ok());
-    size.ok_or_else(|| io::ErrorKind::InvalidData.into())
+    let chunk_size = text.and_then(|text| u64::from_str_radix(text, 16).ok());
+    chunk_size.ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 #[cfg(test)]
@@ -126,16 +131,16 @@ mod tests {
     use super::super::record::Record;
     use super::*;
 
-    /// What a host gets of a body, and how much of what was sent is left; `None` if the body is refused.
+    /// Passes a body on. Returns the bytes that the host gets and the number of unread bytes; `None` if the body is refused.
     async fn pass(body: Body, sent: &str) -> Option<(String, usize)> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let ours = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (mut host, _) = listener.accept().await.unwrap();
         let (_reader, mut writer) = ours.into_split();
         let record = Record::default();
-        let pulse = Pulse::new(&record, Duration::from_secs(30));
+        let monitor = TrafficMonitor::new(&record, Duration::from_secs(30));
         let mut rest = sent.as_bytes();
-        let end = body.pass(&mut rest, &mut writer, &pulse).await;
+        let end = body.pass(&mut rest, &mut writer, &monitor).await;
         drop(writer);
         let mut got = String::new();
         host.read_to_string(&mut got).await.unwrap();
@@ -143,7 +148,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn bodies_go_as_far_as_they_say() {
+    async fn bodies_end_where_they_say() {
         use Body::{Chunked, Empty, Length};
         for (body, sent, expected) in [
             (Empty, "next", Some(("", 4))),

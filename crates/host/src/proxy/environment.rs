@@ -1,21 +1,21 @@
-//! The variables by which programs find a proxy. Each is here because some widespread program reads it.
+//! Environment variables by which programs find a proxy. Each is read by some widespread program.
 //!
-//! `curl` and what is built on it (git, cargo) read `http_proxy` in lower case alone, others in upper case first; Go, pip, npm and
-//! wget read these too. Node's own `fetch` reads them only if it is told to, Yarn from version 2 on has variables of its own.
+//! `curl` and programs built on it (git, cargo) read only the lower-case `http_proxy`, others read upper case first; Go, pip, npm and wget
+//! read these too. Node's own `fetch` reads them only with an extra variable, and Yarn has variables of its own since version 2.
 
-/// The port is one of the program's own loopback.
+/// Returns the variables for a proxy at a port of the program's own loopback interface.
 pub(super) fn variables(port: u16) -> Vec<(String, String)> {
     let proxy = format!("http://127.0.0.1:{port}");
-    let here = NAMES.iter().map(|name| (*name, proxy.as_str()));
-    let all = here.chain(FIXED.iter().copied());
+    let here = PROXY_VARIABLES.iter().map(|name| (*name, proxy.as_str()));
+    let all = here.chain(FIXED_VARIABLES.iter().copied());
     all.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-/// Those that name the proxy.
+/// Variables that name the proxy.
 ///
-/// `ALL_PROXY` could offer SOCKS, which we speak; but Python's `httpx` ends at its start where that variable says so and its
-/// optional support is not installed, and no program is known that would need it for hosts of the web.
-const NAMES: &[&str] = &[
+/// `ALL_PROXY` could offer SOCKS, which the proxy speaks. But Python's `httpx` fails at its start with such a value if its optional support
+/// is not installed, and no program is known that needs it for hosts of the web.
+const PROXY_VARIABLES: &[&str] = &[
     "HTTP_PROXY",
     "http_proxy",
     "HTTPS_PROXY",
@@ -26,17 +26,19 @@ const NAMES: &[&str] = &[
     "YARN_HTTPS_PROXY",
 ];
 
-/// A program's servers on its own loopback are nobody else's: it reaches them without us, and could not through us.
-const OWN: &str = "localhost,127.0.0.1,::1";
+/// Hosts that programs reach without the proxy: servers on their own loopback interface, which the proxy could not reach.
+const OWN_HOSTS: &str = "localhost,127.0.0.1,::1";
 
-const FIXED: &[(&str, &str)] = &[("NO_PROXY", OWN), ("no_proxy", OWN), ("NODE_USE_ENV_PROXY", "1")];
+/// Variables with a fixed value.
+const FIXED_VARIABLES: &[(&str, &str)] =
+    &[("NO_PROXY", OWN_HOSTS), ("no_proxy", OWN_HOSTS), ("NODE_USE_ENV_PROXY", "1")];
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn every_variable_stands_once_and_leads_to_the_port() {
+    fn every_variable_is_set_once_and_names_the_port() {
         let variables = variables(4711);
         for (name, value) in &variables {
             assert_eq!(variables.iter().filter(|(other, _)| other == name).count(), 1, "{name}");

@@ -1,8 +1,8 @@
-//! A request to a host, and its answer back.
+//! Sends a request to a host and passes its response back.
 //!
-//! Both go at the same time: a host may answer before it has heard all, and may be asked whether it wants to (`100 Continue`).
-//! Of the answer only the head is read, leniently, to say that the connection ends with it; how a program understands what a
-//! host tells it is between the two.
+//! Both happen at the same time: a host may answer before it has read everything, and a client may wait for its consent to send the body
+//! (`100 Continue`). Only the head of the response is read, leniently, to add that the connection ends with it; everything else is between
+//! program and host.
 
 use std::io;
 
@@ -10,144 +10,150 @@ use tokio::io::AsyncBufRead;
 use tokio::net::tcp::OwnedWriteHalf;
 
 use super::body::Body;
-use super::http::answer;
-use super::lines::line;
-use super::record::{Pulse, Way};
-use super::side::{End, Side, pump, say};
+use super::http::own_response;
+use super::lines::read_line;
+use super::record::{Direction, TrafficMonitor};
+use super::side::{ConnectionSide, CopyEnd, copy_bytes, write_counted};
 
-/// Bytes of all heads of an answer.
-const MAX_HEAD: usize = 256 << 10;
+/// Maximum bytes of all heads of a response.
+const MAX_HEAD_BYTES: usize = 256 << 10;
 
-/// Headers of an answer that concern the connection of the host.
-const NOT_PASSED_ON: [&[u8]; 4] = [b"connection", b"keep-alive", b"proxy-connection", b"upgrade"];
+/// Headers of a response that concern only the connection of the host.
+const CONNECTION_HEADERS: [&[u8]; 4] =
+    [b"connection", b"keep-alive", b"proxy-connection", b"upgrade"];
 
-/// Sends a request with its body and passes the answer on, to its end.
+/// Sends a request with its body and passes the response on to its end.
 pub(super) async fn run(
-    mut client: Side,
-    mut origin: Side,
+    mut client: ConnectionSide,
+    mut origin: ConnectionSide,
     head: &[u8],
     body: Body,
-    pulse: &Pulse<'_>,
+    monitor: &TrafficMonitor<'_>,
 ) {
-    match exchange(&mut client, &mut origin, head, body, pulse).await {
-        Ok(()) => client.end_with(b"").await,
-        Err(Broken::AtFirst) => {
+    match exchange(&mut client, &mut origin, head, body, monitor).await {
+        Ok(()) => client.close_with(b"").await,
+        Err(ResponseError::NoResponse) => {
             let text = "the host closed the connection without an answer that is HTTP";
-            client.end_with(&answer(502, text)).await;
+            client.close_with(&own_response(502, text)).await;
         }
-        Err(Broken::Midway) => {
+        Err(ResponseError::CutOff) => {
             client.reset();
             origin.reset();
         }
     }
 }
 
+/// Sends the request and passes the response on, at the same time.
 async fn exchange(
-    client: &mut Side,
-    origin: &mut Side,
+    client: &mut ConnectionSide,
+    origin: &mut ConnectionSide,
     head: &[u8],
     body: Body,
-    pulse: &Pulse<'_>,
-) -> Result<(), Broken> {
+    monitor: &TrafficMonitor<'_>,
+) -> Result<(), ResponseError> {
     let ask = async {
-        match say(head, &mut origin.writer, pulse, Way::Out).await {
-            End::Said => body.pass(&mut client.reader, &mut origin.writer, pulse).await,
-            End::Unheard => Ok(End::Unheard),
+        match write_counted(head, &mut origin.writer, monitor, Direction::Out).await {
+            CopyEnd::Complete => body.pass(&mut client.reader, &mut origin.writer, monitor).await,
+            CopyEnd::ReceiverGone => Ok(CopyEnd::ReceiverGone),
         }
     };
     tokio::select! {
-        heard = pass_answer(&mut origin.reader, &mut client.writer, pulse) => heard,
-        // A request that is said, or that the host does not want to hear to its end, ends nothing.
+        heard = pass_response(&mut origin.reader, &mut client.writer, monitor) => heard,
+        // The end of the request does not end the exchange, nor does a host that stops reading it.
         Err(error) = ask => Err(error.into()),
-        () = pulse.stopped() => Err(Broken::Midway),
+        () = monitor.idle_or_over_budget() => Err(ResponseError::CutOff),
     }
 }
 
-/// Why there is no whole answer.
+/// Reason for an incomplete response.
 #[derive(Debug, PartialEq, Eq)]
-enum Broken {
-    /// There is none; nothing was passed on.
-    AtFirst,
-    /// It came in part, or the request did.
-    Midway,
+enum ResponseError {
+    /// The host sent no response; the client got nothing.
+    NoResponse,
+    /// The response or the request broke off in the middle.
+    CutOff,
 }
 
-impl From<io::Error> for Broken {
+impl From<io::Error> for ResponseError {
     fn from(_: io::Error) -> Self {
-        Self::Midway
+        Self::CutOff
     }
 }
 
-async fn pass_answer(
+/// Passes the response on: interim heads, the final head, and the rest of the connection.
+async fn pass_response(
     from: &mut (impl AsyncBufRead + Unpin),
     to: &mut OwnedWriteHalf,
-    pulse: &Pulse<'_>,
-) -> Result<(), Broken> {
-    let mut allowed = MAX_HEAD;
-    let mut broken = Broken::AtFirst;
+    monitor: &TrafficMonitor<'_>,
+) -> Result<(), ResponseError> {
+    let mut allowed = MAX_HEAD_BYTES;
+    let mut error = ResponseError::NoResponse;
     loop {
-        let Some(head) = read_head(from, &mut allowed).await else { return Err(broken) };
-        broken = Broken::Midway;
-        if say(&head.bytes, to, pulse, Way::In).await == End::Unheard {
-            return Err(broken);
+        let Some(head) = read_head(from, &mut allowed).await else { return Err(error) };
+        error = ResponseError::CutOff;
+        if write_counted(&head.bytes, to, monitor, Direction::In).await == CopyEnd::ReceiverGone {
+            return Err(error);
         }
-        if head.last {
-            pump(from, to, pulse, Way::In).await?;
+        if head.is_final {
+            copy_bytes(from, to, monitor, Direction::In).await?;
             return Ok(());
         }
     }
 }
 
-/// The head of an answer as the client gets it.
+/// The head of a response as the client gets it.
 #[derive(Debug, PartialEq, Eq)]
 struct Head {
     bytes: Vec<u8>,
-    /// Whether the answer follows, and not another head.
-    last: bool,
+    /// True for the final head, which the body follows; false for an interim one.
+    is_final: bool,
 }
 
+/// Reads a head, without the headers of the host's connection. `None` if it is malformed or too long.
 async fn read_head(from: &mut (impl AsyncBufRead + Unpin), allowed: &mut usize) -> Option<Head> {
-    let first = line(from, allowed).await.ok()?;
-    let last = is_last(&first)?;
+    let first = read_line(from, allowed).await.ok()?;
+    let is_final = is_final_status(&first)?;
     let mut bytes = Vec::new();
-    push(&mut bytes, &first);
+    push_line(&mut bytes, &first);
     let mut passes = true;
     loop {
-        let line = line(from, allowed).await.ok()?;
+        let line = read_line(from, allowed).await.ok()?;
         if line.trim_ascii().is_empty() {
             break;
         }
-        // A line that begins with a blank goes on where the one before it ended.
+        // A line that begins with a blank continues the one before it.
         if !line.starts_with(b" ") && !line.starts_with(b"\t") {
-            passes = !last || !is_about_the_connection(&line);
+            passes = !is_final || !is_connection_header(&line);
         }
         if passes {
-            push(&mut bytes, &line);
+            push_line(&mut bytes, &line);
         }
     }
-    if last {
-        push(&mut bytes, b"Connection: close");
+    if is_final {
+        push_line(&mut bytes, b"Connection: close");
     }
-    push(&mut bytes, b"");
-    Some(Head { bytes, last })
+    push_line(&mut bytes, b"");
+    Some(Head { bytes, is_final })
 }
 
-fn push(head: &mut Vec<u8>, line: &[u8]) {
+/// Adds a line with CR and LF.
+fn push_line(head: &mut Vec<u8>, line: &[u8]) {
     head.extend_from_slice(line.strip_suffix(b"\r").unwrap_or(line));
     head.extend_from_slice(b"\r\n");
 }
 
-/// Whether a status is the last one; `None` if it is not a status of HTTP/1.
-fn is_last(line: &[u8]) -> Option<bool> {
+/// Returns whether a status line is the final one; `None` if it is not one of HTTP/1.
+fn is_final_status(line: &[u8]) -> Option<bool> {
     let mut words = line.strip_prefix(b"HTTP/1.")?.split(u8::is_ascii_whitespace);
     let status = words.nth(1).filter(|word| word.len() == 3)?;
     let digits = status.iter().all(u8::is_ascii_digit);
     digits.then_some(!status.starts_with(b"1") || status == b"101")
 }
 
-fn is_about_the_connection(line: &[u8]) -> bool {
+/// Returns whether a header concerns only the connection of the host.
+fn is_connection_header(line: &[u8]) -> bool {
     let name = line.split(|byte| *byte == b':').next().unwrap_or_default().trim_ascii();
-    NOT_PASSED_ON.iter().any(|known| name.eq_ignore_ascii_case(known))
+    CONNECTION_HEADERS.iter().any(|known| name.eq_ignore_ascii_case(known))
 }
 
 #[cfg(test)]
@@ -156,8 +162,8 @@ mod tests {
 
     async fn check(head: &str, expected: Option<(&str, bool)>) {
         let mut bytes = head.as_bytes();
-        let read = read_head(&mut bytes, &mut { MAX_HEAD }).await;
-        let expected = expected.map(|(text, last)| Head { bytes: text.into(), last });
+        let read = read_head(&mut bytes, &mut { MAX_HEAD_BYTES }).await;
+        let expected = expected.map(|(text, is_final)| Head { bytes: text.into(), is_final });
         assert_eq!(read, expected, "{head:?}");
     }
 
@@ -168,7 +174,7 @@ mod tests {
                 "HTTP/1.1 200 OK\r\nA: b\r\nConnection: keep-alive\r\nKeep-Alive: timeout=5\r\n\r\nbody",
                 Some(("HTTP/1.1 200 OK\r\nA: b\r\nConnection: close\r\n\r\n", true)),
             ),
-            // Sloppy hosts.
+            // Hosts with loose syntax.
             (
                 "HTTP/1.0 404\nConnection : a,\n b\nC: d\n e\n\nbody",
                 Some(("HTTP/1.0 404\r\nC: d\r\n e\r\nConnection: close\r\n\r\n", true)),
@@ -188,6 +194,6 @@ mod tests {
         ] {
             check(head, expected).await;
         }
-        check(&format!("HTTP/1.1 200 OK\r\nA: {}\r\n\r\n", "b".repeat(MAX_HEAD)), None).await;
+        check(&format!("HTTP/1.1 200 OK\r\nA: {}\r\n\r\n", "b".repeat(MAX_HEAD_BYTES)), None).await;
     }
 }

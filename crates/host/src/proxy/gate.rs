@@ -1,8 +1,8 @@
-//! The gate: the one place from which a connection to a host is made.
+//! Makes all connections to hosts, and decides which are allowed.
 //!
-//! First the rules, on the name; only then is it looked up, so that a name that is not listed never reaches a name server. Then the
-//! addresses, and what is dialled is an address that was judged, not the name again: a name server that gives another answer
-//! the next time gains nothing.
+//! First the name is checked against the rules; only an allowed name is looked up, so that no other name reaches a name server. Then the
+//! addresses are checked, and a checked address is dialled, not the name again: a name server that gives another answer the next time gains
+//! nothing.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,29 +12,31 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::record::RefusedHost;
-use super::rules::{Rules, Verdict};
+use super::rules::{HostMatch, HostRules};
 use super::target::Target;
 use crate::dial::{self, SystemResolver};
 
+/// Checks targets and connects to them.
 #[derive(Debug)]
 pub(super) struct Gate {
-    rules: Rules,
-    /// Hosts whose addresses need not be public; `None`: all.
-    private: Option<Rules>,
-    time: Duration,
+    rules: HostRules,
+    /// Hosts whose addresses need not be public; `None` for all.
+    private: Option<HostRules>,
+    time_limit: Duration,
 }
 
-/// Why there is no connection.
+/// Error for a target that was not reached.
 #[derive(Debug)]
 pub(super) struct Failure {
     pub(super) kind: FailureKind,
-    /// For a model to read.
+    /// Sentence for a model.
     pub(super) text: String,
 }
 
+/// Kind of failure, by which the protocols choose their reply.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum FailureKind {
-    /// The rules are against it; with what else is to be noted of it.
+    /// The rules forbid it; with the reason to record, if it is not just that the host is not listed.
     Refused(Option<String>),
     NoSuchHost,
     NoAnswer(io::ErrorKind),
@@ -42,8 +44,8 @@ pub(super) enum FailureKind {
 }
 
 impl Failure {
-    /// The refusal as it is noted; `None` if the host failed for another reason.
-    pub(super) fn note(&self, target: &Target) -> Option<RefusedHost> {
+    /// Returns the refusal to record; `None` if the host failed for another reason.
+    pub(super) fn refusal(&self, target: &Target) -> Option<RefusedHost> {
         match &self.kind {
             FailureKind::Refused(reason) => {
                 Some(RefusedHost { target: target.to_string(), reason: reason.clone() })
@@ -52,7 +54,7 @@ impl Failure {
         }
     }
 
-    /// No more may be moved over the network, whoever it is to.
+    /// Returns the failure if the session's budget for the network is spent.
     pub(super) fn over_budget(target: &Target) -> Self {
         let why = "the session may move no more bytes over the network";
         Self {
@@ -61,57 +63,62 @@ impl Failure {
         }
     }
 
+    /// Returns the failure for a target that is not listed.
     fn refused(text: String) -> Self {
         Self { kind: FailureKind::Refused(None), text }
     }
 }
 
 impl Gate {
-    pub(super) fn new(rules: Rules, private: Option<Rules>, time: Duration) -> Self {
-        Self { rules, private, time }
+    pub(super) fn new(rules: HostRules, private: Option<HostRules>, time_limit: Duration) -> Self {
+        Self { rules, private, time_limit }
     }
 
-    /// Connects to a host, if that is allowed.
+    /// Connects to a host, if that is allowed, within the time limit.
     pub(super) async fn open(&self, target: &Target) -> Result<TcpStream, Failure> {
-        self.judge(target)?;
-        timeout(self.time, self.reach(target)).await.unwrap_or_else(|_| {
-            let text = format!("{target} did not answer within {} s", self.time.as_secs());
+        self.check_rules(target)?;
+        timeout(self.time_limit, self.reach(target)).await.unwrap_or_else(|_| {
+            let text = format!("{target} did not answer within {} s", self.time_limit.as_secs());
             Err(Failure { kind: FailureKind::TooLate, text })
         })
     }
 
-    fn judge(&self, target: &Target) -> Result<(), Failure> {
+    /// Fails if the rules do not list the target.
+    fn check_rules(&self, target: &Target) -> Result<(), Failure> {
         let Target { host, port } = target;
         let list = self.rules.text();
-        match self.rules.judge(target) {
-            Verdict::Allowed => Ok(()),
-            Verdict::NotListed => Err(Failure::refused(format!(
+        match self.rules.match_target(target) {
+            HostMatch::Allowed => Ok(()),
+            HostMatch::NotListed => Err(Failure::refused(format!(
                 "host {host} is not among those that this command may reach ({list})"
             ))),
-            Verdict::OtherPort => Err(Failure::refused(format!(
+            HostMatch::OtherPort => Err(Failure::refused(format!(
                 "port {port} of host {host} is not among those that this command may reach ({list}; a host without a port \
                  stands for its ports 80 and 443)"
             ))),
         }
     }
 
+    /// Looks a target up and connects to one of its addresses.
     async fn reach(&self, target: &Target) -> Result<TcpStream, Failure> {
-        let addresses = self.admit(target, resolve(target).await?)?;
-        dial::race(addresses).await.map_err(|error| Failure {
+        let addresses = self.keep_dialable(target, resolve(target).await?)?;
+        dial::connect_to_first(addresses).await.map_err(|error| Failure {
             text: format!("cannot connect to {target}: {error}"),
             kind: FailureKind::NoAnswer(error.kind()),
         })
     }
 
-    /// Those addresses that may be dialled.
-    fn admit(
+    /// Returns the addresses that may be dialled; fails if there are none.
+    fn keep_dialable(
         &self,
         target: &Target,
         mut addresses: Vec<SocketAddr>,
     ) -> Result<Vec<SocketAddr>, Failure> {
-        let may_be_private =
-            self.private.as_ref().is_none_or(|hosts| hosts.judge(target) == Verdict::Allowed);
-        match dial::admit(&mut addresses, may_be_private) {
+        let may_be_private = self
+            .private
+            .as_ref()
+            .is_none_or(|hosts| hosts.match_target(target) == HostMatch::Allowed);
+        match dial::keep_dialable(&mut addresses, may_be_private) {
             Ok(()) if addresses.is_empty() => Err(no_such_host(target, "it has no address")),
             Ok(()) => Ok(addresses),
             Err(reason) => {
@@ -124,16 +131,18 @@ impl Gate {
     }
 }
 
-/// The host as a rule names it: the ports of the web need not stand there.
+/// Returns the host as a rule names it: without the ports of the web.
 fn rule(target: &Target) -> String {
     if matches!(target.port, 80 | 443) { target.host.to_string() } else { target.to_string() }
 }
 
+/// Looks up the addresses of a target.
 async fn resolve(target: &Target) -> Result<Vec<SocketAddr>, Failure> {
     let found = dial::lookup(&SystemResolver, &target.host, target.port).await;
     found.map_err(|error| no_such_host(target, &error.to_string()))
 }
 
+/// Returns the failure for a host whose addresses are not found.
 fn no_such_host(target: &Target, why: &str) -> Failure {
     let text = format!("cannot find host {}: {why}", target.host);
     Failure { kind: FailureKind::NoSuchHost, text }
@@ -145,7 +154,7 @@ mod tests {
     use crate::dial::MAX_ADDRESSES;
 
     fn gate(allow_private: bool) -> Gate {
-        let rules = |host: &str| Rules::parse(&[host.to_owned()]).unwrap();
+        let rules = |host: &str| HostRules::parse(&[host.to_owned()]).unwrap();
         let private = rules(if allow_private { "docs.rs" } else { "docs.rs:22" });
         Gate::new(rules("docs.rs"), Some(private), Duration::from_secs(30))
     }
@@ -153,12 +162,12 @@ mod tests {
     fn check(allow_private: bool, found: &[&str], expected: Result<&[&str], &str>) {
         let target = Target::parse("docs.rs:443", None).unwrap();
         let addresses = found.iter().map(|address| address.parse().unwrap()).collect();
-        let admitted = gate(allow_private).admit(&target, addresses);
+        let admitted = gate(allow_private).keep_dialable(&target, addresses);
         let admitted = match &admitted {
             Ok(addresses) => Ok(addresses.iter().map(ToString::to_string).collect::<Vec<_>>()),
-            Err(failure) => {
-                Err(failure.note(&target).map_or_else(|| failure.text.clone(), |it| it.to_string()))
-            }
+            Err(failure) => Err(failure
+                .refusal(&target)
+                .map_or_else(|| failure.text.clone(), |it| it.to_string())),
         };
         let expected = expected.map(|list| list.iter().map(|text| (*text).to_owned()).collect());
         assert_eq!(admitted, expected.map_err(str::to_owned), "{found:?}");

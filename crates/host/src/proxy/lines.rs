@@ -1,17 +1,18 @@
-//! Lines of a head, one by one, with a limit for all of them.
+//! Reads lines of a head one by one, with one limit for all of them.
 
 use tokio::io::{AsyncBufRead, AsyncBufReadExt};
 
+/// Error of reading a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LineError {
-    /// The bytes that were allowed are used up.
+    /// The allowed bytes are used up.
     TooLong,
-    /// Nothing came any more.
+    /// The connection ended.
     Ended,
 }
 
-/// Reads a line and takes its length off what is allowed. Its newline is not part of it, a carriage return is.
-pub(super) async fn line(
+/// Reads a line and subtracts its length from `allowed`. Removes the newline, but not a carriage return.
+pub(super) async fn read_line(
     reader: &mut (impl AsyncBufRead + Unpin),
     allowed: &mut usize,
 ) -> Result<Vec<u8>, LineError> {
@@ -42,7 +43,7 @@ mod tests {
         let mut reader = tokio::io::BufReader::with_capacity(3, text);
         let mut lines = Vec::new();
         loop {
-            let read = line(&mut reader, &mut allowed).await;
+            let read = read_line(&mut reader, &mut allowed).await;
             lines.push(read.map(|line| String::from_utf8(line).unwrap()));
             if lines.last().is_some_and(Result::is_err) {
                 return lines;

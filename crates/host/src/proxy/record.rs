@@ -1,4 +1,4 @@
-//! What a proxy remembers: how much passed, who was refused, and of each connection when a byte last passed.
+//! Records the traffic and the refused hosts of a proxy, and watches each connection for idleness and the budget.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,10 +9,10 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 use windlass_core::Meter;
 
-/// How many refusals are kept; a program that looks for a gap must not fill our memory.
+/// Maximum refusals that are kept, so that a program that tries many hosts cannot fill the memory.
 const MAX_REFUSED: usize = 32;
 
-/// How much went through a proxy.
+/// Amount of traffic through a proxy.
 ///
 /// ```
 /// assert_eq!(windlass_host::Traffic::default().sent, 0);
@@ -27,32 +27,34 @@ pub struct Traffic {
     pub received: u64,
 }
 
+/// Traffic and refusals of a proxy.
 #[derive(Debug, Default)]
 pub(super) struct Record {
     meter: Option<Arc<dyn Meter>>,
     connections: AtomicU64,
     sent: AtomicU64,
     received: AtomicU64,
-    refused: Mutex<Refused>,
+    refused: Mutex<RefusedHosts>,
 }
 
+/// Refused hosts, up to [`MAX_REFUSED`], and whether there were more.
 #[derive(Debug, Default)]
-struct Refused {
+struct RefusedHosts {
     kept: Vec<RefusedHost>,
     more: bool,
 }
 
-/// A host that the program wanted to reach and must not.
+/// A host that the program tried to reach and must not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefusedHost {
     /// The host and port.
     pub target: String,
-    /// The reason, if it is another one than that the host is not listed.
+    /// The reason, if it is not just that the host is not listed.
     pub reason: Option<String>,
 }
 
 impl RefusedHost {
-    /// The rule that would let the program reach it: without a port it stands for 80 and 443.
+    /// Returns the rule that would let the program reach it. A rule without a port stands for 80 and 443.
     pub fn rule(&self) -> String {
         let target = self.target.as_str();
         let usual = [":80", ":443"].iter().find_map(|port| target.strip_suffix(port));
@@ -73,9 +75,9 @@ impl fmt::Display for RefusedHost {
     }
 }
 
-/// Which way bytes go, seen from the program.
+/// Direction of bytes, seen from the program.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Way {
+pub(super) enum Direction {
     Out,
     In,
 }
@@ -85,15 +87,17 @@ impl Record {
         Self { meter, ..Self::default() }
     }
 
-    /// Whether more may pass now that this has.
-    pub(super) fn may_pass_on(&self, bytes: u64) -> bool {
+    /// Counts bytes against the budget, and returns whether more may pass.
+    pub(super) fn count_against_budget(&self, bytes: u64) -> bool {
         self.meter.as_ref().is_none_or(|meter| meter.pass(bytes))
     }
 
+    /// Counts a connection.
     pub(super) fn connected(&self) {
         self.connections.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Records a refusal, each only once.
     pub(super) fn refuse(&self, refusal: RefusedHost) {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         if refused.kept.contains(&refusal) {
@@ -106,12 +110,13 @@ impl Record {
         }
     }
 
-    /// The refusals, each once, and whether there were more than are kept.
+    /// Returns the refusals, and whether there were more than are kept.
     pub(super) fn refused(&self) -> (Vec<RefusedHost>, bool) {
         let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         (refused.kept.clone(), refused.more)
     }
 
+    /// Returns the traffic so far.
     pub(super) fn traffic(&self) -> Traffic {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Traffic {
@@ -122,53 +127,54 @@ impl Record {
     }
 }
 
-/// The pulse of one connection: it beats with every byte, in either direction.
+/// Watches one connection: counts its bytes, and notices when it is idle or the budget is spent.
 #[derive(Debug)]
-pub(super) struct Pulse<'a> {
+pub(super) struct TrafficMonitor<'a> {
     record: &'a Record,
     limit: Duration,
     started: Instant,
-    /// Milliseconds after the start.
+    /// Time of the last byte, in milliseconds after the start.
     last: AtomicU64,
-    /// Told when no more may pass.
-    enough: Notify,
+    /// Notified when the budget is spent.
+    over_budget: Notify,
 }
 
-impl<'a> Pulse<'a> {
+impl<'a> TrafficMonitor<'a> {
     pub(super) fn new(record: &'a Record, limit: Duration) -> Self {
         Self {
             record,
             limit,
             started: Instant::now(),
             last: AtomicU64::new(0),
-            enough: Notify::new(),
+            over_budget: Notify::new(),
         }
     }
 
-    /// Whether more may pass.
-    pub(super) fn beat(&self, way: Way, bytes: usize) -> bool {
-        let counter = match way {
-            Way::Out => &self.record.sent,
-            Way::In => &self.record.received,
+    /// Counts bytes, and returns whether more may pass.
+    pub(super) fn count(&self, direction: Direction, bytes: usize) -> bool {
+        let counter = match direction {
+            Direction::Out => &self.record.sent,
+            Direction::In => &self.record.received,
         };
         counter.fetch_add(bytes as u64, Ordering::Relaxed);
         let now = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.last.store(now, Ordering::Relaxed);
-        let may_pass_on = self.record.may_pass_on(bytes as u64);
-        if !may_pass_on {
-            self.enough.notify_one();
+        let may_continue = self.record.count_against_budget(bytes as u64);
+        if !may_continue {
+            self.over_budget.notify_one();
         }
-        may_pass_on
+        may_continue
     }
 
-    /// Waits until nothing has passed for as long as is allowed, or more has than is.
-    pub(super) async fn stopped(&self) {
+    /// Waits until the connection was idle for too long, or the budget is spent.
+    pub(super) async fn idle_or_over_budget(&self) {
         tokio::select! {
-            () = self.enough.notified() => {}
+            () = self.over_budget.notified() => {}
             () = self.idle() => {}
         }
     }
 
+    /// Waits until no byte has passed for the time limit.
     async fn idle(&self) {
         loop {
             let last = self.started + Duration::from_millis(self.last.load(Ordering::Relaxed));
@@ -189,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rule_for_a_refused_host() {
+    fn rule_for_a_refused_host() {
         for (target, rule) in [
             ("docs.rs:443", "docs.rs"),
             ("docs.rs:80", "docs.rs"),
@@ -201,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_kept_once_and_not_without_end() {
+    fn refusals_are_kept_once_and_up_to_a_limit() {
         let record = Record::default();
         for _ in 0..2 {
             for number in 0..MAX_REFUSED {

@@ -1,107 +1,115 @@
-//! The hosts of `--net HOST,HOST…`, and whether a target is among them.
+//! Parses the hosts of `--net HOST,HOST…` and matches targets against them.
 //!
-//! A rule is a name, `*.` and a name, or an address, each with a port or without; without one it stands for the two ports of the
-//! web. Names are compared label by label and as a whole, never by how they begin. An address is reached as an address only if it
-//! is listed as one.
+//! A rule is a name, `*.` and a name, or an address, each with or without a port; without one it stands for the two ports of the web. Names
+//! are compared label by label and as a whole, never by their beginning. A target given as an address must be listed as an address.
 
 use super::ProxyError;
 use super::target::{Host, Target, split_port};
 
-/// The ports of a host that is listed without one.
-const WEB: [u16; 2] = [80, 443];
+/// Ports of a host that is listed without one.
+const WEB_PORTS: [u16; 2] = [80, 443];
 
-/// How much of the list a refusal repeats.
-const MAX_TEXT: usize = 200;
+/// Maximum characters of the list in a message.
+const MAX_LIST_CHARS: usize = 200;
 
-/// The hosts that may be reached.
+/// Rules for the hosts that may be reached.
 #[derive(Debug)]
-pub(super) struct Rules {
-    rules: Vec<Rule>,
+pub(super) struct HostRules {
+    rules: Vec<HostRule>,
     text: String,
 }
 
+/// One entry of the list.
 #[derive(Debug)]
-struct Rule {
-    hosts: Hosts,
+struct HostRule {
+    hosts: HostPattern,
     port: Option<u16>,
 }
 
+/// Hosts that an entry names.
 #[derive(Debug)]
-enum Hosts {
+enum HostPattern {
     One(Host),
-    /// All names that end in a dot and this one.
+    /// All names that end in a dot and this name.
     Below(String),
 }
 
-/// What the rules say of a target.
+/// Result of matching a target against the rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum HostMatch {
     Allowed,
-    /// The host is listed, with other ports.
+    /// The host is listed, but with other ports.
     OtherPort,
     NotListed,
 }
 
-impl Rules {
+impl HostRules {
+    /// Parses the entries of the list.
     pub(super) fn parse(hosts: &[String]) -> Result<Self, ProxyError> {
-        let rules = hosts.iter().map(|host| Rule::parse(host)).collect::<Result<_, _>>()?;
+        let rules = hosts.iter().map(|host| HostRule::parse(host)).collect::<Result<_, _>>()?;
         Ok(Self { rules, text: shortened(&hosts.join(",")) })
     }
 
-    pub(super) fn judge(&self, target: &Target) -> Verdict {
-        let mut named = self.rules.iter().filter(|rule| rule.names(&target.host)).peekable();
+    /// Matches a target against all rules.
+    pub(super) fn match_target(&self, target: &Target) -> HostMatch {
+        let mut named = self.rules.iter().filter(|rule| rule.names_host(&target.host)).peekable();
         if named.peek().is_none() {
-            Verdict::NotListed
-        } else if named.any(|rule| rule.has(target.port)) {
-            Verdict::Allowed
+            HostMatch::NotListed
+        } else if named.any(|rule| rule.includes_port(target.port)) {
+            HostMatch::Allowed
         } else {
-            Verdict::OtherPort
+            HostMatch::OtherPort
         }
     }
 
-    /// The list as a person wrote it, shortened.
+    /// Returns the list as a person wrote it, shortened.
     pub(super) fn text(&self) -> &str {
         &self.text
     }
 }
 
-impl Rule {
+impl HostRule {
+    /// Parses one entry; the error names it.
     fn parse(text: &str) -> Result<Self, ProxyError> {
         let trimmed = text.trim();
         Self::read(trimmed).ok_or_else(|| ProxyError::Rule { rule: trimmed.to_owned() })
     }
 
+    /// Parses one entry; `None` if it is not a host.
     fn read(text: &str) -> Option<Self> {
-        // An address with colons needs no brackets where no port follows.
+        // An address with colons needs no brackets if no port follows.
         if let Ok(address) = text.parse() {
-            return Some(Self { hosts: Hosts::One(Host::Address(address)), port: None });
+            return Some(Self { hosts: HostPattern::One(Host::Address(address)), port: None });
         }
         let (host, port) = split_port(text)?;
         let hosts = match host.strip_prefix("*.") {
-            Some(parent) => Hosts::Below(Host::parse_name(parent)?),
-            // The port is read above; any other will do to read the host.
-            None => Hosts::One(Target::parse(host, Some(1))?.host),
+            Some(parent) => HostPattern::Below(Host::parse_name(parent)?),
+            // The port is parsed above; any port will do to parse the host.
+            None => HostPattern::One(Target::parse(host, Some(1))?.host),
         };
         Some(Self { hosts, port })
     }
 
-    fn names(&self, host: &Host) -> bool {
+    /// Returns whether the rule names a host.
+    fn names_host(&self, host: &Host) -> bool {
         match (&self.hosts, host) {
-            (Hosts::One(listed), host) => listed == host,
-            (Hosts::Below(parent), Host::Name(name)) => {
+            (HostPattern::One(listed), host) => listed == host,
+            (HostPattern::Below(parent), Host::Name(name)) => {
                 name.strip_suffix(parent.as_str()).is_some_and(|rest| rest.ends_with('.'))
             }
-            (Hosts::Below(_), Host::Address(_)) => false,
+            (HostPattern::Below(_), Host::Address(_)) => false,
         }
     }
 
-    fn has(&self, port: u16) -> bool {
-        self.port.map_or(WEB.contains(&port), |only| only == port)
+    /// Returns whether the rule includes a port.
+    fn includes_port(&self, port: u16) -> bool {
+        self.port.map_or(WEB_PORTS.contains(&port), |only| only == port)
     }
 }
 
+/// Shortens the list for messages.
 fn shortened(text: &str) -> String {
-    match text.char_indices().nth(MAX_TEXT) {
+    match text.char_indices().nth(MAX_LIST_CHARS) {
         Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
         None => text.to_owned(),
     }
@@ -113,19 +121,19 @@ mod tests {
 
     use super::*;
 
-    fn rules(list: &str) -> Result<Rules, ProxyError> {
+    fn rules(list: &str) -> Result<HostRules, ProxyError> {
         let hosts: Vec<String> = list.split(',').map(str::to_owned).collect();
-        Rules::parse(&hosts)
+        HostRules::parse(&hosts)
     }
 
-    fn check(list: &str, target: &str, expected: Verdict) {
+    fn check(list: &str, target: &str, expected: HostMatch) {
         let target = Target::parse(target, None).unwrap();
-        assert_eq!(rules(list).unwrap().judge(&target), expected, "{target} by {list}");
+        assert_eq!(rules(list).unwrap().match_target(&target), expected, "{target} by {list}");
     }
 
     #[test]
-    fn targets_by_rules() {
-        use Verdict::{Allowed, NotListed, OtherPort};
+    fn targets_are_matched_by_rules() {
+        use HostMatch::{Allowed, NotListed, OtherPort};
         for (list, target, expected) in [
             ("docs.rs", "docs.rs:443", Allowed),
             ("docs.rs", "docs.rs:80", Allowed),
@@ -166,12 +174,12 @@ mod tests {
         ] {
             check(list, target, expected);
         }
-        let none = Rules::parse(&[]).unwrap();
-        assert_eq!(none.judge(&Target::parse("docs.rs:443", None).unwrap()), NotListed);
+        let none = HostRules::parse(&[]).unwrap();
+        assert_eq!(none.match_target(&Target::parse("docs.rs:443", None).unwrap()), NotListed);
     }
 
     #[test]
-    fn what_is_no_rule() {
+    fn malformed_rules_are_refused() {
         for rule in [
             "",
             " ",
@@ -199,21 +207,21 @@ mod tests {
     }
 
     #[test]
-    fn a_long_list_is_shortened() {
+    fn long_list_is_shortened() {
         let list = vec!["a.example".to_owned(); 40];
-        let text = Rules::parse(&list).unwrap().text().to_owned();
-        assert!(text.len() == MAX_TEXT + 3 && text.ends_with("..."), "{text}");
+        let text = HostRules::parse(&list).unwrap().text().to_owned();
+        assert!(text.len() == MAX_LIST_CHARS + 3 && text.ends_with("..."), "{text}");
     }
 
     proptest! {
         #[test]
         fn case_and_the_last_dot_do_not_matter(rule in "(\\*\\.)?[a-c]{1,2}(\\.[a-c]{1,2}){0,2}", host in "[a-c]{1,2}(\\.[a-c]{1,2}){0,3}") {
-            let judge = |rule: &str, host: &str| {
-                rules(rule).unwrap().judge(&Target::parse(host, Some(443)).unwrap())
+            let match_target = |rule: &str, host: &str| {
+                rules(rule).unwrap().match_target(&Target::parse(host, Some(443)).unwrap())
             };
-            let plain = judge(&rule, &host);
-            prop_assert_eq!(judge(&rule.to_uppercase(), &host), plain);
-            prop_assert_eq!(judge(&rule, &format!("{}.", host.to_uppercase())), plain);
+            let plain = match_target(&rule, &host);
+            prop_assert_eq!(match_target(&rule.to_uppercase(), &host), plain);
+            prop_assert_eq!(match_target(&rule, &format!("{}.", host.to_uppercase())), plain);
         }
 
         #[test]
@@ -222,7 +230,7 @@ mod tests {
             let (below, all) = (labels(&parent), labels(&host));
             let expected = all.len() > below.len() && all.ends_with(&below);
             let target = Target::parse(&host, Some(443)).unwrap();
-            let allowed = rules(&format!("*.{parent}")).unwrap().judge(&target) == Verdict::Allowed;
+            let allowed = rules(&format!("*.{parent}")).unwrap().match_target(&target) == HostMatch::Allowed;
             prop_assert_eq!(allowed, expected);
         }
     }

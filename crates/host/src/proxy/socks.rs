@@ -1,6 +1,6 @@
-//! A client that speaks SOCKS5 (RFC 1928): without authentication, `CONNECT` only, to names and addresses.
+//! Serves a client that speaks SOCKS5 (RFC 1928): without authentication, only `CONNECT`, to names and addresses.
 //!
-//! A name goes through the same reader as everywhere else, so that one with a zero byte in it is none.
+//! Names go through the same parser as everywhere else, so that a name with a zero byte is refused.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -9,26 +9,27 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, timeout_at};
 
 use super::gate::{Failure, FailureKind};
-use super::side::Side;
+use super::side::ConnectionSide;
 use super::target::{Host, Target};
 use super::{Shared, tunnel};
 
-/// The first byte of all that a client says.
+/// First byte of every message of a client.
 pub(super) const VERSION: u8 = 5;
 
-/// The first byte of the version before, which we do not speak.
-pub(super) const OLD_VERSION: u8 = 4;
+/// First byte of SOCKS4, which is not supported.
+pub(super) const SOCKS4_VERSION: u8 = 4;
 
-/// "Rejected", in the version before.
-pub(super) const OLD_REFUSAL: [u8; 8] = [0, 0x5b, 0, 0, 0, 0, 0, 0];
+/// Reply of SOCKS4 for a rejected request.
+pub(super) const SOCKS4_REFUSAL: [u8; 8] = [0, 0x5b, 0, 0, 0, 0, 0, 0];
 
-/// "No authentication", the only method that we have, and "none of yours".
+/// Authentication methods: "no authentication", the only one supported, and "none of yours".
 const NO_AUTHENTICATION: u8 = 0;
 const NO_METHOD: u8 = 0xff;
 
+/// Command to connect to a host.
 const CONNECT: u8 = 1;
 
-/// What a request is answered with.
+/// Code of the reply to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reply {
     Succeeded = 0,
@@ -42,31 +43,32 @@ enum Reply {
 }
 
 impl Reply {
-    /// With an address of ours that says nothing: where we connect from is not theirs to know.
+    /// Returns the bytes of the reply, with a null address: the client need not know from where the proxy connects.
     fn bytes(self) -> [u8; 10] {
         [VERSION, self as u8, 0, 1, 0, 0, 0, 0, 0, 0]
     }
 }
 
-/// Serves a client, from its greeting on.
-pub(super) async fn serve(shared: &Shared, mut client: Side, deadline: Instant) {
-    let asked = timeout_at(deadline, ask(&mut client)).await;
+/// Serves a client, beginning with its greeting.
+pub(super) async fn serve(shared: &Shared, mut client: ConnectionSide, deadline: Instant) {
+    let asked = timeout_at(deadline, read_target(&mut client)).await;
     let target = match asked {
         Ok(Ok(target)) => target,
-        Ok(Err(Unasked::Method)) => return client.end_with(&[VERSION, NO_METHOD]).await,
-        Ok(Err(Unasked::Request(reply))) => return client.end_with(&reply.bytes()).await,
-        Ok(Err(Unasked::Gone)) | Err(_) => return,
+        Ok(Err(RequestError::Method)) => return client.close_with(&[VERSION, NO_METHOD]).await,
+        Ok(Err(RequestError::Request(reply))) => return client.close_with(&reply.bytes()).await,
+        Ok(Err(RequestError::Closed)) | Err(_) => return,
     };
     match shared.open(&target).await {
         Ok(origin) => {
             if client.writer.write_all(&Reply::Succeeded.bytes()).await.is_ok() {
-                tunnel::run(client, origin, &shared.pulse()).await;
+                tunnel::run(client, origin, &shared.monitor()).await;
             }
         }
-        Err(failure) => client.end_with(&reply_to(&failure).bytes()).await,
+        Err(failure) => client.close_with(&reply_to(&failure).bytes()).await,
     }
 }
 
+/// Returns the reply for a failure.
 fn reply_to(failure: &Failure) -> Reply {
     match failure.kind {
         FailureKind::Refused(_) => Reply::NotAllowed,
@@ -78,58 +80,61 @@ fn reply_to(failure: &Failure) -> Reply {
     }
 }
 
-/// Why a client asked for nobody.
+/// Reason why a client sent no usable request.
 #[derive(Debug, PartialEq, Eq)]
-enum Unasked {
-    /// It has no way to introduce itself that we know.
+enum RequestError {
+    /// It offers no authentication method that the proxy supports.
     Method,
-    /// Its request is answered at once.
+    /// Its request is answered with this reply.
     Request(Reply),
-    Gone,
+    /// The connection ended.
+    Closed,
 }
 
-impl From<io::Error> for Unasked {
+impl From<io::Error> for RequestError {
     fn from(_: io::Error) -> Self {
-        Self::Gone
+        Self::Closed
     }
 }
 
-/// Greets, and hears whom the client wants to reach.
-async fn ask(client: &mut Side) -> Result<Target, Unasked> {
+/// Exchanges greetings, and reads the target that the client asks for.
+async fn read_target(client: &mut ConnectionSide) -> Result<Target, RequestError> {
     read_greeting(&mut client.reader).await?;
     client.writer.write_all(&[VERSION, NO_AUTHENTICATION]).await?;
     read_request(&mut client.reader).await
 }
 
-async fn read_greeting(from: &mut (impl AsyncRead + Unpin)) -> Result<(), Unasked> {
+/// Reads a greeting; fails without a supported authentication method.
+async fn read_greeting(from: &mut (impl AsyncRead + Unpin)) -> Result<(), RequestError> {
     let [_version, count] = read(from).await?;
     let mut methods = vec![0; usize::from(count)];
     from.read_exact(&mut methods).await?;
-    methods.contains(&NO_AUTHENTICATION).then_some(()).ok_or(Unasked::Method)
+    methods.contains(&NO_AUTHENTICATION).then_some(()).ok_or(RequestError::Method)
 }
 
-async fn read_request(from: &mut (impl AsyncRead + Unpin)) -> Result<Target, Unasked> {
+/// Reads a request.
+async fn read_request(from: &mut (impl AsyncRead + Unpin)) -> Result<Target, RequestError> {
     let [version, command, reserved, kind] = read(from).await?;
     if version != VERSION || reserved != 0 {
-        return Err(Unasked::Request(Reply::GeneralFailure));
+        return Err(RequestError::Request(Reply::GeneralFailure));
     }
     let host = match kind {
         1 => Some(Host::Address(Ipv4Addr::from(read::<4>(from).await?).into())),
         3 => read_name(from).await?,
         4 => Some(Host::Address(Ipv6Addr::from(read::<16>(from).await?).into())),
-        _ => return Err(Unasked::Request(Reply::AddressTypeNotSupported)),
+        _ => return Err(RequestError::Request(Reply::AddressTypeNotSupported)),
     };
     let port = u16::from_be_bytes(read(from).await?);
     if command != CONNECT {
-        return Err(Unasked::Request(Reply::CommandNotSupported));
+        return Err(RequestError::Request(Reply::CommandNotSupported));
     }
     match host {
         Some(host) if port != 0 => Ok(Target { host, port }),
-        _ => Err(Unasked::Request(Reply::GeneralFailure)),
+        _ => Err(RequestError::Request(Reply::GeneralFailure)),
     }
 }
 
-/// A name; `None` if it is none.
+/// Reads a name; `None` if it is not a valid host name.
 async fn read_name(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Host>> {
     let [length] = read(from).await?;
     let mut name = vec![0; usize::from(length)];
@@ -137,6 +142,7 @@ async fn read_name(from: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<Hos
     Ok(std::str::from_utf8(&name).ok().and_then(Host::parse))
 }
 
+/// Reads `N` bytes.
 async fn read<const N: usize>(from: &mut (impl AsyncRead + Unpin)) -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     from.read_exact(&mut bytes).await?;
@@ -152,23 +158,23 @@ mod tests {
         for (greeting, expected) in [
             (&[5, 1, 0][..], Ok(())),
             (&[5, 3, 1, 2, 0], Ok(())),
-            (&[5, 1, 2], Err(Unasked::Method)),
-            (&[5, 0], Err(Unasked::Method)),
-            (&[5, 2, 0], Err(Unasked::Gone)),
-            (&[5], Err(Unasked::Gone)),
+            (&[5, 1, 2], Err(RequestError::Method)),
+            (&[5, 0], Err(RequestError::Method)),
+            (&[5, 2, 0], Err(RequestError::Closed)),
+            (&[5], Err(RequestError::Closed)),
         ] {
             assert_eq!(read_greeting(&mut &greeting[..]).await, expected, "{greeting:?}");
         }
     }
 
-    async fn check(request: &[u8], expected: Result<&str, Unasked>) {
+    async fn check(request: &[u8], expected: Result<&str, RequestError>) {
         let read = read_request(&mut &request[..]).await.map(|target| target.to_string());
         assert_eq!(read, expected.map(str::to_owned), "{}", request.escape_ascii());
     }
 
     #[tokio::test]
     async fn requests() {
-        let failed = |reply| Err(Unasked::Request(reply));
+        let failed = |reply| Err(RequestError::Request(reply));
         check(b"\x05\x01\0\x01\x01\x02\x03\x04\0\x50", Ok("1.2.3.4:80")).await;
         check(b"\x05\x01\0\x03\x07DOCS.RS\x01\xbb", Ok("docs.rs:443")).await;
         check(b"\x05\x01\0\x03\x071.2.3.4\x01\xbb", Ok("1.2.3.4:443")).await;
@@ -177,7 +183,7 @@ mod tests {
             Ok("[2001:db8::1]:80"),
         )
         .await;
-        // A name that is none, as some resolver would read it.
+        // Invalid names, some of which a resolver would accept.
         for name in [&b"docs\0.rs"[..], b"", b"127.1", b"a b", b"\xff\xfe", b"docs.rs\0", b"*.rs"] {
             let length = [u8::try_from(name.len()).unwrap()];
             let request = [b"\x05\x01\0\x03", &length[..], name, b"\0\x50"].concat();
@@ -191,7 +197,7 @@ mod tests {
         check(b"\x05\x03\0\x01\x01\x02\x03\x04\0\x50", failed(Reply::CommandNotSupported)).await;
         check(b"\x05\x01\0\x02\x01\x02\x03\x04\0\x50", failed(Reply::AddressTypeNotSupported))
             .await;
-        check(b"\x05\x01\0\x01\x01\x02", Err(Unasked::Gone)).await;
-        check(b"\x05\x01\0\x03\xffabc", Err(Unasked::Gone)).await;
+        check(b"\x05\x01\0\x01\x01\x02", Err(RequestError::Closed)).await;
+        check(b"\x05\x01\0\x03\xffabc", Err(RequestError::Closed)).await;
     }
 }

@@ -1,4 +1,4 @@
-//! The host and port that a client asks for, read once from whatever spelling its protocol has.
+//! Host and port that a client asks for, parsed once from the form that its protocol uses.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
@@ -13,7 +13,7 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Reads `host:port` or `[address]:port`; without a port it is the one given.
+    /// Parses `host:port` or `[address]:port`; without a port it is `default_port`.
     pub(super) fn parse(text: &str, default_port: Option<u16>) -> Option<Self> {
         let (host, port) = split_port(text)?;
         let port = port.or(default_port)?;
@@ -37,7 +37,7 @@ impl fmt::Display for Target {
     }
 }
 
-/// Splits off `:port`, if there is one; the colons of an address in brackets are its own.
+/// Splits off `:port`, if there is one, but not the colons inside brackets.
 pub(super) fn split_port(text: &str) -> Option<(&str, Option<u16>)> {
     let beyond_brackets = text.rfind(']').map_or(0, |bracket| bracket + 1);
     match text.get(beyond_brackets..)?.find(':') {
@@ -49,7 +49,7 @@ pub(super) fn split_port(text: &str) -> Option<(&str, Option<u16>)> {
     }
 }
 
-/// Digits alone: the library would read `+80` too.
+/// Parses a port of digits alone; the standard library would also accept `+80`.
 fn port(text: &str) -> Option<u16> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     digits.then(|| text.parse().ok()).flatten().filter(|port| *port != 0)
@@ -79,7 +79,7 @@ mod tests {
             ("[::1]:80", Some("[::1]:80")),
             ("[2606:4700::0:1]:80", Some("[2606:4700::1]:80")),
             ("[::ffff:1.2.3.4]:80", Some("[::ffff:1.2.3.4]:80")),
-            // No port, or none that is one.
+            // Without a valid port.
             ("docs.rs", None),
             ("docs.rs:", None),
             ("docs.rs:0", None),
@@ -87,7 +87,7 @@ mod tests {
             ("docs.rs: 80", None),
             ("docs.rs:65536", None),
             ("docs.rs:80:80", None),
-            // Addresses in other spellings.
+            // Addresses in forms that are not accepted.
             ("::1:80", None),
             ("[1.2.3.4]:80", None),
             ("[fe80::1%25eth0]:80", None),
@@ -100,7 +100,7 @@ mod tests {
             ("0177.0.0.01:80", None),
             ("1.2.3.4.:80", None),
             ("1.2.3.256:80", None),
-            // Not a name.
+            // Not names.
             ("", None),
             (":80", None),
             (".:80", None),
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn the_port_may_be_given() {
+    fn default_port_is_used() {
         let found = Target::parse("docs.rs", Some(80)).map(|target| target.to_string());
         assert_eq!(found.as_deref(), Some("docs.rs:80"));
         let found = Target::parse("[::1]", Some(80)).map(|target| target.to_string());
@@ -136,7 +136,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_read_is_written_the_same(text in ".{0,40}(:[0-9]{1,6})?") {
+        fn parsed_target_is_printed_the_same(text in ".{0,40}(:[0-9]{1,6})?") {
             if let Some(target) = Target::parse(&text, Some(80)) {
                 prop_assert_eq!(Target::parse(&target.to_string(), None), Some(target));
             }

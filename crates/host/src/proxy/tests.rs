@@ -1,4 +1,5 @@
-//! The proxy between real sockets of the loopback: hosts that do as a test wants, clients that write bytes by hand, and `curl`.
+//! The proxy between real sockets of the loopback interface: hosts with the behaviour of each test, clients that write raw bytes, and
+//! `curl`.
 
 mod confined;
 mod curl;
@@ -16,23 +17,23 @@ use tokio::time::timeout;
 
 use super::*;
 
-/// A test that takes this long hangs.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Time after which a test is taken to hang.
+const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 async fn bounded<T>(future: impl Future<Output = T>) -> T {
-    timeout(PATIENCE, future).await.expect("this test hangs")
+    timeout(TEST_TIMEOUT, future).await.expect("this test hangs")
 }
 
-/// A host, gone when dropped.
+/// A host that serves until it is dropped.
 struct Origin {
     address: SocketAddr,
-    seen: Arc<Seen>,
+    seen: Arc<ConnectionCounts>,
     _serving: JoinSet<()>,
 }
 
-/// How many connections a host had, has and had at most.
+/// Numbers of connections of a host: all, present and highest.
 #[derive(Default)]
-struct Seen {
+struct ConnectionCounts {
     all: AtomicUsize,
     now: AtomicUsize,
     peak: AtomicUsize,
@@ -46,7 +47,7 @@ impl Origin {
     {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let seen = Arc::new(Seen::default());
+        let seen = Arc::new(ConnectionCounts::default());
         let mut serving = JoinSet::new();
         let counts = Arc::clone(&seen);
         serving.spawn(async move {
@@ -66,7 +67,7 @@ impl Origin {
         Self { address, seen, _serving: serving }
     }
 
-    /// Says back what it hears.
+    /// Starts a host that sends back the bytes that it receives.
     async fn echo() -> Self {
         Self::new(|stream| async move {
             let (mut reader, mut writer) = stream.into_split();
@@ -76,7 +77,7 @@ impl Origin {
         .await
     }
 
-    /// Answers a request with the request.
+    /// Starts a host that answers a request with the request itself.
     async fn http() -> Self {
         Self::new(|mut stream| async move {
             let request = read_request(&mut stream).await?;
@@ -116,22 +117,22 @@ fn is_whole(request: &[u8]) -> bool {
     }
 }
 
-/// A proxy, and where it listens.
-struct Stand {
+/// A proxy with its address.
+struct TestProxy {
     proxy: Proxy,
     address: SocketAddr,
 }
 
-impl Stand {
+impl TestProxy {
     fn new(hosts: &[String], settings: ProxySettings) -> Self {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         Self { proxy: Proxy::serve(listener, hosts, settings).unwrap(), address }
     }
 
-    /// For a host on the loopback, by name and by address.
+    /// Starts a proxy for a host on the loopback interface, by name and by address.
     fn for_origin(origin: &Origin) -> Self {
-        Self::for_origin_with(origin, private())
+        Self::for_origin_with(origin, private_settings())
     }
 
     fn for_origin_with(origin: &Origin, settings: ProxySettings) -> Self {
@@ -143,7 +144,7 @@ impl Stand {
         TcpStream::connect(self.address).await.unwrap()
     }
 
-    /// All that is answered to some bytes.
+    /// Sends bytes and returns the whole answer.
     async fn talk(&self, said: impl AsRef<[u8]>) -> Vec<u8> {
         let mut stream = self.connect().await;
         stream.write_all(said.as_ref()).await.unwrap();
@@ -152,12 +153,12 @@ impl Stand {
         answer
     }
 
-    /// The same, as text.
+    /// Does the same, with the answer as text.
     async fn ask(&self, said: impl AsRef<[u8]>) -> String {
         String::from_utf8(self.talk(said).await).unwrap()
     }
 
-    /// A tunnel by `CONNECT`, ready to be used.
+    /// Opens a tunnel by `CONNECT`.
     async fn tunnel(&self, target: &str) -> TcpStream {
         let mut stream = self.connect().await;
         stream.write_all(format!("CONNECT {target} HTTP/1.1\r\n\r\n").as_bytes()).await.unwrap();
@@ -167,7 +168,7 @@ impl Stand {
     }
 }
 
-fn private() -> ProxySettings {
+fn private_settings() -> ProxySettings {
     ProxySettings { allow_private: true, ..ProxySettings::default() }
 }
 
@@ -177,13 +178,13 @@ async fn take(stream: &mut TcpStream, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// Waits until a connection is closed, in whatever way.
+/// Waits until a connection is closed in any way.
 async fn closed(stream: &mut TcpStream) {
     let mut rest = Vec::new();
     drop(stream.read_to_end(&mut rest).await);
 }
 
-/// A greeting and a request by name, as SOCKS5 has them.
+/// Returns the bytes of a SOCKS5 greeting and a request by name.
 fn socks_by_name(name: &[u8], port: u16) -> Vec<u8> {
     let length = u8::try_from(name.len()).unwrap();
     let mut said = b"\x05\x01\0\x05\x01\0\x03".to_vec();

@@ -1,25 +1,30 @@
-//! A tunnel: bytes both ways, until both sides have said all or neither says anything for too long.
+//! A tunnel: copies bytes both ways until both sides have ended, or nothing moves for too long.
 
 use std::io;
 
 use tokio::io::AsyncWriteExt;
 
-use super::record::{Pulse, Way};
-use super::side::{Side, pump};
+use super::record::{Direction, TrafficMonitor};
+use super::side::{ConnectionSide, copy_bytes};
 
-/// Runs a tunnel to its end. Where one side has no more to say the other is told, and may go on.
-pub(super) async fn run(mut client: Side, mut origin: Side, pulse: &Pulse<'_>) {
+/// Runs a tunnel to its end. When one side ends its stream, the other one is told so and may continue to send. Resets both if anything
+/// fails.
+pub(super) async fn run(
+    mut client: ConnectionSide,
+    mut origin: ConnectionSide,
+    monitor: &TrafficMonitor<'_>,
+) {
     let out = async {
-        pump(&mut client.reader, &mut origin.writer, pulse, Way::Out).await?;
+        copy_bytes(&mut client.reader, &mut origin.writer, monitor, Direction::Out).await?;
         origin.writer.shutdown().await.or(Ok::<(), io::Error>(()))
     };
     let back = async {
-        pump(&mut origin.reader, &mut client.writer, pulse, Way::In).await?;
+        copy_bytes(&mut origin.reader, &mut client.writer, monitor, Direction::In).await?;
         client.writer.shutdown().await.or(Ok::<(), io::Error>(()))
     };
     let whole = tokio::select! {
         both = async { tokio::try_join!(out, back) } => both.is_ok(),
-        () = pulse.stopped() => false,
+        () = monitor.idle_or_over_budget() => false,
     };
     if !whole {
         client.reset();

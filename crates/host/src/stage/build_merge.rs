@@ -1,10 +1,10 @@
-//! Brings what a program changed in build directories, or beside the workspace, from a stage to where it belongs, without history.
+//! Moves the changes of build directories, or of directories beside the workspace, from a stage to their place, without history.
 //!
-//! What is new moves by rename: a tree of 30,000 files costs as much as one. Each step can be repeated, so the next process finishes
-//! a merge that was interrupted (see [`Stage::sweep`](super::Stage::sweep)).
+//! New objects move by rename: a tree of 30,000 files costs as much as one file. Each step can be repeated, so the next process finishes an
+//! interrupted merge (see [`Stage::sweep`](super::Stage::sweep)).
 //!
-//! Both sides are reached by handle and through no link: a program that runs meanwhile could replace a directory of the workspace
-//! by a link.
+//! Both sides are reached by handles, without following links, because a program that runs meanwhile could replace a directory of the
+//! workspace by a link.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -18,37 +18,38 @@ use windlass_core::FileKind;
 
 use super::delta::is_whiteout;
 use super::file;
-use super::gone::Gone;
 use super::marks;
+use super::removed_tree::RemovedTree;
 use crate::attributes;
-use crate::isolate::clear::remove_tree;
 use crate::isolate::copy::{Selection, copy};
+use crate::isolate::remove_tree::remove_tree;
 use crate::isolate::tree::{Tree, names};
 use crate::kernel::{FOR_LISTING, NAME_ONLY, descriptor_path, open_child, stat, stat_from};
 
-const OPAQUE: &str = "user.overlay.opaque";
+/// Extended attribute that overlayfs sets to `y` on a directory that hides the lower one.
+const OPAQUE_MARK: &str = "user.overlay.opaque";
 
-/// The two sides of a merge.
+/// The two sides of a merge, and directories for objects on their way.
 pub(super) struct BuildMerge {
     upper: Tree,
     workspace: Tree,
-    /// Holds old trees until they are removed.
-    trash: Holder,
-    /// Holds copies of new objects until they are complete; only if the layers are on two file systems.
-    copies: Option<Holder>,
-    /// The target is itself an upper layer of overlays: whiteouts and other notes of overlayfs mean something there.
+    /// Directory for replaced objects until they are removed.
+    trash: HoldingDirectory,
+    /// Directory for copies of new objects until they are complete; only if the layers are on two file systems.
+    copies: Option<HoldingDirectory>,
+    /// True if the target is itself an upper layer of overlays, in which whiteouts and overlay attributes keep their meaning.
     is_upper_layer: bool,
 }
 
 /// A directory for objects on their way.
-struct Holder {
+struct HoldingDirectory {
     path: PathBuf,
     handle: OwnedFd,
 }
 
 impl BuildMerge {
-    /// `holder` is a directory beside the upper layer, made if it is missing. `name` is a name that no directory of the workspace
-    /// has.
+    /// Opens both sides. `holder` is a directory beside the upper layer, created if it is missing. `name` must be a name that no entry of
+    /// the workspace has.
     pub(super) fn new(
         upper: &Path,
         workspace: &Path,
@@ -59,25 +60,26 @@ impl BuildMerge {
         let workspace = Tree::open(workspace).map_err(io::Error::other)?;
         let device = |tree: &Tree| stat(tree.root()).map(|stat| stat.fingerprint.device);
         let is_one_device = device(&upper)? == device(&workspace)?;
-        // An object can only be renamed to where its file system goes.
+        // An object can only be renamed within its file system.
         let beside = workspace.path.join(name);
-        let trash = Holder::make(if is_one_device { holder } else { &beside })?;
-        let copies = (!is_one_device).then(|| Holder::make(&beside)).transpose()?;
+        let trash = HoldingDirectory::open_or_create(if is_one_device { holder } else { &beside })?;
+        let copies =
+            (!is_one_device).then(|| HoldingDirectory::open_or_create(&beside)).transpose()?;
         Ok(Self { upper, workspace, trash, copies, is_upper_layer: false })
     }
 
-    /// The same into a directory that is an upper layer of overlays, on the same file system.
+    /// Changes the merge to one into an upper layer of overlays on the same file system.
     pub(super) fn into_upper_layer(mut self) -> Self {
         self.is_upper_layer = true;
         self
     }
 
-    /// Brings over all that is in the layer.
+    /// Moves everything in the layer.
     pub(super) fn merge_all(&self) -> io::Result<()> {
         self.merge_from(Path::new(""), None)
     }
 
-    /// Brings over one build directory, by its path relative to the workspace.
+    /// Moves the changes of one build directory, by its path relative to the workspace.
     pub(super) fn merge(&self, path: &Path) -> io::Result<()> {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
             return Err(io::Error::other("the workspace itself is no build directory"));
@@ -85,12 +87,12 @@ impl BuildMerge {
         self.merge_from(parent, Some(name))
     }
 
-    /// Brings over the entries of a directory, or one of them, with all that is below.
+    /// Moves the entries of a directory, or one of them, with everything below.
     fn merge_from(&self, path: &Path, only: Option<&OsStr>) -> io::Result<()> {
         let failed = |path: &Path, errno| {
-            io::Error::other(self.workspace.failed("keep the changes of", path, errno))
+            io::Error::other(self.workspace.errno_error("keep the changes of", path, errno))
         };
-        let mut merging = Merging {
+        let mut merging = MergeState {
             merge: self,
             waiting: Vec::new(),
             attributes: Vec::new(),
@@ -100,14 +102,14 @@ impl BuildMerge {
         while let Some((path, wanted)) = merging.waiting.pop() {
             merging.enter_merged(&path, wanted).map_err(|errno| failed(&path, errno))?;
         }
-        merging.give_attributes().map_err(|errno| failed(path, errno))
+        merging.set_attributes().map_err(|errno| failed(path, errno))
     }
 
-    /// Tells whether a build directory is none any more in the workspace, although the program left it one: it, or a directory above
-    /// it, is a link now, say. The overlay notes where the program itself put a directory in place of something else.
+    /// Returns whether a build directory that the program kept was replaced in the workspace by another program, for example by a link at
+    /// it or above it. A directory that the program itself put there is marked as opaque by the overlay.
     pub(super) fn is_replaced(&self, path: &Path) -> bool {
         let Ok(upper) = self.upper.directory(path) else { return false };
-        // What cannot be found out fails in the merge.
+        // If this is unknown, the merge reports the error.
         if is_opaque(upper.as_fd()).unwrap_or(true) {
             return false;
         }
@@ -117,7 +119,7 @@ impl BuildMerge {
         }
     }
 
-    /// Adds every path that changed in a build directory, removed ones included. All paths are relative to the workspace.
+    /// Adds every path that changed in a build directory, including removed ones, relative to the workspace.
     pub(super) fn changed(&self, path: &Path, changed: &mut Vec<PathBuf>) -> io::Result<()> {
         let mut waiting = vec![path.to_owned()];
         while let Some(path) = waiting.pop() {
@@ -140,12 +142,13 @@ impl BuildMerge {
         Ok(())
     }
 
+    /// Adds everything below a directory of the workspace as removed.
     fn removed_below(&self, path: &Path, changed: &mut Vec<PathBuf>) -> io::Result<()> {
-        match Gone::below(&self.workspace, path) {
+        match RemovedTree::below(&self.workspace, path) {
             Ok(gone) => changed.extend(gone.objects.into_iter().map(|(path, _)| path)),
             Err((_, Errno::NOTDIR | Errno::NOENT | Errno::LOOP)) => {}
             Err((path, errno)) => {
-                return Err(io::Error::other(self.workspace.failed("list", &path, errno)));
+                return Err(io::Error::other(self.workspace.errno_error("list", &path, errno)));
             }
         }
         Ok(())
@@ -154,15 +157,16 @@ impl BuildMerge {
 
 impl Drop for BuildMerge {
     fn drop(&mut self) {
-        // The trash goes with the stage unless it is in the workspace.
+        // The trash is removed with the stage unless it is in the workspace.
         if let Some(copies) = &self.copies {
             drop(remove_tree(&copies.path));
         }
     }
 }
 
-impl Holder {
-    fn make(path: &Path) -> io::Result<Self> {
+impl HoldingDirectory {
+    /// Opens the directory, and creates it if it is missing.
+    fn open_or_create(path: &Path) -> io::Result<Self> {
         match rustix::fs::mkdir(path, Mode::RWXU) {
             Err(Errno::EXIST) => {}
             made => made?,
@@ -171,24 +175,24 @@ impl Holder {
         Ok(Self { path: path.to_owned(), handle })
     }
 
-    /// A name that nothing in it has.
+    /// Returns a random name.
     fn name() -> io::Result<String> {
         Ok(format!("{:016x}", crate::random::number()?))
     }
 }
 
-/// The state of one merge.
-struct Merging<'a> {
+/// State of one merge.
+struct MergeState<'a> {
     merge: &'a BuildMerge,
-    /// Directories that are there on both sides, relative to the workspace, and what the program made of them.
+    /// Directories that exist on both sides, relative to the workspace, with the facts that the program gave them.
     waiting: Vec<(PathBuf, rustix::fs::Stat)>,
-    /// Modes and times that directories get in the end.
+    /// Directories with the mode and time that they get in the end.
     attributes: Vec<(OwnedFd, rustix::fs::Stat)>,
-    /// Directories of the upper layer that get their modes back in the end: the merge may be repeated.
+    /// Directories of the upper layer that get their modes back in the end, because the merge may be repeated.
     closed: Vec<(OwnedFd, Mode)>,
 }
 
-impl Merging<'_> {
+impl MergeState<'_> {
     /// Merges the entries of a directory, or one of them.
     fn enter(&mut self, path: &Path, only: Option<&OsStr>) -> Result<(), Errno> {
         let upper = self.merge.upper.directory(path)?;
@@ -197,6 +201,7 @@ impl Merging<'_> {
         self.merge_entry(&upper, &lower, only, path)
     }
 
+    /// Merges the entries of a directory that exists on both sides.
     fn enter_merged(&mut self, path: &Path, wanted: rustix::fs::Stat) -> Result<(), Errno> {
         let upper = self.merge.upper.directory(path)?;
         let lower = self.merge.workspace.directory(path)?;
@@ -208,6 +213,7 @@ impl Merging<'_> {
         Ok(())
     }
 
+    /// Merges one entry: queues a directory that exists on both sides, otherwise removes the old object and moves the new one.
     fn merge_entry(
         &mut self,
         upper: &OwnedFd,
@@ -216,7 +222,7 @@ impl Merging<'_> {
         path: &Path,
     ) -> Result<(), Errno> {
         let raw = match rustix::fs::statat(upper, name, AtFlags::SYMLINK_NOFOLLOW) {
-            // It was brought over before an interruption.
+            // It was moved before an interruption.
             Err(Errno::NOENT) => return Ok(()),
             found => found?,
         };
@@ -232,37 +238,37 @@ impl Merging<'_> {
             (kind, before, &present)
             && !is_opaque(self.open_layer(upper, name, &raw)?.as_fd())?
         {
-            // It gets the mode that it has on the stage when all is in it.
-            drop(open_up(lower, name, present)?);
+            // It gets the mode that it has on the stage once all its entries are moved.
+            drop(open_readable(lower, name, present)?);
             self.waiting.push((path.join(name), raw));
             return Ok(());
         }
         let is_kept = matches!(kind, FileKind::File | FileKind::Symlink | FileKind::Directory)
             || (is_whiteout && self.merge.is_upper_layer);
-        // Sockets and the like belong to processes that have ended.
+        // Sockets, FIFOs and devices belong to processes that have ended.
         if !is_kept && !is_whiteout {
             return Ok(());
         }
-        // A file that replaces another by rename is written to disk at once by ext4, which takes longer than both steps.
+        // Ext4 writes a file that replaces another by rename to the disk at once, which takes longer than both steps.
         if before.is_some() {
-            self.discard(lower, name)?;
+            self.move_to_trash(lower, name)?;
         }
         if kind == FileKind::Directory && was_whiteout {
-            // The kernel need not have noted that nothing shines through: to the program, there was nothing below.
+            // The kernel may not have marked the directory as opaque, because to the program there was nothing below it.
             let directory = open_child(upper.as_fd(), name, FOR_LISTING)?;
-            rustix::fs::fsetxattr(directory, OPAQUE, b"y", XattrFlags::empty())?;
+            rustix::fs::fsetxattr(directory, OPAQUE_MARK, b"y", XattrFlags::empty())?;
         }
-        if is_kept { self.put(upper, lower, name, path) } else { Ok(()) }
+        if is_kept { self.move_to_workspace(upper, lower, name, path) } else { Ok(()) }
     }
 
-    /// Opens a directory of the upper layer. One that the program closed to its owner is open until the merge has ended.
+    /// Opens a directory of the upper layer. One that is closed to its owner is opened until the merge has ended.
     fn open_layer(
         &mut self,
         upper: &OwnedFd,
         name: &OsStr,
         raw: &rustix::fs::Stat,
     ) -> Result<OwnedFd, Errno> {
-        let (directory, was_closed) = open_up(upper, name, raw)?;
+        let (directory, was_closed) = open_readable(upper, name, raw)?;
         if was_closed {
             let mode = Mode::from_raw_mode(raw.st_mode & 0o7777);
             self.closed.push((open_child(upper.as_fd(), name, FOR_LISTING)?, mode));
@@ -270,8 +276,8 @@ impl Merging<'_> {
         Ok(directory)
     }
 
-    /// Moves an object into the workspace.
-    fn put(
+    /// Moves an object into the workspace, through a copy if it is on another file system.
+    fn move_to_workspace(
         &self,
         upper: &OwnedFd,
         lower: &OwnedFd,
@@ -279,8 +285,8 @@ impl Merging<'_> {
         path: &Path,
     ) -> Result<(), Errno> {
         if !self.merge.is_upper_layer {
-            // On the stage, which is ours alone: a merge that is killed here is repeated.
-            marks::forget(&self.merge.upper, &path.join(name));
+            // Done on the stage, which only we use, because a killed merge is repeated.
+            marks::remove_below(&self.merge.upper, &path.join(name));
         }
         let copied = self.merge.copies.as_ref().map(|copies| copy_aside(copies, upper, name));
         let copied = copied.transpose()?;
@@ -293,15 +299,15 @@ impl Merging<'_> {
         }
     }
 
-    /// Takes an object out of the workspace. It goes with the stage.
-    fn discard(&self, lower: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
+    /// Moves an object of the workspace to the trash.
+    fn move_to_trash(&self, lower: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
         make_movable(lower, name)?;
-        let own = Holder::name().map_err(|error| as_errno(&error))?;
+        let own = HoldingDirectory::name().map_err(|error| as_errno(&error))?;
         rustix::fs::renameat(lower, name, &self.merge.trash.handle, &own)
     }
 
-    /// From the bottom up: until now we had to be able to write to all of them.
-    fn give_attributes(&mut self) -> Result<(), Errno> {
+    /// Sets modes and times from the bottom up; until now all directories had to be writable.
+    fn set_attributes(&mut self) -> Result<(), Errno> {
         for (directory, wanted) in self.attributes.iter().rev() {
             let now = rustix::fs::fstat(directory)?;
             let wanted = stat_from(wanted);
@@ -315,8 +321,8 @@ impl Merging<'_> {
     }
 }
 
-/// Opens a directory, and tells whether its mode had to be changed for that.
-fn open_up(
+/// Opens a directory, and returns whether its mode had to be changed for that.
+fn open_readable(
     parent: &OwnedFd,
     name: &OsStr,
     raw: &rustix::fs::Stat,
@@ -327,11 +333,11 @@ fn open_up(
     }
 }
 
-/// Copies an object to the workspace's file system, under its name into a new directory; that directory.
-fn copy_aside(copies: &Holder, upper: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {
-    let own = Holder::name().map_err(|error| as_errno(&error))?;
+/// Copies an object to the workspace's file system, under its name in a new directory, and returns that directory.
+fn copy_aside(copies: &HoldingDirectory, upper: &OwnedFd, name: &OsStr) -> Result<OwnedFd, Errno> {
+    let own = HoldingDirectory::name().map_err(|error| as_errno(&error))?;
     rustix::fs::mkdirat(&copies.handle, &own, Mode::RWXU)?;
-    // By handle: a program that runs meanwhile could put a link in the place of the directory of copies.
+    // By handle: a program that runs meanwhile could replace the directory of copies by a link.
     let open = |directory: &OwnedFd, name: &str| {
         Tree::open(&Path::new(&descriptor_path(directory)).join(name)).map_err(|_| Errno::IO)
     };
@@ -345,7 +351,8 @@ fn copy_aside(copies: &Holder, upper: &OwnedFd, name: &OsStr) -> Result<OwnedFd,
     Ok(holder)
 }
 
-/// Lets us change the entries of a directory. An error tells that it belongs to another user; then the change itself fails.
+/// Adds the owner's permissions to a directory. Ignores an error, which means that it belongs to another user: then the change itself
+/// fails.
 fn make_writable(directory: &OwnedFd) -> Result<(), Errno> {
     let mode = Mode::from_raw_mode(rustix::fs::fstat(directory)?.st_mode & 0o7777);
     if !mode.contains(Mode::RWXU) {
@@ -354,7 +361,7 @@ fn make_writable(directory: &OwnedFd) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Lets us move a directory to another parent, which writes its entry `..`. The mode that it had, if it had to be changed.
+/// Makes a directory movable to another parent, which writes its entry `..`. Returns the old mode if it had to be changed.
 fn make_movable(parent: &OwnedFd, name: &OsStr) -> Result<Option<Mode>, Errno> {
     let flags = NAME_ONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
     let directory = match rustix::fs::openat(parent, name, flags, Mode::empty()) {
@@ -370,17 +377,18 @@ fn make_movable(parent: &OwnedFd, name: &OsStr) -> Result<Option<Mode>, Errno> {
     Ok(Some(mode))
 }
 
-/// Tells whether nothing of the lower layer is seen in a directory.
+/// Returns whether a directory is marked as opaque, so that nothing of the lower layer is visible in it.
 pub(super) fn is_opaque(directory: BorrowedFd<'_>) -> Result<bool, Errno> {
     let mut value = [0; 1];
-    match rustix::fs::fgetxattr(directory, OPAQUE, &mut value) {
+    match rustix::fs::fgetxattr(directory, OPAQUE_MARK, &mut value) {
         Ok(length) => Ok(length > 0 && value == *b"y"),
-        // A longer value is not the mark.
+        // A longer value is not this mark.
         Err(Errno::NODATA | Errno::RANGE) => Ok(false),
         Err(errno) => Err(errno),
     }
 }
 
+/// Returns the error number of an I/O error; `EIO` if it has none.
 fn as_errno(error: &io::Error) -> Errno {
     Errno::from_io_error(error).unwrap_or(Errno::IO)
 }
@@ -390,16 +398,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mark_that_cannot_be_read_is_not_taken_for_absent() {
+    fn unreadable_mark_is_an_error() {
         let open = |path: &Path| rustix::fs::open(path, FOR_LISTING, Mode::empty()).unwrap();
         let ground = tempfile::tempdir().unwrap();
         assert_eq!(is_opaque(open(ground.path()).as_fd()), Ok(false));
         let flags = rustix::fs::XattrFlags::empty();
         for (value, expected) in [(&b"y"[..], Ok(true)), (b"x", Ok(false)), (b"yes", Ok(false))] {
-            rustix::fs::setxattr(ground.path(), OPAQUE, value, flags).unwrap();
+            rustix::fs::setxattr(ground.path(), OPAQUE_MARK, value, flags).unwrap();
             assert_eq!(is_opaque(open(ground.path()).as_fd()), expected, "{value:?}");
         }
-        // A file system that keeps no attributes cannot tell.
+        // A file system without extended attributes cannot tell.
         assert!(is_opaque(open(Path::new("/proc")).as_fd()).is_err());
     }
 }

@@ -1,7 +1,8 @@
-//! Directories beside the workspace whose changes go the way of the run's: the programs' home and the layers over toolchains.
+//! Directories beside the workspace whose changes are kept or dropped together with those of the run: the programs' home and the layers
+//! over toolchains.
 //!
-//! They have no history. A run gets a layer over each of them, on its stage; where its changes are kept, so are these, by rename. What
-//! a run leaves in its home decides what later programs run (`~/.bashrc`, `~/.cargo/bin`), so nothing of it stays otherwise.
+//! They have no history. A run gets a layer over each of them, on its stage; if its changes are kept, these are moved over by rename.
+//! Otherwise nothing of them stays, because files in a home decide what later programs run (`~/.bashrc`, `~/.cargo/bin`).
 
 use std::fs;
 use std::io;
@@ -14,32 +15,34 @@ use super::build_merge::BuildMerge;
 /// A directory whose changes are in a layer on a stage.
 #[derive(Debug)]
 pub(crate) struct CarriedDirectory {
-    /// The layer.
+    /// The layer with the changes.
     pub(crate) upper: PathBuf,
     /// The directory that gets the changes.
     pub(crate) target: PathBuf,
     pub(crate) kind: CarriedKind,
 }
 
+/// Kind of a directory beside the workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CarriedKind {
     /// The programs' home.
     Home,
-    /// An upper layer of overlays, with whiteouts and other notes of overlayfs in it.
+    /// An upper layer of overlays, with whiteouts and overlay attributes in it.
     Layer,
 }
 
 impl CarriedDirectory {
-    /// Brings the changes over. `stage` is the directory of the stage. Returns what could not be brought over, and why.
-    pub(super) fn settle(&self, stage: &Path) -> Option<Note> {
+    /// Moves the changes over. `stage` is the directory of the stage. Returns a note if they could not be moved.
+    pub(super) fn keep_changes(&self, stage: &Path) -> Option<Note> {
         if is_empty(&self.upper) {
             return None;
         }
-        let why = self.try_to_settle(stage).err()?.to_string();
+        let why = self.merge(stage).err()?.to_string();
         Some(Note { path: self.target.clone(), why })
     }
 
-    fn try_to_settle(&self, stage: &Path) -> io::Result<()> {
+    /// Moves the changes over, or fails.
+    fn merge(&self, stage: &Path) -> io::Result<()> {
         let id = stage.file_name().unwrap_or_default().to_string_lossy();
         let name = format!(".windlass-{id}.tmp");
         let merge = BuildMerge::new(&self.upper, &self.target, &stage.join("trash"), &name)?;
@@ -48,6 +51,7 @@ impl CarriedDirectory {
     }
 }
 
+/// Returns whether a directory can be listed and is empty.
 fn is_empty(directory: &Path) -> bool {
     fs::read_dir(directory).is_ok_and(|mut entries| entries.next().is_none())
 }

@@ -1,10 +1,10 @@
-//! What a program on a stage made of the workspace, read off the overlay's upper directory when it has ended.
+//! Computes the changes of a program on a stage from the overlay's upper directory, after the program has ended.
 //!
-//! Only what is on the stage is walked, and what was removed of the workspace. The order of the changes is one in which they can be
-//! made: directories that can be written to from now on, what is removed (what is in a directory first), what is new or other (the
-//! directory first), and directories that cannot be written to any more.
+//! Only the objects on the stage are visited, and those that were removed from the workspace. The changes are in an order in which they can
+//! be applied: directories that become writable, removals (the content of a directory first), new and changed objects (the directory
+//! first), and directories that become read-only.
 //!
-//! A move is a removal and a creation: overlayfs does not say more.
+//! A move is a removal and a creation, because overlayfs records no more.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
@@ -19,34 +19,34 @@ use windlass_core::{Attributes, ChangedTo, FileKind, Fingerprint, ProcessChange,
 use super::Stage;
 use super::build_directory::Candidate;
 use super::file;
-use super::found::{Change, Found, join};
-use super::gone::Gone;
-use super::ignoring::Ignoring;
-use super::moved_build::Arrived;
+use super::moved_build::ArrivedFiles;
+use super::recorded_changes::{Change, RecordedChanges, join};
+use super::removed_tree::RemovedTree;
+use super::staged_ignore_rules::StagedIgnoreRules;
 use crate::isolate::copy::link_target;
 use crate::isolate::tree::{Tree, names};
-use crate::kernel::{FOR_LISTING, FOR_READING, MAX_PATH, stat_child, stat_from};
+use crate::kernel::{FOR_LISTING, FOR_READING, MAX_PATH_BYTES, stat_child, stat_from};
 
-/// The bits of a file's mode with which it runs as its owner or in its group.
+/// Set-user-ID and set-group-ID bits of a file's mode.
 const SET_ID: u32 = 0o6000;
 
-/// What a program on a stage made of the workspace.
+/// Changes that a program on a stage made to the workspace.
 #[derive(Debug, Default)]
 pub struct Delta {
-    /// What changed, in an order in which it can be made.
+    /// The changes, in an order in which they can be applied.
     pub changes: Vec<ProcessChange>,
-    /// What could not be told as a change.
+    /// Sentences about objects that cannot be expressed as a change.
     pub notes: Vec<String>,
-    /// What somebody else changed in the workspace while the program ran, by absolute path.
+    /// Paths that another program changed in the workspace while the program ran, absolute.
     pub conflicts: Vec<PathBuf>,
-    /// Build directories that changed, new and removed ones included, by absolute path. What changed in them is not told.
+    /// Build directories that changed, were created or were removed, by absolute path. The changes in them are not listed.
     pub built: Vec<PathBuf>,
 }
 
-/// Holds a stage against the workspace over which it was mounted, with the option `userxattr`, when nobody uses it any more.
+/// Compares a stage with the workspace over which it was mounted (with the option `userxattr`), once no process uses it any more.
 ///
-/// What has a stamp later than `since`, in nanoseconds since 1970, was changed by somebody else: see [`Stage::created`].
-/// `names` are those of build directories.
+/// An object with a time stamp later than `since`, in nanoseconds since 1970, was changed by another program: see [`Stage::created`].
+/// `names` are the names of build directories.
 ///
 /// ```
 /// use windlass_host::{Stage, delta};
@@ -68,25 +68,25 @@ pub fn delta(stage: &Stage, workspace: &Path, since: i64, names: &[String]) -> i
     delta_of(layers, since, BuildDirectories { names, known: &[] })
 }
 
-/// The two directories of an overlay that are held against each other.
+/// The two layers of an overlay that are compared.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Layers<'a> {
-    /// The one that took the changes.
+    /// Upper layer, with the changes.
     pub(crate) upper: &'a Path,
-    /// The one that was changed.
+    /// Lower layer, without the changes.
     pub(crate) lower: &'a Path,
 }
 
-/// The build directories of a workspace.
+/// Build directories of a workspace.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct BuildDirectories<'a> {
-    /// Names that a new directory must have to be one.
+    /// Names that a new directory must have to be a build directory.
     pub(crate) names: &'a [String],
-    /// Those that were there before, relative to the workspace.
+    /// Build directories that existed before, relative to the workspace.
     pub(crate) known: &'a [PathBuf],
 }
 
-/// The same for any two layers.
+/// Compares any two layers of an overlay.
 pub(crate) fn delta_of(
     layers: Layers<'_>,
     since: i64,
@@ -95,69 +95,70 @@ pub(crate) fn delta_of(
     let workspace = layers.lower;
     let upper = Tree::open(layers.upper).map_err(io::Error::other)?;
     let lower = Tree::open(workspace).map_err(io::Error::other)?;
-    let mut reader = Reader {
+    let mut reader = StageReader {
         upper: &upper,
         lower: &lower,
         since,
         own: file::own_ids(),
         names: build.names,
         known_build: build.known.iter().map(PathBuf::as_path).collect(),
-        ignoring: Ignoring::new(&upper, &lower),
-        waiting: vec![Place { path: PathBuf::new(), merged: true }],
+        ignoring: StagedIgnoreRules::new(&upper, &lower),
+        waiting: vec![WaitingDirectory { path: PathBuf::new(), merged: true }],
         modes: HashMap::new(),
         gone_builds: Vec::new(),
-        found: Found::default(),
+        found: RecordedChanges::default(),
     };
     while let Some(place) = reader.waiting.pop() {
         reader.read_directory(&place)?;
     }
-    reader.settle_builds()?;
+    reader.record_builds()?;
     Ok(reader.found.into_delta(workspace))
 }
 
 /// A directory on the stage that is still to be read.
-struct Place {
-    /// Relative to the workspace.
+struct WaitingDirectory {
+    /// Path relative to the workspace.
     path: PathBuf,
-    /// Whether the workspace's directory of that name shines through.
+    /// True if the workspace's directory of that path is visible through it.
     merged: bool,
 }
 
-/// Everything about one reading of a stage.
-struct Reader<'a> {
+/// State of one reading of a stage.
+struct StageReader<'a> {
     upper: &'a Tree,
     lower: &'a Tree,
     since: i64,
-    /// The numbers of user and group that whatever we make has.
+    /// User and group of objects that this process creates.
     own: (u32, u32),
     names: &'a [String],
-    /// Build directories that were there before.
+    /// Build directories that existed before.
     known_build: HashSet<&'a Path>,
-    ignoring: Ignoring<'a>,
-    waiting: Vec<Place>,
-    /// The modes of files that could not be read before they were given another.
+    ignoring: StagedIgnoreRules<'a>,
+    waiting: Vec<WaitingDirectory>,
+    /// Original modes of files that were made readable for this comparison, by device and inode.
     modes: HashMap<(u64, u64), u32>,
-    /// Build directories that are gone, and what they were.
+    /// Removed build directories, with facts about them.
     gone_builds: Vec<(PathBuf, Stat)>,
-    found: Found,
+    found: RecordedChanges,
 }
 
-/// One name on the stage.
+/// One entry of a directory on the stage.
 struct Entry<'a> {
     upper: BorrowedFd<'a>,
-    /// The workspace's directory of that path, if there is one.
+    /// The workspace's directory of the same path, if there is one.
     lower: Option<BorrowedFd<'a>>,
     name: &'a OsStr,
     path: PathBuf,
     merged: bool,
     raw: rustix::fs::Stat,
-    /// What is there in the workspace.
+    /// Facts about the workspace's object of the same path.
     before: Option<Stat>,
 }
 
-impl Reader<'_> {
-    fn read_directory(&mut self, place: &Place) -> io::Result<()> {
-        let failed = |errno| io::Error::other(self.upper.failed("list", &place.path, errno));
+impl StageReader<'_> {
+    /// Reads the entries of a directory on the stage. In a directory that hides the workspace's, all other entries count as removed.
+    fn read_directory(&mut self, place: &WaitingDirectory) -> io::Result<()> {
+        let failed = |errno| io::Error::other(self.upper.errno_error("list", &place.path, errno));
         let upper = self.upper.directory(&place.path).map_err(failed)?;
         let here = names(&upper).map_err(failed)?;
         let lower = self.lower_directory(&place.path)?;
@@ -173,39 +174,40 @@ impl Reader<'_> {
         }
     }
 
-    /// Refuses a path that is too long for the kernel on the stage or in the workspace: nothing could be copied from there or be made
-    /// there. A look at what is below would take long, too, since each directory is opened from the root.
+    /// Fails for a path that is too long for the kernel on the stage or in the workspace, because such an object could not be copied or
+    /// created. To visit its content would also be slow, because each directory is opened from the root.
     fn check_length(&self, path: &Path) -> io::Result<()> {
         let length = |root: &Tree| root.path.as_os_str().len() + 1 + path.as_os_str().len();
         let length = length(self.upper).max(length(self.lower));
-        if length < MAX_PATH {
+        if length < MAX_PATH_BYTES {
             return Ok(());
         }
         let top: PathBuf = path.iter().take(1).collect();
         Err(io::Error::other(format!(
             "below {} a path is too long to be kept: it has {length} bytes, and {} are the most",
-            shown(&top),
-            MAX_PATH - 1
+            quoted(&top),
+            MAX_PATH_BYTES - 1
         )))
     }
 
-    /// The workspace's directory of a path, if it is one.
+    /// Opens the workspace's directory of a path; `None` if there is none.
     fn lower_directory(&self, path: &Path) -> io::Result<Option<OwnedFd>> {
         match self.lower.directory(path) {
             Ok(directory) => Ok(Some(directory)),
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
-            Err(errno) => Err(io::Error::other(self.lower.failed("list", path, errno))),
+            Err(errno) => Err(io::Error::other(self.lower.errno_error("list", path, errno))),
         }
     }
 
-    /// Says about what the kernel answered that; other errors say it themselves.
+    /// Adds the path to an error number from the kernel. Other errors name their path already.
     fn failed(&self, path: &Path, error: io::Error) -> io::Error {
         match Errno::from_io_error(&error) {
-            Some(errno) => io::Error::other(self.upper.failed("read", path, errno)),
+            Some(errno) => io::Error::other(self.upper.errno_error("read", path, errno)),
             None => error,
         }
     }
 
+    /// Reads one entry of a directory on the stage.
     fn read_name(
         &mut self,
         upper: &OwnedFd,
@@ -223,6 +225,7 @@ impl Reader<'_> {
         self.read_entry(&Entry { upper, lower, name, path, merged, raw, before })
     }
 
+    /// Records the change that one entry of the stage stands for.
     fn read_entry(&mut self, entry: &Entry<'_>) -> io::Result<()> {
         let kind = stat_from(&entry.raw).kind;
         let is_gone = is_whiteout(&entry.raw);
@@ -237,11 +240,11 @@ impl Reader<'_> {
             return self.remove_before(entry);
         }
         if matches!(kind, FileKind::File | FileKind::Symlink | FileKind::Directory) {
-            if !self.make_room(entry, kind)? {
+            if !self.remove_replaced(entry, kind)? {
                 return Ok(());
             }
         } else {
-            self.found.notes.push(format!("{} is {kind}, which is left out", shown(&entry.path)));
+            self.found.notes.push(format!("{} is {kind}, which is left out", quoted(&entry.path)));
             return self.remove_before(entry);
         }
         match kind {
@@ -251,15 +254,16 @@ impl Reader<'_> {
         }
     }
 
-    /// Takes away what is below a directory in whose place something else comes. Says no if that cannot be.
-    fn make_room(&mut self, entry: &Entry<'_>, kind: FileKind) -> io::Result<bool> {
+    /// Records the removal of everything below a directory that is replaced by another kind of object. Returns false, with a note, if the
+    /// directory contains objects that cannot be restored.
+    fn remove_replaced(&mut self, entry: &Entry<'_>, kind: FileKind) -> io::Result<bool> {
         let Some(before) = entry.before.filter(|before| before.kind != kind) else {
             return Ok(true);
         };
         let in_the_way = match before.kind {
             FileKind::File | FileKind::Symlink => None,
             FileKind::Directory => {
-                let gone = self.gone(&entry.path)?;
+                let gone = self.list_below(&entry.path)?;
                 let special = gone.special.first().cloned();
                 if special.is_none() {
                     self.remove_all(gone);
@@ -271,12 +275,13 @@ impl Reader<'_> {
         let Some((path, special)) = in_the_way else { return Ok(true) };
         self.found.notes.push(format!(
             "{} is left as it is, because {} is {special}, which cannot be brought back",
-            shown(&entry.path),
-            shown(&path),
+            quoted(&entry.path),
+            quoted(&path),
         ));
         Ok(false)
     }
 
+    /// Records the removal of the workspace's object, if there is one.
     fn remove_before(&mut self, entry: &Entry<'_>) -> io::Result<()> {
         match entry.before {
             Some(before) => self.remove(entry.path.clone(), before),
@@ -284,11 +289,11 @@ impl Reader<'_> {
         }
     }
 
-    /// Tells that something is gone, with all that was below it.
+    /// Records the removal of an object with everything below it.
     fn remove(&mut self, path: PathBuf, before: Stat) -> io::Result<()> {
         let mut gone = match before.kind {
-            FileKind::Directory => self.gone(&path)?,
-            _ => Gone::default(),
+            FileKind::Directory => self.list_below(&path)?,
+            _ => RemovedTree::default(),
         };
         match before.kind {
             FileKind::File | FileKind::Symlink | FileKind::Directory => {
@@ -297,36 +302,38 @@ impl Reader<'_> {
             other => gone.special.push((path, other)),
         }
         for (path, kind) in &gone.special {
-            let path = shown(path);
+            let path = quoted(path);
             let note = format!("{path} is left there: it is {kind}, which cannot be brought back");
             self.found.notes.push(note);
         }
-        self.remove_all(gone.without_those_that_stay());
+        self.remove_all(gone.removable());
         Ok(())
     }
 
-    fn gone(&self, path: &Path) -> io::Result<Gone> {
-        Gone::below(self.lower, path)
-            .map_err(|(path, errno)| io::Error::other(self.lower.failed("list", &path, errno)))
+    /// Lists everything below a directory of the workspace.
+    fn list_below(&self, path: &Path) -> io::Result<RemovedTree> {
+        RemovedTree::below(self.lower, path)
+            .map_err(|(path, errno)| io::Error::other(self.lower.errno_error("list", &path, errno)))
     }
 
-    fn remove_all(&mut self, gone: Gone) {
+    /// Records the removal of all listed objects, and their conflicts.
+    fn remove_all(&mut self, gone: RemovedTree) {
         for (path, before) in gone.objects {
-            self.check(&path, &before);
-            self.check_directory(&path, &before);
+            self.record_conflict(&path, &before);
+            self.record_moved_directory(&path, &before);
             let change = Change { path, before: Some(before), to: ChangedTo::Nothing };
             self.found.removed.push(change);
         }
     }
 
-    /// Tells of build directories: without history, but for what seems to have been moved to a place that has one.
-    fn settle_builds(&mut self) -> io::Result<()> {
+    /// Records the changed build directories, which have no history. Objects that were moved out of one are recorded as removed.
+    fn record_builds(&mut self) -> io::Result<()> {
         let (gone_builds, built) =
             (std::mem::take(&mut self.gone_builds), std::mem::take(&mut self.found.built));
         let arrived = if gone_builds.is_empty() && built.is_empty() {
-            Arrived::default()
+            ArrivedFiles::default()
         } else {
-            Arrived::among(&self.found.made, self.since)
+            ArrivedFiles::among(&self.found.made, self.since)
         };
         for path in built {
             let found = arrived.moved_out_of(self.upper, self.lower, &path)?;
@@ -347,9 +354,9 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// In a directory through which nothing shines, what is not on the stage is gone.
+    /// Records all entries of the workspace's directory that are not on the stage as removed.
     fn remove_others(&mut self, lower: &OwnedFd, path: &Path, here: &[OsString]) -> io::Result<()> {
-        let failed = |errno| io::Error::other(self.lower.failed("list", path, errno));
+        let failed = |errno| io::Error::other(self.lower.errno_error("list", path, errno));
         let here: HashSet<&OsString> = here.iter().collect();
         for name in names(lower).map_err(failed)? {
             if here.contains(&name) {
@@ -365,44 +372,46 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Notes a conflict for what has a stamp later than the beginning: a person changed it, or moved it here. A directory that stays
-    /// gets one with all that comes and goes in it.
-    fn check(&mut self, path: &Path, before: &Stat) {
+    /// Records a conflict if an object other than a directory has a stamp later than the beginning: another program changed it or moved it
+    /// here. The stamp of a directory also changes with its entries.
+    fn record_conflict(&mut self, path: &Path, before: &Stat) {
         if before.kind != FileKind::Directory && before.fingerprint.changed > self.since {
             self.found.conflicts.push(path.to_owned());
         }
     }
 
-    /// Notes a directory that was moved here since, as far as stamps can tell: its own is later, that of its entries is not. What is
-    /// in it has old stamps, so all that the program did there, it did to others. (In a user namespace, overlayfs does not note
-    /// which object it copied.)
-    fn check_directory(&mut self, path: &Path, before: &Stat) {
+    /// Records a directory that another program moved here, as far as stamps tell: its own stamp is later than the beginning, that of its
+    /// entries is not. Its content has old stamps, so the changes that the program made there were made to other objects. (In a user
+    /// namespace, overlayfs does not record which object it copied.)
+    fn record_moved_directory(&mut self, path: &Path, before: &Stat) {
         let Fingerprint { modified, changed, .. } = before.fingerprint;
         if before.kind == FileKind::Directory && changed > self.since && modified <= self.since {
             self.found.moved.push(path.to_owned());
         }
     }
 
-    fn make(&mut self, entry: &Entry<'_>, to: ChangedTo) {
+    /// Records a new or changed object, and its conflicts.
+    fn record_made(&mut self, entry: &Entry<'_>, to: ChangedTo) {
         if let Some(before) = &entry.before {
-            self.check(&entry.path, before);
-            self.check_directory(&entry.path, before);
+            self.record_conflict(&entry.path, before);
+            self.record_moved_directory(&entry.path, before);
         }
         let change = Change { path: entry.path.clone(), before: entry.before, to };
         self.found.made.push(change);
     }
 
+    /// Reads a directory on the stage, and queues it for reading unless it is a new build directory.
     fn read_subdirectory(&mut self, entry: &Entry<'_>) -> io::Result<()> {
         let directory = file::open(entry.upper, entry.name, &entry.raw, FOR_LISTING)?;
         let (attributes, marks) = file::attributes(&directory, &entry.raw)?;
-        understood(marks)?;
-        // Its own stamp says only that something came or went in it.
+        check_supported(marks)?;
+        // A directory's own stamp only shows that entries came or went.
         let attributes = Attributes { modified: None, ..attributes };
         let path = entry.path.clone();
         if let Some(before) = entry.before.filter(|before| before.kind == FileKind::Directory) {
-            self.check_directory(&entry.path, &before);
+            self.record_moved_directory(&entry.path, &before);
             self.compare_directory(entry, before, &attributes)?;
-            self.waiting.push(Place { path, merged: entry.merged && !marks.opaque });
+            self.waiting.push(WaitingDirectory { path, merged: entry.merged && !marks.opaque });
             return Ok(());
         }
         if entry.before.is_none() {
@@ -411,15 +420,16 @@ impl Reader<'_> {
                 return Ok(());
             }
             if marks.copied && entry.merged {
-                // It was there when the program began, and somebody removed it meanwhile.
+                // It existed when the program began, and another program removed it in the meantime.
                 self.found.conflicts.push(path.clone());
             }
         }
-        self.make(entry, ChangedTo::Directory(file::as_new(attributes, self.own)));
-        self.waiting.push(Place { path, merged: false });
+        self.record_made(entry, ChangedTo::Directory(file::as_new(attributes, self.own)));
+        self.waiting.push(WaitingDirectory { path, merged: false });
         Ok(())
     }
 
+    /// Records the changed attributes of a directory that exists in both layers.
     fn compare_directory(
         &mut self,
         entry: &Entry<'_>,
@@ -432,7 +442,7 @@ impl Reader<'_> {
             Ok(Attributes { modified: None, ..file::attributes_below(&old, &raw)? })
         }) {
             Some(Ok(old)) => old,
-            // What cannot be listed has a mode at least.
+            // A directory that cannot be listed has at least a mode.
             Some(Err(Errno::ACCESS)) | None => Attributes {
                 mode: Some(before.mode),
                 owner: now.owner,
@@ -441,7 +451,7 @@ impl Reader<'_> {
             },
             Some(Err(errno)) => return Err(errno.into()),
         };
-        let difference = file::difference(&old, now);
+        let difference = file::changed_attributes(&old, now);
         if difference == Attributes::default() {
             return Ok(());
         }
@@ -452,20 +462,22 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Tells whether an entry was a build directory before. What becomes of one that is replaced by a file is recorded.
+    /// Returns whether an entry was a build directory before. The removal of one that is replaced by a file is recorded.
     fn is_known_build(&self, entry: &Entry<'_>) -> bool {
         let was_directory = entry.before.is_some_and(|before| before.kind == FileKind::Directory);
         was_directory && self.known_build.contains(&*entry.path)
     }
 
+    /// Returns whether a new directory is a build directory.
     fn is_new_build(&mut self, entry: &Entry<'_>) -> bool {
         let path = self.lower.path.join(&entry.path);
-        let standing = self.ignoring.around(&entry.path);
+        let ignore_rules = self.ignoring.around(&entry.path);
         let (parent, name) = (entry.upper, entry.name);
-        Candidate { parent, name, path: &path, standing: &standing }
+        Candidate { parent, name, path: &path, ignore_rules: &ignore_rules }
             .is_build_directory(self.names, &mut Vec::new())
     }
 
+    /// Reads a symbolic link on the stage.
     fn read_link(&mut self, entry: &Entry<'_>) -> io::Result<()> {
         let target = link_target(entry.upper, entry.name)?;
         let modified = Some(stat_from(&entry.raw).fingerprint.modified);
@@ -475,79 +487,80 @@ impl Reader<'_> {
             && let Some(lower) = entry.lower
             && link_target(lower, entry.name)? == target
         {
-            // A time is all that a link has besides.
+            // A symbolic link has no other attribute than its time.
             if entry.before.is_some_and(|before| Some(before.fingerprint.modified) != modified) {
-                self.make(entry, ChangedTo::Attributes(time));
+                self.record_made(entry, ChangedTo::Attributes(time));
             }
             return Ok(());
         }
-        self.make(entry, ChangedTo::Symlink(target, time));
+        self.record_made(entry, ChangedTo::Symlink(target, time));
         Ok(())
     }
 
+    /// Reads a regular file on the stage and compares it with the workspace's.
     fn read_file(&mut self, entry: &Entry<'_>) -> io::Result<()> {
         let seen = stat_from(&entry.raw);
         let handle = file::open(entry.upper, entry.name, &entry.raw, FOR_READING)?;
         let (mut attributes, marks) = file::attributes(&handle, &entry.raw)?;
-        understood(marks)?;
-        attributes.mode = Some(self.own_mode(&seen));
+        check_supported(marks)?;
+        attributes.mode = Some(self.original_mode(&seen));
         if seen.links > 1 {
             let object = (seen.fingerprint.device, seen.fingerprint.inode);
             let names = self.found.linked.entry(object).or_default();
             names.push((entry.path.clone(), entry.before));
             if let Some(before) = &entry.before {
-                self.check(&entry.path, before);
+                self.record_conflict(&entry.path, before);
             }
         }
         let was_file = entry.before.filter(|before| before.kind == FileKind::File);
         let (Some(_), Some(lower)) = (was_file, entry.lower) else {
             self.drop_set_id(entry, &mut attributes, 0);
             let to = ChangedTo::File(self.staged(entry), file::as_new(attributes, self.own));
-            self.make(entry, to);
+            self.record_made(entry, to);
             return Ok(());
         };
         match file::compare(&handle, lower, entry.name)? {
             None => {
-                // The bits were given to another content.
+                // The set-ID bits were given to other content.
                 self.drop_set_id(entry, &mut attributes, 0);
                 let to = ChangedTo::File(self.staged(entry), attributes);
-                self.make(entry, to);
+                self.record_made(entry, to);
             }
             Some(old) => {
                 self.drop_set_id(entry, &mut attributes, old.mode.unwrap_or(0));
-                let difference = file::difference(&old, &attributes);
+                let difference = file::changed_attributes(&old, &attributes);
                 if difference != Attributes::default() {
-                    // Other names of the file keep what they have.
+                    // With hard links, only this name gets the new attributes.
                     let is_shared = entry.before.is_some_and(|before| before.links > 1);
                     let to = if is_shared {
                         ChangedTo::File(self.staged(entry), attributes)
                     } else {
                         ChangedTo::Attributes(difference)
                     };
-                    self.make(entry, to);
+                    self.record_made(entry, to);
                 }
             }
         }
         Ok(())
     }
 
-    /// Takes away the set-user-ID and set-group-ID bits of a file, except those in `kept`, and notes it.
+    /// Removes the set-user-ID and set-group-ID bits of a file, except those in `kept`, with a note.
     ///
-    /// On a directory these bits run nothing: they only pass on its group, and new directories inherit that.
+    /// On a directory these bits give no rights to a program: they only pass on its group, and new directories inherit them.
     fn drop_set_id(&mut self, entry: &Entry<'_>, attributes: &mut Attributes, kept: u32) {
         let Some(mode) = &mut attributes.mode else { return };
         let dropped = *mode & SET_ID & !kept;
         if dropped != 0 {
             *mode &= !dropped;
-            let path = shown(&entry.path);
+            let path = quoted(&entry.path);
             let note =
                 format!("{path} is not made set-user-ID or set-group-ID: no program may do that");
             self.found.notes.push(note);
         }
     }
 
-    /// The mode of a file before it was made readable, which can have happened under another name.
-    fn own_mode(&mut self, seen: &Stat) -> u32 {
+    /// Returns the mode of a file before it was made readable here, perhaps under another name.
+    fn original_mode(&mut self, seen: &Stat) -> u32 {
         let object = (seen.fingerprint.device, seen.fingerprint.inode);
         match self.modes.get(&object) {
             Some(mode) => *mode,
@@ -559,17 +572,19 @@ impl Reader<'_> {
         }
     }
 
+    /// Returns the absolute path of an entry on the stage.
     fn staged(&self, entry: &Entry<'_>) -> PathBuf {
         join(&self.upper.path, &entry.path)
     }
 }
 
-/// Tells whether an object of the upper layer stands for one that is gone.
+/// Returns whether an object of the upper layer is a whiteout.
 pub(super) fn is_whiteout(raw: &rustix::fs::Stat) -> bool {
     FileType::from_raw_mode(raw.st_mode) == FileType::CharacterDevice && raw.st_rdev == 0
 }
 
-fn understood(marks: file::Marks) -> io::Result<()> {
+/// Fails if the overlay was mounted with options that this module does not support.
+fn check_supported(marks: file::Marks) -> io::Result<()> {
     if marks.elsewhere {
         return Err(io::Error::other(
             "the overlay was mounted with `redirect_dir` or `metacopy`, which is not understood here",
@@ -578,6 +593,7 @@ fn understood(marks: file::Marks) -> io::Result<()> {
     Ok(())
 }
 
-fn shown(path: &Path) -> std::borrow::Cow<'_, str> {
+/// Returns a path for messages.
+fn quoted(path: &Path) -> std::borrow::Cow<'_, str> {
     quote::path(path)
 }

@@ -1,7 +1,7 @@
-//! Makes the records of a stage, and what they speak of, survive a loss of power.
+//! Makes the records of a stage, and the files that they name, survive a power cut.
 //!
-//! A record is written after all that it speaks of: contents, then the record under another name, its own name, and the directories
-//! above. What is found after a loss of power is then a whole stage with its record, or one without, which is swept.
+//! A record is written after everything that it names: first the contents, then the record under a temporary name, its final name, and the
+//! directories above. So after a power cut there is either a complete stage with its record, or a stage without one, which is swept.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -13,10 +13,10 @@ use windlass_core::{ChangedTo, ProcessChanges};
 
 use super::open_directory;
 
-/// With more changes than these, the whole file system is synced once instead of each file.
-const MOST_SINGLE: usize = 64;
+/// Maximum changes that are synced file by file; beyond it, the whole file system is synced once.
+const MAX_SINGLE_SYNCS: usize = 64;
 
-/// Writes a record that is there whole or not at all. Waits for the disk.
+/// Writes a record completely or not at all, and waits for the disk.
 pub(super) fn write_record(stage: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     let path = stage.join(name);
     let temporary = path.with_extension("tmp");
@@ -27,20 +27,20 @@ pub(super) fn write_record(stage: &Path, name: &str, bytes: &[u8]) -> io::Result
     sync_directory(stage)
 }
 
-/// Waits until the name of the stage itself is on the disk.
+/// Waits until the disk has the name of the stage itself.
 pub(super) fn sync_name(stage: &Path) -> io::Result<()> {
     stage.parent().map_or(Ok(()), sync_directory)
 }
 
-/// Waits until the contents of changes are on the disk: their stage is about to outlive this process.
+/// Waits until the disk has the contents of changes, because their stage is about to outlive this process.
 pub(super) fn sync_contents(stage: &Path, changes: &ProcessChanges) -> io::Result<()> {
-    if !changes.built.is_empty() || changes.changes.len() > MOST_SINGLE {
+    if !changes.built.is_empty() || changes.changes.len() > MAX_SINGLE_SYNCS {
         return Ok(rustix::fs::syncfs(open_directory(stage)?)?);
     }
     let mut directories: HashSet<PathBuf> = HashSet::new();
     for change in &changes.changes {
         let ChangedTo::File(place, _) = &change.to else { continue };
-        // A place that is no file any more is found out when it is committed.
+        // A path that is no file any more fails at the commit.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file: File = rustix::fs::open(place, flags, Mode::empty())?.into();
         file.sync_all()?;
@@ -50,6 +50,7 @@ pub(super) fn sync_contents(stage: &Path, changes: &ProcessChanges) -> io::Resul
     directories.iter().try_for_each(|directory| sync_directory(directory))
 }
 
+/// Waits until the disk has the entries of a directory.
 fn sync_directory(path: &Path) -> io::Result<()> {
     open_directory(path)?.sync_all()
 }
@@ -71,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_there_whole_and_nothing_else_is() {
+    fn record_is_complete_and_leaves_no_other_file() {
         let ground = tempfile::tempdir().unwrap();
         for text in ["one", "another"] {
             write_record(ground.path(), "held.json", text.as_bytes()).unwrap();
@@ -81,12 +82,12 @@ mod tests {
     }
 
     #[test]
-    fn contents_that_are_not_there_cannot_be_made_safe() {
+    fn missing_content_is_an_error() {
         let ground = tempfile::tempdir().unwrap();
         let place = ground.path().join("upper/d/file");
         std::fs::create_dir_all(place.parent().unwrap()).unwrap();
         std::fs::write(&place, "new").unwrap();
-        for count in [1, MOST_SINGLE + 1] {
+        for count in [1, MAX_SINGLE_SYNCS + 1] {
             sync_contents(ground.path(), &changes(&vec![place.clone(); count])).unwrap();
         }
         let gone = changes(&[place, ground.path().join("upper/gone")]);

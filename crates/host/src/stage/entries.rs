@@ -1,4 +1,4 @@
-//! The entries of a directory, without an allocation for each.
+//! Lists the entries of a directory without an allocation for each.
 
 use std::ffi::OsStr;
 use std::mem::MaybeUninit;
@@ -11,7 +11,7 @@ use windlass_core::FileKind;
 
 use crate::kernel::{kind, stat_child};
 
-/// Room for what the kernel says at a time, to be used for one directory after the other.
+/// Buffer for the kernel's list of entries, reused for one directory after the other.
 pub(crate) struct Entries(Vec<MaybeUninit<u8>>);
 
 impl Entries {
@@ -19,7 +19,7 @@ impl Entries {
         Self(vec![MaybeUninit::uninit(); 32 << 10])
     }
 
-    /// Tells the name and the kind of everything in a directory. What goes away meanwhile was never there.
+    /// Calls `tell` with the name and kind of each entry of a directory. Skips entries that are removed in the meantime.
     pub(crate) fn each(
         &mut self,
         directory: BorrowedFd<'_>,
@@ -36,7 +36,7 @@ impl Entries {
                 continue;
             }
             let name = OsStr::from_bytes(name);
-            // Not every file system says what it is.
+            // Not every file system reports the kind.
             let kind = kind(entry.file_type())
                 .or_else(|| stat_child(directory.as_fd(), name).ok().map(|stat| stat.kind));
             if let Some(kind) = kind {

@@ -1,4 +1,4 @@
-//! One object on a stage: what it has, what overlayfs notes about it, and what of it is different from the workspace's.
+//! Reads attributes and overlay marks of one object on a stage, and compares it with the workspace's object.
 
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,22 +11,22 @@ use crate::attributes;
 use crate::isolate::manifest::is_same_content;
 use crate::kernel::{FOR_READING, NAME_ONLY, descriptor_path, open_child, stat};
 
-/// How the names begin of what overlayfs notes; such names of others are hidden below them.
-const OWN: &str = "user.overlay.";
+/// Prefix of the extended attributes that overlayfs sets. An attribute that a program sets with this prefix is stored under a longer name.
+const OVERLAY_PREFIX: &str = "user.overlay.";
 
-/// What overlayfs notes about an object.
+/// Overlay marks of an object.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Marks {
-    /// Nothing of the workspace's directory shines through.
+    /// The directory hides the workspace's directory of the same path.
     pub(super) opaque: bool,
-    /// It came from the workspace.
+    /// The object was copied from the workspace.
     pub(super) copied: bool,
-    /// Its content, or its name, is elsewhere. We never ask for that, so it is not understood.
+    /// Its content or name is stored at another path. We never mount with that option, so it is not supported.
     pub(super) elsewhere: bool,
 }
 
-/// Opens an object on the stage, for reading or listing. If its own mode forbids that, it is allowed from now on: the stage is
-/// ours, and what the mode was is known.
+/// Opens an object on the stage for reading or listing. If its mode forbids that, the owner's rights are added and stay: the stage is ours,
+/// and `raw` has the original mode.
 pub(super) fn open(
     directory: BorrowedFd<'_>,
     name: &OsStr,
@@ -42,7 +42,7 @@ pub(super) fn open(
     open_child(directory, name, flags)
 }
 
-/// What an open object has besides its content, and what is noted about it. Its mode is as it was before it was opened.
+/// Returns the attributes of an open object and its overlay marks. The mode is the one before it was opened.
 pub(super) fn attributes(
     of: &OwnedFd,
     raw: &rustix::fs::Stat,
@@ -50,16 +50,17 @@ pub(super) fn attributes(
     Ok(without_marks(attributes::read_staged(of, raw)?))
 }
 
-/// The same of an object of the workspace, about which nothing is noted.
+/// Returns the attributes of an object of the workspace, which has no overlay marks.
 pub(super) fn attributes_below(of: &OwnedFd, raw: &rustix::fs::Stat) -> Result<Attributes, Errno> {
     Ok(without_marks(attributes::read(of, raw)?).0)
 }
 
+/// Takes the overlay marks out of the extended attributes, and keeps only attributes that are reported.
 fn without_marks(mut attributes: Attributes) -> (Attributes, Marks) {
     let mut marks = Marks::default();
     let mut extended = attributes.extended.take().unwrap_or_default();
     extended.retain(|(name, value)| {
-        match name.strip_prefix(OWN) {
+        match name.strip_prefix(OVERLAY_PREFIX) {
             Some("opaque") => marks.opaque = value == b"y",
             Some("origin") => marks.copied = true,
             Some("redirect" | "metacopy") => marks.elsewhere = true,
@@ -68,24 +69,24 @@ fn without_marks(mut attributes: Attributes) -> (Attributes, Marks) {
         Attributes::is_told(name.as_bytes())
     });
     extended.sort();
-    // What overlayfs noted is gone from it, and one is held for each of many files.
+    // The marks are gone, and one list is kept for each of many files.
     extended.shrink_to_fit();
     attributes.extended = Some(extended);
     (attributes, marks)
 }
 
-/// The numbers of user and group that whatever we make has.
+/// Returns user and group of objects that this process creates.
 pub(super) fn own_ids() -> (u32, u32) {
     (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
 }
 
-/// The attributes of an object that was not there: its owner is not told if it is whoever makes it.
+/// Returns the attributes of a new object, without its owner if that is `own`.
 pub(super) fn as_new(attributes: Attributes, own: (u32, u32)) -> Attributes {
     Attributes { owner: attributes.owner.filter(|owner| *owner != own), ..attributes }
 }
 
-/// The attributes that are not as they were; the others are not told.
-pub(super) fn difference(before: &Attributes, now: &Attributes) -> Attributes {
+/// Returns the attributes that changed, without those that did not.
+pub(super) fn changed_attributes(before: &Attributes, now: &Attributes) -> Attributes {
     Attributes {
         mode: now.mode.filter(|_| now.mode != before.mode),
         modified: now.modified.filter(|_| now.modified != before.modified),
@@ -94,14 +95,15 @@ pub(super) fn difference(before: &Attributes, now: &Attributes) -> Attributes {
     }
 }
 
-/// Whether a file has the bytes of one in the workspace, as far as that can be read, and what that one has besides.
+/// Compares a file with one in the workspace. Returns the attributes of the latter if both have the same bytes; `None` if not, or if it is
+/// missing or unreadable.
 pub(super) fn compare(
     now: &OwnedFd,
     lower: BorrowedFd<'_>,
     name: &OsStr,
 ) -> std::io::Result<Option<Attributes>> {
     let old = match open_child(lower, name, FOR_READING) {
-        // A file that could be read must not be taken for another one: it would lose its other names.
+        // A readable file must not be taken for another one here: it would lose its hard links.
         Err(errno @ (Errno::ACCESS | Errno::PERM)) if is_readable(lower, name) => {
             return Err(errno.into());
         }
@@ -117,7 +119,7 @@ pub(super) fn compare(
     Ok(is_same_content(old.into(), now.into())?.then_some(attributes))
 }
 
-/// Tells whether the rights of an object let us read it.
+/// Returns whether we may read an object, by its permissions.
 fn is_readable(directory: BorrowedFd<'_>, name: &OsStr) -> bool {
     rustix::fs::accessat(directory, name, Access::READ_OK, AtFlags::EACCESS).is_ok()
 }

@@ -1,11 +1,11 @@
 //! Sets and clears skip-worktree bits in the bytes of a git index.
 //!
-//! A program's view lacks the masked files of a workspace. With the bit set on their entries, git takes them for unchanged
-//! instead of deleted. Everything else in the index stays as it is: entries are copied, extensions are kept, and the two that
-//! hold offsets are moved along, so clearing the bits gives the original bytes back.
+//! A program's view lacks the masked files of a workspace. With the bit set on their entries, git takes them for unchanged instead of
+//! deleted. Everything else in the index stays as it is: entries are copied, extensions are kept, and offsets in the two extensions that
+//! hold some are adjusted. So clearing the bits restores the original bytes.
 //!
-//! Only bytes are transformed. Whoever writes the result must give the file the modification time of the original: git compares
-//! it with the times of the entries to find files that changed within one tick of the clock.
+//! Only bytes are transformed. The caller that writes the result must give the file the modification time of the original: git compares it
+//! with the times of the entries to find files that changed within one tick of the clock.
 
 mod layout;
 mod reader;
@@ -29,13 +29,13 @@ pub(crate) struct Hidden {
     pub(crate) paths: Vec<Vec<u8>>,
 }
 
-/// Tells whether two indexes stage the same, so that one is only a refreshed copy of the other. False for what is no index.
+/// Returns whether two indexes stage the same entries, so that one is only a refreshed copy of the other. False if one cannot be parsed.
 pub(crate) fn stage_the_same(one: &[u8], other: &[u8]) -> bool {
     let (Ok(one), Ok(other)) = (Index::parse(one), Index::parse(other)) else { return false };
     matches!((one.staged(), other.staged()), (Ok(one), Ok(other)) if one == other)
 }
 
-/// A reason for which an index stays as it is.
+/// Error about an index that cannot be changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum IndexError {
     /// The bytes are not an index that git would write.
@@ -44,7 +44,7 @@ pub(crate) enum IndexError {
     Unsupported(String),
 }
 
-/// Sets the skip-worktree bit on all masked entries. Gives `None` if no entry needs it.
+/// Sets the skip-worktree bit on all masked entries. Returns `None` if no entry needs it.
 ///
 /// Unmerged entries are left alone, because git ignores the bit on them.
 pub(crate) fn hide(
@@ -62,14 +62,14 @@ pub(crate) fn hide(
     Ok(bytes.map(|bytes| Hidden { bytes, paths }))
 }
 
-/// Tells whether an index has an entry, merged or not, whose path passes a test.
+/// Returns whether an index has an entry, merged or not, whose path passes a test.
 pub(crate) fn has_entry(index: &[u8], test: &dyn Fn(&[u8]) -> bool) -> Result<bool, IndexError> {
     Index::parse(index)?.has_entry(test)
 }
 
-/// Clears the skip-worktree bit on the entries of these paths. Gives `None` if none of them has it.
+/// Clears the skip-worktree bit on the entries of these paths. Returns `None` if none of them has it.
 ///
-/// Git may have written the index since [`hide`]; paths that are no longer in it are ignored.
+/// Git may have written the index since [`hide`]; paths that are no longer in it are skipped.
 pub(crate) fn show(index: &[u8], paths: &[Vec<u8>]) -> Result<Option<Vec<u8>>, IndexError> {
     let paths: HashSet<&[u8]> = paths.iter().map(Vec::as_slice).collect();
     if paths.is_empty() {

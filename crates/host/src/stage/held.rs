@@ -1,7 +1,7 @@
-//! Stages that outlive their process, because a person has not answered yet whether their changes are kept.
+//! Records stages that outlive their process, because a person has not yet answered whether their changes are kept.
 //!
-//! Such a stage has a record of its changes, which is written when all that it names is safe. It is removed when the question expires,
-//! when the answer is no, or when its changes are made.
+//! Such a stage has a record of its changes, which is written once everything that it names is on the disk. It is removed when the approval
+//! expires or is denied, or when the changes are committed.
 
 use std::fs;
 use std::io;
@@ -13,13 +13,13 @@ use windlass_core::{ApprovalId, HeldChanges, HeldFor, ProcessChanges};
 use super::durable;
 use super::measure::bytes_on_disk;
 
-/// The file on a stage that says which question it waits for, and what it holds.
-const RECORD: &str = "held.json";
+/// Name of the record on a stage: the approval for which it waits, and its changes.
+const RECORD_NAME: &str = "held.json";
 
-/// The most bytes that the stages of one directory hold for questions.
-const MOST_BYTES: u64 = 4 << 30;
+/// Maximum bytes that all stages of one directory hold for approvals.
+const MAX_HELD_BYTES: u64 = 4 << 30;
 
-/// Writes the record of a stage that lies beside others.
+/// Writes the record of a stage. Fails with `StorageFull` if all held stages together would be too large.
 pub(super) fn write(
     stage: &Path,
     workspace: &Path,
@@ -27,39 +27,43 @@ pub(super) fn write(
     changes: &ProcessChanges,
 ) -> io::Result<()> {
     let others = stage.parent().map_or(Ok(0), |all| bytes_of_others(all, stage))?;
-    if others + bytes_on_disk(stage)? > MOST_BYTES {
+    if others + bytes_on_disk(stage)? > MAX_HELD_BYTES {
         return Err(io::ErrorKind::StorageFull.into());
     }
     durable::sync_contents(stage, changes)?;
-    durable::write_record(stage, RECORD, HeldChanges::text(held, workspace, changes).as_bytes())?;
+    durable::write_record(
+        stage,
+        RECORD_NAME,
+        HeldChanges::text(held, workspace, changes).as_bytes(),
+    )?;
     durable::sync_name(stage)
 }
 
 /// Returns whether a stage has a record.
 pub(super) fn is_held(stage: &Path) -> bool {
-    stage.join(RECORD).exists()
+    stage.join(RECORD_NAME).exists()
 }
 
-/// Removes the record.
+/// Removes the record of a stage.
 pub(super) fn forget(stage: &Path) -> io::Result<()> {
-    fs::remove_file(stage.join(RECORD))
+    fs::remove_file(stage.join(RECORD_NAME))
 }
 
-/// The record of a stage, if it has one.
+/// Reads the record of a stage; `None` if it has none.
 pub(super) fn read(stage: &Path) -> io::Result<Option<HeldChanges>> {
-    match fs::read_to_string(stage.join(RECORD)) {
+    match fs::read_to_string(stage.join(RECORD_NAME)) {
         Ok(text) => Ok(HeldChanges::parse(&text)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-/// The record of a stage that waits for this question.
+/// Reads the record of a stage if it waits for this approval.
 pub(super) fn read_for(stage: &Path, id: &ApprovalId) -> io::Result<Option<HeldChanges>> {
     Ok(read(stage)?.filter(|held| held.held.approval == *id))
 }
 
-/// Returns whether a stage waits for a question that has not expired. One whose record cannot be read may.
+/// Returns whether a stage waits for an approval that has not expired. True if its record cannot be read.
 pub(super) fn is_awaited(stage: &Path, now: SystemTime) -> bool {
     match read(stage) {
         Ok(Some(held)) => held.held.until > now,
@@ -68,6 +72,7 @@ pub(super) fn is_awaited(stage: &Path, now: SystemTime) -> bool {
     }
 }
 
+/// Returns the bytes of all other held stages.
 fn bytes_of_others(all: &Path, own: &Path) -> io::Result<u64> {
     let mut bytes = 0;
     for entry in fs::read_dir(all)? {

@@ -1,7 +1,7 @@
-//! Git's indexes in a view from which tracked files are masked.
+//! Replaces git's indexes in a view from which tracked files are masked.
 //!
 //! To git a masked file looks deleted, and `git add -A` would record that. So the view shows an index in which such files have the
-//! skip-worktree bit: git takes them for unchanged. When the program has ended, the bits are cleared in the index that it wrote.
+//! skip-worktree bit, and git takes them for unchanged. After the program has ended, the bits are cleared in the index that it wrote.
 
 use std::fs;
 use std::io;
@@ -11,19 +11,19 @@ use std::time::SystemTime;
 
 use windlass_core::{ChangedTo, FileKind, ProcessChange};
 
+use super::copy_attributes;
 use super::git_index;
-use super::look_like;
 
-/// An index that a layer of the view replaces.
+/// An index that is replaced in the view.
 #[derive(Debug)]
 pub(crate) struct ReplacedIndex {
-    /// Relative to the workspace.
+    /// Path relative to the workspace.
     path: PathBuf,
-    /// The entries that got the bit.
+    /// Paths of the entries that got the bit.
     entries: Vec<Vec<u8>>,
 }
 
-/// Puts indexes with the bits set into a layer over the workspace. `git` are the git directories, and the files that point to one.
+/// Writes indexes with the bits set into a layer over the workspace. `git` are the git directories, and the files that point to one.
 pub(crate) fn replace(
     workspace: &Path,
     git: &[PathBuf],
@@ -45,16 +45,16 @@ pub(crate) fn replace(
             let name = tree.join(Path::new(std::ffi::OsStr::from_bytes(name)));
             masked.iter().any(|(masked, _)| name.starts_with(masked))
         };
-        // An index that cannot be understood stays as it is: git then shows masked files as deleted, which loses nothing, since
-        // a commit of that would be judged.
+        // An index that cannot be parsed stays as it is: git then shows masked files as deleted, which loses nothing, because a commit of
+        // that is decided on.
         let Ok(Some(hidden)) = git_index::hide(&bytes, &is_masked) else { continue };
-        put(workspace, layer, &path, &hidden.bytes)?;
+        write_to_layer(workspace, layer, &path, &hidden.bytes)?;
         replaced.push(ReplacedIndex { path, entries: hidden.paths });
     }
     Ok(replaced)
 }
 
-/// Clears the bits in what a program has written.
+/// Clears the bits in the indexes that a program has written.
 pub(crate) fn restore(upper: &Path, replaced: &[ReplacedIndex]) -> io::Result<()> {
     for index in replaced {
         let path = upper.join(&index.path);
@@ -64,15 +64,14 @@ pub(crate) fn restore(upper: &Path, replaced: &[ReplacedIndex]) -> io::Result<()
         }
         if let Ok(Some(bytes)) = git_index::show(&fs::read(&path)?, &index.entries) {
             fs::write(&path, bytes)?;
-            // Git tells by this time which files may have changed since it looked at them.
+            // By this time, git finds the files that may have changed since it read them.
             set_modified(&path, found.modified()?)?;
         }
     }
     Ok(())
 }
 
-/// Tells whether a change only refreshes an index of git: what git knows of files on disk, and what it caches, changed, and what is
-/// staged did not.
+/// Returns whether a change only refreshes a git index: facts about files on disk and caches changed, staged entries did not.
 pub(crate) fn is_refresh(change: &ProcessChange) -> bool {
     let ChangedTo::File(new, _) = &change.to else { return false };
     let is_index = change.path.file_name().is_some_and(|name| name == "index")
@@ -82,7 +81,7 @@ pub(crate) fn is_refresh(change: &ProcessChange) -> bool {
         && matches!((fs::read(&change.path), fs::read(new)), (Ok(old), Ok(new)) if git_index::stage_the_same(&old, &new))
 }
 
-/// The git directory behind an entry, relative to the workspace; none if it lies outside.
+/// Returns the git directory behind an entry, relative to the workspace; `None` if it is outside.
 fn git_directory(workspace: &Path, entry: &Path) -> Option<PathBuf> {
     let found = workspace.join(entry).symlink_metadata().ok()?;
     if found.is_dir() {
@@ -91,43 +90,44 @@ fn git_directory(workspace: &Path, entry: &Path) -> Option<PathBuf> {
     let text = found.is_file().then(|| fs::read_to_string(workspace.join(entry)).ok())??;
     let target = Path::new(text.strip_prefix("gitdir:")?.trim());
     let target = workspace.join(entry.parent()?).join(target);
-    normal(&target).strip_prefix(workspace).ok().map(Path::to_owned)
+    normalize(&target).strip_prefix(workspace).ok().map(Path::to_owned)
 }
 
-/// A path without `.` and `..`, by its words alone.
-pub(super) fn normal(path: &Path) -> PathBuf {
-    let mut normal = PathBuf::new();
+/// Removes `.` and `..` from a path, without looking at the file system.
+pub(super) fn normalize(path: &Path) -> PathBuf {
+    let mut normalize = PathBuf::new();
     for part in path.components() {
         match part {
-            Component::ParentDir => drop(normal.pop()),
+            Component::ParentDir => drop(normalize.pop()),
             Component::CurDir => {}
-            other => normal.push(other),
+            other => normalize.push(other),
         }
     }
-    normal
+    normalize
 }
 
-/// Writes a file into a layer, in directories that look like those of the workspace.
-fn put(workspace: &Path, layer: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut made = Vec::new();
-    for above in path.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty()) {
-        if !layer.join(above).is_dir() {
-            made.push(above);
+/// Writes a file into a layer, in directories with the attributes of the workspace's.
+fn write_to_layer(workspace: &Path, layer: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut missing = Vec::new();
+    for parent in path.ancestors().skip(1).filter(|parent| !parent.as_os_str().is_empty()) {
+        if !layer.join(parent).is_dir() {
+            missing.push(parent);
         }
     }
-    for above in made.iter().rev() {
-        fs::create_dir(layer.join(above))?;
+    for parent in missing.iter().rev() {
+        fs::create_dir(layer.join(parent))?;
     }
     fs::write(layer.join(path), bytes)?;
     let found = fs::metadata(workspace.join(path))?;
     fs::set_permissions(layer.join(path), found.permissions())?;
     set_modified(&layer.join(path), found.modified()?)?;
-    for above in made {
-        look_like(&layer.join(above), &workspace.join(above))?;
+    for parent in missing {
+        copy_attributes(&layer.join(parent), &workspace.join(parent))?;
     }
     Ok(())
 }
 
+/// Sets the modification time of a file.
 fn set_modified(path: &Path, modified: SystemTime) -> io::Result<()> {
     let file = fs::File::options().write(true).open(path)?;
     file.set_times(fs::FileTimes::new().set_modified(modified))

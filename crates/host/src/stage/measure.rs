@@ -1,23 +1,23 @@
-//! Sizes and times of what lies below a directory. Trees are walked without recursion: a program can nest directories as deep as paths go.
+//! Measures sizes and times below a directory. Trees are walked without recursion: a program can nest directories as deep as paths go.
 
 use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-/// The bytes on disk of everything below a directory.
+/// Returns the bytes on disk of everything below a directory.
 pub(super) fn bytes_on_disk(directory: &Path) -> io::Result<u64> {
-    below(directory).map(|found| Ok(found?.blocks() * 512)).sum()
+    iterate_below(directory).map(|found| Ok(found?.blocks() * 512)).sum()
 }
 
-/// The number and the bytes of the files below a directory. What cannot be read is not counted.
+/// Returns the number and the bytes of the files below a directory. Unreadable ones are not counted.
 pub(super) fn files_below(directory: &Path) -> (u64, u64) {
-    let files = below(directory).flatten().filter(Metadata::is_file);
+    let files = iterate_below(directory).flatten().filter(Metadata::is_file);
     files.fold((0, 0), |(count, bytes), found| (count + 1, bytes + found.len()))
 }
 
-/// Returns whether a directory or anything in it changed after a time, in nanoseconds since 1970. What cannot be read counts as changed;
-/// a directory that is not there does not.
+/// Returns whether a directory or anything in it changed after a time, in nanoseconds since 1970. Unreadable objects count as changed, a
+/// missing directory does not.
 pub(super) fn is_changed_since(directory: &Path, since: i64) -> bool {
     let is_later = |found: io::Result<Metadata>| match found {
         Err(error) => error.kind() != io::ErrorKind::NotFound,
@@ -26,17 +26,17 @@ pub(super) fn is_changed_since(directory: &Path, since: i64) -> bool {
             seconds.saturating_add(found.ctime_nsec()) > since
         }
     };
-    is_later(directory.symlink_metadata()) || below(directory).any(is_later)
+    is_later(directory.symlink_metadata()) || iterate_below(directory).any(is_later)
 }
 
-/// Everything below a directory, in no order. A link is not followed.
-fn below(directory: &Path) -> impl Iterator<Item = io::Result<Metadata>> {
+/// Iterates over everything below a directory, in no order, without following links.
+fn iterate_below(directory: &Path) -> impl Iterator<Item = io::Result<Metadata>> {
     let mut waiting = vec![directory.to_owned()];
     let mut entries: Option<fs::ReadDir> = None;
     std::iter::from_fn(move || {
         loop {
             match entries.as_mut().and_then(Iterator::next) {
-                Some(entry) => return Some(entry.and_then(|entry| look(&entry, &mut waiting))),
+                Some(entry) => return Some(entry.and_then(|entry| visit(&entry, &mut waiting))),
                 None => match fs::read_dir(waiting.pop()?) {
                     Ok(listed) => entries = Some(listed),
                     Err(error) => return Some(Err(error)),
@@ -46,7 +46,8 @@ fn below(directory: &Path) -> impl Iterator<Item = io::Result<Metadata>> {
     })
 }
 
-fn look(entry: &fs::DirEntry, waiting: &mut Vec<PathBuf>) -> io::Result<Metadata> {
+/// Returns facts about an entry, and queues it if it is a directory.
+fn visit(entry: &fs::DirEntry, waiting: &mut Vec<PathBuf>) -> io::Result<Metadata> {
     let found = entry.metadata()?;
     if found.is_dir() {
         waiting.push(entry.path());
@@ -59,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tree_is_measured_however_deep_it_is() {
+    fn tree_of_any_depth_is_measured() {
         let ground = tempfile::tempdir().unwrap();
         let deep: PathBuf = std::iter::repeat_n("d", 1_800).collect();
         fs::create_dir_all(ground.path().join(&deep)).unwrap();
@@ -74,6 +75,6 @@ mod tests {
         let last = changed(ground.path()).max(changed(&ground.path().join(&deep).join("f")));
         assert!(!is_changed_since(ground.path(), last));
         assert!(is_changed_since(ground.path(), last - 1));
-        assert!(!is_changed_since(&ground.path().join("none"), 0), "it is not there");
+        assert!(!is_changed_since(&ground.path().join("none"), 0), "it does not exist");
     }
 }

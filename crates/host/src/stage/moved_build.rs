@@ -1,8 +1,8 @@
-//! Recognizes that a program moved a build directory away, or something out of one: `mv node_modules x`, `mv target/app .`.
+//! Recognizes that a program moved a build directory away, or an object out of one: `mv node_modules x`, `mv target/app .`.
 //!
-//! Build directories have no history, but what they become elsewhere has one. An undo that only removed the new place would lose the
-//! files, so the removal of what was moved is told like any other, and the two are joined to moves when they are committed.
-//! Overlayfs does not tell renames: a move shows in files of the same length and time.
+//! Build directories have no history, but their new path has one. An undo that only removed the new path would lose the files, so the
+//! removal of moved objects is recorded like any other, and the commit joins both to a move. Overlayfs does not record renames: a move is
+//! recognized by files of the same length and time.
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
@@ -18,25 +18,25 @@ use windlass_core::{Attributes, ChangedTo, FileKind, Stat};
 use super::build_merge::is_opaque;
 use super::delta::is_whiteout;
 use super::file;
-use super::found::Change;
-use super::gone::Gone;
+use super::recorded_changes::Change;
+use super::removed_tree::RemovedTree;
 use crate::isolate::tree::{Tree, names};
 use crate::kernel::{FOR_READING, open_child, stat, stat_child, stat_from};
 
-/// Files and links that a program made and that may have been in the workspace under another name.
+/// Files and links that a program created and that may have been in the workspace under another name.
 #[derive(Default)]
-pub(super) struct Arrived(HashSet<Likeness>);
+pub(super) struct ArrivedFiles(HashSet<LengthAndTime>);
 
-/// The length and time of a file or link, which a move keeps.
-type Likeness = (u64, i64);
+/// Length and time of a file or link, which a move keeps.
+type LengthAndTime = (u64, i64);
 
-impl Arrived {
-    /// Those among what was made whose times are not later than `since`, when the program began.
+impl ArrivedFiles {
+    /// Collects the created objects whose times are not later than `since`, when the program began.
     pub(super) fn among(made: &[Change], since: i64) -> Self {
-        Self(made.iter().filter_map(|change| likeness(change, since)).collect())
+        Self(made.iter().filter_map(|change| length_and_time(change, since)).collect())
     }
 
-    /// Finds what is gone from a build directory and seems to be somewhere else now, and whether anything else is not as it was.
+    /// Finds the objects that are gone from a build directory and seem to be elsewhere now, and whether anything else changed in it.
     pub(super) fn moved_out_of(
         &self,
         upper: &Tree,
@@ -49,14 +49,15 @@ impl Arrived {
             if found.has_others && self.0.is_empty() {
                 break;
             }
-            let failed = |tree: &Tree, errno| io::Error::other(tree.failed("list", &path, errno));
+            let failed =
+                |tree: &Tree, errno| io::Error::other(tree.errno_error("list", &path, errno));
             let old = directory(lower, &path).map_err(|errno| failed(lower, errno))?;
             let new = directory(upper, &path).map_err(|errno| failed(upper, errno))?;
             let (Some(old), Some(new)) = (old, new) else {
                 found.has_others = true;
                 continue;
             };
-            let listed = Listed::of(&new).map_err(|errno| failed(upper, errno))?;
+            let listed = ListedDirectory::read(&new).map_err(|errno| failed(upper, errno))?;
             let mode = |directory| stat(directory).map(|it| it.mode);
             found.has_others |=
                 mode(&old) != mode(&new) || listed.has_changed(&new, &old).unwrap_or(true);
@@ -79,15 +80,16 @@ impl Arrived {
         Ok(found)
     }
 
-    /// Tells whether an object that is gone, or something in it, seems to be somewhere else now.
+    /// Returns whether a removed object, or one in it, seems to be elsewhere now.
     pub(super) fn has_any_of(&self, lower: &Tree, path: &Path, before: Stat) -> io::Result<bool> {
         if self.0.is_empty() {
             return Ok(false);
         }
         let gone = match before.kind {
-            FileKind::Directory => Gone::below(lower, path)
-                .map_err(|(path, errno)| io::Error::other(lower.failed("list", &path, errno)))?,
-            _ => Gone::default(),
+            FileKind::Directory => RemovedTree::below(lower, path).map_err(|(path, errno)| {
+                io::Error::other(lower.errno_error("list", &path, errno))
+            })?,
+            _ => RemovedTree::default(),
         };
         let is_here = |stat: &Stat| {
             stat.kind != FileKind::Directory
@@ -97,26 +99,27 @@ impl Arrived {
     }
 }
 
-/// The part of the changes of a build directory that is a move to a place outside of it.
+/// Changes of a build directory, as far as they are moves out of it.
 #[derive(Default)]
 pub(super) struct MovedOut {
-    /// What was moved, outermost objects only. Paths are relative to the workspace.
+    /// Moved objects, the outermost only, relative to the workspace.
     pub(super) moved: Vec<(PathBuf, Stat)>,
-    /// Something else changed besides.
+    /// True if anything else changed.
     pub(super) has_others: bool,
 }
 
-/// The entries of a directory of the upper layer.
-struct Listed {
-    /// Nothing of the workspace's directory shines through.
+/// Entries of a directory of the upper layer.
+struct ListedDirectory {
+    /// True if the directory hides the workspace's.
     is_opaque: bool,
     whiteouts: HashSet<OsString>,
     directories: HashSet<OsString>,
     others: HashSet<OsString>,
 }
 
-impl Listed {
-    fn of(directory: &OwnedFd) -> Result<Self, Errno> {
+impl ListedDirectory {
+    /// Lists a directory of the upper layer by kind of entry.
+    fn read(directory: &OwnedFd) -> Result<Self, Errno> {
         let mut listed = Self {
             is_opaque: is_opaque(directory.as_fd())?,
             whiteouts: HashSet::new(),
@@ -137,8 +140,8 @@ impl Listed {
         Ok(listed)
     }
 
-    /// Tells whether anything here is more than the way to something that changed, or than a copy that overlayfs made of a file since a
-    /// program opened it for writing.
+    /// Returns whether an entry is changed: more than a directory on the way to a change, and more than an equal copy that overlayfs made
+    /// because a program opened the file for writing.
     fn has_changed(&self, new: &OwnedFd, old: &OwnedFd) -> io::Result<bool> {
         if self.is_opaque {
             return Ok(true);
@@ -151,14 +154,14 @@ impl Listed {
         Ok(false)
     }
 
-    /// Tells whether an entry of the workspace's directory is not seen any more, and nothing is in its place.
+    /// Returns whether an entry of the workspace's directory is removed without a replacement.
     fn is_gone(&self, name: &OsString) -> bool {
         let is_here = || self.directories.contains(name) || self.others.contains(name);
         self.whiteouts.contains(name) || self.is_opaque && !is_here()
     }
 }
 
-/// Tells whether a file of the upper layer has the content and all attributes of the one below it.
+/// Returns whether a file of the upper layer has the content and all attributes of the one below it.
 fn is_same_file(new: &OwnedFd, old: &OwnedFd, name: &OsStr) -> io::Result<bool> {
     let raw = rustix::fs::statat(new, name, AtFlags::SYMLINK_NOFOLLOW)?;
     let (now, before) = (stat_from(&raw), stat_child(old, name)?);
@@ -166,21 +169,22 @@ fn is_same_file(new: &OwnedFd, old: &OwnedFd, name: &OsStr) -> io::Result<bool> 
         && before.kind == FileKind::File
         && (now.len, now.mode, now.links) == (before.len, before.mode, before.links)
         && now.fingerprint.modified == before.fingerprint.modified;
-    // To read any other would take a change of its mode.
+    // To read another file would change its mode.
     if !looks_the_same || now.mode & 0o400 == 0 {
         return Ok(false);
     }
     let file = open_child(new.as_fd(), name, FOR_READING)?;
     let (attributes, _) = file::attributes(&file, &raw)?;
     let same = file::compare(&file, old.as_fd(), name)?;
-    Ok(same.is_some_and(|old| file::difference(&old, &attributes) == Attributes::default()))
+    Ok(same.is_some_and(|old| file::changed_attributes(&old, &attributes) == Attributes::default()))
 }
 
+/// Returns whether an entry of the workspace's directory is a directory.
 fn before_is_directory(old: &OwnedFd, name: &OsStr) -> bool {
     stat_child(old, name).is_ok_and(|stat| stat.kind == FileKind::Directory)
 }
 
-/// A directory of a layer; nothing if it is none there, or cannot be listed: then nobody can have moved anything out of it.
+/// Opens a directory of a layer; `None` if it is missing or cannot be listed, in which case the program moved nothing out of it.
 fn directory(tree: &Tree, path: &Path) -> Result<Option<OwnedFd>, Errno> {
     match tree.directory(path) {
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) => Ok(None),
@@ -188,7 +192,8 @@ fn directory(tree: &Tree, path: &Path) -> Result<Option<OwnedFd>, Errno> {
     }
 }
 
-fn likeness(change: &Change, since: i64) -> Option<Likeness> {
+/// Returns length and time of a created file or link, if its time is not later than `since`.
+fn length_and_time(change: &Change, since: i64) -> Option<LengthAndTime> {
     let is_old = |modified: &i64| *modified <= since;
     match &change.to {
         ChangedTo::File(place, attributes) => {
@@ -203,6 +208,7 @@ fn likeness(change: &Change, since: i64) -> Option<Likeness> {
     }
 }
 
+/// Returns the length of a file on the stage.
 fn length(place: &Path) -> Option<u64> {
     std::fs::symlink_metadata(place).ok().map(|found| found.size())
 }

@@ -1,7 +1,7 @@
-//! What was in the workspace at one moment, and what is different at another: for programs that work on it without a stage.
+//! Compares the workspace at two moments, for programs that work on it without a stage.
 //!
-//! By stamps, not by content: ten thousand files take some milliseconds, and nothing is read. So what was there cannot be brought
-//! back, and a file that was written with the bytes it had counts as changed.
+//! The comparison is by time stamps, not by content: ten thousand files take some milliseconds, and no file is read. So old content cannot
+//! be restored, and a file that was written with the same bytes counts as changed.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -15,15 +15,15 @@ use rustix::io::Errno;
 use windlass_core::{Attributes, ChangedTo, FileKind, Fingerprint, ProcessChange, Stat};
 
 use super::entries::Entries;
-use super::found::by_bytes;
+use super::recorded_changes::by_bytes;
 use crate::isolate::copy::link_target;
 use crate::isolate::tree::Tree;
 use crate::kernel::{NAME_ONLY, descriptor_path, stat_child};
 
-/// What a repository holds many of and never changes.
-const LEFT_OUT: [&[u8]; 2] = [b"objects", b"lfs"];
+/// Directories of a repository with many files that are never changed.
+const SKIPPED_NAMES: [&[u8]; 2] = [b"objects", b"lfs"];
 
-/// What was in a workspace at one moment.
+/// State of a workspace at one moment.
 ///
 /// ```
 /// use windlass_host::Scan;
@@ -41,67 +41,75 @@ const LEFT_OUT: [&[u8]; 2] = [b"objects", b"lfs"];
 #[derive(Debug)]
 pub struct Scan {
     workspace: PathBuf,
-    /// By the bytes of their relative paths.
-    things: Vec<(PathBuf, Thing)>,
+    /// Objects with their relative paths, sorted by the bytes of the path.
+    objects: Vec<(PathBuf, ScannedObject)>,
 }
 
+/// Facts about one object.
 #[derive(Debug)]
-struct Thing {
+struct ScannedObject {
     kind: FileKind,
     mode: u32,
     fingerprint: Fingerprint,
-    /// Where a link points to.
+    /// Target of a symbolic link.
     target: Option<PathBuf>,
 }
 
 impl Scan {
-    /// Looks at everything in a workspace, but for the directories told and the objects of repositories.
+    /// Scans everything in a workspace, except the given directories and the objects of repositories.
     pub fn of(workspace: &Path, exclude: &[PathBuf]) -> io::Result<Self> {
-        Self::look(workspace, exclude, false)
+        Self::scan_tree(workspace, exclude, false)
     }
 
-    /// The same after a program has run. A directory of ours that its mode keeps from being listed is opened: the program could
-    /// have hidden something in it.
+    /// Scans after a program has run. Adds the owner's permissions to directories that cannot be listed, because the program could have
+    /// hidden something in one.
     pub(crate) fn after(workspace: &Path, exclude: &[PathBuf]) -> io::Result<Self> {
-        Self::look(workspace, exclude, true)
+        Self::scan_tree(workspace, exclude, true)
     }
 
-    fn look(workspace: &Path, exclude: &[PathBuf], opens: bool) -> io::Result<Self> {
+    /// Scans a workspace; `makes_accessible` makes unlistable directories accessible.
+    fn scan_tree(
+        workspace: &Path,
+        exclude: &[PathBuf],
+        makes_accessible: bool,
+    ) -> io::Result<Self> {
         let tree = Tree::open(workspace).map_err(io::Error::other)?;
         let inside = |path: &'_ PathBuf| path.strip_prefix(workspace).unwrap_or(path).to_owned();
-        let mut scanner = Scanner {
+        let mut scanner = ScanState {
             tree: &tree,
             exclude: exclude.iter().map(inside).collect(),
-            opens,
+            makes_accessible,
             entries: Entries::new(),
             waiting: vec![PathBuf::new()],
-            things: Vec::new(),
+            objects: Vec::new(),
         };
         while let Some(path) = scanner.waiting.pop() {
             scanner
                 .scan(&path)
-                .map_err(|errno| io::Error::other(tree.failed("list", &path, errno)))?;
+                .map_err(|errno| io::Error::other(tree.errno_error("list", &path, errno)))?;
         }
-        let mut things = scanner.things;
-        things.sort_unstable_by(|(one, _), (other, _)| by_bytes(one, other));
-        Ok(Self { workspace: workspace.to_owned(), things })
+        let mut objects = scanner.objects;
+        objects.sort_unstable_by(|(one, _), (other, _)| by_bytes(one, other));
+        Ok(Self { workspace: workspace.to_owned(), objects })
     }
 
-    /// How many things were seen.
+    /// Returns the number of objects.
     pub fn len(&self) -> usize {
-        self.things.len()
+        self.objects.len()
     }
 
-    /// Whether nothing was.
+    /// Returns whether there were no objects.
     pub fn is_empty(&self) -> bool {
-        self.things.is_empty()
+        self.objects.is_empty()
     }
 
-    /// What is different later: first what is gone, what is in a directory before it; then the rest, the other way round.
+    /// Returns the changes up to a later scan: first removed objects, the content of a directory before it; then the others, the directory
+    /// first.
     pub fn difference(&self, later: &Self) -> Vec<ProcessChange> {
         let mut gone = Vec::new();
         let mut made = Vec::new();
-        let (mut before, mut now) = (self.things.iter().peekable(), later.things.iter().peekable());
+        let (mut before, mut now) =
+            (self.objects.iter().peekable(), later.objects.iter().peekable());
         loop {
             let order = match (before.peek(), now.peek()) {
                 (None, None) => break,
@@ -113,14 +121,14 @@ impl Scan {
             let new = if order.is_ge() { now.next() } else { None };
             let change = |path: &Path, to| ProcessChange {
                 path: self.workspace.join(path),
-                before: old.map(|(_, thing)| thing.fingerprint),
+                before: old.map(|(_, object)| object.fingerprint),
                 to,
             };
             match (old, new) {
                 (Some((path, _)), None) => gone.push(change(path, ChangedTo::Nothing)),
-                (None, Some((path, thing))) => made.push(change(path, thing.as_new())),
-                (Some((_, old)), Some((path, thing))) => {
-                    made.extend(thing.compared_with(old).map(|to| change(path, to)));
+                (None, Some((path, object))) => made.push(change(path, object.as_new())),
+                (Some((_, old)), Some((path, object))) => {
+                    made.extend(object.compared_with(old).map(|to| change(path, to)));
                 }
                 (None, None) => {}
             }
@@ -131,11 +139,13 @@ impl Scan {
     }
 }
 
-impl Thing {
+impl ScannedObject {
+    /// Takes the facts that count from an object.
     fn of(stat: Stat, target: Option<PathBuf>) -> Self {
         Self { kind: stat.kind, mode: stat.mode, fingerprint: stat.fingerprint, target }
     }
 
+    /// Returns the change that creates this object.
     fn as_new(&self) -> ChangedTo {
         let mode = Some(self.mode);
         match (self.kind, &self.target) {
@@ -153,7 +163,7 @@ impl Thing {
         }
     }
 
-    /// What became of it; `None` if nothing did.
+    /// Returns the change since `before`; `None` if it is unchanged.
     fn compared_with(&self, before: &Self) -> Option<ChangedTo> {
         if self.kind != before.kind {
             return Some(self.as_new());
@@ -167,52 +177,54 @@ impl Thing {
             FileKind::Directory => other_mode.and_then(|_| attributes()),
             FileKind::Symlink => (self.target != before.target).then(|| self.as_new()),
             _ if self.fingerprint == before.fingerprint => None,
-            // Its mode, its names, or what is attached to it.
+            // Its mode, its hard links or its extended attributes changed.
             _ if self.has_same_stamp(before) => attributes(),
             _ => Some(self.as_new()),
         }
     }
 
-    /// Whether it is the same file with content that nobody seems to have written to.
+    /// Returns whether it is the same file with the same length and modification time.
     fn has_same_stamp(&self, before: &Self) -> bool {
         let (now, before) = (&self.fingerprint, &before.fingerprint);
         now.is_same_object(before) && now.len == before.len && now.modified == before.modified
     }
 }
 
-struct Scanner<'a> {
+/// State of a scan.
+struct ScanState<'a> {
     tree: &'a Tree,
-    /// Relative to the workspace.
+    /// Directories that are skipped, relative to the workspace.
     exclude: HashSet<PathBuf>,
-    /// Directories that cannot be listed are opened.
-    opens: bool,
+    /// True if directories that cannot be listed are made accessible.
+    makes_accessible: bool,
     entries: Entries,
     waiting: Vec<PathBuf>,
-    things: Vec<(PathBuf, Thing)>,
+    objects: Vec<(PathBuf, ScannedObject)>,
 }
 
-impl Scanner<'_> {
-    /// Lets the owner of a directory list it, and opens it.
-    fn open_up(&self, path: &Path) -> Result<OwnedFd, Errno> {
-        let named = self.tree.at(path, NAME_ONLY | OFlags::DIRECTORY)?;
+impl ScanState<'_> {
+    /// Adds the owner's permissions to a directory and opens it.
+    fn make_accessible(&self, path: &Path) -> Result<OwnedFd, Errno> {
+        let named = self.tree.open_below(path, NAME_ONLY | OFlags::DIRECTORY)?;
         let mode = Mode::from_raw_mode(rustix::fs::fstat(&named)?.st_mode & 0o7777);
         rustix::fs::chmod(descriptor_path(&named), mode | Mode::RWXU)?;
         self.tree.directory(path)
     }
 
+    /// Adds the entries of one directory.
     fn scan(&mut self, path: &Path) -> Result<(), Errno> {
         let opened = match self.tree.directory(path) {
-            Err(Errno::ACCESS) if self.opens => self.open_up(path),
+            Err(Errno::ACCESS) if self.makes_accessible => self.make_accessible(path),
             opened => opened,
         };
         let directory = match opened {
-            // It went away while we looked, or nobody but its owner may look.
+            // It was removed in the meantime, or it is closed to us.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::ACCESS) => return Ok(()),
             opened => opened?,
         };
         let mut directories = Vec::new();
         let mut is_repository = false;
-        let (things, exclude) = (&mut self.things, &self.exclude);
+        let (objects, exclude) = (&mut self.objects, &self.exclude);
         self.entries.each(directory.as_fd(), |name, kind| {
             is_repository |= name == "HEAD";
             if !matches!(kind, FileKind::File | FileKind::Symlink | FileKind::Directory) {
@@ -225,22 +237,22 @@ impl Scanner<'_> {
                 }
                 return;
             }
-            // What cannot be looked at went away meanwhile.
+            // An entry without facts was removed in the meantime.
             let Ok(stat) = stat_child(&directory, name) else { return };
             let target = match stat.kind {
                 FileKind::Symlink => link_target(&directory, name).ok(),
                 _ => None,
             };
-            things.push((path, Thing::of(stat, target)));
+            objects.push((path, ScannedObject::of(stat, target)));
         })?;
         is_repository &= path.components().any(|part| part.as_os_str() == ".git");
         for path in directories {
             let name = path.file_name().unwrap_or_default();
-            if is_repository && LEFT_OUT.contains(&name.as_bytes()) {
+            if is_repository && SKIPPED_NAMES.contains(&name.as_bytes()) {
                 continue;
             }
             if let Ok(stat) = stat_child(&directory, name) {
-                self.things.push((path.clone(), Thing::of(stat, None)));
+                self.objects.push((path.clone(), ScannedObject::of(stat, None)));
                 self.waiting.push(path);
             }
         }

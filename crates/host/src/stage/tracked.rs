@@ -14,14 +14,14 @@ use rustix::fs::Mode;
 use windlass_core::FileKind;
 
 use super::git_index;
-use super::masked_index::normal;
+use super::masked_index::normalize;
 use crate::kernel::{FOR_READING, stat};
 
-/// A larger index is not searched. One of a million files has about 100 MiB.
-const MAX_BYTES: u64 = 512 << 20;
+/// Maximum bytes of an index that is searched. One of a million files has about 100 MiB.
+const MAX_INDEX_BYTES: u64 = 512 << 20;
 
-/// The candidates that hold tracked files. All paths are relative to the workspace; `git` are the entries of git directories and
-/// of the files that point to one.
+/// Returns the candidates that hold tracked files. All paths are relative to the workspace; `git` are the entries of git directories and of
+/// the files that point to one.
 ///
 /// Every repository around a candidate counts, not only the innermost: a program could plant an inner one.
 pub(crate) fn tracked(workspace: &Path, git: &[PathBuf], candidates: &[PathBuf]) -> Vec<PathBuf> {
@@ -30,7 +30,7 @@ pub(crate) fn tracked(workspace: &Path, git: &[PathBuf], candidates: &[PathBuf])
     }
     let inside = git.iter().map(|entry| workspace.join(entry));
     let above = workspace.ancestors().skip(1).map(|directory| directory.join(".git"));
-    // What is tracked by a repository of its own is tracked.
+    // A directory with a repository of its own holds files that are tracked there.
     let has_repository =
         |path: &&PathBuf| workspace.join(path).join(".git").symlink_metadata().is_ok();
     let mut tracked: Vec<PathBuf> = candidates.iter().filter(has_repository).cloned().collect();
@@ -49,42 +49,42 @@ pub(crate) fn tracked(workspace: &Path, git: &[PathBuf], candidates: &[PathBuf])
         }
         let Some(directory) = git_directory(&entry) else { continue };
         let index = match read(&directory.join("index")) {
-            Search::Read(index) => index,
-            // Git makes the index anew from the last commit.
-            Search::Absent if has_commits(&directory) => None,
-            Search::Absent => continue,
+            IndexContent::Read(index) => index,
+            // Git recreates the index from the last commit.
+            IndexContent::Absent if has_commits(&directory) => None,
+            IndexContent::Absent => continue,
         };
-        let holds = within.into_iter().filter(|(_, path)| holds(index.as_deref(), path));
-        tracked.extend(holds.map(|(candidate, _)| candidate.clone()));
+        let held = within.into_iter().filter(|(_, path)| holds_tracked(index.as_deref(), path));
+        tracked.extend(held.map(|(candidate, _)| candidate.clone()));
     }
     tracked
 }
 
-/// Tells whether a repository has a commit that files could be tracked by.
+/// Returns whether a repository has a commit that could track files.
 fn has_commits(directory: &Path) -> bool {
     let has_branch = || {
         let branches = std::fs::read_dir(directory.join("refs/heads"));
         branches.is_ok_and(|mut branches| branches.next().is_some())
     };
-    // A linked working tree has its branches elsewhere.
+    // A linked worktree has its branches elsewhere.
     ["packed-refs", "commondir", "logs/HEAD"].iter().any(|name| directory.join(name).exists())
         || has_branch()
 }
 
-/// An attempt to read an index.
-enum Search {
-    /// There is none, so nothing is tracked.
+/// Result of reading an index.
+enum IndexContent {
+    /// There is no index, so nothing is tracked.
     Absent,
     /// Its bytes; `None` if it cannot be read or is too large, so anything may be tracked.
     Read(Option<Vec<u8>>),
 }
 
-/// Tells whether an index has an entry below a directory. One that cannot be understood may have.
-fn holds(index: Option<&[u8]>, directory: &Path) -> bool {
+/// Returns whether an index has an entry below a directory. True if it cannot be parsed.
+fn holds_tracked(index: Option<&[u8]>, directory: &Path) -> bool {
     let Some(index) = index else { return true };
     let name = directory.as_os_str().as_bytes();
-    // Names are whole in versions 2 and 3. In version 4 an entry shares the beginning of the one before it, and in a split index
-    // most entries are in another file.
+    // Names are complete in versions 2 and 3. In version 4 an entry shares the beginning of the one before it, and in a split index most
+    // entries are in another file.
     let is_compressed = index.get(4..8) == Some(&[0, 0, 0, 4]);
     let may_hold = is_compressed
         || memmem::find(index, name).is_some()
@@ -96,29 +96,30 @@ fn holds(index: Option<&[u8]>, directory: &Path) -> bool {
     may_hold && git_index::has_entry(index, &is_it).unwrap_or(true)
 }
 
-fn read(path: &Path) -> Search {
+/// Reads an index or a small file.
+fn read(path: &Path) -> IndexContent {
     let opened = match rustix::fs::open(path, FOR_READING, Mode::empty()) {
-        Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => return Search::Absent,
+        Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => return IndexContent::Absent,
         opened => opened,
     };
     let file = opened.ok().filter(|file| {
-        stat(file).is_ok_and(|stat| stat.kind == FileKind::File && stat.len <= MAX_BYTES)
+        stat(file).is_ok_and(|stat| stat.kind == FileKind::File && stat.len <= MAX_INDEX_BYTES)
     });
-    Search::Read(file.and_then(|file| {
+    IndexContent::Read(file.and_then(|file| {
         let mut bytes = Vec::new();
-        File::from(file).take(MAX_BYTES).read_to_end(&mut bytes).ok().map(|_| bytes)
+        File::from(file).take(MAX_INDEX_BYTES).read_to_end(&mut bytes).ok().map(|_| bytes)
     }))
 }
 
-/// The git directory behind an entry named `.git`, or the entry itself.
+/// Returns the git directory that an entry named `.git` is or points to.
 fn git_directory(entry: &Path) -> Option<PathBuf> {
     let found = entry.symlink_metadata().ok()?;
     if !found.is_file() {
         return Some(entry.to_owned());
     }
-    let Search::Read(Some(text)) = read(entry) else { return None };
+    let IndexContent::Read(Some(text)) = read(entry) else { return None };
     let target = text.strip_prefix(b"gitdir:")?.trim_ascii();
-    Some(normal(&entry.parent()?.join(Path::new(std::ffi::OsStr::from_bytes(target)))))
+    Some(normalize(&entry.parent()?.join(Path::new(std::ffi::OsStr::from_bytes(target)))))
 }
 
 #[cfg(test)]
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_with_a_tracked_file_is_no_build_directory() {
+    fn directory_with_a_tracked_file_is_not_a_build_directory() {
         for version in ["2", "3", "4"] {
             let ground = tempfile::tempdir().unwrap();
             let work = fs::canonicalize(ground.path()).unwrap();

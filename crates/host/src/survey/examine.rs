@@ -90,7 +90,7 @@ impl ExaminedDirectory<'_> {
         kind: FileKind,
         inputs: &mut Vec<Input>,
     ) -> bool {
-        let rules = &self.rules.standing.rules;
+        let rules = &self.rules.ignore_rules.rules;
         if self.masks_all || rules.excluded(path.as_os_str().as_bytes(), kind).is_some() {
             return true;
         }
@@ -108,9 +108,9 @@ impl ExaminedDirectory<'_> {
 
     /// Returns whether a subdirectory holds build results.
     fn is_build_directory(&self, path: &Path, name: &OsStr, inputs: &mut Vec<Input>) -> bool {
-        let (parent, standing) = (self.handle, &self.rules.standing);
+        let (parent, ignore_rules) = (self.handle, &self.rules.ignore_rules);
         self.depth < MAX_DEPTH
-            && Candidate { parent, name, path, standing }
+            && Candidate { parent, name, path, ignore_rules }
                 .is_build_directory(self.build_names, inputs)
     }
 }

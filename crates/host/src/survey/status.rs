@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use windlass_core::FileKind;
 
 use crate::isolate::tree::Tree;
-use crate::kernel::{MAX_PATH, NAME_ONLY, stat, stat_child};
+use crate::kernel::{MAX_PATH_BYTES, NAME_ONLY, stat, stat_child};
 
 /// Facts about a directory that show whether the index is still current for it.
 #[derive(Debug, Clone, Copy)]
@@ -43,10 +43,10 @@ impl DirectoryStatus {
 pub(super) fn status_of_path(tree: &Tree, path: &Path) -> Result<Option<DirectoryStatus>, Errno> {
     let found = if path.as_os_str().is_empty() {
         status_of_handle(tree.root())
-    } else if path.as_os_str().len() < MAX_PATH {
+    } else if path.as_os_str().len() < MAX_PATH_BYTES {
         status_of_child(tree.root(), path)
     } else {
-        tree.at(path, NAME_ONLY).and_then(|handle| status_of_handle(handle.as_fd()))
+        tree.open_below(path, NAME_ONLY).and_then(|handle| status_of_handle(handle.as_fd()))
     };
     match found {
         Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),

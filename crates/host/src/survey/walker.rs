@@ -19,10 +19,10 @@ use super::examine::{ExaminedDirectory, ExaminedEntries};
 use super::index::{FindingKind, Index, IndexNode, LIST_AGAIN};
 use super::status::{self, DirectoryStatus};
 use super::{MaskRule, Survey};
+use crate::ignore_files::PresentNames;
 use crate::inputs::{Input, InputState, is_settled};
 use crate::isolate::tree::Tree;
 use crate::kernel::as_path;
-use crate::rule_files::Signs;
 use crate::stage::entries::Entries;
 use crate::stage::lineage::Lineage;
 
@@ -62,7 +62,7 @@ struct OpenedDirectory {
     handle: OwnedFd,
     status: DirectoryStatus,
     entries: Vec<(OsString, FileKind)>,
-    signs: Signs,
+    present: PresentNames,
     /// The time before it was listed.
     now: i64,
 }
@@ -165,8 +165,12 @@ impl<'a> SurveyWalker<'a> {
         for (kind, name) in self.old.findings(&node.findings) {
             add_finding(&mut self.survey, &self.path, *kind, name);
         }
-        let signs = if node.rule_inputs.is_empty() { Signs::default() } else { Signs::UNKNOWN };
-        self.lineage.enter(at.depth, self.path.len(), signs);
+        let present = if node.rule_inputs.is_empty() {
+            PresentNames::default()
+        } else {
+            PresentNames::UNKNOWN
+        };
+        self.lineage.enter(at.depth, self.path.len(), present);
         let first = self.pending.len();
         let children = self.old.children(number).filter_map(|child| {
             let name = Cow::Borrowed(self.old.get(child)?.name);
@@ -185,7 +189,7 @@ impl<'a> SurveyWalker<'a> {
             return Ok(());
         }
         self.listed += 1;
-        self.lineage.enter(at.depth, self.path.len(), listing.signs);
+        self.lineage.enter(at.depth, self.path.len(), listing.present);
         let absolute = self.tree.path.join(as_path(&self.path));
         // If the whole tree is excluded, only the root is listed. At any other depth this means that ignore files above could not
         // be read this time, although they are unchanged according to the index.
@@ -232,13 +236,13 @@ impl<'a> SurveyWalker<'a> {
         let now = (self.clock)();
         // Taken before the listing: a change meanwhile gives the directory another time than the recorded one.
         let Some(status) = status::status_of_handle(handle.as_fd())? else { return Ok(None) };
-        let (mut signs, mut entries) = (Signs::default(), Vec::new());
+        let (mut present, mut entries) = (PresentNames::default(), Vec::new());
         self.entries.each(handle.as_fd(), |name, kind| {
-            signs.see(name.as_bytes());
+            present.add(name.as_bytes());
             entries.push((name.to_owned(), kind));
         })?;
         entries.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
-        Ok(Some(OpenedDirectory { handle, status, entries, signs, now }))
+        Ok(Some(OpenedDirectory { handle, status, entries, present, now }))
     }
 
     /// Writes the record of a listed directory. Unless `is_sure`, the next survey lists it again.
@@ -333,7 +337,7 @@ impl<'a> SurveyWalker<'a> {
             self.record_unknown(at);
             return Ok(None);
         }
-        Err(io::Error::other(self.tree.failed("list", as_path(&self.path), errno)))
+        Err(io::Error::other(self.tree.errno_error("list", as_path(&self.path), errno)))
     }
 
     /// Writes a record for a directory that every survey must list again. Needed because its parent's record counts it.

@@ -70,7 +70,7 @@ fn inside(ground: &TestWorkspace, path: &Path) -> String {
 
 /// Checks that each reported fingerprint from before the change is the current one in the workspace.
 fn check_before(ground: &TestWorkspace, changes: &[ProcessChange]) {
-    let files = ground.files(crate::kernel::Lookup::AtOnce);
+    let files = ground.files(crate::kernel::Lookup::Openat2);
     for change in changes {
         // Nothing exists below a path that is a link in the workspace.
         let found = files.look(&place(&files, inside(ground, &change.path))).ok().flatten();
@@ -373,7 +373,7 @@ fn extended_attributes_are_reported() {
     ];
     assert_eq!(all, expected);
     assert_eq!(delta.notes, [""; 0]);
-    let files = ground.files(crate::kernel::Lookup::AtOnce);
+    let files = ground.files(crate::kernel::Lookup::Openat2);
     apply(&files, &delta);
     let has = |path: &str, name: &str| {
         rustix::fs::getxattr(ground.work(path), name, &mut [0_u8; 8][..]).is_ok()
@@ -494,7 +494,7 @@ proptest! {
         let (stage, delta) = after(&ground, &program);
         prop_assert!(delta.conflicts.is_empty() && delta.notes.is_empty());
         check_before(&ground, &delta.changes);
-        let files = LocalFiles::open_by(&workspace(&ground), crate::kernel::Lookup::AtOnce, Durability::Kernel).unwrap();
+        let files = LocalFiles::open_by(&workspace(&ground), crate::kernel::Lookup::Openat2, Durability::Kernel).unwrap();
         apply(&files, &delta);
         prop_assert_eq!(described(&workspace(&ground)), described(&twin), "{}\n{:#?}", program, delta);
         drop(stage);

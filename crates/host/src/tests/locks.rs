@@ -8,7 +8,7 @@ use windlass_core::{Expect, Files};
 
 use super::process::{self, tell_ready, wait_until_ready, workspace_and_name};
 use super::{LOOKUPS, TestWorkspace, alter, at, file, read, rewrite};
-use crate::alter::locks::{Key, Locks, lock_between_processes};
+use crate::alter::locks::{LockKey, Locks, lock_between_processes};
 use crate::{Durability, LocalFiles};
 
 const PROCESSES: usize = 2;
@@ -102,7 +102,7 @@ fn holds_a_lock_until_killed() {
 #[test]
 fn keys_exclude_each_other() {
     let locks = Locks::default();
-    let (file, place) = (Key::Object(1, 7), Key::Place(Path::new("/a")));
+    let (file, place) = (LockKey::Object(1, 7), LockKey::Path(Path::new("/a")));
     let inside = [(file, AtomicUsize::new(0)), (place, AtomicUsize::new(0))];
     let asked = [(file, Some(place)), (place, Some(file)), (file, None), (place, Some(place))];
     std::thread::scope(|scope| {
@@ -110,8 +110,8 @@ fn keys_exclude_each_other() {
             let (locks, inside) = (&locks, &inside);
             scope.spawn(move || {
                 for _ in 0..200 {
-                    let held = locks.hold(first, second);
-                    let mine = |key: &Key<'_>| *key == first || Some(*key) == second;
+                    let held = locks.lock(first, second);
+                    let mine = |key: &LockKey<'_>| *key == first || Some(*key) == second;
                     for (_, count) in inside.iter().filter(|(key, _)| mine(key)) {
                         assert_eq!(count.fetch_add(1, Ordering::SeqCst), 0);
                     }

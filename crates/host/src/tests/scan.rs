@@ -98,7 +98,7 @@ fn changes_between_scans_are_reported() {
 fn removed_file_is_reported_with_its_fingerprint() {
     let ground = base();
     let workspace = ground.path("work");
-    let files = ground.files(crate::kernel::Lookup::AtOnce);
+    let files = ground.files(crate::kernel::Lookup::Openat2);
     let seen = super::seen(&files, "a");
     let before = Scan::of(&workspace, &[]).unwrap();
     fs::remove_file(ground.work("a")).unwrap();

@@ -301,7 +301,7 @@ fn read_and_write_in_swapped(files: &LocalFiles, number: usize) {
 fn session_tmp_is_created_on_use_and_removed_when_empty() {
     let world = SessionTmpWorkspace::new();
     let base = world.path("state/tmp");
-    let files = world.files(Lookup::AtOnce, "s1");
+    let files = world.files(Lookup::Openat2, "s1");
     assert!(files.resolve(Path::new("/etc/passwd")).unwrap().exists);
     assert!(!base.exists());
     assert!(!files.resolve(Path::new("/tmp/none")).unwrap().exists);

@@ -8,7 +8,7 @@ use std::path::Path;
 use super::process::{self, tell_ready, wait_until_ready};
 use super::{TestWorkspace, staged};
 use crate::Stage;
-use crate::isolate::clear::remove_tree;
+use crate::isolate::remove_tree::remove_tree;
 
 /// User and group id without special rights.
 const UNPRIVILEGED_ID: u32 = 65_534;

@@ -7,8 +7,8 @@ use std::ffi::CString;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::ignore_rules::IgnoreRules;
 use crate::kernel::as_path;
-use crate::rules::Rules;
 
 /// A directory of the tree that is being walked.
 pub(super) struct WalkDirectory {
@@ -18,17 +18,17 @@ pub(super) struct WalkDirectory {
     pub(super) depth: usize,
     /// Length of its path from the root of the walk on, with a slash before each name.
     length: usize,
-    pub(super) rules: Rules,
+    pub(super) rules: IgnoreRules,
 }
 
 impl WalkDirectory {
     /// Creates the node of the walk's root.
-    pub(super) fn root(rules: Rules) -> Self {
+    pub(super) fn root(rules: IgnoreRules) -> Self {
         Self { parent: None, name: CString::default(), depth: 1, length: 0, rules }
     }
 
     /// Creates the node of a subdirectory.
-    pub(super) fn below(parent: Arc<WalkDirectory>, name: CString, rules: Rules) -> Self {
+    pub(super) fn below(parent: Arc<WalkDirectory>, name: CString, rules: IgnoreRules) -> Self {
         let (depth, length) = (parent.depth + 1, parent.length + 1 + name.as_bytes().len());
         Self { parent: Some(parent), name, depth, length, rules }
     }
@@ -106,12 +106,12 @@ mod tests {
 
     fn child(parent: &Arc<WalkDirectory>, name: &str) -> Arc<WalkDirectory> {
         let name = CString::new(name).unwrap();
-        Arc::new(WalkDirectory::below(Arc::clone(parent), name, Rules::default()))
+        Arc::new(WalkDirectory::below(Arc::clone(parent), name, IgnoreRules::default()))
     }
 
     #[test]
     fn a_chain_may_be_longer_than_a_stack() {
-        let mut place = Arc::new(WalkDirectory::root(Rules::default()));
+        let mut place = Arc::new(WalkDirectory::root(IgnoreRules::default()));
         for _ in 0..500_000 {
             place = child(&place, "d");
         }
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn paths_in_any_order() {
-        let root = Arc::new(WalkDirectory::root(Rules::default()));
+        let root = Arc::new(WalkDirectory::root(IgnoreRules::default()));
         let (a, b) = (child(&root, "a"), child(&root, "bb"));
         let (deep, deeper) = (child(&a, "ccc"), child(&child(&b, "d"), "e"));
         let mut spelling = PathBuffer::new(b"/w");

@@ -19,9 +19,9 @@ use super::handles::DirectoryHandle;
 use super::listing::EntryBuffer;
 use super::place::{PathBuffer, WalkDirectory};
 use super::{WalkState, is_version_control, unusable_note};
-use crate::kernel::{FOR_READING, as_path, meaning, open_child, stat, stat_child};
-use crate::rule_files::{RuleFiles, Signs};
-use crate::rules::Rules;
+use crate::ignore_files::{IgnoreFileReader, PresentNames};
+use crate::ignore_rules::IgnoreRules;
+use crate::kernel::{FOR_READING, as_path, error_kind, open_child, stat, stat_child};
 
 /// Bytes of the buffer for one `getdents64` call. Nearly every directory fits as a whole.
 const LISTING_BUFFER_BYTES: usize = 32 * 1024;
@@ -89,7 +89,7 @@ impl<'s, 'e, 'r, 'a> Worker<'s, 'e, 'r, 'a> {
     }
 
     /// Begins the walk at its root, and works until its end.
-    pub(super) fn walk_from_root(mut self, rules: &Rules) -> Result<(), Errno> {
+    pub(super) fn walk_from_root(mut self, rules: &IgnoreRules) -> Result<(), Errno> {
         let begun = self.list_root(rules);
         match begun {
             Ok(()) => self.work(),
@@ -100,7 +100,7 @@ impl<'s, 'e, 'r, 'a> Worker<'s, 'e, 'r, 'a> {
     }
 
     /// Lists the root of the walk.
-    fn list_root(&mut self, rules: &Rules) -> Result<(), Errno> {
+    fn list_root(&mut self, rules: &IgnoreRules) -> Result<(), Errno> {
         if self.state.options.max_depth == 0 {
             return Ok(());
         }
@@ -142,7 +142,7 @@ impl<'s, 'e, 'r, 'a> Worker<'s, 'e, 'r, 'a> {
         match listed {
             // A directory that was removed meanwhile needs no listing and no note.
             Ok(()) | Err(Errno::NOENT) => {}
-            Err(errno) => self.note(&meaning(errno).to_string()),
+            Err(errno) => self.note(&error_kind(errno).to_string()),
         }
     }
 
@@ -150,8 +150,8 @@ impl<'s, 'e, 'r, 'a> Worker<'s, 'e, 'r, 'a> {
     fn list(
         &mut self,
         handle: &Arc<DirectoryHandle>,
-        above: &Rules,
-        place: impl FnOnce(Rules) -> WalkDirectory,
+        above: &IgnoreRules,
+        place: impl FnOnce(IgnoreRules) -> WalkDirectory,
     ) -> Result<(), Errno> {
         self.state.observe_directory(self.path.absolute(), handle);
         let mut buffer = std::mem::take(&mut self.buffer);
@@ -167,8 +167,8 @@ impl<'s, 'e, 'r, 'a> Worker<'s, 'e, 'r, 'a> {
         &mut self,
         directory: &mut RawDir<'_, rustix::fd::BorrowedFd<'_>>,
         handle: &Arc<DirectoryHandle>,
-        above: &Rules,
-        place: impl FnOnce(Rules) -> WalkDirectory,
+        above: &IgnoreRules,
+        place: impl FnOnce(IgnoreRules) -> WalkDirectory,
     ) -> Result<(), Errno> {
         let mut listing = EntryBuffer::default();
         listing.read(directory)?;
@@ -203,17 +203,17 @@ impl<'s, 'e, 'r, 'a> Worker<'s, 'e, 'r, 'a> {
     fn read_rules(
         &mut self,
         handle: &Arc<DirectoryHandle>,
-        above: &Rules,
+        above: &IgnoreRules,
         listing: &EntryBuffer,
         complete: bool,
-    ) -> Option<Rules> {
-        let mut signs = if complete { Signs::default() } else { Signs::UNKNOWN };
-        listing.names().for_each(|name| signs.see(name));
-        if signs == Signs::default() {
+    ) -> Option<IgnoreRules> {
+        let mut present = if complete { PresentNames::default() } else { PresentNames::UNKNOWN };
+        listing.names().for_each(|name| present.add(name));
+        if present == PresentNames::default() {
             return Some(above.clone());
         }
-        let mut files = RuleFiles::new(self.state.lookup, self.state.options.ignore_files);
-        match files.read(handle.as_fd(), Path::new(""), self.path.absolute(), signs) {
+        let mut files = IgnoreFileReader::new(self.state.lookup, self.state.options.ignore_files);
+        match files.read(handle.as_fd(), Path::new(""), self.path.absolute(), present) {
             Ok(added) => {
                 self.state.observe_all(files.fingerprints);
                 Some(above.with(self.path.absolute(), added))
@@ -232,7 +232,7 @@ impl<'s, 'e, 'r, 'a> Worker<'s, 'e, 'r, 'a> {
             Some(handle) => handle,
             None => match self.state.handles.open_from_root(self.path.relative()) {
                 Ok(handle) => handle,
-                Err(errno) => return self.note(&meaning(errno).to_string()),
+                Err(errno) => return self.note(&error_kind(errno).to_string()),
             },
         };
         while let Some((name, kind)) = batch.listing.get(batch.next) {
@@ -377,7 +377,7 @@ struct EntryOpener<'f, 'r, 'a> {
 }
 
 impl EntryOpener<'_, '_, '_> {
-    fn refusal(&self, doing: &'static str, kind: FileErrorKind) -> FileError {
+    fn file_error(&self, doing: &'static str, kind: FileErrorKind) -> FileError {
         let root = self.state.root.inside.as_ref().unwrap_or(&self.state.root.path);
         FileError::new(doing, root.join(self.path), kind)
     }
@@ -389,8 +389,8 @@ impl EntryOpener<'_, '_, '_> {
             return Err(FileErrorKind::NotRegular(self.kind));
         }
         let name = OsStr::from_bytes(self.name.to_bytes());
-        let opened = open_child(self.handle.as_fd(), name, FOR_READING).map_err(meaning)?;
-        let stat = stat(&opened).map_err(meaning)?;
+        let opened = open_child(self.handle.as_fd(), name, FOR_READING).map_err(error_kind)?;
+        let stat = stat(&opened).map_err(error_kind)?;
         match stat.kind {
             FileKind::File => Ok(OpenFile { file: opened.into(), stat }),
             other => Err(FileErrorKind::NotRegular(other)),
@@ -400,10 +400,11 @@ impl EntryOpener<'_, '_, '_> {
 
 impl Opener for EntryOpener<'_, '_, '_> {
     fn open(&self) -> Result<OpenFile, FileError> {
-        self.open_file().map_err(|kind| self.refusal("read", kind))
+        self.open_file().map_err(|kind| self.file_error("read", kind))
     }
 
     fn stat(&self) -> Result<Stat, FileError> {
-        stat_child(self.handle, self.name).map_err(|errno| self.refusal("look at", meaning(errno)))
+        stat_child(self.handle, self.name)
+            .map_err(|errno| self.file_error("look at", error_kind(errno)))
     }
 }

@@ -1,4 +1,4 @@
-//! The door of a call: what was granted is sent, and each redirect is a decision of its own.
+//! The network door of a call: only granted requests are sent, and each redirect is decided on.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use windlass_core::{
     Policy, Session, ToolCall, Toolbox,
 };
 
-use super::{Server, Then};
+use super::{AfterResponse, Server};
 use crate::LocalHost;
 
-/// An engine with a tool that gets `url`, whatever it leads to.
+/// Creates an engine with a tool `fetch` that declares its URL and follows redirects, and a tool `sly` that declares nothing.
 fn engine(policy: Policy) -> (Engine, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let url =
@@ -47,8 +47,9 @@ fn redirect(to: &str) -> String {
 
 #[tokio::test]
 async fn each_redirect_is_decided_on() {
-    let mut last = Server::start("HTTP/1.1 200 OK\r\n\r\nthe end", Then::Close).await;
-    let first = Server::start(redirect(&format!("http://{}/", last.address)), Then::Close).await;
+    let mut last = Server::start("HTTP/1.1 200 OK\r\n\r\nthe end", AfterResponse::Close).await;
+    let first =
+        Server::start(redirect(&format!("http://{}/", last.address)), AfterResponse::Close).await;
     let url = format!("http://{}/", first.address);
     let allow = |policy: Policy, server: &Server| {
         policy.allow(format!("net {}", server.address).parse().unwrap())
@@ -56,13 +57,13 @@ async fn each_redirect_is_decided_on() {
     let one = allow(Policy::new(Mode::Ask), &first);
     let result = call(&engine(one.clone()).0, "fetch", &url).await;
     assert_eq!(result.outcome, Outcome::Denied, "{}", result.output.to_text());
-    assert!(last.asked.try_recv().is_err(), "nobody was asked there");
+    assert!(last.requests.try_recv().is_err(), "no request came there");
 
-    // A mode allows the origin, and not that it is an address of this machine.
+    // A mode allows the origin, but not an address of this machine.
     let result = call(&engine(allow(Policy::new(Mode::Yolo), &first)).0, "fetch", &url).await;
     let text = result.output.to_text();
     assert!(text.contains("127.0.0.1 is not a public address: loopback"), "{text}");
-    assert!(last.asked.try_recv().is_err(), "nobody was asked there");
+    assert!(last.requests.try_recv().is_err(), "no request came there");
 
     let both = allow(one, &last).with_provenance(false);
     let result = call(&engine(both).0, "fetch", &url).await;
@@ -70,28 +71,28 @@ async fn each_redirect_is_decided_on() {
 }
 
 #[tokio::test]
-async fn a_circle_of_redirects_has_an_end() {
-    let mut server = Server::start(redirect("/again"), Then::Close).await;
+async fn circle_of_redirects_ends() {
+    let mut server = Server::start(redirect("/again"), AfterResponse::Close).await;
     let policy = Policy::new(Mode::Ask).allow(format!("net {}", server.address).parse().unwrap());
     let url = format!("http://{}/", server.address);
     let result = call(&engine(policy).0, "fetch", &url).await;
     let text = result.output.to_text();
     assert!(text.contains("redirects further after 10 redirects"), "{text}");
-    assert_eq!(std::iter::from_fn(|| server.asked.try_recv().ok()).count(), 11);
+    assert_eq!(std::iter::from_fn(|| server.requests.try_recv().ok()).count(), 11);
 }
 
 #[tokio::test]
-async fn what_was_not_granted_is_not_sent() {
-    let mut server = Server::start("HTTP/1.1 200 OK\r\n\r\n", Then::Close).await;
+async fn undeclared_request_is_not_sent() {
+    let mut server = Server::start("HTTP/1.1 200 OK\r\n\r\n", AfterResponse::Close).await;
     let policy = Policy::new(Mode::Yolo).allow("net 127.0.0.1".parse().unwrap());
     let result = call(&engine(policy).0, "sly", &format!("http://{}/", server.address)).await;
     assert_eq!(result.code, Some("undeclared_effect"));
-    assert!(server.asked.try_recv().is_err());
+    assert!(server.requests.try_recv().is_err());
 }
 
 #[tokio::test]
 async fn bytes_count_for_the_session() {
-    let server = Server::start("HTTP/1.1 200 OK\r\n\r\nhello", Then::Close).await;
+    let server = Server::start("HTTP/1.1 200 OK\r\n\r\nhello", AfterResponse::Close).await;
     let policy = Policy::new(Mode::Yolo).allow("net 127.0.0.1".parse().unwrap());
     let (engine, _folder) = engine(policy);
     let budget = Budget { network_bytes: Some(10), ..Budget::default() };

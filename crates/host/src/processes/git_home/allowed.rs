@@ -1,12 +1,12 @@
-//! The settings that a program's home keeps of a person's git configuration.
+//! The settings of a person's git configuration that a program's home keeps.
 //!
-//! A setting is in the table if it is a matter of taste or identity. Left out is what names a program (`core.pager`,
-//! `core.fsmonitor`, `merge.NAME.driver`), a file that is not there (`commit.template`), a key (`user.signingkey`,
+//! A setting is in the table if it is a matter of taste or identity. Not in the table are settings that name a program (`core.pager`,
+//! `core.fsmonitor`, `merge.NAME.driver`), a file that does not exist in the home (`commit.template`), a key (`user.signingkey`,
 //! `commit.gpgsign`), or a way to a server (`credential`, `http`, `url`, `remote`).
 
 use super::config::Setting;
 
-/// Subsections of a section.
+/// Kind of section: with or without a subsection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Subsection {
     Without,
@@ -14,7 +14,7 @@ enum Subsection {
 }
 use Subsection::{Any, Without};
 
-/// Keys of a section that are kept; all of them if none is given.
+/// Kept keys of each section; all keys if none is listed.
 const ALLOWED: &[(&str, Subsection, &[&str])] = &[
     ("add", Without, &["ignoreerrors"]),
     ("advice", Without, &[]),
@@ -66,6 +66,7 @@ const ALLOWED: &[(&str, Subsection, &[&str])] = &[
     ("worktree", Without, &["guessremote"]),
 ];
 
+/// Kept keys of `core`.
 const CORE: &[&str] = &[
     "abbrev",
     "autocrlf",
@@ -89,6 +90,7 @@ const CORE: &[&str] = &[
     "whitespace",
 ];
 
+/// Kept keys of `diff`.
 const DIFF: &[&str] = &[
     "algorithm",
     "colormoved",
@@ -113,6 +115,7 @@ const DIFF: &[&str] = &[
     "wserrorhighlight",
 ];
 
+/// Kept keys of `fetch`.
 const FETCH: &[&str] = &[
     "all",
     "fsckobjects",
@@ -125,6 +128,7 @@ const FETCH: &[&str] = &[
     "writecommitgraph",
 ];
 
+/// Kept keys of `grep`.
 const GREP: &[&str] =
     &["column", "extendedregexp", "fallbacktonoindex", "fullname", "linenumber", "patterntype"];
 
@@ -142,6 +146,7 @@ const LOG: &[&str] = &[
     "showroot",
 ];
 
+/// Kept keys of `merge`.
 const MERGE: &[&str] = &[
     "autostash",
     "branchdesc",
@@ -158,9 +163,11 @@ const MERGE: &[&str] = &[
     "verbosity",
 ];
 
+/// Kept keys of `push`.
 const PUSH: &[&str] =
     &["autosetupremote", "default", "followtags", "recursesubmodules", "useforceifincludes"];
 
+/// Kept keys of `rebase`.
 const REBASE: &[&str] = &[
     "abbreviatecommands",
     "autosquash",
@@ -175,7 +182,8 @@ const REBASE: &[&str] = &[
     "updaterefs",
 ];
 
-/// The filter of `git-lfs`, in the words of `git lfs install`. Without it, `git add` stores whole files in place of pointers.
+/// Values of the filter of `git-lfs`, as `git lfs install` writes them. Without the filter, `git add` stores whole files in place of
+/// pointers.
 const LARGE_FILES: &[(&str, &[&str])] = &[
     ("clean", &["git-lfs clean -- %f"]),
     ("smudge", &["git-lfs smudge -- %f", "git-lfs smudge --skip -- %f"]),
@@ -187,7 +195,7 @@ const LARGE_FILES: &[(&str, &[&str])] = &[
 const CREDENTIALS: &[&str] =
     &["authorization", "credential", "extraheader", "passw", "secret", "token"];
 
-/// A program's home keeps this setting.
+/// Returns whether a program's home keeps this setting.
 pub(super) fn is_allowed(setting: &Setting) -> bool {
     if setting.section == "filter" {
         return is_large_files(setting);
@@ -201,7 +209,7 @@ pub(super) fn is_allowed(setting: &Setting) -> bool {
     is_listed && setting.value.as_deref().is_none_or(|value| is_plain(setting, value))
 }
 
-/// The value holds no credential and, in an alias, no command of a shell.
+/// Returns whether the value holds no credential and, in an alias, no shell command.
 fn is_plain(setting: &Setting, value: &str) -> bool {
     let is_alias = setting.section == "alias";
     let lower = value.to_lowercase();
@@ -211,6 +219,7 @@ fn is_plain(setting: &Setting, value: &str) -> bool {
     !is_secret && !runs_shell && !has_user
 }
 
+/// Returns whether a setting is part of the filter of `git-lfs`.
 fn is_large_files(setting: &Setting) -> bool {
     let is_known = |(key, values): &(&str, &[&str])| {
         *key == setting.key && setting.value.as_deref().is_some_and(|value| values.contains(&value))

@@ -1,7 +1,7 @@
 //! Parses and writes git's configuration syntax.
 //!
-//! The parser is forgiving: a line that git would refuse is left out, as are settings with characters that cannot be written
-//! back safely. What it gives is written with all values quoted.
+//! The parser is lenient: a line that git would refuse is skipped, and so are settings with characters that cannot be written back safely.
+//! All values are written with quotes.
 
 use std::iter::Peekable;
 use std::str::Chars;
@@ -12,17 +12,17 @@ pub(super) struct Setting {
     pub(super) section: String,
     pub(super) subsection: Option<String>,
     pub(super) key: String,
-    /// `None` for a key alone, which means true.
+    /// Value; `None` for a key alone, which means true.
     pub(super) value: Option<String>,
 }
 
 impl Setting {
-    /// This is the setting `section.key`, without a subsection.
+    /// Returns whether this is the setting `section.key`, without a subsection.
     pub(super) fn is(&self, section: &str, key: &str) -> bool {
         self.section == section && self.subsection.is_none() && self.key == key
     }
 
-    /// Git reads the same back.
+    /// Returns whether git would read the same setting back.
     fn is_writable(&self) -> bool {
         let is_text = |c: char| c != char::REPLACEMENT_CHARACTER && !c.is_control();
         let is_value = |c: char| is_text(c) || matches!(c, '\n' | '\t' | '\u{8}');
@@ -31,7 +31,7 @@ impl Setting {
     }
 }
 
-/// The settings in a configuration file, in order.
+/// Returns the settings of a configuration file, in order.
 pub(super) fn parse(text: &str) -> Vec<Setting> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut parser = Parser { rest: text.chars().peekable() };
@@ -57,7 +57,7 @@ pub(super) fn parse(text: &str) -> Vec<Setting> {
     settings
 }
 
-/// The text of a configuration file with these settings.
+/// Returns the text of a configuration file with these settings.
 pub(super) fn write(settings: &[Setting]) -> String {
     let mut text = String::new();
     let mut last = None;
@@ -79,6 +79,7 @@ pub(super) fn write(settings: &[Setting]) -> String {
     text
 }
 
+/// Writes the header of a section.
 fn write_header(text: &mut String, section: &str, subsection: Option<&str>) {
     text.push('[');
     text.push_str(section);
@@ -90,6 +91,7 @@ fn write_header(text: &mut String, section: &str, subsection: Option<&str>) {
     text.push_str("]\n");
 }
 
+/// Writes a character of a quoted value.
 fn write_escaped(text: &mut String, c: char) {
     match c {
         '"' => text.push_str("\\\""),
@@ -101,18 +103,19 @@ fn write_escaped(text: &mut String, c: char) {
     }
 }
 
-/// Git's own idea of a blank, which has no form feed.
+/// Returns whether git takes a character for a blank; a form feed is none.
 fn is_blank(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\r' | '\n')
 }
 
+/// A position in a configuration file.
 struct Parser<'a> {
     rest: Peekable<Chars<'a>>,
 }
 
-/// None of the functions that can give up goes past the end of a line that it gives up on.
+/// A function that gives up never goes past the end of the current line.
 impl Parser<'_> {
-    /// The next character, with `\r\n` for one end of a line.
+    /// Returns the next character, with `\r\n` as one line end.
     fn peek(&mut self) -> Option<char> {
         if self.rest.peek() == Some(&'\r') {
             let mut ahead = self.rest.clone();
@@ -124,21 +127,25 @@ impl Parser<'_> {
         self.rest.peek().copied()
     }
 
+    /// Consumes the next character.
     fn next(&mut self) -> Option<char> {
         self.peek()?;
         self.rest.next()
     }
 
+    /// Skips the rest of the line, with its end.
     fn skip_line(&mut self) {
         while self.next().is_some_and(|c| c != '\n') {}
     }
 
+    /// Skips blanks within the line.
     fn skip_blanks(&mut self) {
         while self.peek().is_some_and(|c| is_blank(c) && c != '\n') {
             self.next();
         }
     }
 
+    /// Reads a word in lower case.
     fn word(&mut self, is_part: impl Fn(char) -> bool) -> String {
         let mut word = String::new();
         while let Some(c) = self.peek().filter(|c| is_part(*c)) {
@@ -148,7 +155,7 @@ impl Parser<'_> {
         word
     }
 
-    /// A section after its opening bracket.
+    /// Reads a section header after its opening bracket.
     fn header(&mut self) -> Option<(String, Option<String>)> {
         let name = self.word(|c| c.is_ascii_alphanumeric() || c == '-' || c == '.');
         if name.is_empty() {
@@ -173,6 +180,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Reads the quoted name of a subsection.
     fn subsection(&mut self) -> Option<String> {
         let mut name = String::new();
         self.next();
@@ -191,6 +199,7 @@ impl Parser<'_> {
         }
     }
 
+    /// Reads a key and its value.
     fn setting(&mut self) -> Option<(String, Option<String>)> {
         self.peek().filter(char::is_ascii_alphabetic)?;
         let key = self.word(|c| c.is_ascii_alphanumeric() || c == '-');
@@ -206,9 +215,10 @@ impl Parser<'_> {
         }
     }
 
+    /// Reads a value up to the end of the line, without quotes and comments.
     fn value(&mut self) -> Option<String> {
         let mut value = String::new();
-        // The length without blanks at the end.
+        // Length without blanks at the end.
         let mut kept = 0;
         let mut is_quoted = false;
         loop {
@@ -226,7 +236,7 @@ impl Parser<'_> {
                     value.push_str(self.escaped()?);
                 }
                 Some(c) if is_blank(c) && !is_quoted => {
-                    // Git drops them as long as there is nothing before them, be it an empty pair of quotes.
+                    // Git drops blanks at the beginning, even after an empty pair of quotes.
                     if !value.is_empty() {
                         value.push(c);
                     }
@@ -242,7 +252,7 @@ impl Parser<'_> {
         Some(value)
     }
 
-    /// The text that a backslash and the next character stand for: none at the end of a line, which goes on in the next.
+    /// Returns the text for a backslash and the next character: empty at the end of a line, which continues in the next.
     fn escaped(&mut self) -> Option<&'static str> {
         match self.peek() {
             None | Some('\n') => Some(""),

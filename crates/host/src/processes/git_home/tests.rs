@@ -1,4 +1,4 @@
-//! What git itself reads is compared with what is parsed here, and with what is written.
+//! Compares what git itself reads with what the parser reads and writes.
 
 use std::process::Command;
 

@@ -33,7 +33,7 @@ fn outline(root: &Path) -> ViewOutline {
             part("w", "w", true),
         ],
         masked: vec![workspace.join(".env"), workspace.join("denied")],
-        alone: vec![root.join("one/file")],
+        shown_alone: vec![root.join("one/file")],
         protected: vec![workspace.join(".git/hooks")],
         workspace,
     }

@@ -1,7 +1,7 @@
-//! Remembers the names in a few directories.
+//! Remembers the names of entries in a few directories.
 //!
-//! Most of the table is absent on any machine. Listing a home directory once costs a few system calls; asking for each directory
-//! of the table costs one each.
+//! Most of the table is absent on any machine. To list a home directory once costs a few system calls; to check each directory of the table
+//! costs one each.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
@@ -9,20 +9,20 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A directory with more entries is not listed.
-const ENTRIES: usize = 4096;
+/// Maximum entries of a directory that is listed.
+const MAX_ENTRIES: usize = 4096;
 
-/// The names in a directory; `None` if they are too many or not known.
+/// Names in a directory; `None` if they are too many or unknown.
 type Names = Option<HashSet<OsString>>;
 
-/// Listings of the directories below some others.
+/// Listings of directories, read on first use.
 #[derive(Debug, Default)]
 pub(super) struct Listings {
     names: RefCell<HashMap<PathBuf, Names>>,
 }
 
 impl Listings {
-    /// False if the path, which is below `root`, certainly does not exist.
+    /// Returns false if the path, which is below `root`, certainly does not exist.
     pub(super) fn may_exist(&self, root: &Path, path: &Path) -> bool {
         let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return true };
         if path == root || !path.starts_with(root) {
@@ -42,11 +42,12 @@ impl Listings {
     }
 }
 
+/// Lists a directory; `None` if it cannot be read or has too many entries.
 fn list(directory: &Path) -> Names {
     let mut names = HashSet::new();
     // A directory that may be entered need not be readable.
     for entry in fs::read_dir(directory).ok()? {
-        if names.len() == ENTRIES {
+        if names.len() == MAX_ENTRIES {
             return None;
         }
         names.insert(entry.ok()?.file_name());
@@ -59,13 +60,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn absent_paths_are_told_from_others() {
+    fn absent_paths_are_distinguished_from_others() {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path();
         fs::create_dir_all(root.join("a/b")).unwrap();
         fs::write(root.join("file"), "").unwrap();
         fs::create_dir(root.join("many")).unwrap();
-        for number in 0..=ENTRIES {
+        for number in 0..=MAX_ENTRIES {
             fs::write(root.join(format!("many/{number}")), "").unwrap();
         }
         let listings = Listings::default();

@@ -4,13 +4,13 @@ use std::fs::{self, File};
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use super::table::Row;
+use super::table::ToolchainRow;
 
-/// Look at this many entries of a directory for a `*`.
-const ENTRIES: usize = 256;
+/// Maximum entries of a directory that are compared with a `*`.
+const MAX_ENTRIES: usize = 256;
 
-/// A configuration file that is larger is masked without a look.
-const SUSPECT_BYTES: u64 = 256 * 1024;
+/// Maximum bytes of a configuration file that is searched; a larger one is masked unread.
+const MAX_SUSPECT_BYTES: u64 = 256 * 1024;
 
 /// Words that stand beside credentials in configuration files, in lower case.
 const WORDS: &[&str] = &[
@@ -31,12 +31,12 @@ const WORDS: &[&str] = &[
     "/t/",
 ];
 
-/// Beginnings of lines that are comments in most configuration files.
+/// Beginnings of comment lines in most configuration files.
 const COMMENTS: &[&str] = &["#", ";", "--"];
 
-/// Paths in `directory` that hold credentials of the row's toolchain. Those with a fixed name may not exist: a program could still
-/// see them appear.
-pub(super) fn masked(directory: &Path, row: &Row) -> Vec<PathBuf> {
+/// Returns the paths in `directory` that hold credentials of the row's toolchain. Paths with a fixed name need not exist: a program could
+/// otherwise see them appear.
+pub(super) fn masked(directory: &Path, row: &ToolchainRow) -> Vec<PathBuf> {
     let mut masked = Vec::new();
     for credential in row.credentials {
         if credential.contains('*') {
@@ -53,7 +53,7 @@ pub(super) fn masked(directory: &Path, row: &Row) -> Vec<PathBuf> {
     masked
 }
 
-/// The existing paths below `directory` that a pattern names. A `*` stands for any part of one name.
+/// Returns the existing paths below `directory` that match a pattern. A `*` stands for any part of one name.
 pub(super) fn expand(directory: &Path, pattern: &str) -> Vec<PathBuf> {
     let mut found = vec![PathBuf::new()];
     for part in pattern.split('/') {
@@ -69,9 +69,10 @@ pub(super) fn expand(directory: &Path, pattern: &str) -> Vec<PathBuf> {
     found
 }
 
+/// Returns the entries of a directory whose names begin and end with these texts.
 fn matching(directory: &Path, inside: &Path, start: &str, end: &str) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
-    let names = entries.take(ENTRIES).flatten().map(|entry| entry.file_name());
+    let names = entries.take(MAX_ENTRIES).flatten().map(|entry| entry.file_name());
     let is_match = |name: &&str| name.strip_prefix(start).is_some_and(|rest| rest.ends_with(end));
     let mut paths: Vec<PathBuf> = names
         .filter(|name| name.to_str().as_ref().is_some_and(is_match))
@@ -81,15 +82,15 @@ fn matching(directory: &Path, inside: &Path, start: &str, end: &str) -> Vec<Path
     paths
 }
 
-/// The path itself or, for a directory, the files in it, as far as they hold credentials.
+/// Returns the path itself or, for a directory, the files in it, if they hold credentials.
 fn secret_files(directory: &Path, name: PathBuf) -> Vec<PathBuf> {
     let path = directory.join(&name);
     if !path.is_dir() {
         return if holds_secret(&path) { vec![name] } else { Vec::new() };
     }
     let mut files = matching(&path, &name, "", "");
-    // With more files than are looked at, all of them are suspects.
-    if files.len() >= ENTRIES {
+    // With more files than are searched, all of them may hold some.
+    if files.len() >= MAX_ENTRIES {
         return vec![name];
     }
     files.retain(|file| {
@@ -99,17 +100,18 @@ fn secret_files(directory: &Path, name: PathBuf) -> Vec<PathBuf> {
     files
 }
 
-/// A file that seems to hold a credential, or that cannot be looked at.
+/// Returns whether a file seems to hold a credential, or cannot be read.
 fn holds_secret(path: &Path) -> bool {
     let mut bytes = Vec::new();
     let is_file = path.metadata().is_ok_and(|metadata| metadata.is_file());
-    let read = |file: File| file.take(SUSPECT_BYTES + 1).read_to_end(&mut bytes);
+    let read = |file: File| file.take(MAX_SUSPECT_BYTES + 1).read_to_end(&mut bytes);
     match is_file.then(|| File::open(path).and_then(read)) {
-        Some(Ok(length)) if length as u64 <= SUSPECT_BYTES => is_secret(&bytes),
+        Some(Ok(length)) if length as u64 <= MAX_SUSPECT_BYTES => is_secret(&bytes),
         _ => true,
     }
 }
 
+/// Returns whether a text seems to hold a credential.
 fn is_secret(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes).to_lowercase();
     text.lines().map(str::trim).any(|line| {
@@ -118,7 +120,7 @@ fn is_secret(bytes: &[u8]) -> bool {
     })
 }
 
-/// An address with a user in it: `https://user:password@host`.
+/// Returns whether a line has a URL with a user: `https://user:password@host`.
 fn has_user_in_url(line: &str) -> bool {
     line.split("://").skip(1).any(|rest| {
         let end = |c: char| c == '/' || c == '"' || c == '\'' || c == '<' || c.is_whitespace();
@@ -131,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn credentials_are_told_from_settings() {
+    fn credentials_are_distinguished_from_settings() {
         for (text, expected) in [
             ("", false),
             ("[global]\nindex-url = https://mirror.example/simple\n", false),

@@ -1,4 +1,4 @@
-//! Finds the directories on `PATH` that a program's view lacks, and those that links in them lead to.
+//! Finds the directories on `PATH` that a program's view lacks, and those to which links in them lead.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -6,22 +6,22 @@ use std::path::{Component, Path, PathBuf};
 
 use super::showable::is_showable;
 
-/// Entries of a directory that are looked at for links.
-const ENTRIES: usize = 200;
+/// Maximum entries of a directory that are checked for links.
+const MAX_ENTRIES: usize = 200;
 
-/// Directories that links add.
-const LINKED: usize = 50;
+/// Maximum directories that links add.
+const MAX_LINKED_DIRECTORIES: usize = 50;
 
-/// Links that are followed one after the other.
-const HOPS: usize = 8;
+/// Maximum links that are followed one after the other.
+const MAX_HOPS: usize = 8;
 
-/// Directories of the system: their links lead to what every view has.
-const SYSTEM: &[&str] = &["/bin", "/sbin", "/usr/bin", "/usr/sbin"];
+/// Directories of the system, whose links lead to paths that every view has.
+const SYSTEM_DIRECTORIES: &[&str] = &["/bin", "/sbin", "/usr/bin", "/usr/sbin"];
 
-/// The absolute directories on `PATH` that the view lacks, in order, then those of the files that links in them lead to.
+/// Returns the absolute directories on `PATH` that the view lacks, in order, then those of the files to which links in them lead.
 ///
-/// Links are also looked at in directories that the view has, because a toolchain's `bin` may lead anywhere. Directories are
-/// spelled as `PATH` and the links spell them.
+/// Links are also followed from directories that the view has, because a toolchain's `bin` may lead anywhere. Directories are spelled as in
+/// `PATH` and in the links.
 pub(in crate::processes) fn path_directories(
     path: &OsStr,
     home: &Path,
@@ -45,9 +45,9 @@ pub(in crate::processes) fn path_directories(
     }
     let mut missing: Vec<PathBuf> =
         directories.iter().filter(|directory| !exists_in_view(directory)).cloned().collect();
-    let limit = missing.len() + LINKED;
+    let limit = missing.len() + MAX_LINKED_DIRECTORIES;
     for link in directories.iter().flat_map(|directory| links(directory)) {
-        for target in targets(link) {
+        for target in link_targets(link) {
             let Some(directory) = target.parent() else { continue };
             let is_known = missing.iter().any(|known| directory.starts_with(known));
             if missing.len() < limit
@@ -62,36 +62,39 @@ pub(in crate::processes) fn path_directories(
     missing
 }
 
-/// The directory itself may be shown, whatever links are in its name.
+/// Returns whether a directory may be shown by its real path.
 fn is_really_showable(directory: &Path, home: &Path) -> bool {
     fs::canonicalize(directory).is_ok_and(|real| is_system(&real) || is_showable(&real, home))
 }
 
+/// Returns whether a directory is one of the system's.
 fn is_system(directory: &Path) -> bool {
-    SYSTEM.iter().any(|system| directory == Path::new(system))
+    SYSTEM_DIRECTORIES.iter().any(|system| directory == Path::new(system))
 }
 
-/// The links in a directory, ordered by name.
+/// Returns the links in a directory, ordered by name.
 fn links(directory: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
     let is_link =
         |entry: &fs::DirEntry| entry.file_type().is_ok_and(|file_type| file_type.is_symlink());
     let mut links: Vec<PathBuf> =
-        entries.take(ENTRIES).flatten().filter(is_link).map(|entry| entry.path()).collect();
+        entries.take(MAX_ENTRIES).flatten().filter(is_link).map(|entry| entry.path()).collect();
     links.sort();
     links
 }
 
-/// Each path on the way from a link to the file that it leads to. Nothing if that is no file.
-fn targets(link: PathBuf) -> Vec<PathBuf> {
+/// Returns each path on the way from a link to the file to which it leads; empty if that is not a file.
+fn link_targets(link: PathBuf) -> Vec<PathBuf> {
     if !fs::metadata(&link).is_ok_and(|metadata| metadata.is_file()) {
         return Vec::new();
     }
     let mut targets = Vec::new();
     let mut place = link;
     while let Ok(target) = fs::read_link(&place) {
-        let Some(next) = place.parent().map(|parent| plain(&parent.join(target))) else { break };
-        if targets.len() == HOPS || next.symlink_metadata().is_err() {
+        let Some(next) = place.parent().map(|parent| normalized(&parent.join(target))) else {
+            break;
+        };
+        if targets.len() == MAX_HOPS || next.symlink_metadata().is_err() {
             break;
         }
         targets.push(next.clone());
@@ -100,17 +103,17 @@ fn targets(link: PathBuf) -> Vec<PathBuf> {
     targets
 }
 
-/// The path without `.` and `..`.
-fn plain(path: &Path) -> PathBuf {
-    let mut plain = PathBuf::new();
+/// Removes `.` and `..` from a path.
+fn normalized(path: &Path) -> PathBuf {
+    let mut normalized = PathBuf::new();
     for component in path.components() {
         match component {
             Component::CurDir => {}
             Component::ParentDir => {
-                plain.pop();
+                normalized.pop();
             }
-            _ => plain.push(component),
+            _ => normalized.push(component),
         }
     }
-    plain
+    normalized
 }

@@ -1,11 +1,11 @@
-//! Directories that are never shown, whatever a variable or a link says: too broad, or a place of secrets.
+//! Decides which directories are never shown, whatever a variable or a link names: too broad ones, and those with secrets.
 
 use std::ffi::OsStr;
 use std::path::{Component, Path};
 
 use crate::processes::home::HOME_SECRETS;
 
-/// Directories of the system that hold much else.
+/// Directories of the system that hold much besides toolchains.
 const BROAD: &[&str] = &[
     "/bin",
     "/home",
@@ -30,10 +30,10 @@ const BROAD: &[&str] = &[
     "/var/tmp",
 ];
 
-/// Directories in which no toolchain is.
+/// Directories in which there are no toolchains.
 const NEVER: &[&str] = &["/boot", "/dev", "/etc", "/proc", "/sys", "/var/log", "/var/spool"];
 
-/// Directories of a home directory that hold much else.
+/// Directories of a home directory that hold much besides toolchains.
 const BROAD_AT_HOME: &[&str] = &[
     ".cache",
     ".config",
@@ -50,20 +50,20 @@ const BROAD_AT_HOME: &[&str] = &[
     "Videos",
 ];
 
-/// Names of directories that hold secrets, whoever's home they are in.
+/// Names of directories that hold secrets, in any home.
 const SECRET_NAMES: &[&str] =
     &[".ssh", ".aws", ".gnupg", ".azure", ".kube", ".password-store", "keyrings", "gcloud"];
 
-/// Components of `/run/user/1000`, below which programs of a session keep directories of their own.
+/// Components of `/run/user/1000`, below which the programs of a login session keep directories.
 const RUNTIME_DEPTH: usize = 4;
 
-/// A directory that may be shown although nothing but a variable, a link or `PATH` names it.
+/// Returns whether a directory may be shown although only a variable, a link or `PATH` names it.
 pub(super) fn is_showable(path: &Path, home: &Path) -> bool {
     let holds_secrets = HOME_SECRETS.iter().any(|secret| home.join(secret).starts_with(path));
     !holds_secrets && is_showable_by_default(path, home)
 }
 
-/// The same for directories of the table, whose secrets are masked.
+/// Returns the same for a directory of the table, whose secrets are masked.
 pub(super) fn is_showable_by_default(path: &Path, home: &Path) -> bool {
     let is_plain = |component: Component<'_>| match component {
         Component::Normal(name) => !SECRET_NAMES.iter().any(|secret| OsStr::new(secret) == name),
@@ -78,11 +78,13 @@ pub(super) fn is_showable_by_default(path: &Path, home: &Path) -> bool {
         && path.strip_prefix(home).map_or(true, is_showable_at_home)
 }
 
+/// Returns whether a directory of the system is too broad.
 fn is_broad(path: &Path) -> bool {
     let is_runtime = path.starts_with("/run") && path.components().count() <= RUNTIME_DEPTH;
     is_runtime || BROAD.iter().any(|broad| path == Path::new(broad))
 }
 
+/// Returns whether a directory of a home may be shown, by its path in the home.
 fn is_showable_at_home(inside: &Path) -> bool {
     !BROAD_AT_HOME.iter().any(|broad| inside == Path::new(broad))
         && !HOME_SECRETS.iter().any(|secret| inside.starts_with(secret))

@@ -3,36 +3,37 @@
 //! A row is one kind of directory. Configuration is in the table only where tools do not work without it; a tool whose
 //! configuration is mostly credentials (docker, gh, helm, aws) has no row at all.
 
-/// Directories of a toolchain that are alike.
+/// Directories of a toolchain that are treated alike.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Row {
+pub(super) struct ToolchainRow {
     pub(super) name: &'static str,
     /// Variables that name such a directory, with a path below the value after a slash: `GOPATH/pkg`.
     pub(super) variables: &'static [&'static str],
-    /// Where they are by default: relative to the home directory, or absolute. A `*` stands for the rest of a name.
+    /// Default directories: relative to the home directory, or absolute. A `*` stands for the rest of a name.
     pub(super) defaults: &'static [&'static str],
-    /// Credentials in them; they may be directories and may have a `*`.
+    /// Credentials in them. They may be directories and may have a `*`.
     pub(super) credentials: &'static [&'static str],
     /// Files in them that are masked if they hold a credential. For a directory, the files in it.
     pub(super) suspects: &'static [&'static str],
-    /// Programs write into them: a cache, or a place where packages are installed.
+    /// True if programs write into them: a cache, or a directory for installed packages.
     pub(super) is_writable: bool,
 }
 
 /// Variables whose value is a list of directories.
-pub(super) const LISTS: &[&str] =
+pub(super) const LIST_VARIABLES: &[&str] =
     &["GEM_PATH", "GOPATH", "JULIA_DEPOT_PATH", "PERL_LOCAL_LIB_ROOT", "R_LIBS_USER"];
 
-/// Variables that move the base directories; their moved content is shown at the default place.
-pub(super) const BASES: &[(&str, &str)] = &[
+/// Base directories, with the variables that move them. Moved content is shown at the default path.
+pub(super) const BASE_VARIABLES: &[(&str, &str)] = &[
     (".cache", "XDG_CACHE_HOME"),
     (".config", "XDG_CONFIG_HOME"),
     (".local/share", "XDG_DATA_HOME"),
     (".local/state", "XDG_STATE_HOME"),
 ];
 
+/// All toolchains.
 #[rustfmt::skip]
-pub(super) const TABLE: &[Row] = &[
+pub(super) const TABLE: &[ToolchainRow] = &[
     // Rust
     row("cargo", &["CARGO_HOME"], &[".cargo"]).hides(&["credentials", "credentials.toml"]).checks(&["config", "config.toml"]),
     row("cargo", &["CARGO_INSTALL_ROOT"], &[]),
@@ -151,30 +152,35 @@ pub(super) const TABLE: &[Row] = &[
     row("aqua", &["AQUA_ROOT_DIR"], &[".local/share/aquaproj-aqua"]),
     row("nix", &[], &[".nix-profile", ".local/state/nix", "/nix/store", "/nix/var/nix/profiles"]).read_only(),
     row("guix", &["GUIX_PROFILE"], &[".guix-profile", "/gnu/store"]).read_only(),
-    // The data of services is not for programs. Its place is the same on every machine. In two pieces, because it looks like somebody's home directory.
+    // Programs do not see the data of services. The path is the same on every machine. It is in two pieces because it looks like a person's
+    // home directory.
     row("homebrew", &["HOMEBREW_PREFIX", "HOMEBREW_CACHE"], &[concat!("/home", "/linuxbrew/.linuxbrew"), ".linuxbrew", ".cache/Homebrew"]).hides(&["var/db", "var/mongodb", "var/mysql", "var/postgres*"]),
     row("local", &[], &[".local/bin"]),
 ];
 
+/// Begins a row: a writable directory without credentials.
 const fn row(
     name: &'static str,
     variables: &'static [&'static str],
     defaults: &'static [&'static str],
-) -> Row {
-    Row { name, variables, defaults, credentials: &[], suspects: &[], is_writable: true }
+) -> ToolchainRow {
+    ToolchainRow { name, variables, defaults, credentials: &[], suspects: &[], is_writable: true }
 }
 
-impl Row {
+impl ToolchainRow {
+    /// Sets the credentials of a row.
     const fn hides(mut self, credentials: &'static [&'static str]) -> Self {
         self.credentials = credentials;
         self
     }
 
+    /// Sets the suspected files of a row.
     const fn checks(mut self, suspects: &'static [&'static str]) -> Self {
         self.suspects = suspects;
         self
     }
 
+    /// Makes a row read-only.
     const fn read_only(mut self) -> Self {
         self.is_writable = false;
         self

@@ -154,7 +154,7 @@ fn credentials_are_masked() {
             &["person/.nuget/NuGet/NuGet.Config = <ClearTextPassword>"],
             "person/.nuget !NuGet/NuGet.Config",
         ),
-        // Nobody can say what is behind a link that leads nowhere.
+        // The target of a dangling link is unknown.
         (&["person/.config/uv/uv.toml -> nowhere"], "person/.config/uv !uv.toml"),
     ] {
         check(files, &[], &[expected]);
@@ -267,10 +267,10 @@ fn the_table_is_in_order() {
     }
     let names: Vec<&str> = variables().collect();
     assert!(names.contains(&"GOPATH") && names.iter().all(|name| !name.contains('/')));
-    for list in LISTS {
+    for list in LIST_VARIABLES {
         assert!(names.contains(list), "{list} is no variable of the table");
     }
-    for base in BASES {
+    for base in BASE_VARIABLES {
         assert!(!names.contains(&base.1), "{} is not passed on", base.1);
     }
 }

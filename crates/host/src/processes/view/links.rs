@@ -1,63 +1,68 @@
-//! Follows the links on the way to a protected path: a mount cannot lie beneath a link, and a link that a program could replace would
-//! lead elsewhere.
+//! Follows the links on the way to a protected path: a mount cannot lie beneath a link, and a link that a program could replace would lead
+//! elsewhere.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
-/// The most links and objects on the way of one path. The kernel follows 40 links.
-const MOST_OBJECTS: usize = 80;
+/// Maximum links and objects on the way of one path. The kernel follows 40 links.
+const MAX_OBJECTS: usize = 80;
 
-/// The links on the way to a path and the objects that they lead to, or the path itself if no link is on its way.
-pub(super) fn resolved(workspace: &Path, path: &Path) -> Vec<PathBuf> {
-    let mut way = through_links(workspace, path);
-    if way.is_empty() {
-        way.push(path.to_owned());
+/// Returns the links on the way to a path and the objects to which they lead, or the path itself without links on its way.
+pub(super) fn links_or_path(workspace: &Path, path: &Path) -> Vec<PathBuf> {
+    let mut follower = links_on_path(workspace, path);
+    if follower.is_empty() {
+        follower.push(path.to_owned());
     }
-    way
+    follower
 }
 
-/// The links on the way to a path, and the objects that they lead to, as long as they stay in the workspace. All paths are relative
-/// to the workspace, and no directory above any of them is a link.
-pub(super) fn through_links(workspace: &Path, path: &Path) -> Vec<PathBuf> {
+/// Returns the links on the way to a path, and the objects to which they lead, as long as they stay in the workspace. All paths are
+/// relative to the workspace, and no directory above any of them is a link.
+pub(super) fn links_on_path(workspace: &Path, path: &Path) -> Vec<PathBuf> {
     let waiting = parts(path);
-    let mut way =
-        Way { workspace, waiting, here: PathBuf::new(), open: Vec::new(), met: Vec::new() };
-    while let Some(part) = way.waiting.pop_front() {
-        if way.met.len() > MOST_OBJECTS || !way.step(&part) {
+    let mut follower = LinkFollower {
+        workspace,
+        waiting,
+        here: PathBuf::new(),
+        open: Vec::new(),
+        found: Vec::new(),
+    };
+    while let Some(part) = follower.waiting.pop_front() {
+        if follower.found.len() > MAX_OBJECTS || !follower.follow_part(&part) {
             break;
         }
     }
-    way.met.retain(|path| !path.as_os_str().is_empty());
-    way.met
+    follower.found.retain(|path| !path.as_os_str().is_empty());
+    follower.found
 }
 
 /// A path that is followed part by part.
-struct Way<'a> {
+struct LinkFollower<'a> {
     workspace: &'a Path,
     waiting: VecDeque<OsString>,
-    /// The part that was followed, without links.
+    /// Path of the followed parts, without links.
     here: PathBuf,
-    /// Of each link that is being followed, the number of parts behind it.
+    /// For each link that is being followed, the number of parts after it.
     open: Vec<usize>,
-    met: Vec<PathBuf>,
+    found: Vec<PathBuf>,
 }
 
-impl Way<'_> {
-    /// Follows one part. Returns false where the way leaves the workspace.
-    fn step(&mut self, part: &OsString) -> bool {
+impl LinkFollower<'_> {
+    /// Follows one part. Returns false if the path leaves the workspace.
+    fn follow_part(&mut self, part: &OsString) -> bool {
         if part == ".." {
             let is_inside = self.here.pop();
-            self.arrive();
+            self.record_target();
             return is_inside;
         }
         let next = self.here.join(part);
         let Ok(target) = self.workspace.join(&next).read_link() else {
             self.here = next;
-            self.arrive();
+            self.record_target();
             return true;
         };
-        self.met.push(next);
+        self.found.push(next);
         self.open.push(self.waiting.len());
         if target.is_absolute() {
             self.here = PathBuf::new();
@@ -70,17 +75,17 @@ impl Way<'_> {
         !inside.is_absolute()
     }
 
-    /// Notes the object here if a link leads to it.
-    fn arrive(&mut self) {
+    /// Records the current object if a link leads to it.
+    fn record_target(&mut self) {
         while self.open.pop_if(|behind| *behind >= self.waiting.len()).is_some() {
-            if self.met.last() != Some(&self.here) {
-                self.met.push(self.here.clone());
+            if self.found.last() != Some(&self.here) {
+                self.found.push(self.here.clone());
             }
         }
     }
 }
 
-/// The names of a path, and its `..`.
+/// Splits a path into its names and `..`.
 fn parts(path: &Path) -> VecDeque<OsString> {
     let part = |part: Component<'_>| match part {
         Component::Normal(name) => Some(name.to_owned()),
@@ -98,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_link_is_met_with_the_object_behind_it() {
+    fn each_link_is_returned_with_its_target() {
         let ground = tempfile::tempdir().unwrap();
         let workspace = fs::canonicalize(ground.path()).unwrap();
         fs::create_dir_all(workspace.join("conf/editor")).unwrap();
@@ -119,7 +124,7 @@ mod tests {
         ] {
             symlink(target, workspace.join(link)).unwrap();
         }
-        for (path, way) in [
+        for (path, follower) in [
             ("conf/editor", &[][..]),
             ("missing/too", &[]),
             ("plain", &["plain", "conf"]),
@@ -133,9 +138,9 @@ mod tests {
             ("crooked", &["crooked", "sub/up", "conf/editor"]),
             ("self/conf", &["self", "conf"]),
         ] {
-            let expected: Vec<PathBuf> = way.iter().map(PathBuf::from).collect();
-            assert_eq!(through_links(&workspace, Path::new(path)), expected, "{path}");
+            let expected: Vec<PathBuf> = follower.iter().map(PathBuf::from).collect();
+            assert_eq!(links_on_path(&workspace, Path::new(path)), expected, "{path}");
         }
-        assert!(through_links(&workspace, Path::new("round")).len() <= MOST_OBJECTS + 1);
+        assert!(links_on_path(&workspace, Path::new("round")).len() <= MAX_OBJECTS + 1);
     }
 }

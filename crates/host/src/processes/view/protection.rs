@@ -1,4 +1,4 @@
-//! The paths of the real workspace that a program cannot change, where nothing decides on its changes afterwards.
+//! Paths of the real workspace that a program cannot change, because its changes are not decided on afterwards.
 
 use std::path::{Path, PathBuf};
 
@@ -6,11 +6,11 @@ use windlass_core::{is_protected_when_absent, protected_beginning_with, protecte
 use windlass_sandbox::Protected;
 
 use super::super::LocalProcesses;
-use super::links::{resolved, through_links};
+use super::links::{links_on_path, links_or_path};
 use crate::survey::Survey;
 
 impl LocalProcesses {
-    /// Paths of the real workspace that stay as they are while a program runs in it.
+    /// Returns the paths of the real workspace that stay unchanged while a program runs in it.
     pub(super) fn protected(&self, survey: &Survey) -> Vec<Protected> {
         let mut protected: Vec<Protected> = Vec::new();
         let mut add = |path: PathBuf, is_directory| {
@@ -18,8 +18,8 @@ impl LocalProcesses {
                 protected.push(Protected { path, is_directory });
             }
         };
-        for (path, is_directory) in self.protected_places(survey) {
-            let way = through_links(&self.workspace, &path);
+        for (path, is_directory) in self.protected_by_name(survey) {
+            let way = links_on_path(&self.workspace, &path);
             let (path, is_directory) = self.outermost_missing(path, is_directory);
             add(path, is_directory);
             for path in way.into_iter().filter(|path| self.is_there(path)) {
@@ -29,8 +29,8 @@ impl LocalProcesses {
         protected
     }
 
-    /// Paths of the real workspace that stay as they are while a job runs in it: protected places that are there, whole git
-    /// directories, what rules deny and what protected files lead to. What a job makes anew is removed when it is seen.
+    /// Returns the paths of the real workspace that stay unchanged while a job runs in it: existing protected paths, whole git directories,
+    /// paths that rules deny, and targets of protected files. New protected files of a job are removed when they are noticed.
     pub(super) fn protected_from_job(
         &self,
         survey: &Survey,
@@ -39,12 +39,12 @@ impl LocalProcesses {
     ) -> Vec<Protected> {
         let mut paths: Vec<PathBuf> = survey.git.clone();
         paths.extend(survey.protected.iter().flat_map(|path| protected_beginning_with(path)));
-        paths.extend(self.protected_places(survey).into_iter().map(|(path, _)| path));
+        paths.extend(self.protected_by_name(survey).into_iter().map(|(path, _)| path));
         let denied = denied.iter().chain(obeyed);
         let inside = denied.filter_map(|path| path.strip_prefix(&self.workspace).ok());
         paths.extend(inside.map(Path::to_owned));
         let mut paths: Vec<PathBuf> =
-            paths.iter().flat_map(|path| resolved(&self.workspace, path)).collect();
+            paths.iter().flat_map(|path| links_or_path(&self.workspace, path)).collect();
         // The workspace itself is read-only as a whole.
         paths.retain(|path| !path.as_os_str().is_empty() && self.is_there(path));
         paths.sort();
@@ -56,13 +56,13 @@ impl LocalProcesses {
         paths.into_iter().map(protected).collect()
     }
 
-    /// Tells whether a path of the workspace names something, be it a link.
+    /// Returns whether an entry of any kind, even a link, exists at a path of the workspace.
     fn is_there(&self, path: &Path) -> bool {
         self.workspace.join(path).symlink_metadata().is_ok()
     }
 
-    /// The same by name, be they there or not, and whether they are directories.
-    pub(in crate::processes) fn protected_places(&self, survey: &Survey) -> Vec<(PathBuf, bool)> {
+    /// Returns all protected paths, existing or not, and whether they are directories.
+    pub(in crate::processes) fn protected_by_name(&self, survey: &Survey) -> Vec<(PathBuf, bool)> {
         let is_home = std::env::home_dir().is_some_and(|home| home.starts_with(&self.workspace));
         let is_git =
             |path: &&PathBuf| path.file_name().is_none_or(|name| name != ".jj" && name != ".hg");
@@ -73,7 +73,7 @@ impl LocalProcesses {
         places
     }
 
-    /// Where nothing is there of a directory above, that one stands for all that could be in it.
+    /// Returns the outermost missing directory above a path, which stands for everything that could be in it, or the path itself.
     pub(super) fn outermost_missing(&self, path: PathBuf, is_directory: bool) -> (PathBuf, bool) {
         let mut above: Vec<&Path> = path.ancestors().skip(1).collect();
         above.reverse();
@@ -81,7 +81,7 @@ impl LocalProcesses {
             let place = self.workspace.join(directory);
             match place.symlink_metadata() {
                 Err(_) => return (directory.to_owned(), true),
-                // A file, or a link: what is behind it lies elsewhere.
+                // A file or a link: the object behind it is protected by its own path.
                 Ok(found) if !found.is_dir() => return (directory.to_owned(), false),
                 Ok(_) => {}
             }

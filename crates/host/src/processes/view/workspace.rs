@@ -1,4 +1,4 @@
-//! The workspace in a view: an overlay for commands, the real directory for jobs.
+//! Mounts the workspace in a view: an overlay for commands, the real directory for jobs.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,40 +10,41 @@ use super::Composer;
 use crate::stage::masked_index;
 
 impl Composer<'_> {
-    pub(super) fn lay_workspace(&mut self) -> io::Result<()> {
+    /// Mounts the workspace by the access of the program.
+    pub(super) fn mount_workspace(&mut self) -> io::Result<()> {
         let workspace = self.processes.workspace.clone();
-        let survey = self.setting.survey;
-        match self.setting.access {
-            Access::Direct if self.setting.is_job => self.lay_workspace_of_job()?,
+        let survey = self.parts.survey;
+        match self.parts.access {
+            Access::Direct if self.parts.is_job => self.mount_workspace_of_job()?,
             Access::Direct => {
-                self.lay_real(&workspace, Source::Writable(Object::open(&workspace)?))?;
+                self.mount_real(&workspace, Source::Writable(Object::open(&workspace)?))?;
             }
-            // An overlay shows no changes that others make, and without masks there is no need for one.
-            Access::Read if self.setting.is_job || survey.masked.is_empty() => {
-                self.lay_real(&workspace, Source::ReadOnly(Object::open(&workspace)?))?;
+            // An overlay does not show later changes of others, and without masks it is not needed.
+            Access::Read if self.parts.is_job || survey.masked.is_empty() => {
+                self.mount_real(&workspace, Source::ReadOnly(Object::open(&workspace)?))?;
             }
             Access::Read | Access::Staged if self.cannot_be_overlaid(&workspace) => {
-                self.lay_real(&workspace, Source::ReadOnly(Object::open(&workspace)?))?;
+                self.mount_real(&workspace, Source::ReadOnly(Object::open(&workspace)?))?;
                 self.note_mounts(&workspace);
             }
             Access::Read => {
                 let lower = self.workspace_layers()?;
-                self.lay(&workspace, Source::Overlay { lower, upper: None });
+                self.mount(&workspace, Source::Overlay { lower, upper: None });
             }
             Access::Staged => {
                 let lower = self.workspace_layers()?;
                 let upper = Some(self.upper(self.stage()?.upper())?);
-                self.lay(&workspace, Source::Overlay { lower, upper });
+                self.mount(&workspace, Source::Overlay { lower, upper });
             }
         }
         Ok(())
     }
 
-    /// The real workspace, so that later edits reach a running server. A job can change what a rule, the mode or an approval lets
-    /// it change, and build directories; nothing decides on its changes afterwards.
-    pub(super) fn lay_workspace_of_job(&mut self) -> io::Result<()> {
-        let (workspace, survey) = (&self.processes.workspace, self.setting.survey);
-        let mut writes = self.setting.rights.direct_writes();
+    /// Mounts the real workspace, so that later edits reach a running server. A job can change the paths that a rule, the mode or an
+    /// approval allows, and build directories; its changes are not decided on afterwards.
+    pub(super) fn mount_workspace_of_job(&mut self) -> io::Result<()> {
+        let (workspace, survey) = (&self.processes.workspace, self.parts.survey);
+        let mut writes = self.parts.rights.direct_writes();
         for denied in &mut writes.denied {
             *denied = nearest_existing(denied);
         }
@@ -57,21 +58,22 @@ impl Composer<'_> {
         let object = Object::open(workspace)?;
         let source = if is_all { Source::Writable(object) } else { Source::ReadOnly(object) };
         self.protected =
-            self.processes.protected_from_job(survey, &writes.denied, self.setting.obeyed);
-        self.lay_real(&self.processes.workspace.clone(), source)?;
+            self.processes.protected_from_job(survey, &writes.denied, self.parts.obeyed);
+        self.mount_real(&self.processes.workspace.clone(), source)?;
         for path in writable {
-            self.lay(&path, Source::Writable(Object::open(&path)?));
+            self.mount(&path, Source::Writable(Object::open(&path)?));
         }
         Ok(())
     }
 
-    /// A directory without an overlay: where others must see changes at once, or where no overlay can be. Masks are mounts then.
-    pub(super) fn lay_real(&mut self, directory: &Path, source: Source) -> io::Result<()> {
-        // A survey does not enter other file systems, but they come along.
+    /// Mounts a directory without an overlay, so that changes are visible at once, or because no overlay is possible. Each mask is a mount
+    /// of its own then.
+    pub(super) fn mount_real(&mut self, directory: &Path, source: Source) -> io::Result<()> {
+        // A survey does not enter other file systems, but they are mounted with the directory.
         let mut roots = vec![directory.to_owned()];
         while let Some(root) = roots.pop() {
             let found = if root == self.processes.workspace {
-                self.setting.survey
+                self.parts.survey
             } else {
                 &self.survey_of(&root)?
             };
@@ -80,23 +82,23 @@ impl Composer<'_> {
             let mounted = found.other_devices.iter().map(|path| root.join(path));
             roots.extend(mounted.filter(|path| path.is_dir()));
         }
-        self.lay(directory, source);
+        self.mount(directory, source);
         Ok(())
     }
 
-    /// Returns whether no overlay can be laid over a directory: something is mounted below it, which a user namespace cannot leave
-    /// out, or our own layers are.
+    /// Returns whether no overlay can be mounted over a directory: a file system is mounted below it, which a user namespace cannot leave
+    /// out, or our own layers are below it.
     pub(super) fn cannot_be_overlaid(&self, directory: &Path) -> bool {
         let is_below = |mount: &PathBuf| mount.starts_with(directory) && mount != directory;
         self.mount_points.iter().any(is_below)
             || self.processes.uppers().is_ok_and(|uppers| uppers.starts_with(directory))
     }
 
-    /// Says why nothing could be changed in a directory.
+    /// Adds a note why a directory was read-only.
     pub(super) fn note_mounts(&mut self, directory: &Path) {
         let is_below = |mount: &&PathBuf| mount.starts_with(directory) && *mount != directory;
         let Some(mount) = self.mount_points.iter().find(is_below) else { return };
-        if self.setting.access == Access::Staged {
+        if self.parts.access == Access::Staged {
             let [directory, mount] = [directory, mount].map(windlass_core::quote::path);
             self.notes.push(format!(
                 "{directory} was read-only: {mount} is a mount, and no overlay can be laid over a directory that has one in it; unmount \
@@ -105,9 +107,9 @@ impl Composer<'_> {
         }
     }
 
-    /// The workspace, below a layer of masks if there is something to mask.
+    /// Returns the layers of the workspace: a mask layer, if there is something to mask, and the workspace.
     pub(super) fn workspace_layers(&mut self) -> io::Result<Vec<Object>> {
-        let (workspace, survey) = (&self.processes.workspace, self.setting.survey);
+        let (workspace, survey) = (&self.processes.workspace, self.parts.survey);
         let real = Object::open(workspace)?;
         if survey.masked.is_empty() {
             return Ok(vec![real]);
@@ -119,13 +121,13 @@ impl Composer<'_> {
     }
 }
 
-/// A path, or the deepest directory above it that is there.
+/// Returns a path, or the nearest existing directory above it.
 fn nearest_existing(path: &Path) -> PathBuf {
     let there = path.ancestors().find(|path| path.symlink_metadata().is_ok());
     there.unwrap_or(Path::new("/")).to_owned()
 }
 
-/// Tells whether a file or directory is there, not a link.
+/// Returns whether a file or directory exists at a path, and not a link.
 fn is_real(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|found| found.is_file() || found.is_dir())
 }

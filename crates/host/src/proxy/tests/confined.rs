@@ -1,13 +1,14 @@
-//! Who is not reached, how that is said, and that it is noted.
+//! Refused targets: the responses to the client, and the record of the refusal.
 
 use super::*;
 
-/// Asks for a target in each of the three ways.
+/// Asks for a target by GET, CONNECT and SOCKS5, and checks the responses and the recorded refusal.
 async fn check(hosts: &[&str], target: &str, said: &str, note: &str) {
     let hosts: Vec<_> = hosts.iter().map(|host| (*host).to_owned()).collect();
-    let stand = Stand::new(&hosts, ProxySettings::default());
-    let got = stand.ask(format!("GET http://{target}/ HTTP/1.1\r\nHost: x\r\n\r\n")).await;
-    let connected = stand.ask(format!("CONNECT {target} HTTP/1.1\r\n\r\n")).await;
+    let proxy_under_test = TestProxy::new(&hosts, ProxySettings::default());
+    let got =
+        proxy_under_test.ask(format!("GET http://{target}/ HTTP/1.1\r\nHost: x\r\n\r\n")).await;
+    let connected = proxy_under_test.ask(format!("CONNECT {target} HTTP/1.1\r\n\r\n")).await;
     for answer in [got, connected] {
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
         assert!(head.starts_with(&format!("HTTP/1.1 403 windlass: {said}\r\n")), "{head}");
@@ -19,14 +20,18 @@ async fn check(hosts: &[&str], target: &str, said: &str, note: &str) {
         let (name, port) = target.rsplit_once(':').unwrap();
         socks_by_name(name.as_bytes(), port.parse().unwrap())
     };
-    assert_eq!(stand.talk(by_socks).await, b"\x05\0\x05\x02\0\x01\0\0\0\0\0\0", "{target}");
-    let [refusal] = &stand.proxy.refused()[..] else { panic!("noted three times") };
+    assert_eq!(
+        proxy_under_test.talk(by_socks).await,
+        b"\x05\0\x05\x02\0\x01\0\0\0\0\0\0",
+        "{target}"
+    );
+    let [refusal] = &proxy_under_test.proxy.refused()[..] else { panic!("noted three times") };
     assert!(refusal.to_string().starts_with(&format!("not reached: {note}")), "{refusal}");
-    assert_eq!(stand.proxy.traffic(), Traffic::default());
+    assert_eq!(proxy_under_test.proxy.traffic(), Traffic::default());
 }
 
 #[tokio::test]
-async fn hosts_that_are_not_listed() {
+async fn unlisted_hosts_are_refused() {
     bounded(async {
         let list = "is not among those that this command may reach (docs.rs,*.python.org)";
         for (target, host) in [
@@ -48,7 +53,7 @@ async fn hosts_that_are_not_listed() {
 }
 
 #[tokio::test]
-async fn listed_hosts_whose_addresses_are_not_public() {
+async fn listed_hosts_with_private_addresses_are_refused() {
     bounded(async {
         let origin = Origin::http().await;
         let port = origin.port();
@@ -78,23 +83,25 @@ async fn listed_hosts_whose_addresses_are_not_public() {
 }
 
 #[tokio::test]
-async fn a_name_that_leads_to_the_loopback() {
+async fn name_of_the_loopback_is_refused() {
     bounded(async {
         let origin = Origin::http().await;
         let port = origin.port();
-        let stand = Stand::for_origin_with(&origin, ProxySettings::default());
+        let proxy_under_test = TestProxy::for_origin_with(&origin, ProxySettings::default());
         for said in [
             format!("GET http://localhost:{port}/ HTTP/1.1\r\n\r\n"),
             format!("CONNECT LOCALHOST.:{port} HTTP/1.1\r\n\r\n"),
         ] {
-            let answer = stand.ask(said).await;
+            let answer = proxy_under_test.ask(said).await;
             assert!(answer.starts_with("HTTP/1.1 403 "), "{answer}");
             assert!(answer.contains("is not a public address: loopback; "), "{answer}");
             assert!(answer.ends_with(&format!("--allow 'net localhost:{port}'\n")), "{answer}");
         }
-        let answer = stand.talk(socks_by_name(b"localhost", port)).await;
+        let answer = proxy_under_test.talk(socks_by_name(b"localhost", port)).await;
         assert_eq!(answer, b"\x05\0\x05\x02\0\x01\0\0\0\0\0\0");
-        let [note] = &stand.proxy.refused()[..] else { panic!("{:?}", stand.proxy.refused()) };
+        let [note] = &proxy_under_test.proxy.refused()[..] else {
+            panic!("{:?}", proxy_under_test.proxy.refused())
+        };
         assert_eq!(note.target, format!("localhost:{port}"));
         assert!(note.reason.is_some(), "{note}");
         assert_eq!(origin.connections(), 0);
@@ -103,31 +110,32 @@ async fn a_name_that_leads_to_the_loopback() {
 }
 
 #[tokio::test]
-async fn a_host_that_does_not_answer_is_not_refused() {
+async fn silent_host_is_not_recorded_as_refused() {
     bounded(async {
         let origin = Origin::http().await;
         let port = origin.port();
-        let stand = Stand::new(&[format!("127.0.0.77:{port}")], private());
-        let answer = stand.ask(format!("GET http://127.0.0.77:{port}/ HTTP/1.1\r\n\r\n")).await;
+        let proxy_under_test = TestProxy::new(&[format!("127.0.0.77:{port}")], private_settings());
+        let answer =
+            proxy_under_test.ask(format!("GET http://127.0.0.77:{port}/ HTTP/1.1\r\n\r\n")).await;
         let start = format!("HTTP/1.1 502 windlass: cannot connect to 127.0.0.77:{port}: ");
         assert!(answer.starts_with(&start), "{answer}");
         let address = SocketAddr::new("127.0.0.77".parse().unwrap(), port);
-        let answer = stand.talk(socks_by_address(address)).await;
+        let answer = proxy_under_test.talk(socks_by_address(address)).await;
         assert_eq!(answer, b"\x05\0\x05\x05\0\x01\0\0\0\0\0\0");
-        assert!(stand.proxy.refused().is_empty());
+        assert!(proxy_under_test.proxy.refused().is_empty());
     })
     .await;
 }
 
 #[tokio::test]
-async fn every_request_is_judged() {
+async fn every_request_is_checked() {
     bounded(async {
         let origin = Origin::http().await;
         let forbidden = Origin::http().await;
-        let stand = Stand::for_origin(&origin);
+        let proxy_under_test = TestProxy::for_origin(&origin);
         let (good, bad) = (origin.port(), forbidden.port());
-        // Two requests in one packet: the second is not passed on to the first one's host either.
-        let answer = stand
+        // Two requests in one packet: the second one must not reach the first one's host either.
+        let answer = proxy_under_test
             .ask(format!(
                 "GET http://localhost:{good}/ HTTP/1.1\r\n\r\nGET http://localhost:{bad}/ HTTP/1.1\r\n\r\n"
             ))
@@ -140,7 +148,7 @@ async fn every_request_is_judged() {
 }
 
 #[tokio::test]
-async fn a_list_that_is_wrong_starts_nothing() {
+async fn malformed_list_starts_no_proxy() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let hosts = ["https://docs.rs".to_owned()];
     let error = Proxy::serve(listener, &hosts, ProxySettings::default()).unwrap_err();

@@ -1,4 +1,4 @@
-//! Plain requests and their answers.
+//! Plain requests and their responses.
 
 use std::sync::Mutex;
 
@@ -7,12 +7,12 @@ use tokio::sync::oneshot;
 use super::*;
 
 #[tokio::test]
-async fn a_request_and_its_answer() {
+async fn request_and_response_pass() {
     bounded(async {
         let origin = Origin::http().await;
         let port = origin.port();
-        let stand = Stand::for_origin(&origin);
-        let answer = stand
+        let proxy_under_test = TestProxy::for_origin(&origin);
+        let answer = proxy_under_test
             .ask(format!(
                 "GET http://LOCALHOST:{port}/a?b HTTP/1.1\r\nHost: evil.example\r\nProxy-Connection: keep-alive\r\n\
                  User-Agent: me\r\n\r\n"
@@ -28,24 +28,24 @@ async fn a_request_and_its_answer() {
             head,
             format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\nConnection: close")
         );
-        let traffic = stand.proxy.traffic();
+        let traffic = proxy_under_test.proxy.traffic();
         let expected = Traffic {
             connections: 1,
             sent: length as u64,
             received: answer.len() as u64,
         };
         assert_eq!(traffic, expected);
-        assert!(stand.proxy.refused().is_empty());
+        assert!(proxy_under_test.proxy.refused().is_empty());
     })
     .await;
 }
 
 #[tokio::test]
-async fn bodies() {
+async fn bodies_pass() {
     bounded(async {
         let origin = Origin::http().await;
         let port = origin.port();
-        let stand = Stand::for_origin(&origin);
+        let proxy_under_test = TestProxy::for_origin(&origin);
         for (sent, received) in [
             (
                 "Content-Length: 5\r\n\r\nhello",
@@ -56,8 +56,9 @@ async fn bodies() {
                 "Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
             ),
         ] {
-            let answer =
-                stand.ask(format!("POST http://127.0.0.1:{port}/ HTTP/1.1\r\n{sent}")).await;
+            let answer = proxy_under_test
+                .ask(format!("POST http://127.0.0.1:{port}/ HTTP/1.1\r\n{sent}"))
+                .await;
             assert!(answer.ends_with(received), "{answer}");
         }
     })
@@ -65,7 +66,7 @@ async fn bodies() {
 }
 
 #[tokio::test]
-async fn a_host_that_is_asked_whether_it_wants_the_body() {
+async fn expect_continue_passes() {
     bounded(async {
         let origin = Origin::new(|mut stream| async move {
             let mut head = Vec::new();
@@ -75,8 +76,8 @@ async fn a_host_that_is_asked_whether_it_wants_the_body() {
             stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").await
         })
         .await;
-        let stand = Stand::for_origin(&origin);
-        let mut client = stand.connect().await;
+        let proxy_under_test = TestProxy::for_origin(&origin);
+        let mut client = proxy_under_test.connect().await;
         let head = format!(
             "PUT http://localhost:{}/ HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n",
             origin.port()
@@ -93,19 +94,19 @@ async fn a_host_that_is_asked_whether_it_wants_the_body() {
 }
 
 #[tokio::test]
-async fn a_host_that_answers_before_it_has_heard_all() {
+async fn early_response_reaches_the_client() {
     bounded(async {
         let origin = Origin::new(|mut stream| async move {
             take(&mut stream, 100).await;
             stream.write_all(b"HTTP/1.1 413 Too Large\r\n\r\nno").await?;
             stream.shutdown().await?;
-            // It stays until the client has gone, and hears nothing.
-            tokio::time::sleep(PATIENCE).await;
+            // It keeps the connection open without reading.
+            tokio::time::sleep(TEST_TIMEOUT).await;
             Ok(())
         })
         .await;
-        let stand = Stand::for_origin(&origin);
-        let mut client = stand.connect().await;
+        let proxy_under_test = TestProxy::for_origin(&origin);
+        let mut client = proxy_under_test.connect().await;
         let head = format!(
             "PUT http://localhost:{}/ HTTP/1.1\r\nContent-Length: 999999999\r\n\r\n{}",
             origin.port(),
@@ -120,7 +121,7 @@ async fn a_host_that_answers_before_it_has_heard_all() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_cut_off_does_not_look_whole() {
+async fn truncated_response_ends_in_a_reset() {
     bounded(async {
         let (cut, when) = oneshot::channel::<()>();
         let when = Arc::new(Mutex::new(Some(when)));
@@ -134,8 +135,8 @@ async fn an_answer_that_is_cut_off_does_not_look_whole() {
             }
         })
         .await;
-        let stand = Stand::for_origin(&origin);
-        let mut client = stand.connect().await;
+        let proxy_under_test = TestProxy::for_origin(&origin);
+        let mut client = proxy_under_test.connect().await;
         let request = format!("GET http://localhost:{}/ HTTP/1.1\r\n\r\n", origin.port());
         client.write_all(request.as_bytes()).await.unwrap();
         let expected = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\npart";
@@ -148,7 +149,7 @@ async fn an_answer_that_is_cut_off_does_not_look_whole() {
 }
 
 #[tokio::test]
-async fn a_host_without_an_answer() {
+async fn host_without_a_response_gives_502() {
     bounded(async {
         for said in ["", "SSH-2.0-x\r\n", "HTTP/1.1 200 OK\r\nA: b\r\n"] {
             let origin = Origin::new(move |mut stream| async move {
@@ -156,9 +157,9 @@ async fn a_host_without_an_answer() {
                 stream.write_all(said.as_bytes()).await
             })
             .await;
-            let stand = Stand::for_origin(&origin);
+            let proxy_under_test = TestProxy::for_origin(&origin);
             let request = format!("GET http://localhost:{}/ HTTP/1.1\r\n\r\n", origin.port());
-            let answer = stand.ask(request).await;
+            let answer = proxy_under_test.ask(request).await;
             assert!(answer.starts_with("HTTP/1.1 502 windlass: "), "{said:?}: {answer}");
         }
     })
@@ -166,7 +167,7 @@ async fn a_host_without_an_answer() {
 }
 
 #[tokio::test]
-async fn a_large_answer_comes_whole() {
+async fn large_response_arrives_complete() {
     bounded(async {
         let body = 5_000_000;
         let origin = Origin::new(move |mut stream| async move {
@@ -176,9 +177,9 @@ async fn a_large_answer_comes_whole() {
             stream.shutdown().await
         })
         .await;
-        let stand = Stand::for_origin(&origin);
+        let proxy_under_test = TestProxy::for_origin(&origin);
         let request = format!("GET http://localhost:{}/ HTTP/1.1\r\n\r\n", origin.port());
-        let answer = stand.ask(request).await;
+        let answer = proxy_under_test.ask(request).await;
         assert_eq!(answer.split_once("\r\n\r\n").unwrap().1.len(), body);
     })
     .await;

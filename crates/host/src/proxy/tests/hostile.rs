@@ -1,4 +1,4 @@
-//! Clients that are slow, loud, silent or mad.
+//! Clients that are slow, silent, flooding, or send random bytes.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -6,13 +6,13 @@ use proptest::test_runner::{Config, TestRunner};
 use super::*;
 
 fn quick() -> ProxySettings {
-    ProxySettings { head_time: Duration::from_millis(100), ..private() }
+    ProxySettings { head_time: Duration::from_millis(100), ..private_settings() }
 }
 
 #[tokio::test]
-async fn who_does_not_say_what_it_wants_is_not_waited_for() {
+async fn silent_client_times_out() {
     bounded(async {
-        let stand = Stand::new(&[], quick());
+        let proxy_under_test = TestProxy::new(&[], quick());
         for (said, answer) in [
             ("", ""),
             ("G", "HTTP/1.1 408 "),
@@ -20,18 +20,22 @@ async fn who_does_not_say_what_it_wants_is_not_waited_for() {
             ("\x05", ""),
             ("\x05\x01", ""),
         ] {
-            let found = stand.ask(said).await;
+            let found = proxy_under_test.ask(said).await;
             assert!(found.starts_with(answer) && found.is_empty() == answer.is_empty(), "{found}");
         }
-        assert_eq!(stand.talk(b"\x05\x01\0\x05\x01\0").await, b"\x05\0", "greeted, and no further");
+        assert_eq!(
+            proxy_under_test.talk(b"\x05\x01\0\x05\x01\0").await,
+            b"\x05\0",
+            "greeted, and no further"
+        );
     })
     .await;
 }
 
 #[tokio::test]
-async fn who_speaks_another_language_is_told_so() {
+async fn unknown_protocol_is_reported() {
     bounded(async {
-        let stand = Stand::new(&[], ProxySettings::default());
+        let proxy_under_test = TestProxy::new(&[], ProxySettings::default());
         let other = "HTTP/1.1 400 windlass: this is a proxy for HTTP, CONNECT and SOCKS5\r\n";
         for (said, expected) in [
             (&b"\x16\x03\x01\x02\0\x01\0"[..], other),
@@ -47,43 +51,43 @@ async fn who_speaks_another_language_is_told_so() {
                 "HTTP/1.1 400 windlass: this is a proxy: ",
             ),
         ] {
-            let answer = stand.ask(said).await;
+            let answer = proxy_under_test.ask(said).await;
             assert!(answer.starts_with(expected), "{}: {answer}", said.escape_ascii());
         }
         // SOCKS4, and SOCKS5 with a password only.
-        let answer = stand.talk(b"\x04\x01\0\x50\x01\x02\x03\x04\0").await;
+        let answer = proxy_under_test.talk(b"\x04\x01\0\x50\x01\x02\x03\x04\0").await;
         assert_eq!(answer, b"\0\x5b\0\0\0\0\0\0");
-        assert_eq!(stand.talk(b"\x05\x01\x02").await, b"\x05\xff");
-        assert!(stand.proxy.refused().is_empty());
+        assert_eq!(proxy_under_test.talk(b"\x05\x01\x02").await, b"\x05\xff");
+        assert!(proxy_under_test.proxy.refused().is_empty());
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_head_without_end() {
+async fn endless_head_is_refused() {
     bounded(async {
-        let stand = Stand::new(&[], ProxySettings::default());
+        let proxy_under_test = TestProxy::new(&[], ProxySettings::default());
         let endless = format!("GET http://docs.rs/{} HTTP/1.1\r\n\r\n", "a".repeat(500_000));
-        let answer = stand.ask(endless).await;
+        let answer = proxy_under_test.ask(endless).await;
         assert!(answer.starts_with("HTTP/1.1 431 "), "the answer comes through: {answer}");
         let many = format!("GET http://docs.rs/ HTTP/1.1\r\n{}\r\n", "A: b\r\n".repeat(101));
-        assert!(stand.ask(many).await.starts_with("HTTP/1.1 431 "));
+        assert!(proxy_under_test.ask(many).await.starts_with("HTTP/1.1 431 "));
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_refusal_is_heard_also_by_who_talks_on() {
+async fn refusal_reaches_a_client_that_keeps_sending() {
     bounded(async {
-        let stand = Stand::new(&[], ProxySettings::default());
+        let proxy_under_test = TestProxy::new(&[], ProxySettings::default());
         let body = "a".repeat(900_000);
         let length = body.len();
         let said =
             format!("POST http://docs.rs/ HTTP/1.1\r\nContent-Length: {length}\r\n\r\n{body}");
-        // The kernel takes little of it at once, so that all of it is said only if all of it is heard.
+        // The send buffer is small, so the client can write everything only if the proxy reads everything.
         let socket = tokio::net::TcpSocket::new_v4().unwrap();
         socket.set_send_buffer_size(4096).unwrap();
-        let mut client = socket.connect(stand.address).await.unwrap();
+        let mut client = socket.connect(proxy_under_test.address).await.unwrap();
         client.write_all(said.as_bytes()).await.unwrap();
         let mut answer = String::new();
         client.read_to_string(&mut answer).await.unwrap();
@@ -93,22 +97,22 @@ async fn a_refusal_is_heard_also_by_who_talks_on() {
 }
 
 #[tokio::test]
-async fn who_leaves_at_once_leaves_room() {
+async fn closed_connections_free_their_slot() {
     bounded(async {
         let origin = Origin::echo().await;
-        let settings = ProxySettings { max_connections: 2, ..private() };
-        let stand = Stand::for_origin_with(&origin, settings);
+        let settings = ProxySettings { max_connections: 2, ..private_settings() };
+        let proxy_under_test = TestProxy::for_origin_with(&origin, settings);
         let target = format!("localhost:{}", origin.port());
         for _ in 0..20 {
-            drop(stand.connect().await);
-            let half = stand.connect().await;
+            drop(proxy_under_test.connect().await);
+            let half = proxy_under_test.connect().await;
             half.set_zero_linger().unwrap();
             drop(half);
-            let tunnel = stand.tunnel(&target).await;
+            let tunnel = proxy_under_test.tunnel(&target).await;
             tunnel.set_zero_linger().unwrap();
             drop(tunnel);
         }
-        drop(stand.tunnel(&target).await);
+        drop(proxy_under_test.tunnel(&target).await);
         while origin.seen.now.load(Ordering::SeqCst) > 0 {
             tokio::task::yield_now().await;
         }
@@ -116,7 +120,7 @@ async fn who_leaves_at_once_leaves_room() {
     .await;
 }
 
-/// Requests for a host that is not listed, with bytes exchanged, cut off or put in.
+/// Generates requests for an unlisted host, with bytes replaced, inserted or cut off.
 fn mutilated(forbidden: u16) -> impl Strategy<Value = Vec<u8>> {
     let requests = [
         format!("GET http://127.0.0.1:{forbidden}/ HTTP/1.1\r\nHost: localhost\r\n\r\n").into(),
@@ -148,14 +152,14 @@ fn mutilated(forbidden: u16) -> impl Strategy<Value = Vec<u8>> {
 }
 
 #[test]
-fn no_bytes_lead_to_a_host_that_is_not_listed() {
+fn no_bytes_reach_an_unlisted_host() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (origin, forbidden) =
         runtime.block_on(async { (Origin::echo().await, Origin::echo().await) });
-    let stand = runtime.block_on(async { Stand::for_origin(&origin) });
+    let proxy_under_test = runtime.block_on(async { TestProxy::for_origin(&origin) });
     let tell = async |said: &[u8]| {
-        let mut client = stand.connect().await;
-        // It may be closed before all is said.
+        let mut client = proxy_under_test.connect().await;
+        // The proxy may close before everything is written.
         drop(client.write_all(said).await);
         drop(client.shutdown().await);
         closed(&mut client).await;
@@ -168,5 +172,5 @@ fn no_bytes_lead_to_a_host_that_is_not_listed() {
     });
     law.unwrap();
     let target = format!("localhost:{}", origin.port());
-    drop(runtime.block_on(bounded(stand.tunnel(&target))));
+    drop(runtime.block_on(bounded(proxy_under_test.tunnel(&target))));
 }

@@ -1,4 +1,4 @@
-//! Tunnels, by `CONNECT` and by SOCKS5, and the end of them.
+//! Tunnels by `CONNECT` and by SOCKS5, and their end.
 
 use super::*;
 
@@ -6,7 +6,7 @@ use super::*;
 async fn bytes_go_both_ways_and_each_way_ends_by_itself() {
     bounded(async {
         let origin = Origin::echo().await;
-        let stand = Stand::for_origin(&origin);
+        let proxy_under_test = TestProxy::for_origin(&origin);
         let port = origin.port();
         let success = b"\x05\0\x05\0\0\x01\0\0\0\0\0\0";
         let established = b"HTTP/1.1 200 Connection established\r\n\r\n";
@@ -21,7 +21,7 @@ async fn bytes_go_both_ways_and_each_way_ends_by_itself() {
             (socks_by_name(b"127.0.0.1", port), &success[..]),
             (socks_by_address(origin.address), &success[..]),
         ] {
-            let mut client = stand.connect().await;
+            let mut client = proxy_under_test.connect().await;
             // The first bytes for the host are in the same packet as the request.
             client.write_all(&[&request[..], b"early "].concat()).await.unwrap();
             assert_eq!(take(&mut client, expected.len()).await, expected);
@@ -32,13 +32,16 @@ async fn bytes_go_both_ways_and_each_way_ends_by_itself() {
             client.read_to_string(&mut rest).await.unwrap();
             assert_eq!(rest, "late");
         }
-        assert_eq!(stand.proxy.traffic(), Traffic { connections: 6, sent: 60, received: 60 });
+        assert_eq!(
+            proxy_under_test.proxy.traffic(),
+            Traffic { connections: 6, sent: 60, received: 60 }
+        );
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_host_may_end_first() {
+async fn host_may_end_first() {
     bounded(async {
         let origin = Origin::new(|mut stream| async move {
             stream.write_all(b"hello").await?;
@@ -49,14 +52,14 @@ async fn a_host_may_end_first() {
             Ok(())
         })
         .await;
-        let stand = Stand::for_origin(&origin);
-        let mut client = stand.tunnel(&format!("localhost:{}", origin.port())).await;
+        let proxy_under_test = TestProxy::for_origin(&origin);
+        let mut client = proxy_under_test.tunnel(&format!("localhost:{}", origin.port())).await;
         let mut heard = String::new();
         client.read_to_string(&mut heard).await.unwrap();
         assert_eq!(heard, "hello");
         client.write_all(b"still here").await.unwrap();
         drop(client);
-        while stand.proxy.traffic().sent < 10 {
+        while proxy_under_test.proxy.traffic().sent < 10 {
             tokio::task::yield_now().await;
         }
     })
@@ -64,11 +67,11 @@ async fn a_host_may_end_first() {
 }
 
 #[tokio::test]
-async fn much_goes_through_both_ways_at_once() {
+async fn large_streams_pass_both_ways_at_once() {
     bounded(async {
         let origin = Origin::echo().await;
-        let stand = Stand::for_origin(&origin);
-        let client = stand.tunnel(&format!("localhost:{}", origin.port())).await;
+        let proxy_under_test = TestProxy::for_origin(&origin);
+        let client = proxy_under_test.tunnel(&format!("localhost:{}", origin.port())).await;
         let sent: Vec<u8> = (0..3_000_000_u32).flat_map(u32::to_le_bytes).collect();
         let (mut reader, mut writer) = client.into_split();
         let mut received = Vec::new();
@@ -85,23 +88,25 @@ async fn much_goes_through_both_ways_at_once() {
 }
 
 #[tokio::test]
-async fn a_tunnel_in_which_nothing_moves_is_closed() {
+async fn idle_tunnel_is_closed() {
     bounded(async {
         let origin = Origin::echo().await;
-        let settings = ProxySettings { idle_time: Duration::from_millis(100), ..private() };
-        let stand = Stand::for_origin_with(&origin, settings);
-        let mut client = stand.tunnel(&format!("localhost:{}", origin.port())).await;
+        let settings =
+            ProxySettings { idle_time: Duration::from_millis(100), ..private_settings() };
+        let proxy_under_test = TestProxy::for_origin_with(&origin, settings);
+        let mut client = proxy_under_test.tunnel(&format!("localhost:{}", origin.port())).await;
         closed(&mut client).await;
-        // The same for a host that lets a plain request wait.
+        // The same for a host that does not answer a plain request.
         let silent = Origin::new(|stream| async move {
-            tokio::time::sleep(PATIENCE).await;
+            tokio::time::sleep(TEST_TIMEOUT).await;
             drop(stream);
             Ok(())
         })
         .await;
-        let settings = ProxySettings { idle_time: Duration::from_millis(100), ..private() };
-        let stand = Stand::for_origin_with(&silent, settings);
-        let mut client = stand.connect().await;
+        let settings =
+            ProxySettings { idle_time: Duration::from_millis(100), ..private_settings() };
+        let proxy_under_test = TestProxy::for_origin_with(&silent, settings);
+        let mut client = proxy_under_test.connect().await;
         let request = format!("GET http://localhost:{}/ HTTP/1.1\r\n\r\n", silent.port());
         client.write_all(request.as_bytes()).await.unwrap();
         closed(&mut client).await;
@@ -113,9 +118,9 @@ async fn a_tunnel_in_which_nothing_moves_is_closed() {
 async fn no_more_connections_at_once_than_allowed() {
     bounded(async {
         let origin = Origin::echo().await;
-        let settings = ProxySettings { max_connections: 3, ..private() };
-        let stand = Stand::for_origin_with(&origin, settings);
-        let address = stand.address;
+        let settings = ProxySettings { max_connections: 3, ..private_settings() };
+        let proxy_under_test = TestProxy::for_origin_with(&origin, settings);
+        let address = proxy_under_test.address;
         let request = format!("CONNECT localhost:{} HTTP/1.1\r\n\r\nhello", origin.port());
         let mut clients = JoinSet::new();
         for _ in 0..20 {
@@ -140,16 +145,16 @@ async fn no_more_connections_at_once_than_allowed() {
 }
 
 #[tokio::test]
-async fn who_is_dropped_ends_everything() {
+async fn dropping_the_proxy_ends_all_connections() {
     bounded(async {
         let origin = Origin::echo().await;
-        let stand = Stand::for_origin(&origin);
-        let mut tunnel = stand.tunnel(&format!("localhost:{}", origin.port())).await;
-        let mut silent = stand.connect().await;
-        let mut slow = stand.connect().await;
+        let proxy_under_test = TestProxy::for_origin(&origin);
+        let mut tunnel = proxy_under_test.tunnel(&format!("localhost:{}", origin.port())).await;
+        let mut silent = proxy_under_test.connect().await;
+        let mut slow = proxy_under_test.connect().await;
         slow.write_all(b"GET http://").await.unwrap();
-        let address = stand.address;
-        drop(stand);
+        let address = proxy_under_test.address;
+        drop(proxy_under_test);
         for stream in [&mut tunnel, &mut silent, &mut slow] {
             closed(stream).await;
         }
@@ -164,11 +169,12 @@ async fn who_is_dropped_ends_everything() {
 }
 
 #[test]
-fn it_may_be_dropped_outside_of_its_runtime() {
+fn proxy_may_be_dropped_outside_of_its_runtime() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let stand = runtime.block_on(async { Stand::new(&[], ProxySettings::default()) });
-    let address = stand.address;
-    drop(stand);
+    let proxy_under_test =
+        runtime.block_on(async { TestProxy::new(&[], ProxySettings::default()) });
+    let address = proxy_under_test.address;
+    drop(proxy_under_test);
     runtime.block_on(bounded(async {
         while TcpStream::connect(address).await.is_ok() {
             tokio::task::yield_now().await;

@@ -9,20 +9,22 @@ use sha1::{Digest as _, Sha1};
 use sha2::Sha256;
 
 use super::IndexError;
-use super::reader::{Entry, Extension, Reader, STAT, TRUNCATED};
+use super::reader::{Entry, Extension, Reader, STAT_BYTES, TRUNCATED};
 
 /// Bytes of the signature, the version and the number of entries.
-const HEADER: usize = 12;
+const HEADER_BYTES: usize = 12;
 
-/// Bits of an entry's flags.
+/// Bit of an entry's flags that extended flags follow.
 pub(super) const EXTENDED: u16 = 1 << 14;
-const STAGE: u16 = 0b11 << 12;
-const NAME_LENGTH: u16 = 0xfff;
+/// Bits with the stage of a merge; 0 for a merged entry.
+const STAGE_BITS: u16 = 0b11 << 12;
+/// Bits with the length of the name, or its maximum for a longer name.
+const NAME_LENGTH_BITS: u16 = 0xfff;
 
-/// The bytes of an entry's stat data that are its mode.
-const MODE: std::ops::Range<usize> = 24..28;
+/// Position of the mode in an entry's stat data.
+const MODE_RANGE: std::ops::Range<usize> = 24..28;
 
-/// An entry without what git knows of the file on disk.
+/// An entry without git's facts about the file on disk.
 #[derive(PartialEq, Eq)]
 pub(super) struct StagedEntry<'a> {
     path: Vec<u8>,
@@ -31,11 +33,11 @@ pub(super) struct StagedEntry<'a> {
     flags: (u16, u16),
 }
 
-/// Extensions that hold offsets of entries.
+/// Signatures of the extensions that hold offsets of entries.
 const END_OF_ENTRIES: &[u8; 4] = b"EOIE";
 const ENTRY_OFFSETS: &[u8; 4] = b"IEOT";
 
-/// The hash of a repository.
+/// Hash algorithm of a repository.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Hash {
     Sha1,
@@ -48,12 +50,13 @@ pub(super) struct Index<'a> {
     version: u32,
     hash: Hash,
     entries: Vec<Entry<'a>>,
-    /// The offset behind the last entry.
+    /// Offset after the last entry.
     entries_end: usize,
     extensions: Vec<Extension<'a>>,
 }
 
 impl<'a> Index<'a> {
+    /// Parses an index with either hash.
     pub(super) fn parse(bytes: &'a [u8]) -> Result<Self, IndexError> {
         Self::parse_as(bytes, Hash::Sha1).or_else(|first| {
             Self::parse_as(bytes, Hash::Sha256).map_err(|second| match second {
@@ -63,6 +66,7 @@ impl<'a> Index<'a> {
         })
     }
 
+    /// Parses an index with one hash.
     fn parse_as(bytes: &'a [u8], hash: Hash) -> Result<Self, IndexError> {
         let content = bytes.len().checked_sub(hash.length()).and_then(|end| bytes.get(..end));
         let mut reader = Reader::new(content.ok_or(TRUNCATED)?);
@@ -86,7 +90,7 @@ impl<'a> Index<'a> {
         Ok(Self { bytes, version, hash, entries, entries_end, extensions })
     }
 
-    /// The index with the extended flags that `change` gives for each merged entry, or `None` if they are the same.
+    /// Returns the index with the extended flags that `change` gives for each merged entry; `None` if they are the same.
     pub(super) fn with_flags(
         mut self,
         change: &mut dyn FnMut(&[u8], u16) -> u16,
@@ -95,7 +99,7 @@ impl<'a> Index<'a> {
         let mut path = Vec::new();
         for entry in &mut self.entries {
             entry.advance(&mut path)?;
-            if entry.flags & STAGE != 0 {
+            if entry.flags & STAGE_BITS != 0 {
                 continue;
             }
             let changed = change(&path, entry.extended);
@@ -109,21 +113,21 @@ impl<'a> Index<'a> {
         Ok(Some(self.write(has_checksum)))
     }
 
-    /// The staged entries: path, mode, flags and object name of each entry. Times, inodes and sizes, which git refreshes whenever it
-    /// looks, are left out, and so are extensions, which are caches.
+    /// Returns path, mode, flags and object name of each entry. Leaves out times, inodes and sizes, which git refreshes, and extensions,
+    /// which are caches.
     pub(super) fn staged(&self) -> Result<Vec<StagedEntry<'_>>, IndexError> {
         let mut path = Vec::new();
         let entry = |entry: &Entry<'a>| {
             entry.advance(&mut path)?;
-            let mode = entry.fixed.get(MODE).ok_or(TRUNCATED)?;
-            let object = entry.fixed.get(STAT..).ok_or(TRUNCATED)?;
-            let flags = (entry.flags & !(NAME_LENGTH | EXTENDED), entry.extended);
+            let mode = entry.fixed.get(MODE_RANGE).ok_or(TRUNCATED)?;
+            let object = entry.fixed.get(STAT_BYTES..).ok_or(TRUNCATED)?;
+            let flags = (entry.flags & !(NAME_LENGTH_BITS | EXTENDED), entry.extended);
             Ok(StagedEntry { path: path.clone(), mode, object, flags })
         };
         self.entries.iter().map(entry).collect()
     }
 
-    /// Tells whether the path of an entry passes a test.
+    /// Returns whether the path of an entry passes a test.
     pub(super) fn has_entry(&self, test: &dyn Fn(&[u8]) -> bool) -> Result<bool, IndexError> {
         let mut path = Vec::new();
         for entry in &self.entries {
@@ -135,7 +139,7 @@ impl<'a> Index<'a> {
         Ok(false)
     }
 
-    /// Gives false for a checksum of zeros, which git writes with `index.skipHash`.
+    /// Fails if the checksum is wrong. Returns false for a checksum of zeros, which git writes with `index.skipHash`.
     fn verify_checksum(&self) -> Result<bool, IndexError> {
         let end = self.bytes.len().saturating_sub(self.hash.length());
         let (content, checksum) = self.bytes.split_at_checked(end).ok_or(TRUNCATED)?;
@@ -148,11 +152,12 @@ impl<'a> Index<'a> {
         Ok(true)
     }
 
+    /// Returns the bytes of the index with the present flags.
     fn write(&self, has_checksum: bool) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.bytes.len() + self.bytes.len() / 16);
         out.extend(b"DIRC");
         out.extend(self.needed_version().to_be_bytes());
-        out.extend(self.bytes.get(8..HEADER).unwrap_or_default());
+        out.extend(self.bytes.get(8..HEADER_BYTES).unwrap_or_default());
         let mut starts = Vec::with_capacity(self.entries.len());
         for entry in &self.entries {
             starts.push(out.len());
@@ -168,7 +173,7 @@ impl<'a> Index<'a> {
         out
     }
 
-    /// As git chooses it: version 3 is version 2 with extended flags.
+    /// Returns the version that git would choose: version 3 is version 2 with extended flags.
     fn needed_version(&self) -> u32 {
         match self.version {
             4 => 4,
@@ -177,10 +182,10 @@ impl<'a> Index<'a> {
         }
     }
 
-    /// The extensions with offsets only make reading faster. If one of them is wrong, both are left out.
+    /// Writes the extensions. If one of those with offsets is wrong, both are left out, because they only make reading faster.
     fn write_extensions(&self, out: &mut Vec<u8>, starts: &[usize]) {
         let end = out.len();
-        let moved = |extension| Some((extension, self.moved(extension, starts, end)?));
+        let moved = |extension| Some((extension, self.with_moved_offsets(extension, starts, end)?));
         if let Some(all) = self.extensions.iter().map(moved).collect::<Option<Vec<_>>>() {
             for (extension, data) in all {
                 extension.write(out, &data);
@@ -192,8 +197,8 @@ impl<'a> Index<'a> {
         }
     }
 
-    /// The content of an extension with its offsets moved, or `None` if they are wrong.
-    fn moved(
+    /// Returns the content of an extension with adjusted offsets; `None` if they are wrong.
+    fn with_moved_offsets(
         &self,
         extension: &Extension<'a>,
         starts: &[usize],
@@ -226,13 +231,14 @@ impl Entry<'_> {
         };
         path.truncate(kept.ok_or(IndexError::Malformed("a compressed name is wrong"))?);
         path.extend(self.name);
-        let length = usize::from(self.flags & NAME_LENGTH);
-        if length != path.len().min(usize::from(NAME_LENGTH)) {
+        let length = usize::from(self.flags & NAME_LENGTH_BITS);
+        if length != path.len().min(usize::from(NAME_LENGTH_BITS)) {
             return Err(IndexError::Malformed("the length of a name is wrong"));
         }
         Ok(())
     }
 
+    /// Writes an entry.
     fn write(&self, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend(self.fixed);
@@ -255,19 +261,22 @@ impl Entry<'_> {
 }
 
 impl Extension<'_> {
+    /// Returns whether the extension holds offsets of entries.
     fn has_offsets(&self) -> bool {
         [END_OF_ENTRIES, ENTRY_OFFSETS].contains(&self.signature)
     }
 
+    /// Writes an extension.
     fn write(&self, out: &mut Vec<u8>, data: &[u8]) {
         out.extend(self.signature);
-        // The size came from a field of this width.
+        // The size came from a field of the same width.
         out.extend(u32::try_from(data.len()).unwrap_or(u32::MAX).to_be_bytes());
         out.extend(data);
     }
 }
 
 impl Hash {
+    /// Returns the bytes of a hash.
     pub(super) fn length(self) -> usize {
         match self {
             Self::Sha1 => 20,
@@ -275,6 +284,7 @@ impl Hash {
         }
     }
 
+    /// Hashes bytes.
     fn digest(self, bytes: &[u8]) -> Vec<u8> {
         match self {
             Self::Sha1 => Sha1::digest(bytes).to_vec(),
@@ -283,12 +293,12 @@ impl Hash {
     }
 }
 
-/// The length of an entry with one to eight zeros at its end.
+/// Returns the length of an entry with the one to eight zeros at its end.
 pub(super) fn padded(length: usize) -> usize {
     (length + 8) & !7
 }
 
-/// Replaces the offset at the beginning of `data`.
+/// Replaces the offset at the beginning of `data`. `None` if there is no offset or no new one.
 fn move_offset(data: &mut [u8], new: impl FnOnce(usize) -> Option<usize>) -> Option<()> {
     let bytes: &mut [u8; 4] = data.first_chunk_mut()?;
     let old = usize::try_from(u32::from_be_bytes(*bytes)).ok()?;

@@ -4,35 +4,37 @@ use super::IndexError;
 use super::layout::{EXTENDED, Hash, padded};
 
 /// Bytes of an entry before its object name: times, device, inode, mode, owner and size.
-pub(super) const STAT: usize = 40;
+pub(super) const STAT_BYTES: usize = 40;
 
 /// Extended flags that git knows: skip-worktree and intent-to-add.
 const KNOWN_EXTENDED: u16 = 0b11 << 13;
 
+/// One entry of an index, as it is encoded.
 pub(super) struct Entry<'a> {
     pub(super) start: usize,
     /// Stat data and object name.
     pub(super) fixed: &'a [u8],
     pub(super) flags: u16,
     pub(super) extended: u16,
-    /// The bytes to remove from the end of the previous name; `None` if names are not compressed.
+    /// Bytes to remove from the end of the previous name; `None` if names are not compressed.
     pub(super) strip: Option<Strip<'a>>,
-    /// The name, or what follows the common beginning with the previous one.
+    /// The name, or the part after the common beginning with the previous one.
     pub(super) name: &'a [u8],
 }
 
-/// A number of bytes, and as it is encoded.
+/// A number of bytes, and its encoding.
 pub(super) struct Strip<'a> {
     pub(super) length: usize,
     pub(super) encoded: &'a [u8],
 }
 
+/// An extension of an index.
 pub(super) struct Extension<'a> {
     pub(super) signature: &'a [u8; 4],
     pub(super) data: &'a [u8],
 }
 
-/// The index is shorter than it says.
+/// Error for an index that ends before its announced content.
 pub(super) const TRUNCATED: IndexError = IndexError::Malformed("it ends too early");
 
 /// A position in the bytes of an index.
@@ -46,17 +48,20 @@ impl<'a> Reader<'a> {
         Self { bytes, position: 0 }
     }
 
+    /// Returns the offset of the next byte.
     pub(super) fn position(&self) -> usize {
         self.position
     }
 
+    /// Returns whether all bytes are read.
     pub(super) fn is_at_end(&self) -> bool {
         self.position >= self.bytes.len()
     }
 
+    /// Reads the next entry.
     pub(super) fn entry(&mut self, version: u32, hash: Hash) -> Result<Entry<'a>, IndexError> {
         let start = self.position;
-        let fixed = self.take(STAT + hash.length())?;
+        let fixed = self.take(STAT_BYTES + hash.length())?;
         let flags = u16::from_be_bytes(*self.array()?);
         let has_more = flags & EXTENDED != 0;
         let extended = if has_more { u16::from_be_bytes(*self.array()?) } else { 0 };
@@ -92,11 +97,12 @@ impl<'a> Reader<'a> {
         Ok(Strip { length, encoded })
     }
 
+    /// Reads the next extension.
     pub(super) fn extension(&mut self) -> Result<Extension<'a>, IndexError> {
         let signature: &[u8; 4] = self.array()?;
         let size = usize::try_from(self.number()?).map_err(|_| TRUNCATED)?;
         let data = self.take(size)?;
-        // Git refuses what it does not know unless the first letter is a capital one.
+        // Git refuses an unknown extension unless its first letter is a capital one.
         let is_optional = signature.first().is_some_and(u8::is_ascii_uppercase);
         match signature {
             b"link" => Err(IndexError::Unsupported("it is a split index".into())),
@@ -109,14 +115,17 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Reads a number of four bytes.
     pub(super) fn number(&mut self) -> Result<u32, IndexError> {
         Ok(u32::from_be_bytes(*self.array()?))
     }
 
+    /// Reads `N` bytes.
     pub(super) fn array<const N: usize>(&mut self) -> Result<&'a [u8; N], IndexError> {
         self.take(N)?.try_into().map_err(|_| TRUNCATED)
     }
 
+    /// Reads a number of bytes.
     fn take(&mut self, length: usize) -> Result<&'a [u8], IndexError> {
         let end = self.position.checked_add(length).ok_or(TRUNCATED)?;
         let taken = self.bytes.get(self.position..end).ok_or(TRUNCATED)?;

@@ -40,7 +40,7 @@ impl Repository {
         repository
     }
 
-    /// With a commit of some files, two of which are masked.
+    /// Creates a repository with a commit of some files, two of which are masked.
     fn with_files(hash: &str, settings: &[&str]) -> Self {
         let repository = Self::new(hash, settings);
         for name in ["a", "dir/b", "dir/key.pem", "dir/z", ".env", "mod/c"] {
@@ -97,7 +97,7 @@ impl Repository {
         fs::File::options().write(true).open(path).unwrap().set_modified(modified).unwrap();
     }
 
-    /// Hides what is masked, and removes it from the tree.
+    /// Hides the masked files, and removes them from the tree.
     fn hide(&self) -> Vec<Vec<u8>> {
         let hidden = hide(&self.index(), &is_masked).unwrap().unwrap();
         self.set_index(&hidden.bytes);
@@ -125,7 +125,7 @@ fn on_each_kind(check: impl Fn(&str, &Repository)) {
 }
 
 #[test]
-fn kinds_are_what_they_are_called() {
+fn each_kind_of_index_has_its_features() {
     for (name, settings) in KINDS {
         let index = Repository::with_files("sha1", settings).index();
         let has = |extension: &[u8]| index.windows(4).any(|bytes| bytes == extension);
@@ -137,7 +137,7 @@ fn kinds_are_what_they_are_called() {
 }
 
 #[test]
-fn clearing_the_bits_gives_the_bytes_back() {
+fn clearing_the_bits_restores_the_bytes() {
     on_each_kind(|kind, repository| {
         let index = repository.index();
         let hidden = hide(&index, &is_masked).unwrap().unwrap();
@@ -150,13 +150,13 @@ fn clearing_the_bits_gives_the_bytes_back() {
 }
 
 #[test]
-fn the_bytes_are_those_that_git_writes() {
+fn bytes_are_equal_to_those_that_git_writes() {
     on_each_kind(|kind, repository| {
         let hidden = hide(&repository.index(), &is_masked).unwrap().unwrap();
         repository.git(&["update-index", "--skip-worktree", ".env", "dir/key.pem"]);
-        // Git forgets the trees of what it touched; this makes them again.
+        // Git drops the cached trees of changed entries; this creates them again.
         repository.git(&["write-tree"]);
-        // It also forgets untracked files.
+        // It also drops the cache of untracked files.
         if !kind.ends_with("untracked cache") {
             assert!(hidden.bytes == repository.index(), "{kind}");
         }
@@ -217,7 +217,7 @@ fn commands_that_write_the_index_keep_hidden_files() {
 }
 
 #[test]
-fn bits_that_were_there_before_stay() {
+fn bits_that_were_set_before_stay() {
     on_each_kind(|kind, repository| {
         repository.put("late.pem", "late");
         repository.git(&["add", "-N", "late.pem"]);
@@ -275,7 +275,7 @@ fn git_writes_a_hidden_file_that_another_commit_changes() {
 }
 
 #[test]
-fn what_cannot_be_changed_is_refused() {
+fn unsupported_and_damaged_indexes_are_refused() {
     for hash in HASHES {
         let repository = Repository::with_files(hash, &[]);
         let index = repository.index();
@@ -296,7 +296,7 @@ fn what_cannot_be_changed_is_refused() {
 }
 
 #[test]
-fn long_names_and_many_entries_come_back() {
+fn long_names_and_many_entries_are_restored() {
     for settings in
         [&["index.version=2", "index.threads=3"], &["index.version=4", "index.threads=3"]]
     {
@@ -361,7 +361,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn any_index_of_git_comes_back(names in names(), masked in any::<u64>(), kind in 0..KINDS.len(), hash in 0..2_usize) {
+    fn any_index_of_git_is_restored(names in names(), masked in any::<u64>(), kind in 0..KINDS.len(), hash in 0..2_usize) {
         let repository = Repository::new(HASHES[hash], KINDS[kind].1);
         for name in &names {
             repository.put(name, name);
@@ -388,7 +388,7 @@ proptest! {
 }
 
 #[test]
-fn no_damage_makes_it_panic() {
+fn damaged_index_does_not_panic() {
     let indexes: Vec<Vec<u8>> = HASHES
         .iter()
         .flat_map(|hash| KINDS.iter().map(move |kind| (hash, kind.1)))
@@ -414,7 +414,7 @@ fn no_damage_makes_it_panic() {
 }
 
 #[test]
-fn a_refreshed_index_stages_the_same_and_another_does_not() {
+fn refreshed_index_stages_the_same_and_another_does_not() {
     for hash in HASHES {
         for (name, settings) in KINDS {
             let repository = Repository::new(hash, settings);

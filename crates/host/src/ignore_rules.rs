@@ -35,13 +35,13 @@ impl IgnoreFileKind {
     }
 }
 
-/// The rules of one directory and of all directories above it. Cheap to clone.
+/// Ignore rules of one directory and of all directories above it. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Rules(Option<Arc<RuleNode>>);
+pub(crate) struct IgnoreRules(Option<Arc<RuleNode>>);
 
-/// Rules that one directory adds.
+/// Ignore rules that one directory adds.
 #[derive(Debug, Default)]
-pub(crate) struct Additions {
+pub(crate) struct AddedRules {
     pub(crate) matchers: Vec<(IgnoreFileKind, Gitignore)>,
     /// True if the directory is the root of a repository.
     pub(crate) repository: bool,
@@ -50,15 +50,15 @@ pub(crate) struct Additions {
 /// One directory of the chain of rules.
 #[derive(Debug)]
 struct RuleNode {
-    above: Rules,
-    added: Additions,
+    above: IgnoreRules,
+    added: AddedRules,
     /// Length in bytes of this directory's absolute path and the slash after it.
     base: usize,
 }
 
-impl Rules {
+impl IgnoreRules {
     /// Returns the rules inside the directory at `path` (absolute, without a final slash).
-    pub(crate) fn with(&self, path: &[u8], added: Additions) -> Self {
+    pub(crate) fn with(&self, path: &[u8], added: AddedRules) -> Self {
         if added.matchers.is_empty() && !added.repository {
             return self.clone();
         }
@@ -149,9 +149,9 @@ mod tests {
 
     #[test]
     fn a_chain_may_be_longer_than_a_stack() {
-        let mut rules = Rules::default();
+        let mut rules = IgnoreRules::default();
         for _ in 0..500_000 {
-            rules = rules.with(b"/w", Additions { matchers: Vec::new(), repository: true });
+            rules = rules.with(b"/w", AddedRules { matchers: Vec::new(), repository: true });
         }
         assert!(!rules.is_empty());
     }

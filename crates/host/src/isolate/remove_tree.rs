@@ -1,7 +1,7 @@
-//! Removes a whole tree that is ours, whatever modes its directories were left with and however deep it is.
+//! Removes a whole tree of ours, regardless of the modes of its directories and of its depth.
 //!
-//! A directory that is not empty is brought right below the root before it is emptied. So one handle is open at a time, no path
-//! gets long, and nothing is lost on the way: what is moved is about to be removed.
+//! A directory that is not empty is moved right below the root before it is emptied. So only one handle is open at a time and no path gets
+//! long. The move is harmless, because everything here is about to be removed.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -14,40 +14,41 @@ use rustix::io::Errno;
 use super::tree::names;
 use crate::kernel::{FOR_LISTING, NAME_ONLY, descriptor_path};
 
-/// Removes a directory and all that is in it, following no link. That it is not there is as good.
+/// Removes a directory with everything in it, without following links. Succeeds if it does not exist.
 pub(crate) fn remove_tree(path: &Path) -> io::Result<()> {
-    let root = match open_up(CWD, path.as_os_str()) {
+    let root = match open_writable(CWD, path.as_os_str()) {
         Err(Errno::NOENT) => return Ok(()),
         opened => opened?,
     };
-    let mut clearing = Clearing { root: root.as_fd(), waiting: Vec::new(), number: 0 };
-    clearing.empty(None)?;
+    let mut clearing = TreeRemoval { root: root.as_fd(), waiting: Vec::new(), number: 0 };
+    clearing.remove_entries(None)?;
     while let Some(name) = clearing.waiting.pop() {
-        clearing.empty(Some(&open_up(&root, &name)?))?;
-        present(rustix::fs::unlinkat(&root, &name, AtFlags::REMOVEDIR))?;
+        clearing.remove_entries(Some(&open_writable(&root, &name)?))?;
+        ignore_missing(rustix::fs::unlinkat(&root, &name, AtFlags::REMOVEDIR))?;
     }
-    present(rustix::fs::rmdir(path))?;
+    ignore_missing(rustix::fs::rmdir(path))?;
     Ok(())
 }
 
-struct Clearing<'a> {
+/// State of a removal.
+struct TreeRemoval<'a> {
     root: BorrowedFd<'a>,
-    /// The names of directories in the root that are not empty.
+    /// Names of directories in the root that are not empty yet.
     waiting: Vec<OsString>,
-    /// How many names were given.
+    /// Number for the next name of a moved directory.
     number: u64,
 }
 
-impl Clearing<'_> {
-    /// Removes what is in a directory, the root for `None`, but for directories in which something is: they wait in the root then.
-    fn empty(&mut self, directory: Option<&OwnedFd>) -> Result<(), Errno> {
+impl TreeRemoval<'_> {
+    /// Removes the entries of a directory (`None`: the root). Directories with content are moved to the root and emptied later.
+    fn remove_entries(&mut self, directory: Option<&OwnedFd>) -> Result<(), Errno> {
         let at = directory.map_or(self.root, AsFd::as_fd);
         for name in names(at)? {
             match rustix::fs::unlinkat(at, &name, AtFlags::empty()) {
-                // Which of the two it is when it is a directory depends on the system.
+                // The error for a directory depends on the system.
                 Err(Errno::ISDIR | Errno::PERM) => {}
                 removed => {
-                    present(removed)?;
+                    ignore_missing(removed)?;
                     continue;
                 }
             }
@@ -55,16 +56,17 @@ impl Clearing<'_> {
                 Err(Errno::NOTEMPTY | Errno::EXIST) if directory.is_none() => {
                     self.waiting.push(name);
                 }
-                Err(Errno::NOTEMPTY | Errno::EXIST) => self.bring_up(at, &name)?,
-                removed => present(removed)?,
+                Err(Errno::NOTEMPTY | Errno::EXIST) => self.move_to_root(at, &name)?,
+                removed => ignore_missing(removed)?,
             }
         }
         Ok(())
     }
 
-    fn bring_up(&mut self, from: BorrowedFd<'_>, name: &OsStr) -> Result<(), Errno> {
-        // A directory that goes elsewhere is written to: it has another parent then.
-        drop(open_up(from, name)?);
+    /// Moves a directory to the root under a new name.
+    fn move_to_root(&mut self, from: BorrowedFd<'_>, name: &OsStr) -> Result<(), Errno> {
+        // The kernel writes to a directory that gets another parent, so it must be writable.
+        drop(open_writable(from, name)?);
         loop {
             let own = OsString::from(format!("removed-{}", self.number));
             self.number += 1;
@@ -81,8 +83,8 @@ impl Clearing<'_> {
     }
 }
 
-/// Opens a directory that can be listed and emptied from now on.
-fn open_up(from: impl AsFd, name: &OsStr) -> Result<OwnedFd, Errno> {
+/// Opens a directory, and gives us the rights to list and empty it.
+fn open_writable(from: impl AsFd, name: &OsStr) -> Result<OwnedFd, Errno> {
     let from = from.as_fd();
     let directory = match rustix::fs::openat(from, name, FOR_LISTING, Mode::empty()) {
         Err(Errno::ACCESS) => {
@@ -100,7 +102,8 @@ fn open_up(from: impl AsFd, name: &OsStr) -> Result<OwnedFd, Errno> {
     Ok(directory)
 }
 
-fn present(removed: Result<(), Errno>) -> Result<(), Errno> {
+/// Treats a missing object as removed.
+fn ignore_missing(removed: Result<(), Errno>) -> Result<(), Errno> {
     match removed {
         Err(Errno::NOENT) => Ok(()),
         removed => removed,

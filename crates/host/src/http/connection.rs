@@ -1,4 +1,4 @@
-//! A connection with its limits: bytes are counted, and every wait has an end.
+//! A connection with limits: every byte is counted, and every wait has an end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,60 +10,61 @@ use windlass_core::{HttpLimits, HttpUrl, Meter, ToolError};
 
 use super::failed;
 
-/// The bytes that are read at a time.
-const PIECE: usize = 16 << 10;
+/// Bytes that are read or written at a time.
+const MAX_BYTES_PER_READ: usize = 16 << 10;
 
-/// One connection.
+/// A connection to the host of a URL.
 #[derive(Debug)]
-pub(super) struct Wire {
+pub(super) struct Connection {
     stream: TcpStream,
     url: HttpUrl,
     pub(super) limits: HttpLimits,
     meter: Arc<dyn Meter>,
-    began: Instant,
-    /// Read and not yet used, from `at` on.
+    started: Instant,
+    /// Bytes that were read; those before `used` are used.
     buffer: Vec<u8>,
-    at: usize,
-    /// The bytes of heads and trailers so far.
+    used: usize,
+    /// Bytes of heads and trailers so far.
     pub(super) header_bytes: usize,
 }
 
-impl Wire {
+impl Connection {
     pub(super) fn new(
         stream: TcpStream,
         url: HttpUrl,
         limits: HttpLimits,
         meter: Arc<dyn Meter>,
     ) -> Self {
-        let began = Instant::now();
-        Self { stream, url, limits, meter, began, buffer: Vec::new(), at: 0, header_bytes: 0 }
+        let started = Instant::now();
+        Self { stream, url, limits, meter, started, buffer: Vec::new(), used: 0, header_bytes: 0 }
     }
 
+    /// Returns the error that the URL could not be fetched.
     pub(super) fn failed(&self, why: &str) -> ToolError {
         failed(&self.url, why)
     }
 
-    /// The bytes that are there, unused.
-    pub(super) fn ready(&self) -> &[u8] {
-        self.buffer.get(self.at..).unwrap_or_default()
+    /// Returns the bytes that were read and not used.
+    pub(super) fn unused(&self) -> &[u8] {
+        self.buffer.get(self.used..).unwrap_or_default()
     }
 
-    /// Uses bytes that are there.
-    pub(super) fn take(&mut self, count: usize) {
-        self.at = (self.at + count).min(self.buffer.len());
-        if self.at == self.buffer.len() {
+    /// Marks the first `count` unused bytes as used.
+    pub(super) fn use_bytes(&mut self, count: usize) {
+        self.used = (self.used + count).min(self.buffer.len());
+        if self.used == self.buffer.len() {
             self.buffer.clear();
-            self.at = 0;
+            self.used = 0;
         }
     }
 
-    /// Waits for more bytes; `false` at the end of the connection.
-    pub(super) async fn fill(&mut self) -> Result<bool, ToolError> {
+    /// Waits for more bytes and adds them to the buffer; `false` at the end of the connection.
+    pub(super) async fn read_more(&mut self) -> Result<bool, ToolError> {
         let time = self.time_left()?;
-        drop(self.buffer.drain(..self.at));
-        self.at = 0;
-        let mut piece = (&mut self.stream).take(PIECE as u64);
-        self.buffer.reserve(PIECE);
+        drop(self.buffer.drain(..self.used));
+        self.used = 0;
+        let mut piece = (&mut self.stream).take(MAX_BYTES_PER_READ as u64);
+        self.buffer.reserve(MAX_BYTES_PER_READ);
         let read = timeout(time, piece.read_buf(&mut self.buffer)).await;
         let count = match read {
             Err(_) => return Err(self.too_slow()),
@@ -74,8 +75,9 @@ impl Wire {
         Ok(count > 0)
     }
 
+    /// Writes all bytes.
     pub(super) async fn write(&mut self, bytes: &[u8]) -> Result<(), ToolError> {
-        for piece in bytes.chunks(PIECE) {
+        for piece in bytes.chunks(MAX_BYTES_PER_READ) {
             let time = self.time_left()?;
             match timeout(time, self.stream.write_all(piece)).await {
                 Err(_) => return Err(self.too_slow()),
@@ -88,6 +90,7 @@ impl Wire {
         Ok(())
     }
 
+    /// Counts bytes; fails once the session's budget for the network is spent.
     fn count(&self, bytes: usize) -> Result<(), ToolError> {
         if self.meter.pass(bytes as u64) {
             return Ok(());
@@ -98,14 +101,15 @@ impl Wire {
         )))
     }
 
-    /// The time for the next wait.
+    /// Returns the time limit for the next wait; fails if the total time is over.
     fn time_left(&self) -> Result<Duration, ToolError> {
-        let left = self.limits.total_time.saturating_sub(self.began.elapsed());
+        let left = self.limits.total_time.saturating_sub(self.started.elapsed());
         if left.is_zero() { Err(self.too_slow()) } else { Ok(left.min(self.limits.idle_time)) }
     }
 
+    /// Returns the error for a response that was too slow.
     fn too_slow(&self) -> ToolError {
-        let (limits, took) = (&self.limits, self.began.elapsed());
+        let (limits, took) = (&self.limits, self.started.elapsed());
         if took >= limits.total_time {
             let limit = limits.total_time.as_secs_f64();
             return self.failed(&format!("it was not there within {limit} s"));

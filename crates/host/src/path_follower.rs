@@ -13,7 +13,7 @@ use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use windlass_core::FileErrorKind;
 
-use crate::kernel::{Lookup, NAME_ONLY, is_on_proc, meaning};
+use crate::kernel::{Lookup, NAME_ONLY, error_kind, is_on_proc};
 use crate::resolver::is_session_tmp;
 use crate::session_tmp::SessionTmp;
 
@@ -30,17 +30,17 @@ pub(crate) struct FollowedPath {
     pub(crate) exists: bool,
 }
 
-/// The directory at which relative paths begin.
+/// Directory at which a relative path begins.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Start<'a> {
+pub(crate) struct StartDirectory<'a> {
     pub(crate) handle: &'a OwnedFd,
     /// Its real path.
     pub(crate) path: &'a Path,
 }
 
-/// The session's directory that is entered instead of the machine's `/tmp`.
+/// The session's directory for temporary files, which is entered instead of the machine's `/tmp`.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Detour<'a> {
+pub(crate) struct TmpRedirect<'a> {
     pub(crate) tmp: &'a SessionTmp,
     pub(crate) workspace: &'a Path,
     pub(crate) lookup: Lookup,
@@ -49,28 +49,28 @@ pub(crate) struct Detour<'a> {
 /// Returns the real path that `path` leads to.
 pub(crate) fn follow(
     path: &Path,
-    start: Start<'_>,
+    start: StartDirectory<'_>,
     slash: &OwnedFd,
-    detour: Option<Detour<'_>>,
+    tmp_redirect: Option<TmpRedirect<'_>>,
 ) -> Result<FollowedPath, FileErrorKind> {
     let absolute = path.is_absolute();
-    let mut trail = Trail {
+    let mut follower = PathFollower {
         slash,
-        detour,
-        directory: clone(if absolute { slash } else { start.handle })?,
+        tmp_redirect,
+        directory: duplicate(if absolute { slash } else { start.handle })?,
         real: if absolute { PathBuf::from("/") } else { start.path.to_owned() },
         remaining: Vec::new(),
         links: 0,
     };
-    trail.push_components(path.as_os_str());
-    trail.follow()
+    follower.push_components(path.as_os_str());
+    follower.follow()
 }
 
 /// A path that is being followed: the current directory and the remaining components.
-struct Trail<'a> {
+struct PathFollower<'a> {
     /// Handle of `/`.
     slash: &'a OwnedFd,
-    detour: Option<Detour<'a>>,
+    tmp_redirect: Option<TmpRedirect<'a>>,
     /// Handle of the current directory.
     directory: OwnedFd,
     /// Real path of the current directory, or of the object at the end.
@@ -87,7 +87,7 @@ enum ComponentResult {
     Missing,
 }
 
-impl Trail<'_> {
+impl PathFollower<'_> {
     /// Adds the components of a path before the remaining ones.
     fn push_components(&mut self, path: &OsStr) {
         let parts = path.as_bytes().split(|byte| *byte == b'/');
@@ -114,21 +114,22 @@ impl Trail<'_> {
         let flags = NAME_ONLY | OFlags::DIRECTORY;
         let was_in_tmp = self.is_in_tmp();
         self.real.pop();
-        let above = match self.detour {
+        let above = match self.tmp_redirect {
             // The directory above the session's directory is the one above the machine's `/tmp`.
-            Some(detour) if was_in_tmp && !self.is_in_tmp() => {
+            Some(tmp_redirect) if was_in_tmp && !self.is_in_tmp() => {
                 let above = self.real.strip_prefix("/").unwrap_or(&self.real);
-                detour.lookup.open(self.slash.as_fd(), above, flags)
+                tmp_redirect.lookup.open(self.slash.as_fd(), above, flags)
             }
             _ => rustix::fs::openat(&self.directory, "..", flags, Mode::empty()),
         };
-        self.directory = above.map_err(meaning)?;
+        self.directory = above.map_err(error_kind)?;
         Ok(())
     }
 
     /// Returns whether the current directory is the session's `/tmp` or below it.
     fn is_in_tmp(&self) -> bool {
-        self.detour.is_some_and(|detour| is_session_tmp(&self.real, detour.workspace))
+        self.tmp_redirect
+            .is_some_and(|tmp_redirect| is_session_tmp(&self.real, tmp_redirect.workspace))
     }
 
     /// Follows one name: enters a directory, follows a link, or ends at a file.
@@ -136,9 +137,9 @@ impl Trail<'_> {
         let found = match self.open(name) {
             Ok(found) => found,
             Err(Errno::NOENT) => return Ok(ComponentResult::Missing),
-            Err(errno) => return Err(meaning(errno)),
+            Err(errno) => return Err(error_kind(errno)),
         };
-        let stat = rustix::fs::fstat(&found).map_err(meaning)?;
+        let stat = rustix::fs::fstat(&found).map_err(error_kind)?;
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Symlink => {
                 return self.follow_link(&found).map(|()| ComponentResult::Followed);
@@ -155,15 +156,14 @@ impl Trail<'_> {
     fn open(&self, name: &OsStr) -> Result<OwnedFd, Errno> {
         let flags = NAME_ONLY | OFlags::NOFOLLOW;
         let next = self.real.join(name);
-        let Some(detour) = self
-            .detour
-            .filter(|detour| !self.is_in_tmp() && is_session_tmp(&next, detour.workspace))
-        else {
+        let Some(tmp_redirect) = self.tmp_redirect.filter(|tmp_redirect| {
+            !self.is_in_tmp() && is_session_tmp(&next, tmp_redirect.workspace)
+        }) else {
             return rustix::fs::openat(&self.directory, name, flags, Mode::empty());
         };
-        let (tmp, below) = detour.tmp.place(&next)?;
+        let (tmp, below) = tmp_redirect.tmp.handle_and_path(&next)?;
         let directory = below.parent().unwrap_or(below);
-        let directory = detour.lookup.open(tmp, directory, NAME_ONLY | OFlags::DIRECTORY)?;
+        let directory = tmp_redirect.lookup.open(tmp, directory, NAME_ONLY | OFlags::DIRECTORY)?;
         let name = below.file_name().unwrap_or(OsStr::new("."));
         rustix::fs::openat(&directory, name, flags, Mode::empty())
     }
@@ -177,10 +177,10 @@ impl Trail<'_> {
         if is_on_proc(link) && !self.at_root_of_proc()? {
             return Err(FileErrorKind::MagicLink);
         }
-        let target = rustix::fs::readlinkat(link, "", Vec::new()).map_err(meaning)?;
+        let target = rustix::fs::readlinkat(link, "", Vec::new()).map_err(error_kind)?;
         let target = OsString::from_vec(target.into_bytes());
         if target.as_bytes().starts_with(b"/") {
-            self.directory = clone(self.slash)?;
+            self.directory = duplicate(self.slash)?;
             self.real = PathBuf::from("/");
         }
         self.push_components(&target);
@@ -190,7 +190,7 @@ impl Trail<'_> {
     /// Returns whether the current directory is the root of `/proc`. The links right in `/proc` (`self`, `mounts`, `net`) are
     /// ordinary ones; those below it lead to wherever a process has its files.
     fn at_root_of_proc(&self) -> Result<bool, FileErrorKind> {
-        let here = crate::kernel::stat(&self.directory).map_err(meaning)?;
+        let here = crate::kernel::stat(&self.directory).map_err(error_kind)?;
         Ok(is_on_proc(&self.directory) && here.fingerprint.inode == PROC_ROOT_INODE)
     }
 
@@ -208,6 +208,7 @@ impl Trail<'_> {
     }
 }
 
-fn clone(handle: &OwnedFd) -> Result<OwnedFd, FileErrorKind> {
+/// Duplicates a handle.
+fn duplicate(handle: &OwnedFd) -> Result<OwnedFd, FileErrorKind> {
     handle.as_fd().try_clone_to_owned().map_err(FileErrorKind::Io)
 }

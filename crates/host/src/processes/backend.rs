@@ -1,10 +1,10 @@
-//! What confines programs on machines that give out no namespaces to us.
+//! Chooses the backend of the sandbox, and confines programs on machines that give us no namespaces.
 //!
-//! Bubblewrap may be let make one; then all holds. The lower rung is made of Landlock and a filter of system calls.
+//! If bubblewrap may create a user namespace, everything holds. Otherwise there is Landlock and a filter of system calls.
 //!
-//! Landlock only ever allows, and what it allows of a directory it allows of all below. So what shall stay unreadable is left out by
-//! allowing its neighbours one by one; and what shall stay unchanged in a workspace that may be changed cannot be left out at all:
-//! new files could then be made nowhere. That, and all else that this rung does not hold, is said wherever a program ran on it.
+//! Landlock can only allow, and what it allows for a directory it allows for everything below. So a file stays unreadable only if its
+//! neighbours are allowed one by one, and in a workspace that may be changed nothing can be left out at all, because new files could then
+//! be created nowhere. That, and everything else that Landlock alone does not hold, is said of each program that ran on it.
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -21,35 +21,36 @@ use windlass_sandbox::{
 use super::bubblewrap;
 use super::home::HOME_SECRETS;
 use super::refusal::Refusal;
-use super::session::SharedPlaces;
+use super::session::SessionShared;
 use super::{LocalProcesses, ProcessSettings, system};
 use crate::survey::Survey;
 
-/// What is said of every program that ran on the lower rung.
-pub(super) fn note() -> String {
-    // From this version on, Landlock keeps signals in.
+/// Returns the note for every program that ran with Landlock alone.
+pub(super) fn landlock_note() -> String {
+    // Since this version, Landlock can confine signals.
     const WITH_SIGNALS: u32 = 6;
     let signals = windlass_sandbox::landlock_version() < WITH_SIGNALS;
     let more = if signals { "; it could end other processes" } else { "" };
-    format!("{NOTE}{more}")
+    format!("{LANDLOCK_NOTE}{more}")
 }
 
-const NOTE: &str = "weaker sandbox (Landlock alone): nothing it changed can be undone, .git/hooks and other protected \
-     places were not kept from it, nor modes and times of files; local sockets, /tmp, /dev/shm and listing directories \
+/// Beginning of that note.
+const LANDLOCK_NOTE: &str = "weaker sandbox (Landlock alone): nothing it changed can be undone, .git/hooks and other protected \
+     paths were not kept from it, nor modes and times of files; local sockets, /tmp, /dev/shm and listing directories \
      with secrets are refused";
 
-/// What follows where a protected place was changed.
-const LOOK: &str = "look at it before git or any other program acts on it";
+/// End of the note about changed protected paths.
+const PROTECTED_ADVICE: &str = "look at it before git or any other program acts on it";
 
-/// Directories in which everybody leaves things for others, or offers services: a program cannot use them.
-const COMMON: &[&str] = &["/tmp", "/var/tmp", "/dev", "/run", "/var/run"];
+/// Directories in which all users leave files or offer services. A program cannot use them with Landlock alone.
+const SHARED_DIRECTORIES: &[&str] = &["/tmp", "/var/tmp", "/dev", "/run", "/var/run"];
 
 /// Devices that every program expects.
 const DEVICES: &[&str] =
     &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 
 impl ProcessSettings {
-    /// The same, with a back-end that this machine has where any would do.
+    /// Returns the settings with `Backend::Auto` replaced by a backend that this machine has.
     ///
     /// ```
     /// use windlass_core::{Backend, Confinement};
@@ -65,7 +66,7 @@ impl ProcessSettings {
         let Confinement { level, backend, .. } = &mut self.confinement;
         if *backend == Backend::Auto {
             let is_needed = *level != Level::Off;
-            *backend = if is_needed && !gives_namespaces(workspace) {
+            *backend = if is_needed && !has_namespaces(workspace) {
                 Backend::Landlock
             } else {
                 Backend::Namespaces
@@ -75,16 +76,17 @@ impl ProcessSettings {
     }
 }
 
-/// Whether this machine gives out namespaces, and lets a view be made in them: found out by making one, once.
-fn gives_namespaces(workspace: &Path) -> bool {
-    static GIVES: OnceLock<bool> = OnceLock::new();
-    *GIVES.get_or_init(|| match try_view(workspace) {
+/// Returns whether this machine lets us create namespaces and mount a view in them. Tried once per process.
+fn has_namespaces(workspace: &Path) -> bool {
+    static HAS_NAMESPACES: OnceLock<bool> = OnceLock::new();
+    *HAS_NAMESPACES.get_or_init(|| match try_view(workspace) {
         Err(LaunchError::Surroundings { .. }) => false,
-        // All was ready for a program, and there was none. What else can go wrong has nothing to do with namespaces.
+        // The view was set up and only the program was missing. Other errors have nothing to do with namespaces.
         _ => true,
     })
 }
 
+/// Sets up a view for a program that does not exist, and returns the error.
 fn try_view(workspace: &Path) -> Result<(), LaunchError> {
     let workspace = workspace.canonicalize().map_err(LaunchError::Machine)?;
     let (_, output) = io::pipe().map_err(LaunchError::Machine)?;
@@ -109,67 +111,67 @@ fn try_view(workspace: &Path) -> Result<(), LaunchError> {
     start(&mut launch, &workspace).map(drop)
 }
 
-/// Starts a program in namespaces of our own or, where we may make none, in one of users that bubblewrap makes.
+/// Starts a program in our own namespaces or, if that fails, in a user namespace that bubblewrap creates.
 fn start(launch: &mut Launch<'_>, workspace: &Path) -> Result<Confined, LaunchError> {
-    // Once this machine has given us none it need not be asked again.
-    static GIVEN: OnceLock<BorrowedFd<'static>> = OnceLock::new();
-    launch.users = GIVEN.get().copied();
+    // Once namespaces of our own have failed, the one from bubblewrap is used for all programs.
+    static FROM_BUBBLEWRAP: OnceLock<BorrowedFd<'static>> = OnceLock::new();
+    launch.users = FROM_BUBBLEWRAP.get().copied();
     match windlass_sandbox::launch(launch) {
         Err(error) if launch.users.is_none() && is_about_namespaces(&error) => {
-            let Ok(users) = bubblewrap::users(workspace) else { return Err(error) };
-            launch.users = Some(*GIVEN.get_or_init(|| users));
+            let Ok(users) = bubblewrap::user_namespace(workspace) else { return Err(error) };
+            launch.users = Some(*FROM_BUBBLEWRAP.get_or_init(|| users));
             windlass_sandbox::launch(launch)
         }
         other => other,
     }
 }
 
-/// Some machines give out namespaces in which then nothing can be done.
+/// Returns whether a launch failed for lack of namespaces. Some machines create namespaces in which then no step works.
 fn is_about_namespaces(error: &LaunchError) -> bool {
     let LaunchError::Surroundings { step, .. } = error else { return false };
     matches!(step, Step::Namespaces | Step::Identity | Step::Mounts)
 }
 
 impl LocalProcesses {
-    /// Starts a program on the rung that is settled for.
-    pub(super) fn climb(&self, launch: &mut Launch<'_>) -> Result<Confined, Refusal> {
+    /// Starts a program with the backend of the settings.
+    pub(super) fn start_with_backend(&self, launch: &mut Launch<'_>) -> Result<Confined, Refusal> {
         if launch.view.is_none() || self.settings.confinement.backend != Backend::Bubblewrap {
             return Ok(start(launch, &self.workspace)?);
         }
-        let users = bubblewrap::users(&self.workspace);
-        launch.users = Some(users.map_err(|why| Refusal::Rung {
-            why,
+        let users = bubblewrap::user_namespace(&self.workspace);
+        launch.users = Some(users.map_err(|why| Refusal::Backend {
+            why: why.to_string(),
             instead: "install bubblewrap, or leave sandbox_backend out of the configuration".into(),
         })?);
         Ok(windlass_sandbox::launch(launch)?)
     }
 
-    /// Whether programs are confined by Landlock alone.
-    pub(super) fn is_on_lower_rung(&self) -> bool {
+    /// Returns whether programs are confined by Landlock alone.
+    pub(super) fn uses_landlock_alone(&self) -> bool {
         let confinement = &self.settings.confinement;
         confinement.level != Level::Off && confinement.backend == Backend::Landlock
     }
 
-    /// What Landlock and a filter allow a program that has no view of its own.
-    pub(super) fn lone_fence(
+    /// Returns the rules for Landlock and the filter of a program without a view.
+    pub(super) fn landlock_fence(
         &self,
         access: Access,
         survey: &Survey,
         rights: &FileRights,
-        places: &SharedPlaces,
+        places: &SessionShared,
         network: &NetworkAccess,
     ) -> Result<Fence, Refusal> {
         let mut writable = vec![places.temporary.path.clone()];
-        let mut hidden = real(self.hidden(survey, rights));
-        self.check_rung(access, &hidden)?;
-        hidden.extend(real(COMMON.iter().map(PathBuf::from).collect()));
+        let mut hidden = canonical_paths(self.hidden_paths(survey, rights));
+        self.check_landlock_suffices(access, &hidden)?;
+        hidden.extend(canonical_paths(SHARED_DIRECTORIES.iter().map(PathBuf::from).collect()));
         let mut readable = Vec::new();
-        allow_all_but(Path::new("/"), &hidden, &mut readable);
+        allow_all_except(Path::new("/"), &hidden, &mut readable);
         writable.extend(DEVICES.iter().map(PathBuf::from));
         if access == Access::Read {
-            // It may lie in a place that is hidden, and have one in it.
+            // The workspace may lie in a hidden path, and have one in it.
             hidden.retain(|path| !self.workspace.starts_with(path));
-            allow_all_but(&self.workspace, &hidden, &mut readable);
+            allow_all_except(&self.workspace, &hidden, &mut readable);
         } else {
             writable.push(self.workspace.clone());
         }
@@ -183,8 +185,8 @@ impl LocalProcesses {
         })
     }
 
-    /// Files and directories that a program without a view must not read. Nothing can be left out below what is.
-    fn hidden(&self, survey: &Survey, rights: &FileRights) -> Vec<PathBuf> {
+    /// Returns the paths that a program without a view must not read, without those below another one.
+    fn hidden_paths(&self, survey: &Survey, rights: &FileRights) -> Vec<PathBuf> {
         let mut hidden = system::masked(&self.index(Path::new("/etc")));
         if let Some(home) = std::env::home_dir() {
             hidden.extend(HOME_SECRETS.iter().map(|secret| home.join(secret)));
@@ -198,11 +200,11 @@ impl LocalProcesses {
         hidden
     }
 
-    /// What this rung cannot hold at all is refused.
-    fn check_rung(&self, access: Access, hidden: &[PathBuf]) -> Result<(), Refusal> {
+    /// Refuses a confinement that Landlock alone cannot hold.
+    fn check_landlock_suffices(&self, access: Access, hidden: &[PathBuf]) -> Result<(), Refusal> {
         let Confinement { level, network, .. } = &self.settings.confinement;
         let refuse = |why: &str, instead: &str| {
-            Err(Refusal::Rung { why: why.to_owned(), instead: instead.to_owned() })
+            Err(Refusal::Backend { why: why.to_owned(), instead: instead.to_owned() })
         };
         if matches!(level, Level::Staged | Level::Discard) && access != Access::Read {
             return refuse(
@@ -212,7 +214,7 @@ impl LocalProcesses {
         }
         if matches!(network, NetworkAccess::Hosts(_)) {
             return refuse(
-                "Landlock knows ports, not hosts: a program that may reach the proxy could reach whoever listens on the same port elsewhere",
+                "Landlock knows ports, not hosts: a program that may reach the proxy could reach any program that listens on the same port elsewhere",
                 "--net none or --net full",
             );
         }
@@ -229,21 +231,21 @@ impl LocalProcesses {
         Ok(())
     }
 
-    /// The places of the workspace that a program would be kept from on a higher rung.
+    /// Returns the protected paths of the workspace, which Landlock alone does not protect.
     pub(super) fn unprotected(&self, survey: &Survey) -> Vec<PathBuf> {
-        self.protected_places(survey).into_iter().map(|(path, _)| path).collect()
+        self.protected_by_name(survey).into_iter().map(|(path, _)| path).collect()
     }
 }
 
-/// What is to be said where a program changed what it would elsewhere be kept from, if it did.
-pub(super) fn changed_although_protected(
+/// Returns the note about changed protected paths, if there are any.
+pub(super) fn protected_change_note(
     changes: &[ProcessChange],
     workspace: &Path,
     protected: &[PathBuf],
 ) -> Option<String> {
     let is_changed = |place: &&PathBuf| {
         let place = workspace.join(place);
-        // What is above it may be gone, or another.
+        // A directory above the path may be gone or replaced.
         changes.iter().any(|change| {
             change.path.starts_with(&place)
                 || (change.before.is_some() && place.starts_with(&change.path))
@@ -254,26 +256,27 @@ pub(super) fn changed_although_protected(
         .filter(is_changed)
         .map(|place| windlass_core::quote::path(place))
         .collect();
-    (!names.is_empty()).then(|| format!("CHANGED ALTHOUGH PROTECTED: {}; {LOOK}", names.join(", ")))
+    (!names.is_empty())
+        .then(|| format!("CHANGED ALTHOUGH PROTECTED: {}; {PROTECTED_ADVICE}", names.join(", ")))
 }
 
-/// Where things really are; what is not there is left out.
-fn real(paths: Vec<PathBuf>) -> Vec<PathBuf> {
+/// Returns the canonical paths, without those that do not exist.
+fn canonical_paths(paths: Vec<PathBuf>) -> Vec<PathBuf> {
     paths.into_iter().filter_map(|path| path.canonicalize().ok()).collect()
 }
 
-/// Everything below a place but what is hidden. Links are left out: what they lead to is allowed where it is, or not at all.
-fn allow_all_but(path: &Path, hidden: &[PathBuf], allowed: &mut Vec<PathBuf>) {
+/// Adds everything below a path except hidden paths. Links are left out: their targets are allowed at their own path, or not at all.
+fn allow_all_except(path: &Path, hidden: &[PathBuf], allowed: &mut Vec<PathBuf>) {
     if hidden.iter().any(|hidden| hidden == path) {
         return;
     }
     if !hidden.iter().any(|hidden| hidden.starts_with(path)) {
         return allowed.push(path.to_owned());
     }
-    // What cannot be listed is not ours to allow.
+    // A directory that cannot be listed is not allowed.
     for entry in path.read_dir().into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| !kind.is_symlink()) {
-            allow_all_but(&entry.path(), hidden, allowed);
+            allow_all_except(&entry.path(), hidden, allowed);
         }
     }
 }
@@ -285,7 +288,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn neighbours_of_what_is_hidden_are_allowed() {
+    fn neighbours_of_hidden_paths_are_allowed() {
         let directory = tempfile::tempdir().unwrap();
         let base = directory.path().canonicalize().unwrap();
         for path in ["home/.ssh/keys", "home/work", "home/.config/gh", "home/.config/git", "usr"] {
@@ -295,7 +298,7 @@ mod tests {
         std::os::unix::fs::symlink(".ssh", base.join("home/link")).unwrap();
         let hidden = ["home/.ssh", "home/.config/gh"].map(|path| base.join(path));
         let mut allowed = Vec::new();
-        allow_all_but(&base, &hidden, &mut allowed);
+        allow_all_except(&base, &hidden, &mut allowed);
         allowed.sort();
         let names: Vec<_> = allowed
             .iter()
@@ -305,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_changed_although_protected_is_named() {
+    fn changed_protected_paths_are_named() {
         let protected = [".git/hooks", ".git/config", ".mcp.json"].map(PathBuf::from);
         for (changed, named) in [
             (vec!["/w/a", "/w/.git/hooks-not", "/w/.git/index"], None),
@@ -320,8 +323,9 @@ mod tests {
                 to: ChangedTo::Nothing,
             };
             let changes: Vec<_> = changed.iter().map(change).collect();
-            let said = changed_although_protected(&changes, Path::new("/w"), &protected);
-            let wanted = named.map(|named| format!("CHANGED ALTHOUGH PROTECTED: {named}{LOOK}"));
+            let said = protected_change_note(&changes, Path::new("/w"), &protected);
+            let wanted =
+                named.map(|named| format!("CHANGED ALTHOUGH PROTECTED: {named}{PROTECTED_ADVICE}"));
             assert_eq!(said, wanted);
         }
     }

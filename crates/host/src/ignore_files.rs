@@ -12,18 +12,18 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use windlass_core::{FileKind, Fingerprint};
 
+use crate::ignore_rules::{AddedRules, IgnoreFileKind};
 use crate::inputs::{Input, InputState};
 use crate::kernel::{FOR_READING, Lookup, as_path, stat};
-use crate::rules::{Additions, IgnoreFileKind};
 
 /// Name of the ignore file that hides files from this program alone.
 pub(crate) const AI_EXCLUDE: &str = ".aiexclude";
 
 /// Maximum bytes of an ignore file. A larger file is not a list of patterns.
-const MAX_RULE_FILE_BYTES: u64 = 1 << 20;
+const MAX_IGNORE_FILE_BYTES: u64 = 1 << 20;
 
-/// Names of ignore files. The position in this list (continued by [`REPOSITORY_NAMES`]) is the bit in [`Signs`].
-const RULE_FILE_NAMES: [(&str, IgnoreFileKind); 4] = [
+/// Names of ignore files. The position in this list (continued by [`REPOSITORY_NAMES`]) is the bit in [`PresentNames`].
+const IGNORE_FILE_NAMES: [(&str, IgnoreFileKind); 4] = [
     (AI_EXCLUDE, IgnoreFileKind::AiExclude),
     (".rgignore", IgnoreFileKind::RgIgnore),
     (".ignore", IgnoreFileKind::Ignore),
@@ -34,14 +34,14 @@ const REPOSITORY_NAMES: [&str; 2] = [".git", ".jj"];
 
 /// Set of the ignore file and repository names that exist in a directory, so that the others need not be looked up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Signs(u8);
+pub(crate) struct PresentNames(u8);
 
-impl Signs {
+impl PresentNames {
     /// Any of the names may exist.
     pub(crate) const UNKNOWN: Self = Self(u8::MAX);
 
     /// Adds a name if it is one of them.
-    pub(crate) fn see(&mut self, name: &[u8]) {
+    pub(crate) fn add(&mut self, name: &[u8]) {
         if name.first() != Some(&b'.') {
             return;
         }
@@ -61,13 +61,14 @@ impl Signs {
     }
 }
 
+/// Iterates over the names of ignore files and of repository directories.
 fn all_names() -> impl Iterator<Item = &'static str> {
-    RULE_FILE_NAMES.iter().map(|(name, _)| *name).chain(REPOSITORY_NAMES)
+    IGNORE_FILE_NAMES.iter().map(|(name, _)| *name).chain(REPOSITORY_NAMES)
 }
 
 /// Reads the ignore files of directories, and records which files it read.
 #[derive(Debug)]
-pub(crate) struct RuleFiles {
+pub(crate) struct IgnoreFileReader {
     lookup: Lookup,
     /// True if ignore files other than `.aiexclude` apply.
     ignoring: bool,
@@ -90,7 +91,7 @@ struct SmallFile {
     fingerprint: Fingerprint,
 }
 
-impl RuleFiles {
+impl IgnoreFileReader {
     pub(crate) fn new(lookup: Lookup, ignoring: bool) -> Self {
         Self { lookup, ignoring, fingerprints: Vec::new(), inputs: Vec::new() }
     }
@@ -101,14 +102,14 @@ impl RuleFiles {
         from: BorrowedFd<'_>,
         within: &Path,
         path: &[u8],
-        signs: Signs,
-    ) -> Result<Additions, UnusableExcludeFile> {
-        let mut added = Additions::default();
-        if signs == Signs::default() {
+        present: PresentNames,
+    ) -> Result<AddedRules, UnusableExcludeFile> {
+        let mut added = AddedRules::default();
+        if present == PresentNames::default() {
             return Ok(added);
         }
-        for (name, kind) in RULE_FILE_NAMES {
-            if !signs.has(name) || !(self.ignoring || kind == IgnoreFileKind::AiExclude) {
+        for (name, kind) in IGNORE_FILE_NAMES {
+            if !present.has(name) || !(self.ignoring || kind == IgnoreFileKind::AiExclude) {
                 continue;
             }
             let path = as_path(path).join(name);
@@ -121,7 +122,7 @@ impl RuleFiles {
             }
         }
         if self.ignoring {
-            self.add_repository(from, within, as_path(path), signs, &mut added);
+            self.add_repository(from, within, as_path(path), present, &mut added);
         }
         Ok(added)
     }
@@ -132,12 +133,12 @@ impl RuleFiles {
         from: BorrowedFd<'_>,
         within: &Path,
         path: &Path,
-        signs: Signs,
-        added: &mut Additions,
+        present: PresentNames,
+        added: &mut AddedRules,
     ) {
         let mut there = |name| {
-            let found = signs.has(name) && exists(from, &within.join(name));
-            if signs.has(name) {
+            let found = present.has(name) && exists(from, &within.join(name));
+            if present.has(name) {
                 self.inputs.push(Input::new(path.join(name), InputState::Exists(found)));
             }
             found
@@ -248,11 +249,11 @@ fn read_regular(handle: OwnedFd) -> io::Result<Option<SmallFile>> {
     if stat.kind != FileKind::File {
         return Ok(None);
     }
-    if stat.len > MAX_RULE_FILE_BYTES {
+    if stat.len > MAX_IGNORE_FILE_BYTES {
         return Err(io::Error::other("it is larger than 1 MiB"));
     }
     let mut bytes = Vec::with_capacity(usize::try_from(stat.len).unwrap_or(0) + 1);
-    std::fs::File::from(handle).take(MAX_RULE_FILE_BYTES).read_to_end(&mut bytes)?;
+    std::fs::File::from(handle).take(MAX_IGNORE_FILE_BYTES).read_to_end(&mut bytes)?;
     Ok(Some(SmallFile { bytes, fingerprint: stat.fingerprint }))
 }
 
@@ -271,6 +272,7 @@ fn parse(bytes: &[u8]) -> io::Result<Option<Gitignore>> {
     Ok((!matcher.is_empty()).then_some(matcher))
 }
 
+/// Returns whether an entry of any kind exists at the path.
 fn exists(from: BorrowedFd<'_>, path: &Path) -> bool {
     rustix::fs::statat(from, path, AtFlags::SYMLINK_NOFOLLOW).is_ok()
 }

@@ -14,12 +14,15 @@ use windlass_core::{FileErrorKind, FileKind, Found, FoundBody, Resolved, Stat};
 
 use crate::attributes;
 use crate::kernel::{
-    FOR_LISTING, FOR_READING, NAME_ONLY, meaning, open_child, stat, stat_child, stat_from,
+    FOR_LISTING, FOR_READING, NAME_ONLY, error_kind, open_child, stat, stat_child, stat_from,
 };
-use crate::resolver::{Resolver, same_object};
+use crate::resolver::{PathResolver, same_object};
 
 /// Returns facts, attributes and content of the object at a path; `None` if nothing exists there.
-pub(crate) fn look(resolver: &Resolver, path: &Resolved) -> Result<Option<Found>, FileErrorKind> {
+pub(crate) fn inspect(
+    resolver: &PathResolver,
+    path: &Resolved,
+) -> Result<Option<Found>, FileErrorKind> {
     if let Some(found) = inspect_regular_file(resolver, path) {
         return Ok(Some(found));
     }
@@ -29,18 +32,18 @@ pub(crate) fn look(resolver: &Resolver, path: &Resolved) -> Result<Option<Found>
             Ok(found) => Ok(Some(found)),
             Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
             Err(_) => {
-                describe_unlistable(resolver, path).map(Some).map_err(|_| meaning(Errno::ACCESS))
+                describe_unlistable(resolver, path).map(Some).map_err(|_| error_kind(Errno::ACCESS))
             }
         },
         Ok(found) => Ok(Some(found)),
         Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
-        Err(errno) => Err(meaning(errno)),
+        Err(errno) => Err(error_kind(errno)),
     }
 }
 
 /// Handles the usual case: a regular file that is still the same object once it is open. `None` if the path needs the careful way.
-fn inspect_regular_file(resolver: &Resolver, path: &Resolved) -> Option<Found> {
-    let (from, place) = resolver.place(path).ok()?;
+fn inspect_regular_file(resolver: &PathResolver, path: &Resolved) -> Option<Found> {
+    let (from, place) = resolver.handle_and_path(path).ok()?;
     let seen = stat_child(from, place).ok().filter(|seen| seen.kind == FileKind::File)?;
     let handle = resolver.open_place(path, FOR_READING).ok()?;
     let raw = rustix::fs::fstat(&handle).ok()?;
@@ -51,9 +54,9 @@ fn inspect_regular_file(resolver: &Resolver, path: &Resolved) -> Option<Found> {
 }
 
 /// Inspects an object by the handle of its parent directory and an `O_PATH` handle, which names the object without opening it.
-fn inspect_from_parent(resolver: &Resolver, path: &Resolved) -> Result<Found, Errno> {
+fn inspect_from_parent(resolver: &PathResolver, path: &Resolved) -> Result<Found, Errno> {
     let is_tmp_itself = resolver.tmp_of(path).is_some()
-        && resolver.place(path).is_ok_and(|(_, way)| way.as_os_str().is_empty());
+        && resolver.handle_and_path(path).is_ok_and(|(_, way)| way.as_os_str().is_empty());
     let (Some(name), false) = (path.path.file_name(), is_tmp_itself) else {
         // The root directory and the root of the session's `/tmp` have no parent here and can only be directories.
         let handle = resolver.open_place(path, FOR_LISTING)?;
@@ -104,19 +107,23 @@ fn inspect_directory(handle: &OwnedFd, raw: &rustix::fs::Stat) -> Result<Found, 
 }
 
 /// Returns facts about an object that the mode of a directory above it hides from its owner.
-pub(crate) fn stat_as_owner(resolver: &Resolver, path: &Resolved) -> Result<Stat, Errno> {
+pub(crate) fn stat_as_owner(resolver: &PathResolver, path: &Resolved) -> Result<Stat, Errno> {
     stat(open_as_owner(resolver, path, NAME_ONLY | OFlags::NOFOLLOW)?)
 }
 
 /// Opens a path despite the modes of the directories on the way, as far as their owner could.
-fn open_as_owner(resolver: &Resolver, path: &Resolved, flags: OFlags) -> Result<OwnedFd, Errno> {
-    let (from, place) = resolver.place(path)?;
+fn open_as_owner(
+    resolver: &PathResolver,
+    path: &Resolved,
+    flags: OFlags,
+) -> Result<OwnedFd, Errno> {
+    let (from, place) = resolver.handle_and_path(path)?;
     windlass_sandbox::open_as_owner(from, place, flags.bits())
         .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
 }
 
 /// Inspects an object that its own mode, or that of a directory above it, hides from its owner.
-fn inspect_as_owner(resolver: &Resolver, path: &Resolved) -> Result<Found, Errno> {
+fn inspect_as_owner(resolver: &PathResolver, path: &Resolved) -> Result<Found, Errno> {
     let open = |flags| open_as_owner(resolver, path, flags);
     let named = open(NAME_ONLY | OFlags::NOFOLLOW)?;
     let raw = rustix::fs::fstat(&named)?;
@@ -144,7 +151,7 @@ fn inspect_as_owner(resolver: &Resolver, path: &Resolved) -> Result<Found, Errno
 }
 
 /// Describes a directory that we have no way to list: leaves out its entries and extended attributes.
-fn describe_unlistable(resolver: &Resolver, path: &Resolved) -> Result<Found, Errno> {
+fn describe_unlistable(resolver: &PathResolver, path: &Resolved) -> Result<Found, Errno> {
     let named = resolver.open_place(path, NAME_ONLY | OFlags::NOFOLLOW | OFlags::DIRECTORY)?;
     let raw = rustix::fs::fstat(&named)?;
     let body = FoundBody::Directory(Vec::new());

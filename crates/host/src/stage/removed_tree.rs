@@ -1,5 +1,4 @@
-//! What was below something that a program removed: all of it is listed, because all of it is removed one by one and can be
-//! brought back one by one.
+//! Lists everything below a directory that a program removed, because each object is removed, and can be restored, one by one.
 
 use std::path::{Path, PathBuf};
 
@@ -9,17 +8,17 @@ use windlass_core::{FileKind, Stat};
 use crate::isolate::tree::{Tree, names};
 use crate::kernel::stat_child;
 
-/// Everything below a directory of the workspace.
+/// Everything below a removed directory of the workspace.
 #[derive(Debug, Default)]
-pub(super) struct Gone {
+pub(super) struct RemovedTree {
     /// Files, links and directories, relative to the workspace.
     pub(super) objects: Vec<(PathBuf, Stat)>,
-    /// FIFOs, sockets and devices: nobody could bring them back.
+    /// FIFOs, sockets and devices, which cannot be restored.
     pub(super) special: Vec<(PathBuf, FileKind)>,
 }
 
-impl Gone {
-    /// What is below the directory at `path`, itself not included.
+impl RemovedTree {
+    /// Lists what is below the directory at `path`, without the directory itself.
     pub(super) fn below(lower: &Tree, path: &Path) -> Result<Self, (PathBuf, Errno)> {
         let mut gone = Self::default();
         let mut waiting = vec![path.to_owned()];
@@ -29,9 +28,10 @@ impl Gone {
         Ok(gone)
     }
 
+    /// Adds the entries of one directory.
     fn list(&mut self, lower: &Tree, path: &Path, waiting: &mut Vec<PathBuf>) -> Result<(), Errno> {
         let directory = match lower.directory(path) {
-            // Whoever could remove it without being able to list it found nothing in it.
+            // A program could only remove an unlistable directory if it was empty.
             Err(Errno::ACCESS | Errno::NOENT) => return Ok(()),
             opened => opened?,
         };
@@ -45,6 +45,7 @@ impl Gone {
         Ok(())
     }
 
+    /// Adds one object, and queues it if it is a directory.
     fn add(&mut self, path: PathBuf, stat: Stat, waiting: &mut Vec<PathBuf>) {
         match stat.kind {
             FileKind::File | FileKind::Symlink => {}
@@ -54,8 +55,8 @@ impl Gone {
         self.objects.push((path, stat));
     }
 
-    /// Leaves out the directories that cannot be removed, because something is in them that cannot.
-    pub(super) fn without_those_that_stay(mut self) -> Self {
+    /// Removes the directories from the list that cannot be removed because they contain special files.
+    pub(super) fn removable(mut self) -> Self {
         let stays = |path: &Path| self.special.iter().any(|(special, _)| special.starts_with(path));
         self.objects.retain(|(path, stat)| stat.kind != FileKind::Directory || !stays(path));
         self
