@@ -50,7 +50,7 @@ pub(crate) struct Args {
     /// Search only files of this type: `rust`, `py`, `ts` …
     #[serde(rename = "type")]
     file_type: Option<String>,
-    /// Return matching lines, only paths, or the number of matching lines in each file.
+    /// Return matching lines, paths only, or the number of lines per file.
     #[serde(default)]
     mode: Mode,
     /// Ignore case.
