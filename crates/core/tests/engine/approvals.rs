@@ -161,7 +161,7 @@ async fn a_question_ends_with_the_call_that_asked() {
     let running = setup.spawn(call("deploy"));
     let request = setup.asked().await;
     assert!(setup.engine.cancel(&request.call));
-    let text = "the call was stopped before anybody answered";
+    let text = "the call was stopped before a person answered";
     assert_text(&running.await.unwrap(), Outcome::Cancelled, text);
     assert_eq!(
         setup.engine.answer(&request.id, Answer::allow()).await,

@@ -283,7 +283,7 @@ async fn gates_fail_closed_and_observers_open() {
     assert_text(
         &result,
         Outcome::Denied,
-        "not allowed: the hook broken must agree at pre_tool, and failed: its program is gone\nwhoever configured the hook has to mend or remove it",
+        "not allowed: the hook broken must agree at pre_tool, and failed: its program is gone\nthe person who configured the hook has to repair or remove it",
     );
     assert!(setup.engine.prompt_submitted(&setup.session, "hello").await.is_err());
     setup.told().await;

@@ -310,7 +310,7 @@ async fn a_definition_that_was_not_accepted_is_left_out() {
         warnings(&mut setup).await,
         [
             "the tool `other` of pinned was left out: its definition changed since it was accepted",
-            "the tool `new` of pinned was left out: it is new, and nobody has accepted it",
+            "the tool `new` of pinned was left out: it is new, and no person has accepted it",
         ]
     );
 }
