@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Context;
 use crate::engine::{asker, confinement_text};
-use crate::people::{Permission, Place, subject};
+use crate::people::{CallLocation, Permission, approval_subject};
 use crate::{ApprovalRequest, ContentHash, Effects, ToolError, Verdict};
 
 impl Context {
@@ -50,9 +50,9 @@ impl Context {
         let inner = &self.0;
         let workspace = inner.session_files.get().workspace();
         let directory = inner.overrides.work_dir.as_deref().unwrap_or(workspace);
-        let place = Place { workspace, directory: &workspace.join(directory) };
+        let place = CallLocation { workspace, directory: &workspace.join(directory) };
         let confinement_text = confinement_text(&*inner.host, &inner.session);
-        subject(&inner.tool, &inner.input, effects, place, &confinement_text)
+        approval_subject(&inner.tool, &inner.input, effects, place, &confinement_text)
     }
 
     /// Sends the request to the attendants of the session and waits for the answer. The time limit of the call is suspended

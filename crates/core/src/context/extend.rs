@@ -129,8 +129,11 @@ impl Context {
             return (verdict, Ok((grant, said)));
         }
         let request = self.approval_request(&verdict);
-        let before =
-            if inner.is_whole { inner.broker.answered(&verdict, &request).await } else { None };
+        let before = if inner.is_whole {
+            inner.broker.use_earlier_answer(&verdict, &request).await
+        } else {
+            None
+        };
         if let Some(Ok(Permission::Granted(grant, _))) = &before
             && let Err(refusal) = inner.broker.use_up(grant).await
         {

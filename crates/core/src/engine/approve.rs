@@ -8,7 +8,7 @@ use super::{
     Call, ReadyCall, Shared, effects, for_person, hidden_search, hooks, parse, prepare, record,
     trial, unless_stopped,
 };
-use crate::people::{Broker, Permission, Place, subject};
+use crate::people::{Broker, CallLocation, Permission, approval_subject};
 use crate::policy::offers;
 use crate::protected::unnamed_git_places;
 use crate::toolbox::Slot;
@@ -144,7 +144,7 @@ fn grant_edited(call: &mut Call, verdict: &Verdict) -> Option<Grant> {
         return None;
     }
     let note = "[a person changed the arguments of this call before allowing it]".to_owned();
-    call.hook_answers.extend([note].into_iter().chain(approval.said()));
+    call.hook_answers.extend([note].into_iter().chain(approval.note_for_model()));
     Some(Broker::grant_edited(verdict, &approval))
 }
 
@@ -172,7 +172,7 @@ pub(super) async fn earlier_answer(
     if !can_use_earlier_answer(verdict) {
         return None;
     }
-    engine.broker.earlier(&approval_request(engine, call, verdict)).await
+    engine.broker.find_earlier_answer(&approval_request(engine, call, verdict)).await
 }
 
 /// Obtains the grant from an earlier answer or by asking a person. Fails with a denial that says what would allow the call.
@@ -184,7 +184,7 @@ async fn obtain_permission(
 ) -> Result<Permission, ToolError> {
     let request = can_use_earlier_answer(verdict).then(|| approval_request(engine, call, verdict));
     if let Some(request) = &request
-        && let Some(answered) = engine.broker.answered(verdict, request).await
+        && let Some(answered) = engine.broker.use_earlier_answer(verdict, request).await
     {
         return answered;
     }
@@ -240,11 +240,11 @@ fn approval_request(engine: &Shared, call: &Call, verdict: &Verdict) -> Approval
         call: call.id.clone(),
         session: call.session.id().clone(),
         tool: call.name.clone(),
-        subject: subject(
+        subject: approval_subject(
             &call.name,
             &call.input,
             verdict.effects(),
-            Place { workspace, directory: &workspace.join(directory) },
+            CallLocation { workspace, directory: &workspace.join(directory) },
             &confinement_text(&*engine.host, &call.session),
         ),
         is_whole: *input == call.input,

@@ -54,7 +54,7 @@ async fn a_closure_answers_from_what_the_call_would_do() {
 async fn with_nobody_to_ask_the_denial_says_what_would_allow_it() {
     let setup = asking(|builder| builder);
     let result = setup.call("deploy", json!({})).await;
-    let text = format!("{REFUSED}: nobody is there to ask\n{REMEDY}");
+    let text = format!("{REFUSED}: no person is available to ask\n{REMEDY}");
     assert_text(&result, Outcome::Denied, &text);
 }
 
@@ -96,7 +96,7 @@ async fn rules_and_modes_deny_without_asking() {
 async fn whoever_listens_to_events_is_no_attendant() {
     let setup = asking(|builder| builder);
     let begun = tokio::time::Instant::now();
-    let text = format!("{REFUSED}: nobody is there to ask\n{REMEDY}");
+    let text = format!("{REFUSED}: no person is available to ask\n{REMEDY}");
     assert_text(&setup.call("deploy", json!({})).await, Outcome::Denied, &text);
     assert_eq!(begun.elapsed(), Duration::ZERO);
 }

@@ -368,7 +368,7 @@ async fn nobody_waits_longer_than_a_question_lasts() {
     let result = setup.call("deploy", json!({})).await;
     assert_eq!((result.outcome, begun.elapsed().as_secs()), (Outcome::Denied, 3 * 3600));
     let text = result.output.to_text();
-    assert!(text.contains("nobody answered within 3 hours"), "{text}");
+    assert!(text.contains("no person answered within 3 hours"), "{text}");
 }
 
 #[tokio::test(start_paused = true)]

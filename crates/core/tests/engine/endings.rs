@@ -55,7 +55,7 @@ const ENDINGS: [(&str, Outcome, Option<&str>, &str); 14] = [
         "write",
         Outcome::Denied,
         Some("denied"),
-        "not allowed: write /w/out (decided by mode ask): nobody is there to ask\nto allow it: --allow 'write /w/out'",
+        "not allowed: write /w/out (decided by mode ask): no person is available to ask\nto allow it: --allow 'write /w/out'",
     ),
     (
         "sly",

@@ -103,7 +103,7 @@ async fn what_is_denied_is_not_granted_and_the_denial_is_on_record() {
     let rights = Limits { net: "a".parse().ok(), ..Limits::default() };
     for (policy, limits, why) in [
         (rule(), Limits::default(), "deny net b"),
-        (ask(), Limits::default(), "nobody is there to ask"),
+        (ask(), Limits::default(), "no person is available to ask"),
         (Policy::new(Mode::Yolo), rights, "the session has no right to reach that host"),
     ] {
         let session = Session::new(SessionId::new("s1")).narrow(limits);

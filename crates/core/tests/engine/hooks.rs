@@ -177,7 +177,7 @@ async fn replaced_arguments_are_looked_at_from_the_beginning() {
     check_replaced(
         |_| Ok(HookAnswer::go_on().with_input(json!({"path": "/srv/passwd"}))),
         Outcome::Denied,
-        "not allowed: write /srv/passwd (decided by mode auto): nobody is there to ask\nto allow it: --allow 'write /srv/passwd'",
+        "not allowed: write /srv/passwd (decided by mode auto): no person is available to ask\nto allow it: --allow 'write /srv/passwd'",
     )
     .await;
 }
@@ -226,7 +226,7 @@ async fn a_yes_of_a_hook_is_worth_only_what_a_person_would_have_been_asked() {
     let by_hook = "allowed by the hook guide, where mode ask asks";
     for allows in [ALLOWS, ALLOWS_LATER] {
         check_said(Mode::Ask, "a", true, allows, Outcome::Ok, by_hook).await;
-        check_said(Mode::Ask, "a", false, allows, Denied, "nobody is there to ask").await;
+        check_said(Mode::Ask, "a", false, allows, Denied, "no person is available to ask").await;
         check_said(Mode::Auto, "a", true, allows, Outcome::Ok, "allowed by mode auto").await;
         check_said(Mode::Ask, "no/a", true, allows, Denied, "deny write no/**").await;
         check_said(Mode::Plan, "a", true, allows, Denied, "mode plan").await;
@@ -244,7 +244,7 @@ async fn a_hook_can_have_a_person_asked_and_the_stricter_of_two_counts() {
             _ => HookAnswer::go_on(),
         })
     };
-    let by = "(decided by the hook guide (it is late)): nobody is there to ask";
+    let by = "(decided by the hook guide (it is late)): no person is available to ask";
     check_said(Mode::Auto, "a", false, asks, Outcome::Denied, by).await;
     let log = Log::default();
     let hooks = [

@@ -71,7 +71,7 @@ async fn a_working_directory_outside_does_not_lead_past_the_policy() {
     assert_text(
         &result,
         Outcome::Denied,
-        "not allowed: read /etc/hosts (decided by mode auto): nobody is there to ask\nto allow it: --allow 'read /etc/hosts'",
+        "not allowed: read /etc/hosts (decided by mode auto): no person is available to ask\nto allow it: --allow 'read /etc/hosts'",
     );
 }
 
