@@ -1,7 +1,7 @@
 //! Stages 2 and 14: charges a call to the budget of its session, and detects a session that repeats itself.
 
 use super::{Call, Shared};
-use crate::budget::{Answered, answer_key, call_key};
+use crate::budget::{RecordedAnswer, answer_key, call_key};
 use crate::{CallResult, Content, Decided, DecidedBy, Outcome, ToolError};
 
 /// Counts the call. Fails if the budget of the session is spent, or if it repeats the same call without a change.
@@ -22,7 +22,7 @@ pub(super) fn end_call(engine: &Shared, call: &Call, result: &mut CallResult) {
     let readable = result.output.content.iter().filter_map(Content::readable);
     let bytes = readable.map(|text| text.len() as u64).sum();
     ledger.end_call(result.duration, bytes, counted);
-    let answer = || Answered {
+    let answer = || RecordedAnswer {
         call: call_key(&call.name, &call.input),
         answer: answer_key(result),
         changes: result.outcome == Outcome::Ok && may_change_something(engine, call),
