@@ -40,6 +40,7 @@ impl Scheduler {
         self.ticket(place)
     }
 
+    /// Makes the ticket of a place that was reserved.
     fn ticket(&self, place: u64) -> Ticket {
         Ticket { queue: self.0.clone(), place, woken: Arc::default() }
     }

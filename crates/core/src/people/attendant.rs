@@ -133,7 +133,7 @@ impl Attendants {
     }
 
     /// Returns the attendants for a session: its own, those of the sessions above it, and those of all sessions.
-    pub(super) fn of(&self, session: &Session) -> Vec<Arc<RegisteredAttendant>> {
+    pub(super) fn for_session(&self, session: &Session) -> Vec<Arc<RegisteredAttendant>> {
         let reaches = |one: &&Arc<RegisteredAttendant>| match &one.session {
             Some(id) => id == session.id() || session.ancestors().contains(id),
             None => true,

@@ -181,7 +181,7 @@ impl Broker {
 
     /// Returns whether a person can be asked about the calls of a session.
     pub(crate) fn is_attended(&self, session: &Session) -> bool {
-        !self.settings.is_beforehand && !self.attendants.of(session).is_empty()
+        !self.settings.is_beforehand && !self.attendants.for_session(session).is_empty()
     }
 
     /// Returns the permission or denial of an earlier answer, if there is one. [`Broker::use_up`] must follow before the call runs.
@@ -313,7 +313,7 @@ impl Broker {
         if let Some(answer) = self.take_earlier_answer(&request).await {
             return Ok(answer);
         }
-        if self.attendants.of(session).is_empty() {
+        if self.attendants.for_session(session).is_empty() {
             return Err(ToolError::failed("no person is available to answer the question"));
         }
         let request = Arc::new(request);
@@ -415,7 +415,7 @@ impl Broker {
             if let Some(announce) = announce.take() {
                 announce();
             }
-            let mut there = self.attendants.of(session);
+            let mut there = self.attendants.for_session(session);
             there.retain(|one| !asked.iter().any(|before| Arc::ptr_eq(before, one)));
             asked.extend(there.iter().cloned());
             there.into_iter().map(|one| catch_panic(ask(one))).collect()

@@ -154,7 +154,7 @@ impl<R: Inquiry> Desk<R> {
         let expires = record.expires();
         let mut open = self.open(record.id());
         let spare = self.spare.clone();
-        let put = open.with(move |entry| entry.put(&record, spare)).await;
+        let put = open.with_record(move |entry| entry.put(&record, spare)).await;
         let mut waited = match put {
             Ok(()) => self.wait(&open, expires, begin, arrivals).await,
             Err(why) => Err(why),
@@ -186,7 +186,7 @@ impl<R: Inquiry> Desk<R> {
             let now = self.now();
             if asked.is_empty() {
                 return open
-                    .with(move |entry| entry.end_unattended(is_deferred, unavailable, now))
+                    .with_record(move |entry| entry.end_unattended(is_deferred, unavailable, now))
                     .await;
             }
             let waited = tokio::select! {
@@ -209,7 +209,7 @@ impl<R: Inquiry> Desk<R> {
                 }
                 () = &mut expired => {
                     let now = self.now();
-                    Some(open.with(move |entry| entry.expire(now)).await?)
+                    Some(open.with_record(move |entry| entry.expire(now)).await?)
                 }
             };
             if let Some(waited) = waited {
@@ -221,7 +221,7 @@ impl<R: Inquiry> Desk<R> {
     /// Checks if the record was answered or removed.
     async fn check_answer(&self, open: &OpenInquiry<R>) -> Result<Option<WaitResult<R>>, String> {
         let now = self.now();
-        open.with(move |entry| entry.check_answer(now)).await
+        open.with_record(move |entry| entry.check_answer(now)).await
     }
 
     /// Writes the answer of an attendant to the record. Adds the reason to `unavailable` if the answer does not count.
@@ -232,7 +232,8 @@ impl<R: Inquiry> Desk<R> {
         unavailable: &mut Vec<String>,
     ) -> Result<Option<WaitResult<R>>, String> {
         let now = self.now();
-        let (waited, settled) = open.with(move |entry| entry.write_answer(answer, now)).await?;
+        let (waited, settled) =
+            open.with_record(move |entry| entry.write_answer(answer, now)).await?;
         match settled {
             Ok(_) | Err(AnswerError::Answered | AnswerError::Unknown) => {}
             Err(error) => unavailable.push(error.to_string()),
@@ -276,7 +277,7 @@ struct OpenInquiry<R: Inquiry> {
 
 impl<R: Inquiry> OpenInquiry<R> {
     /// Runs `work` on the record in the worker's thread.
-    async fn with<T: Send + 'static>(
+    async fn with_record<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut AwaitedRecord<R>) -> T + Send + 'static,
     ) -> Result<T, String> {

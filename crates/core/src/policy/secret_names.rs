@@ -125,8 +125,11 @@ const MAX_COPY_ENDINGS: usize = 4;
 
 /// Reason for files that hold a credential only sometimes.
 const CREDENTIALS_REASON: &str = "a file of credentials";
+/// Reason for files that hold values of secrets.
 const SECRETS_REASON: &str = "a file of secrets";
+/// Reason for private keys.
 const KEY_REASON: &str = "a private key";
+/// Reason for directories that hold secrets.
 const STORE_REASON: &str = "a store of secrets";
 
 /// Returns whether a hard deny for this reason depends on the name alone, so that `not_secret` lifts it.

@@ -119,7 +119,7 @@ impl Queue {
                 }
             }
             self.index.add(None, Stage::Pending, at);
-            let place = QueuedCall {
+            let call = QueuedCall {
                 turn,
                 around: around.clone(),
                 stage: Stage::Pending,
@@ -127,7 +127,7 @@ impl Queue {
                 inner: BTreeSet::new(),
                 watchers: Vec::new(),
             };
-            self.calls.insert(at, place);
+            self.calls.insert(at, call);
         }
         turn..self.next
     }
@@ -147,11 +147,11 @@ impl Queue {
 
     /// Sets the effects of a call. Returns the calls to wake.
     pub(super) fn declare(&mut self, at: u64, effects: Arc<Effects>) -> CallsToWake {
-        let Some(place) = self.calls.get_mut(&at) else { return CallsToWake(Vec::new()) };
-        self.index.remove(place.effects.as_deref(), place.stage, at);
-        self.index.add(Some(&effects), place.stage, at);
-        let was_known = place.effects.replace(effects).is_some();
-        let (mut woken, turn) = (std::mem::take(&mut place.watchers), place.turn);
+        let Some(call) = self.calls.get_mut(&at) else { return CallsToWake(Vec::new()) };
+        self.index.remove(call.effects.as_deref(), call.stage, at);
+        self.index.add(Some(&effects), call.stage, at);
+        let was_known = call.effects.replace(effects).is_some();
+        let (mut woken, turn) = (std::mem::take(&mut call.watchers), call.turn);
         self.index.rebuild_if_needed(&self.calls);
         if was_known {
             // With its new effects, later calls of the turn may wait for this one. Then they no longer block calls of other turns.
@@ -163,17 +163,17 @@ impl Queue {
 
     /// Decides whether a call may begin, and updates its stage. If not yet, `woken` is notified when it should be asked again.
     pub(super) fn try_begin(&mut self, mine: u64, woken: &Arc<Notify>) -> (Admission, CallsToWake) {
-        let Some(place) = self.calls.get(&mine) else {
+        let Some(call) = self.calls.get(&mine) else {
             return (Admission::Now, CallsToWake(Vec::new()));
         };
-        let Some(effects) = &place.effects else {
+        let Some(effects) = &call.effects else {
             return (Admission::Now, self.set_stage(mine, Stage::Allowed));
         };
-        let blocker = if effects.is_empty() { None } else { self.blocker(mine, place) };
+        let blocker = if effects.is_empty() { None } else { self.blocker(mine, call) };
         let Some(blocker) = blocker else {
             return (Admission::Now, self.set_stage(mine, Stage::Admitted));
         };
-        if place.is_inner() && self.deadlocks(mine, place) {
+        if call.is_inner() && self.deadlocks(mine, call) {
             return (Admission::Never, self.set_stage(mine, Stage::Refused));
         }
         self.watch(blocker, woken);
@@ -183,16 +183,16 @@ impl Queue {
     /// Marks a call as running, now that it has a permit. Returns false, and sets it back to allowed, if a conflicting call has begun
     /// meanwhile.
     pub(super) fn mark_running(&mut self, mine: u64) -> (bool, CallsToWake) {
-        let Some(place) = self.calls.get(&mine) else { return (true, CallsToWake(Vec::new())) };
+        let Some(call) = self.calls.get(&mine) else { return (true, CallsToWake(Vec::new())) };
         let running = [(Stage::Running, ALL_PLACES)];
-        let is_beaten = self.find_conflict(mine, place, &running, &mut |at| Some(at)).is_some();
+        let is_beaten = self.find_conflict(mine, call, &running, &mut |at| Some(at)).is_some();
         let stage = if is_beaten { Stage::Allowed } else { Stage::Running };
         (!is_beaten, self.set_stage(mine, stage))
     }
 
     /// Returns whether all earlier calls of the turn have left. If not, `woken` is notified when it should be asked again.
     pub(super) fn is_first_of_turn(&mut self, mine: u64, woken: &Arc<Notify>) -> bool {
-        let Some(turn) = self.calls.get(&mine).map(|place| place.turn) else { return true };
+        let Some(turn) = self.calls.get(&mine).map(|call| call.turn) else { return true };
         let Some((earlier, _)) = self.calls.range(turn..mine).next_back() else { return true };
         self.watch(*earlier, woken);
         false
@@ -200,36 +200,36 @@ impl Queue {
 
     /// Has `woken` notified when the call at `at` changes.
     fn watch(&mut self, at: u64, woken: &Arc<Notify>) {
-        if let Some(place) = self.calls.get_mut(&at) {
-            place.watchers.push(woken.clone());
+        if let Some(call) = self.calls.get_mut(&at) {
+            call.watchers.push(woken.clone());
         }
     }
 
     /// Sets the stage of a call. Returns the calls to wake if it went back to an earlier stage.
     fn set_stage(&mut self, at: u64, stage: Stage) -> CallsToWake {
-        let Some(place) = self.calls.get_mut(&at) else { return CallsToWake(Vec::new()) };
-        let before = std::mem::replace(&mut place.stage, stage);
+        let Some(call) = self.calls.get_mut(&at) else { return CallsToWake(Vec::new()) };
+        let before = std::mem::replace(&mut call.stage, stage);
         if before == stage {
             return CallsToWake(Vec::new());
         }
-        self.index.advance(place.effects.as_deref(), at, before, stage);
+        self.index.advance(call.effects.as_deref(), at, before, stage);
         // A call that advances still blocks the calls that it blocked.
         let steps_back = stage == Stage::Refused || stage < before;
-        CallsToWake(if steps_back { std::mem::take(&mut place.watchers) } else { Vec::new() })
+        CallsToWake(if steps_back { std::mem::take(&mut call.watchers) } else { Vec::new() })
     }
 
     /// Returns one call because of which the call at `mine` must not begin yet.
-    fn blocker(&self, mine: u64, place: &QueuedCall) -> Option<u64> {
-        self.find_conflict(mine, place, &place.blocking_spans(mine), &mut |at| {
-            self.must_wait_for(at, place).then_some(at)
+    fn blocker(&self, mine: u64, call: &QueuedCall) -> Option<u64> {
+        self.find_conflict(mine, call, &call.blocking_spans(mine), &mut |at| {
+            self.must_wait_for(at, call).then_some(at)
         })
     }
 
     /// Returns all calls because of which the call at `mine` must not begin yet.
-    pub(super) fn blockers(&self, mine: u64, place: &QueuedCall) -> BTreeSet<u64> {
+    pub(super) fn blockers(&self, mine: u64, call: &QueuedCall) -> BTreeSet<u64> {
         let mut all = BTreeSet::new();
-        self.find_conflict(mine, place, &place.blocking_spans(mine), &mut |at| -> Option<()> {
-            if self.must_wait_for(at, place) {
+        self.find_conflict(mine, call, &call.blocking_spans(mine), &mut |at| -> Option<()> {
+            if self.must_wait_for(at, call) {
                 all.insert(at);
             }
             None
@@ -238,9 +238,9 @@ impl Queue {
     }
 
     /// Returns whether a conflicting earlier call must be waited for. A call of another turn that may wait for a person is skipped.
-    fn must_wait_for(&self, at: u64, place: &QueuedCall) -> bool {
+    fn must_wait_for(&self, at: u64, call: &QueuedCall) -> bool {
         self.calls.get(&at).is_some_and(|other| {
-            other.turn == place.turn
+            other.turn == call.turn
                 || other.stage != Stage::Allowed
                 || !self.waits_for_a_decision(at, other)
         })
@@ -250,14 +250,14 @@ impl Queue {
     fn find_conflict<T>(
         &self,
         mine: u64,
-        place: &QueuedCall,
+        call: &QueuedCall,
         blocking_spans: &[(Stage, Range<u64>)],
         visit: &mut dyn FnMut(u64) -> Option<T>,
     ) -> Option<T> {
-        let effects = place.effects.as_deref();
+        let effects = call.effects.as_deref();
         let mut check = |at: u64| {
             // A call does not wait for the calls that it is part of.
-            if at == mine || place.around.contains(&at) {
+            if at == mine || call.around.contains(&at) {
                 return None;
             }
             let other = self.calls.get(&at)?;
@@ -283,11 +283,11 @@ impl Queue {
     /// of a call that the other one waits for.
     ///
     /// The last call of such a cycle to wait closes it, so this call finds the cycle.
-    fn deadlocks(&self, mine: u64, place: &QueuedCall) -> bool {
-        let mut ahead: Vec<u64> = self.blockers(mine, place).into_iter().collect();
+    fn deadlocks(&self, mine: u64, call: &QueuedCall) -> bool {
+        let mut ahead: Vec<u64> = self.blockers(mine, call).into_iter().collect();
         let mut seen = BTreeSet::new();
         while let Some(at) = ahead.pop() {
-            if at == mine || place.around.contains(&at) {
+            if at == mine || call.around.contains(&at) {
                 return true;
             }
             let Some(other) = self.calls.get(&at).filter(|_| seen.insert(at)) else { continue };
@@ -304,11 +304,11 @@ impl Queue {
     }
 
     /// Returns whether an allowed call must wait for a pending one of its own turn, and so perhaps for a person.
-    fn waits_for_a_decision(&self, at: u64, place: &QueuedCall) -> bool {
-        if place.effects.is_none() {
+    fn waits_for_a_decision(&self, at: u64, call: &QueuedCall) -> bool {
+        if call.effects.is_none() {
             return false;
         }
-        self.find_conflict(at, place, &[(Stage::Pending, place.turn..at)], &mut |_| Some(()))
+        self.find_conflict(at, call, &[(Stage::Pending, call.turn..at)], &mut |_| Some(()))
             .is_some()
     }
 }

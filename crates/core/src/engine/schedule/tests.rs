@@ -118,6 +118,7 @@ fn index_exists_only_while_some_call_does_more_than_read() {
 struct Reference<'a>(&'a BTreeMap<u64, QueuedCall>);
 
 impl Reference<'_> {
+    /// Returns all calls because of which the call at `mine` must not begin yet.
     fn blockers(&self, mine: u64, place: &QueuedCall) -> BTreeSet<u64> {
         let is_inner = !place.around.is_empty();
         let blocks = |at: u64, other: &QueuedCall| {
@@ -139,6 +140,7 @@ impl Reference<'_> {
         self.0.iter().filter(|(at, other)| blocks(**at, other)).map(|(at, _)| *at).collect()
     }
 
+    /// Returns whether an allowed call must wait for a pending one of its own turn.
     fn waits_for_a_decision(&self, at: u64, place: &QueuedCall) -> bool {
         let Some(effects) = &place.effects else { return false };
         self.0.range(..at).any(|(_, before)| {
@@ -146,6 +148,7 @@ impl Reference<'_> {
         })
     }
 
+    /// Returns whether the inner call at `mine` waits for a call that waits for it.
     fn deadlocks(&self, mine: u64, place: &QueuedCall) -> bool {
         let mut ahead = self.blockers(mine, place);
         let mut seen = BTreeSet::new();
@@ -166,6 +169,7 @@ impl Reference<'_> {
         false
     }
 
+    /// Decides whether the call at `mine` may begin.
     fn begins(&self, mine: u64) -> Admission {
         let place = &self.0[&mine];
         let is_free = place.effects.as_ref().is_none_or(|effects| effects.is_empty());
@@ -178,6 +182,7 @@ impl Reference<'_> {
         }
     }
 
+    /// Returns whether no running call conflicts with the call at `mine`.
     fn runs(&self, mine: u64) -> bool {
         let place = &self.0[&mine];
         !self.0.iter().any(|(at, other)| {
@@ -351,6 +356,7 @@ impl SchedulerTest {
         }
     }
 
+    /// Returns whether a waiting call was notified since the last check.
     fn is_woken(&self, at: u64) -> bool {
         self.tickets[&at].woken.notified().now_or_never().is_some()
     }
