@@ -44,9 +44,9 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use approve::{asker, confinement_text, situation};
 pub use builder::EngineBuilder;
 pub use cache::CacheStats;
-pub(crate) use hooks::{about_more, about_running};
+pub(crate) use hooks::{ask_about_added_effects, ask_about_running_call};
 pub(crate) use nested::Lineage;
-pub(crate) use record::{extended, job_ended};
+pub(crate) use record::{record_extension, record_job_end};
 
 use crate::people::Broker;
 use crate::recorder::{Appended, EventSource, Recorder};

@@ -99,8 +99,9 @@ pub(super) async fn ask_instead_of_person(
     granted
 }
 
-/// Does the same about an approval that came up while a call runs. Returns the grant if a hook allows it, and the texts for the model.
-pub(crate) async fn about_running(
+/// Asks the hooks in place of a person about an approval that came up while a call runs. Returns the grant if a hook allows it, and the
+/// texts for the model.
+pub(crate) async fn ask_about_running_call(
     engine: &Shared,
     session: &Session,
     call: HookCall<'_>,
@@ -113,7 +114,7 @@ pub(crate) async fn about_running(
 
 /// Asks the hooks about effects that a running call wants beyond its plan: first as about a new call, then in place of a person if the
 /// verdict asks. Returns the verdict after the hooks, the grant if a hook allows it, and the texts for the model.
-pub(crate) async fn about_more(
+pub(crate) async fn ask_about_added_effects(
     engine: &Shared,
     session: &Session,
     call: HookCall<'_>,

@@ -122,7 +122,7 @@ fn finished_body<'a>(engine: &Shared, call: &'a Call, result: &'a CallResult) ->
 }
 
 /// Adds the record of a job's end to the journal, if there is one, and waits until it is safe.
-pub(crate) async fn job_ended(
+pub(crate) async fn record_job_end(
     engine: &Shared,
     origin: Origin,
     body: &JobEnded,
@@ -138,7 +138,7 @@ pub(crate) async fn job_ended(
 }
 
 /// Adds a decision about a running call to the journal, if there is one, and waits until it is safe.
-pub(crate) async fn extended(
+pub(crate) async fn record_extension(
     engine: &Shared,
     origin: Origin,
     body: &CallExtended,
