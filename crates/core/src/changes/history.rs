@@ -436,7 +436,7 @@ impl From<HistoryError> for crate::ToolError {
 /// ```
 /// use windlass_core::{History, HistoryError, MemoryHistory, Query};
 ///
-/// Counts the changes of a workspace that can be undone.
+/// /// Counts the changes of a workspace that can be undone.
 /// fn open(history: &dyn History, workspace: &str) -> Result<usize, HistoryError> {
 ///     let all = history.checkpoints(&Query::Workspace(workspace.into()))?;
 ///     Ok(all.iter().filter(|checkpoint| checkpoint.can_be_undone()).count())

@@ -42,7 +42,7 @@ use crate::{
 /// #     fn sessions(&self) -> Result<Vec<SessionId>, HistoryError> { Ok(Vec::new()) }
 /// # }
 ///
-/// Counts the paths that would change.
+/// /// Counts the paths that would change.
 /// fn proposed(shelf: &dyn Shelf) -> Result<usize, HistoryError> {
 ///     shelf.sessions()?.iter().map(|session| Ok(shelf.load(session)?.len())).sum()
 /// }
@@ -258,7 +258,7 @@ fn chosen(held: &BTreeMap<PathBuf, Proposal>, paths: Option<&[PathBuf]>) -> Vec<
 /// ```
 /// use windlass_core::{Application, Files, Proposals, ToolError};
 ///
-/// Lists the paths that applying everything would change.
+/// /// Lists the paths that applying everything would change.
 /// fn touched(files: &dyn Files, proposals: &Proposals) -> Result<Vec<String>, ToolError> {
 ///     let application = Application::load(files, proposals, None)?;
 ///     Ok(application.steps(files).iter().map(|step| step.path.display().into_owned()).collect())
