@@ -69,7 +69,7 @@ fn never_is_remembered_listed_and_can_be_taken_back() {
     assert!(table.contains(id) && table.contains("everywhere"), "{table}");
     assert_eq!(home.run(&["policy", "revoke", id]).code, 0);
     assert_eq!(home.run(&["policy", "revoke", id]).code, 1, "it is gone");
-    assert!(again().stdout.contains("nobody is there to ask"));
+    assert!(again().stdout.contains("no person is available to ask"));
 }
 
 #[test]

@@ -1,6 +1,6 @@
-//! The author of a file that acts: a command file, or a file of hooks.
+//! The author of a file that configures actions: a command file or a hook file.
 
-/// The author of a file that acts, which decides how far its word counts.
+/// The author of a command file or hook file, which decides what the file may do.
 ///
 /// ```
 /// use windlass_core::Author;
@@ -8,8 +8,8 @@
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Author {
-    /// The person whose machine it is.
+    /// The person who owns the machine.
     Person,
-    /// The authors of the workspace; a person has trusted it.
+    /// The authors of the workspace, after a person has trusted it.
     Workspace,
 }

@@ -1,6 +1,6 @@
-//! How much a session may do in all, and how much it has done: its own calls and those of the sessions below it.
+//! Budgets of sessions, and the ledgers that count what a session and the sessions below it spend.
 //!
-//! A ledger is shared by nobody but hangs below that of the parent session, so what a sub-agent spends counts for both, and no
+//! Every session has its own ledger, with a link to that of the parent session: the spending of a sub-agent counts for both, and no
 //! sub-agent gets more than its parent has left.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::sync::Lock;
 use crate::{CallResult, Content, Meter, ToolError};
 
-/// The most that a session may do, with all that is below it. What is not named has no limit.
+/// The most that a session may spend, with all sessions below it. A field that is not set has no limit.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -37,21 +37,22 @@ use crate::{CallResult, Content, Meter, ToolError};
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Budget {
-    /// Calls.
+    /// Number of calls.
     pub calls: Option<u64>,
-    /// Time that its calls take, added up.
+    /// Sum of the time that its calls take.
     pub time: Option<Duration>,
-    /// Bytes of text that its calls answer.
+    /// Bytes of text in the outputs of its calls.
     pub output_bytes: Option<u64>,
-    /// Bytes that its calls bring in and send out over the network.
+    /// Bytes that its calls receive and send over the network.
     pub network_bytes: Option<u64>,
-    /// Millionths of whatever its owner pays in.
+    /// Cost in millionths of the owner's currency.
     pub cost: Option<u64>,
-    /// How often one call may give one answer while nothing changes: half-way the model is told, then such calls are refused.
+    /// Number of times that a call may give the same answer while nothing changes. From half of it on the model is warned; then the
+    /// call fails.
     pub repeats: Option<u32>,
 }
 
-/// What a session has done so far, with all that is below it.
+/// The spending of a session so far, with all sessions below it.
 ///
 /// ```
 /// use windlass_core::{Session, SessionId};
@@ -62,19 +63,19 @@ pub struct Budget {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Spent {
-    /// Calls.
+    /// Number of calls.
     pub calls: u64,
-    /// Time that its calls took.
+    /// Sum of the time that its calls took.
     pub time: Duration,
-    /// Bytes of text that its calls answered.
+    /// Bytes of text in the outputs of its calls.
     pub output_bytes: u64,
-    /// Bytes over the network.
+    /// Bytes received and sent over the network.
     pub network_bytes: u64,
-    /// Millionths of whatever its owner pays in.
+    /// Cost in millionths of the owner's currency.
     pub cost: u64,
 }
 
-/// Adds up what a session and those below it spend.
+/// Counts the spending of a session and of the sessions below it.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     budget: Budget,
@@ -88,58 +89,63 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
+    /// Makes the ledger of a session, below that of its parent.
     pub(crate) fn new(budget: Budget, above: Option<Arc<Self>>) -> Self {
         Self { budget, above, ..Self::default() }
     }
 
+    /// Returns the ledger of the parent session.
     pub(crate) fn above(&self) -> Option<Arc<Self>> {
         self.above.clone()
     }
 
-    /// Counts one more call, unless this session or one above has spent what it may.
+    /// Counts one more call. Fails if this session or one above has spent its budget.
     pub(crate) fn begin_call(&self) -> Result<(), ToolError> {
-        for ledger in self.chain() {
-            ledger.check()?;
+        for ledger in self.with_ledgers_above() {
+            ledger.check_limits()?;
         }
-        for ledger in self.chain() {
+        for ledger in self.with_ledgers_above() {
             let before = ledger.calls.fetch_add(1, Ordering::Relaxed);
-            if ledger.budget.calls.is_some_and(|most| before >= most) {
-                for ledger in self.chain() {
+            if ledger.budget.calls.is_some_and(|limit| before >= limit) {
+                for ledger in self.with_ledgers_above() {
                     ledger.calls.fetch_sub(1, Ordering::Relaxed);
                 }
-                return Err(exhausted("calls", before));
+                return Err(exhausted_error("calls", before));
             }
         }
         Ok(())
     }
 
-    /// Adds what a call took, but not where the call that makes it counts it: in `counted` and above.
+    /// Adds the time and output of a call. Skips the ledger `counted` of the outer call and those above, where the time is counted already.
     pub(crate) fn end_call(&self, time: Duration, output_bytes: u64, counted: Option<&Self>) {
         let micros = u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         let is_counted = |ledger: &Self| counted.is_some_and(|other| std::ptr::eq(ledger, other));
-        for ledger in self.chain().take_while(|ledger| !is_counted(ledger)) {
+        for ledger in self.with_ledgers_above().take_while(|ledger| !is_counted(ledger)) {
             ledger.micros.fetch_add(micros, Ordering::Relaxed);
         }
-        // The text of an inner call goes to the outer call. In a session of its own, it goes to the model of that session.
+        // The text of an inner call goes to the outer call. In another session it goes to the model of that session.
         if !is_counted(self) {
-            for ledger in self.chain() {
+            for ledger in self.with_ledgers_above() {
                 ledger.output_bytes.fetch_add(output_bytes, Ordering::Relaxed);
             }
         }
     }
 
+    /// Adds bytes over the network.
     pub(crate) fn spend_network(&self, bytes: u64) {
-        for ledger in self.chain() {
+        for ledger in self.with_ledgers_above() {
             ledger.network_bytes.fetch_add(bytes, Ordering::Relaxed);
         }
     }
 
+    /// Adds a cost in millionths.
     pub(crate) fn spend_cost(&self, cost: u64) {
-        for ledger in self.chain() {
+        for ledger in self.with_ledgers_above() {
             ledger.cost.fetch_add(cost, Ordering::Relaxed);
         }
     }
 
+    /// Returns the spending so far.
     pub(crate) fn spent(&self) -> Spent {
         let value = |number: &AtomicU64| number.load(Ordering::Relaxed);
         Spent {
@@ -151,88 +157,92 @@ impl Ledger {
         }
     }
 
-    fn chain(&self) -> impl Iterator<Item = &Self> {
+    /// Returns this ledger and those of the sessions above.
+    fn with_ledgers_above(&self) -> impl Iterator<Item = &Self> {
         std::iter::successors(Some(self), |ledger| ledger.above.as_deref())
     }
 
-    fn check(&self) -> Result<(), ToolError> {
+    /// Fails if one of the limits is reached.
+    fn check_limits(&self) -> Result<(), ToolError> {
         let (spent, budget) = (self.spent(), &self.budget);
-        let over = |spent: u64, most: Option<u64>| most.is_some_and(|most| spent >= most);
+        let over = |spent: u64, limit: Option<u64>| limit.is_some_and(|limit| spent >= limit);
         if over(spent.calls, budget.calls) {
-            return Err(exhausted("calls", spent.calls));
+            return Err(exhausted_error("calls", spent.calls));
         }
-        if budget.time.is_some_and(|most| spent.time >= most) {
-            return Err(exhausted("seconds", spent.time.as_secs()));
+        if budget.time.is_some_and(|limit| spent.time >= limit) {
+            return Err(exhausted_error("seconds", spent.time.as_secs()));
         }
-        for (what, spent, most) in [
+        for (what, spent, limit) in [
             ("bytes of output", spent.output_bytes, budget.output_bytes),
             ("bytes over the network", spent.network_bytes, budget.network_bytes),
             ("millionths of cost", spent.cost, budget.cost),
         ] {
-            if over(spent, most) {
-                return Err(exhausted(what, spent));
+            if over(spent, limit) {
+                return Err(exhausted_error(what, spent));
             }
         }
         Ok(())
     }
 
-    /// Refuses a call that has given the same answer too often. `call` computes its key, which is needed only where that is limited.
+    /// Fails if a call has given the same answer too often. `call` computes its key, which is needed only if repeats are limited.
     pub(crate) fn check_repeats(&self, call: impl FnOnce() -> u64) -> Result<(), ToolError> {
-        let Some(most) = self.budget.repeats else { return Ok(()) };
+        let Some(limit) = self.budget.repeats else { return Ok(()) };
         let call = call();
-        if self.repeats.lock().count(call) < most {
+        if self.repeats.lock().count(call) < limit {
             return Ok(());
         }
         Err(ToolError::failed(format!(
-            "not run: this very call has given the same answer {most} times, and nothing has changed since"
+            "not run: this very call has given the same answer {limit} times, and nothing has changed since"
         ))
         .hint("do something else, or say that you are stuck"))
     }
 
-    /// Takes note of an answer, which is computed only where repeats are limited. Returns how often it was given, if that is worth
-    /// telling the model.
-    pub(crate) fn note_answer(&self, answered: impl FnOnce() -> Answered) -> Option<u32> {
-        let most = self.budget.repeats?;
+    /// Notes an answer, which is computed only if repeats are limited. Returns the number of times that it was given, if the model should
+    /// be warned.
+    pub(crate) fn note_answer(&self, answered: impl FnOnce() -> RecordedAnswer) -> Option<u32> {
+        let limit = self.budget.repeats?;
         let answered = answered();
         let count = self.repeats.lock().note(answered);
-        (count > 1 && count * 2 >= most).then_some(count)
+        (count > 1 && count * 2 >= limit).then_some(count)
     }
 }
 
 impl Meter for Ledger {
     fn pass(&self, bytes: u64) -> bool {
         self.spend_network(bytes);
-        self.chain().all(|ledger| {
+        self.with_ledgers_above().all(|ledger| {
             let spent = ledger.network_bytes.load(Ordering::Relaxed);
-            ledger.budget.network_bytes.is_none_or(|most| spent < most)
+            ledger.budget.network_bytes.is_none_or(|limit| spent < limit)
         })
     }
 }
 
-fn exhausted(what: &str, spent: u64) -> ToolError {
+/// Makes the error for a budget that is used up.
+fn exhausted_error(what: &str, spent: u64) -> ToolError {
     ToolError::busy(format!(
         "the budget of this session is used up: {spent} {what}, with those of the sessions below it"
     ))
     .hint("a person can give it more, or begin another session")
 }
 
-/// Which calls gave which answers since something last changed.
+/// Calls and their answers since the last change.
 #[derive(Debug, Default)]
 struct Repeats {
-    seen: Vec<Repeat>,
+    calls: Vec<Repeat>,
 }
 
-/// An answer by its keys.
+/// An answer to a call, as hashes.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Answered {
-    /// The key of the call, from [`call_key`].
+pub(crate) struct RecordedAnswer {
+    /// Key of the call, from [`call_key`].
     pub(crate) call: u64,
-    /// The key of its answer, from [`answer_key`].
+    /// Key of its answer, from [`answer_key`].
     pub(crate) answer: u64,
-    /// The call may have changed something.
+    /// True if the call may have changed something.
     pub(crate) changes: bool,
 }
 
+/// A call, its last answer, and the number of times that it gave this answer.
 #[derive(Debug)]
 struct Repeat {
     call: u64,
@@ -241,42 +251,44 @@ struct Repeat {
 }
 
 impl Repeats {
-    /// Calls that go round in a circle are few.
-    const KEPT: usize = 32;
+    /// Maximum number of calls that are remembered.
+    const MAX_CALLS: usize = 32;
 
+    /// Returns the number of times that a call gave its last answer.
     fn count(&self, call: u64) -> u32 {
-        self.seen.iter().find(|one| one.call == call).map_or(0, |one| one.count)
+        self.calls.iter().find(|one| one.call == call).map_or(0, |one| one.count)
     }
 
-    fn note(&mut self, Answered { call, answer, changes }: Answered) -> u32 {
-        let at = self.seen.iter().position(|one| one.call == call);
+    /// Notes an answer, and returns the number of times that the call gave it in a row.
+    fn note(&mut self, RecordedAnswer { call, answer, changes }: RecordedAnswer) -> u32 {
+        let at = self.calls.iter().position(|one| one.call == call);
         let mut this = match at {
-            Some(at) => self.seen.remove(at),
+            Some(at) => self.calls.remove(at),
             None => Repeat { call, answer, count: 0 },
         };
-        // A change that was never made before may make every other answer another one.
+        // A new change can make every other call answer differently.
         if changes && (this.answer != answer || this.count == 0) {
-            self.seen.clear();
+            self.calls.clear();
         }
         this.count = if this.answer == answer { this.count + 1 } else { 1 };
         this.answer = answer;
         let count = this.count;
-        self.seen.push(this);
-        if self.seen.len() > Self::KEPT {
-            self.seen.remove(0);
+        self.calls.push(this);
+        if self.calls.len() > Self::MAX_CALLS {
+            self.calls.remove(0);
         }
         count
     }
 }
 
-/// Names a call by its tool and arguments.
+/// Returns a hash of the tool and the arguments.
 pub(crate) fn call_key(tool: &str, input: &serde_json::Value) -> u64 {
     let mut hasher = DefaultHasher::new();
     (tool, input).hash(&mut hasher);
     hasher.finish()
 }
 
-/// Names an answer by what a model sees of it.
+/// Returns a hash of the answer as the model sees it.
 pub(crate) fn answer_key(result: &CallResult) -> u64 {
     let mut hasher = DefaultHasher::new();
     for content in &result.output.content {
@@ -293,20 +305,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_below_counts_above() {
+    fn spending_of_a_child_counts_for_its_parent() {
         let parent = Arc::new(Ledger::new(Budget { calls: Some(3), ..Budget::default() }, None));
         let own = Budget { calls: Some(2), ..Budget::default() };
         let child = Ledger::new(own, Some(parent.clone()));
         assert!(child.begin_call().is_ok());
         assert!(child.begin_call().is_ok());
-        assert!(child.begin_call().is_err(), "its own");
+        assert!(child.begin_call().is_err(), "its own budget is spent");
         assert!(parent.begin_call().is_ok());
-        assert!(parent.begin_call().is_err(), "of both");
+        assert!(parent.begin_call().is_err(), "the calls of both spend it");
         assert_eq!((parent.spent().calls, child.spent().calls), (3, 2));
     }
 
     #[test]
-    fn every_limit_is_told_by_name() {
+    fn exhausted_budget_names_its_limit() {
         let one = Some(1);
         for (budget, what) in [
             (Budget { calls: one, ..Budget::default() }, "1 calls"),
@@ -326,9 +338,9 @@ mod tests {
     }
 
     #[test]
-    fn going_round_in_a_circle_is_noticed() {
+    fn repeated_answers_are_noticed_until_something_changes() {
         let note = |ledger: &Ledger, call, answer, changes| {
-            ledger.note_answer(|| Answered { call, answer, changes })
+            ledger.note_answer(|| RecordedAnswer { call, answer, changes })
         };
         let ledger = Ledger::new(Budget { repeats: Some(4), ..Budget::default() }, None);
         let told: Vec<_> = (0..4).map(|_| note(&ledger, 1, 1, false)).collect();
@@ -342,7 +354,7 @@ mod tests {
         assert_eq!(note(&ledger, 1, 1, false), Some(2));
         assert_eq!(note(&ledger, 1, 9, false), None, "another answer");
         let without = Ledger::new(Budget::default(), None);
-        assert!(without.note_answer(|| unreachable!("nobody asks for it")).is_none());
+        assert!(without.note_answer(|| unreachable!("repeats are not limited")).is_none());
         assert!((0..100).all(|_| note(&without, 1, 1, false).is_none()));
     }
 }

@@ -1,8 +1,8 @@
-//! The engine: one way for every call, from every front door.
+//! The engine: one path of stages for every call, from every front door.
 //!
-//! [`Engine::turn`] sends each call through the stages below, one file each. The order is the meaning: permission comes before
-//! the cache, so that nothing is served that would not be allowed; a call is scheduled before the cache is asked, so that a read
-//! behind a write of the same turn sees what was written; redaction comes before bounds and record, so that no secret is kept.
+//! [`Engine::turn`] sends each call through the stages below, one file each. The order matters: permission comes before the cache, so
+//! that no cached answer is served that would not be allowed; a call is scheduled before the cache is read, so that a read behind a
+//! write of the same turn sees the new content; redaction comes before bounds and record, so that no secret is kept.
 
 mod answers;
 mod approve;
@@ -11,14 +11,15 @@ mod budget;
 mod builder;
 mod cache;
 mod clock;
-mod deny;
 mod effects;
+mod excluded;
 mod finish;
 mod for_person;
 mod held;
+mod hidden_search;
 mod hooks;
+mod lifecycle;
 mod lookup;
-mod moments;
 mod nested;
 mod parse;
 mod provenance;
@@ -27,7 +28,6 @@ mod redact;
 mod resume;
 mod run;
 mod schedule;
-mod search;
 mod toolsets;
 mod trial;
 mod watching;
@@ -41,12 +41,12 @@ use futures_util::FutureExt;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use approve::{asker, situation, surroundings};
+pub(crate) use approve::{asker, confinement_text, situation};
 pub use builder::EngineBuilder;
 pub use cache::CacheStats;
-pub(crate) use hooks::{about_more, about_running};
+pub(crate) use hooks::{ask_about_added_effects, ask_about_running_call};
 pub(crate) use nested::Lineage;
-pub(crate) use record::{extended, job_ended};
+pub(crate) use record::{record_extension, record_job_end};
 
 use crate::people::Broker;
 use crate::recorder::{Appended, EventSource, Recorder};
@@ -88,15 +88,15 @@ impl std::fmt::Debug for Engine {
     }
 }
 
-/// Is told what is not the fault of a call, for a person to know.
+/// Callback for warnings that are not the fault of a call, meant for a person.
 type OnWarning = Box<dyn Fn(&str) + Send + Sync>;
 
-/// What all calls of an engine share.
+/// State that all calls of an engine share.
 pub(crate) struct Shared {
     host: Arc<dyn Host>,
     ids: Arc<dyn IdSource>,
     registry: Registry,
-    toolsets: Vec<Arc<toolsets::Lazy>>,
+    toolsets: Vec<Arc<toolsets::LazyToolset>>,
     policy: Lock<Arc<Policy>>,
     broker: Arc<Broker>,
     hooks: Vec<Arc<dyn Hook>>,
@@ -116,29 +116,30 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// The tools of a session, including those that it may not call.
+    /// Returns the tools of a session, including those that it may not call.
     fn toolbox(&self, session: &Session) -> Arc<Toolbox> {
         self.registry.toolbox(session)
     }
 
-    /// The values that last from call to call.
+    /// Returns the store of values that last from call to call.
     pub(crate) fn state(&self) -> &dyn StateStore {
         &*self.state
     }
 
-    /// The full-text index, if there is one.
+    /// Returns the full-text index, if there is one.
     pub(crate) fn text_index(&self) -> Option<&dyn TextIndex> {
         self.text_index.as_deref()
     }
 
+    /// Returns the policy in force, before rights of sessions narrow it.
     fn policy(&self) -> Arc<Policy> {
         self.policy.lock().clone()
     }
 
-    /// Tells what is not the fault of a call.
+    /// Reports a problem that is not the fault of a call to the warning callback and to listeners.
     fn warn(&self, message: String) {
-        if let Some(told) = &self.on_warning {
-            told(&message);
+        if let Some(on_warning) = &self.on_warning {
+            on_warning(&message);
         }
         self.recorder
             .publish(&EventSource::engine(), || EventKind::Warning { message: message.into() });
@@ -157,43 +158,43 @@ struct Call {
     overrides: Overrides,
     cancel: CancellationToken,
     began: Instant,
-    /// Which policy was in force when it came.
+    /// Cache epoch when the call arrived. Its answer is not cached if the epoch changed since then.
     epoch: u64,
-    /// The record of the beginning, if it was written but not waited for.
+    /// Record of the beginning, if it was written but nothing waited for it yet.
     begun: Lock<Option<Appended>>,
-    /// Whether the beginning is on record.
+    /// True once the beginning of the call is on record.
     started: bool,
-    /// Where the answer comes from, if not from the workspace.
+    /// Origin of untrusted content in the answer; `None` if all of it comes from the workspace.
     source: Option<String>,
-    /// The decision about it, once that is known.
+    /// Decision about the call, once it is known.
     decided: Option<Decided>,
-    /// The answer of a person that the call brings along: a no, or a yes to other arguments.
+    /// Answer of a person that the call brings along: a denial, or an approval with other arguments.
     answer: Option<Box<Approval>>,
-    /// The question on record whose answer it brings along, to be used up before it runs.
+    /// Id of the recorded approval whose answer the call brings along. The answer is used up before the call runs.
     resumed: Option<ApprovalId>,
-    /// The authority of the person who makes it, if a person does.
+    /// Authority of the person who makes the call, if a person does.
     for_person: Option<for_person::ForPerson>,
-    /// This call as those that it makes see it.
+    /// The call as the calls that it makes see it.
     lineage: Arc<Lineage>,
-    /// What hooks have said.
-    said: hooks::Said,
+    /// Answers of hooks so far.
+    hook_answers: hooks::HookAnswers,
 }
 
 impl Call {
-    /// The call that makes this one, if another call does.
+    /// Returns the id of the call that makes this one, if another call does.
     fn parent(&self) -> Option<CallId> {
         self.lineage.parent()
     }
 
-    /// The call as the source of its events.
+    /// Returns the call as the source of its events.
     fn source(&self) -> EventSource {
         EventSource::call(&self.session, &self.id, self.parent())
     }
 }
 
-/// A call that is planned, with its paths resolved.
-struct Ready<'t> {
-    /// The most that a call of the tool can do.
+/// A call that is planned, with its paths resolved. It has no permission yet.
+struct ReadyCall<'t> {
+    /// Kinds of effects that calls of the tool can have at most.
     kinds: Kinds,
     planned: Box<dyn PlannedCall + 't>,
     effects: Arc<Effects>,
@@ -201,17 +202,17 @@ struct Ready<'t> {
 }
 
 impl Engine {
-    /// An engine on this machine; see [`EngineBuilder`] for what can be chosen.
+    /// Returns a builder for an engine on this machine; see [`EngineBuilder`] for the settings.
     pub fn builder(host: Arc<dyn Host>) -> EngineBuilder {
         EngineBuilder::new(host)
     }
 
-    /// A new session under a new id.
+    /// Makes a session with a new id.
     pub fn new_session(&self) -> Arc<Session> {
         Arc::new(Session::new(self.new_session_id()))
     }
 
-    /// An id for a session that the caller makes itself.
+    /// Returns a new id, for a session that the caller makes itself.
     pub fn new_session_id(&self) -> SessionId {
         SessionId::new(id::mint('s', &*self.0.ids))
     }
@@ -221,8 +222,8 @@ impl Engine {
         self.start(session, call).1.await
     }
 
-    /// Begins one call and says at once under which id it runs: that of its events, and the one to
-    /// [`cancel`](Engine::cancel) it by. The call is stopped if its future is dropped. Must be called inside a runtime.
+    /// Starts one call. Returns at once with the id of the call, for its events and for [`cancel`](Engine::cancel), and with a future of
+    /// its result. The call is stopped if its future is dropped. Must be called inside a runtime.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -249,7 +250,7 @@ impl Engine {
         self.start_answered(session, call, None)
     }
 
-    /// The same for a call that brings the answer of a person along.
+    /// Starts one call like [`Engine::start`], with an answer that a person gave before.
     fn start_answered(
         &self,
         session: &Arc<Session>,
@@ -259,10 +260,10 @@ impl Engine {
         let turn = TurnId::new(id::mint('t', &*self.0.ids));
         let ticket = self.0.scheduler.reserve_one();
         let mut call =
-            self.receive(session, turn, call, Around { place: ticket.place(), cx: None });
+            self.new_call(session, turn, call, CallPosition { place: ticket.place(), cx: None });
         call.resumed = answer.as_ref().map(|one| one.id.clone());
         call.answer = answer;
-        (call.id.clone(), self.begin(call, ticket))
+        (call.id.clone(), self.spawn_call(call, ticket))
     }
 
     /// Runs the calls of one turn: at the same time where their effects allow it, with the results in the order of the calls.
@@ -270,7 +271,7 @@ impl Engine {
         self.turn_of(session, calls, None).await
     }
 
-    /// The same, perhaps as part of another call.
+    /// Runs the calls of one turn; with `cx`, as part of the call that `cx` belongs to.
     async fn turn_of(
         &self,
         session: &Arc<Session>,
@@ -282,8 +283,8 @@ impl Engine {
         // All places in the queue are taken before any call runs: the order of the turn is the order of the queue.
         let tickets = self.0.scheduler.reserve(calls.len(), &around);
         let begun = calls.into_iter().zip(tickets).map(|(call, ticket)| {
-            let around = Around { place: ticket.place(), cx };
-            self.begin(self.receive(session, turn.clone(), call, around), ticket)
+            let around = CallPosition { place: ticket.place(), cx };
+            self.spawn_call(self.new_call(session, turn.clone(), call, around), ticket)
         });
         futures_util::future::join_all(begun).await
     }
@@ -293,16 +294,16 @@ impl Engine {
         self.0.running.lock().len()
     }
 
-    /// Stops one call; its siblings go on. `false` if it is not running.
+    /// Stops one call; its siblings go on. Returns false if it is not running.
     pub fn cancel(&self, call: &CallId) -> bool {
         let running = self.0.running.lock();
         running.get(call).inspect(|call| call.cancel.cancel()).is_some()
     }
 
-    /// Stops the calls of a session and of those below it, as a person does who has waited long enough. The program that a call waits
-    /// for is ended as at its time limit: the call is answered as cancelled with what was printed, and what was changed is decided on
-    /// by the same rules. Every other call is cancelled, and no further one begins. [`Session::cancel`] stops all of them at once and
-    /// keeps no changes.
+    /// Stops the calls of a session and of the sessions below it, for a person who does not want to wait longer. If a call waits for a
+    /// program, the program is ended as at its time limit: the call is answered as cancelled with the text printed so far, and its
+    /// changes are decided on by the same rules. Every other call is cancelled, and no further one begins. [`Session::cancel`] stops all
+    /// calls at once and keeps no changes.
     pub fn interrupt(&self, session: &Arc<Session>) {
         session.mark_interrupted();
         let running = self.0.running.lock();
@@ -312,14 +313,14 @@ impl Engine {
             .filter(|call| call.interrupt_program())
             .collect();
         for call in of_session() {
-            // A call waits for those that it makes.
+            // A call waits for the inner calls that it makes.
             if !ending.iter().any(|ending| ending.is_within(&call.lineage)) {
                 call.cancel.cancel();
             }
         }
     }
 
-    /// What would be decided about a call, without running it.
+    /// Returns the verdict for a call without running it. Hooks are not asked.
     pub async fn explain(
         &self,
         session: &Arc<Session>,
@@ -328,47 +329,47 @@ impl Engine {
         self.explain_with_answer(session, call).await.map(|(verdict, _)| verdict)
     }
 
-    /// The same, with the earlier answer of a person that would settle the call. Nothing of it is used up.
+    /// Returns the same verdict, with the earlier answer of a person that would settle the call. Does not use the answer up.
     pub async fn explain_with_answer(
         &self,
         session: &Arc<Session>,
         call: ToolCall,
     ) -> Result<(Verdict, Option<Approval>), ToolError> {
-        let (mut call, slot) = self.receive_to_explain(session, call).await?;
+        let (mut call, slot) = self.new_call_to_explain(session, call).await?;
         let ready = prepare(&self.0, &slot, &mut call)?;
         let verdict = approve::decide(&self.0, &call, &ready);
-        let verdict = search::weigh(&self.0, &call, verdict).await;
+        let verdict = hidden_search::ask_if_hidden_files_in_reach(&self.0, &call, verdict).await;
         let answer = approve::earlier_answer(&self.0, &call, &verdict).await;
         Ok((verdict, answer))
     }
 
-    /// The changes that a call would make, found out by trying it where nothing is changed, as for a question about it: empty if that cannot
-    /// be known beforehand. A call that would fail is an error.
+    /// Returns the changes that a call would make, found by a trial run that changes nothing, as for an approval. The list is empty if the
+    /// changes cannot be known beforehand. A call that would fail is an error.
     pub async fn try_changes(
         &self,
         session: &Arc<Session>,
         call: ToolCall,
     ) -> Result<Arc<[FileChange]>, ToolError> {
-        let (mut call, slot) = self.receive_to_explain(session, call).await?;
+        let (mut call, slot) = self.new_call_to_explain(session, call).await?;
         let ready = prepare(&self.0, &slot, &mut call)?;
         let verdict = approve::decide(&self.0, &call, &ready);
-        trial::changes(&self.0, &call, &ready, &verdict).await
+        trial::try_changes(&self.0, &call, &ready, &verdict).await
     }
 
-    /// A call that is looked at and not made.
-    async fn receive_to_explain(
+    /// Makes a call that is only explained or tried, and finds its tool.
+    async fn new_call_to_explain(
         &self,
         session: &Arc<Session>,
         call: ToolCall,
     ) -> Result<(Call, Arc<Slot>), ToolError> {
         let turn = TurnId::new(id::mint('t', &*self.0.ids));
-        let mut call = self.receive(session, turn, call, Around { place: 0, cx: None });
-        parse::weigh(&mut call)?;
-        let slot = lookup::find(&self.0, &call).await?;
+        let mut call = self.new_call(session, turn, call, CallPosition { place: 0, cx: None });
+        parse::refuse_oversized(&mut call)?;
+        let slot = lookup::find_tool(&self.0, &call).await?;
         Ok((call, slot))
     }
 
-    /// How much harm a call with these effects could do.
+    /// Returns how much harm a call with these effects could do.
     pub fn risk(&self, effects: &Effects) -> RiskLevel {
         self.0.policy().risk(effects, self.0.host.files().workspace())
     }
@@ -376,7 +377,7 @@ impl Engine {
     /// Replaces the policy for calls that begin from now on.
     pub fn set_policy(&self, policy: Policy) {
         *self.0.policy.lock() = Arc::new(policy);
-        // What was found when more could be seen is not an answer any more, nor what is being found now.
+        // Answers found under the old policy, or being found now, may show what the new policy hides.
         self.0.cache.begin_epoch();
     }
 
@@ -385,7 +386,7 @@ impl Engine {
         self.0.policy()
     }
 
-    /// A text without the secrets that are in it: for what is shown to people on other ways than as the result of a call.
+    /// Returns a text without its secrets, for text that reaches people in other ways than as the result of a call.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -398,29 +399,30 @@ impl Engine {
         self.0.secrets.redact(text)
     }
 
-    /// What a program printed from a place on, at most about so many bytes, and where the next look goes on: never in the middle of
-    /// a secret, so that what is told of it is clean however often somebody looks. Blocking: it may come from a file.
+    /// Reads output of a program from byte `from` on, at most about `most` bytes. Returns the piece and the offset to continue at. A piece
+    /// never ends in the middle of a secret, so repeated reads cannot reveal one. Blocking: the output may come from a file.
     pub fn printed(&self, job: &Job, from: u64, most: u64) -> (PrintedPiece, u64) {
         crate::context::look(&self.0.secrets, job, from, most)
     }
 
-    /// The machine.
+    /// Returns the machine.
     pub fn host(&self) -> &Arc<dyn Host> {
         &self.0.host
     }
 
-    fn receive(
+    /// Makes the state of a new call; it is not in the journal yet and does not run yet.
+    fn new_call(
         &self,
         session: &Arc<Session>,
         turn: TurnId,
         call: ToolCall,
-        around: Around<'_>,
+        around: CallPosition<'_>,
     ) -> Call {
         let id = CallId::new(id::mint('c', &*self.0.ids));
         let outer = around.cx.map(Context::lineage);
         let stopped_with = match around.cx {
             Some(cx) if Arc::ptr_eq(cx.session(), session) => cx.cancel_token(),
-            // A call of another session is stopped with that session. The call that makes it drops its future when it is stopped.
+            // A call of another session is stopped with that session. The outer call drops the future of this one when it is stopped.
             Some(_) | None => session.cancel_token(),
         };
         Call {
@@ -447,23 +449,22 @@ impl Engine {
             answer: None,
             resumed: None,
             for_person: None,
-            said: hooks::Said::default(),
+            hook_answers: hooks::HookAnswers::default(),
         }
     }
 
-    /// Starts a call as a task of its own, so that it comes to its end and into the record also when its caller goes away. A
-    /// caller that goes away stops the call.
-    fn begin(
+    /// Starts a call as a task of its own, so that it also ends and is recorded when its caller goes away. A caller that goes away stops
+    /// the call.
+    fn spawn_call(
         &self,
         call: Call,
         ticket: schedule::Ticket,
     ) -> impl Future<Output = CallResult> + Send + use<> {
-        let running = Running::enter(&self.0, &call);
+        let running = RunningGuard::register(&self.0, &call);
         let stop = call.cancel.clone().drop_guard();
-        let lost = finish::Lost::of(&call);
-        // In boxes, since a runtime copies what it is given several times on the way to its own, and a future keeps room for the call
-        // in each place that it is passed through.
-        let task = tokio::spawn(Box::pin(carry_out(running, Box::new(call), ticket)));
+        let lost = finish::LostCall::of(&call);
+        // Boxed, since a runtime copies a future several times before it starts, and reserves room for the call in each copy.
+        let task = tokio::spawn(Box::pin(run_to_end(running, Box::new(call), ticket)));
         async move {
             let result = task.await;
             drop(stop.disarm());
@@ -472,28 +473,32 @@ impl Engine {
     }
 }
 
-/// The surroundings in which a call is made.
+/// Position of a new call in the queue and among calls.
 #[derive(Clone, Copy)]
-struct Around<'a> {
-    /// Its place in the queue.
+struct CallPosition<'a> {
+    /// Number of its place in the queue.
     place: u64,
-    /// The call that makes it, if another call does.
+    /// Context of the call that makes it, if another call does.
     cx: Option<&'a Context>,
 }
 
-/// A call that has begun and not ended, as far as it can be stopped.
+/// Handles to stop a call that has begun and not ended.
 struct RunningCall {
     session: Arc<Session>,
     cancel: CancellationToken,
     lineage: Arc<Lineage>,
 }
 
-/// One call, from front to back.
-async fn carry_out(running: Running, mut call: Box<Call>, ticket: schedule::Ticket) -> CallResult {
+/// Runs one call through all stages and ends it: result, record, release of its place in the queue.
+async fn run_to_end(
+    running: RunningGuard,
+    mut call: Box<Call>,
+    ticket: schedule::Ticket,
+) -> CallResult {
     let engine = &running.engine;
-    let passing =
-        std::panic::AssertUnwindSafe(pass(engine, &mut call, &ticket)).catch_unwind().await;
-    let ending = passing.unwrap_or_else(|panic| Err(run::panicked(&*panic)));
+    let stages =
+        std::panic::AssertUnwindSafe(run_stages(engine, &mut call, &ticket)).catch_unwind().await;
+    let ending = stages.unwrap_or_else(|panic| Err(run::panic_error(&*panic)));
     // The next call in the queue may begin only when this one is on record: the order of the record is the order of the effects.
     let result = finish::finish(engine, &call, ending).await;
     drop(call);
@@ -501,18 +506,19 @@ async fn carry_out(running: Running, mut call: Box<Call>, ticket: schedule::Tick
     result
 }
 
-/// A call that can be stopped by its id, for as long as this is there: also if its task ends by a panic.
-struct Running {
+/// Keeps a call in the table of running calls until it is dropped, also if its task ends by a panic.
+struct RunningGuard {
     engine: Arc<Shared>,
     call: CallId,
 }
 
-impl Running {
-    fn enter(engine: &Arc<Shared>, call: &Call) -> Self {
+impl RunningGuard {
+    /// Adds the call to the table. Cancels it at once if its session was interrupted already.
+    fn register(engine: &Arc<Shared>, call: &Call) -> Self {
         let (cancel, lineage) = (call.cancel.clone(), call.lineage.clone());
         let running = RunningCall { session: call.session.clone(), cancel, lineage };
         engine.running.lock().insert(call.id.clone(), running);
-        // Whoever interrupted it before did not find this call.
+        // `Engine::interrupt` looked through the table before this call was in it.
         if call.session.is_interrupted() {
             call.cancel.cancel();
         }
@@ -520,29 +526,29 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningGuard {
     fn drop(&mut self) {
         self.engine.running.lock().remove(&self.call);
     }
 }
 
-/// The stages up to the output of the tool. Whatever ends a call early is the error.
-async fn pass(
+/// Runs the stages up to the output of the tool. The error is the reason why a call ended early.
+async fn run_stages(
     engine: &Arc<Shared>,
     call: &mut Call,
     ticket: &schedule::Ticket,
 ) -> Result<Output, ToolError> {
     let cancel = call.cancel.clone();
-    nested::check(call)?;
-    parse::weigh(call)?;
-    budget::begin(call)?;
-    let slot = unless_stopped(&cancel, lookup::find(engine, call)).await?;
+    nested::check_nesting(call)?;
+    parse::refuse_oversized(call)?;
+    budget::begin_call(call)?;
+    let slot = unless_stopped(&cancel, lookup::find_tool(engine, call)).await?;
     if slot.tool.looks_back() {
         let first = ticket.be_first_of_turn().map(Ok);
         unless_stopped(&cancel, first).await?;
     }
     let (ready, grant) = approve::permit(engine, call, &slot, ticket).await?;
-    let _permit = schedule::wait(engine, call, ticket).await?;
+    let _permit = schedule::wait_for_turn(engine, call, ticket).await?;
     let key = engine.cache.key(call, &ready.effects);
     let effects = ready.effects.clone();
     let cached = key.as_ref().and_then(|key| engine.cache.get(engine, call.files.get(), key));
@@ -550,28 +556,28 @@ async fn pass(
         resume::use_answer(engine, call, &grant).await?;
         output
     } else {
-        record::started(engine, call, &effects, &grant).await?;
+        record::record_started(engine, call, &effects, &grant).await?;
         resume::use_answer(engine, call, &grant).await?;
-        match run::run(engine, call, ready, grant, key).await {
-            // A normal failure is an answer, and hooks hear of it like of any other.
+        match run::run_tool(engine, call, ready, grant, key).await {
+            // A normal failure is an answer: hooks see it like any other output.
             Err(error @ ToolError::Failed(_)) => Output::error(error.to_string()),
             ending => ending?,
         }
     };
-    let effects = nested::with_more(call, effects);
-    provenance::note(engine, call, &effects);
+    let effects = nested::with_added_effects(call, effects);
+    provenance::note_source(engine, call, &effects);
     if !engine.hooks.is_empty() {
-        record::tell_beginning(engine, call);
+        record::publish_beginning(engine, call);
     }
     if !engine.hooks.is_empty() && call.for_person.is_none() {
-        let told = Box::pin(hooks::after(engine, call, &effects, &mut output));
-        unless_stopped(&cancel, told).await?;
+        let asked = Box::pin(hooks::ask_after_call(engine, call, &effects, &mut output));
+        unless_stopped(&cancel, asked).await?;
     }
-    hooks::add_said(call, &mut output);
+    hooks::add_to_output(call, &mut output);
     Ok(output)
 }
 
-/// A stage that waits for somebody else's code (a toolset's server, a hook), until it is done or the call is stopped.
+/// Waits for a stage that runs foreign code (a toolset's server, a hook). Fails as cancelled if the call is stopped first.
 async fn unless_stopped<T>(
     cancel: &CancellationToken,
     stage: impl Future<Output = Result<T, ToolError>>,
@@ -583,13 +589,17 @@ async fn unless_stopped<T>(
     }
 }
 
-/// Parse, validate, plan, hard denies: again from the beginning if a hook changed the arguments.
-fn prepare<'t>(engine: &Shared, slot: &'t Slot, call: &mut Call) -> Result<Ready<'t>, ToolError> {
-    parse::check(slot, call)?;
+/// Checks the arguments, plans the call, resolves its paths and refuses excluded files. Runs again if a hook changed the arguments.
+fn prepare<'t>(
+    engine: &Shared,
+    slot: &'t Slot,
+    call: &mut Call,
+) -> Result<ReadyCall<'t>, ToolError> {
+    parse::check_arguments(slot, call)?;
     let Planned { effects: declared, plan } = effects::plan(engine, slot, call)?;
     let (effects, resolved) = effects::resolve(slot, call, declared)?;
-    deny::check(call, &resolved)?;
-    Ok(Ready { kinds: slot.tool.kinds(), planned: plan, effects: Arc::new(effects), resolved })
+    excluded::check_not_excluded(call, &resolved)?;
+    Ok(ReadyCall { kinds: slot.tool.kinds(), planned: plan, effects: Arc::new(effects), resolved })
 }
 
 #[cfg(test)]
@@ -599,15 +609,15 @@ mod tests {
     use super::*;
     use crate::testing::EmptyHost;
 
-    /// Every call takes and frees that much memory. A stage that most calls only pass through waits in a box of its own.
+    /// Each call allocates this much memory, so rarely used stages wait in boxes of their own.
     #[test]
-    fn the_future_of_a_call_is_small() {
+    fn future_of_a_call_is_small() {
         let engine = Engine::builder(Arc::new(EmptyHost::default())).build();
         let (session, ticket) = (engine.new_session(), engine.0.scheduler.reserve_one());
-        let around = Around { place: ticket.place(), cx: None };
+        let around = CallPosition { place: ticket.place(), cx: None };
         let call = ToolCall::new("read", json!({}));
-        let call = engine.receive(&session, TurnId::new("t1"), call, around);
-        let future = carry_out(Running::enter(&engine.0, &call), Box::new(call), ticket);
+        let call = engine.new_call(&session, TurnId::new("t1"), call, around);
+        let future = run_to_end(RunningGuard::register(&engine.0, &call), Box::new(call), ticket);
         let size = size_of_val(&future);
         assert!(size <= 2_500, "{size}");
     }

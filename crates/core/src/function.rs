@@ -1,4 +1,4 @@
-//! Tools without a type of their own: a closure, or a schema that is known only at run time.
+//! Tools without a type of their own: closures, and tools whose schema is known only at run time.
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
@@ -14,12 +14,15 @@ use crate::{
     ToolError,
 };
 
+/// Condition under which a person must approve a call.
 type Condition<Args> = Option<Arc<dyn Fn(&Args) -> bool + Send + Sync>>;
+/// Computes the effects of a call from its arguments.
 type EffectsOf<Args> = Arc<dyn Fn(&Args) -> Effects + Send + Sync>;
+/// Runs a call.
 type CallOf<Args> =
     Arc<dyn Fn(Context, Args) -> BoxFuture<'static, Result<Output, ToolError>> + Send + Sync>;
 
-/// A closure with typed arguments and declared effects.
+/// A tool made of a closure with typed arguments and declared effects.
 ///
 /// ```
 /// use schemars::JsonSchema;
@@ -51,7 +54,7 @@ pub struct FunctionTool<Args> {
 }
 
 impl<Args> FunctionTool<Args> {
-    /// Makes a person agree to each call whose arguments fulfil a condition, whatever the rules and the mode allow.
+    /// Requires that a person approves each call whose arguments fulfil a condition, whatever the rules and the mode allow.
     ///
     /// ```
     /// # use schemars::JsonSchema;
@@ -95,7 +98,7 @@ impl<Args> FunctionTool<Args> {
         self
     }
 
-    /// A tool without effects: it computes its answer from its arguments alone.
+    /// Makes a tool without effects: it computes its answer from its arguments alone.
     ///
     /// ```
     /// # use schemars::JsonSchema;
@@ -120,7 +123,7 @@ impl<Args> FunctionTool<Args> {
         Self::new(name, Kinds::NONE, |_| Effects::none(), call)
     }
 
-    /// A tool of that name: the most it can do, what one call does, and the call.
+    /// Makes a tool of that name, with the kinds that its calls can have at most, the effects of one call, and the call.
     pub fn new<F, Fut>(
         name: impl Into<Cow<'static, str>>,
         kinds: Kinds,
@@ -196,7 +199,7 @@ pub struct DynamicTool {
 }
 
 impl DynamicTool {
-    /// A tool with this spec, whose calls have these effects and do this.
+    /// Makes a tool with this spec; the closures compute the effects of a call and run it.
     pub fn new<F, Fut>(
         spec: Spec,
         effects: impl Fn(&Value) -> Effects + Send + Sync + 'static,
@@ -243,6 +246,7 @@ impl AnyTool for DynamicTool {
     }
 }
 
+/// A planned call of a closure.
 struct FunctionCall<'t, Args> {
     call: &'t CallOf<Args>,
     args: Args,

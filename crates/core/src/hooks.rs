@@ -1,7 +1,7 @@
-//! What a person puts before, after and around the calls: the moments at which a hook is told, what it is told, what it can answer.
+//! Hooks: programs of a person that run at points before, after and around calls, the data that they get, and their answers.
 //!
-//! Only the data is here. The engine decides when a hook is asked and what its answer is worth: a hook can always make things
-//! stricter; it can make them milder only where a person would have been asked, and only if it is the person's own.
+//! This file has only the data. The engine decides when a hook is asked and how its answer counts: a hook can always make a decision
+//! stricter; it can allow a call only where a person would be asked, and only if it belongs to the person's own configuration.
 
 mod answer;
 
@@ -16,7 +16,7 @@ pub use answer::{Heard, HookAnswer, HookVerdict};
 
 use crate::{BoxFuture, CallId, DecidedBy, Effects, Output, Secrets, Session, ToolError};
 
-/// Is told what happens, and may have a say in it.
+/// A hook: gets events, and may influence them by its answers.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -51,35 +51,35 @@ use crate::{BoxFuture, CallId, DecidedBy, Effects, Output, Secrets, Session, Too
 /// # }
 /// ```
 pub trait Hook: Send + Sync {
-    /// Its name, for messages.
+    /// Returns its name, for messages.
     fn name(&self) -> &str;
 
-    /// Whether it wants to be told of this. Asked often, so it must be quick.
+    /// Returns whether it wants this event. Called often, so it must be fast.
     fn hears(&self, event: &HookEvent<'_>) -> bool {
         let _ = event;
         true
     }
 
-    /// Whether it must have agreed: if it fails, what it was asked about does not happen. What is no gate only warns.
+    /// Returns whether it must agree at this moment: if it fails, the event does not happen. The failure of any other hook is a warning.
     fn is_gate(&self, moment: Moment) -> bool {
         moment.is_gate()
     }
 
-    /// Whether it speaks for the person, so that it can say yes where they would be asked.
+    /// Returns whether it may allow calls in place of the person.
     fn may_allow(&self) -> bool {
         true
     }
 
-    /// How long it may take. Then it has failed, and its future is dropped.
+    /// Returns its time limit. After that it counts as failed, and its future is dropped.
     fn time_limit(&self) -> Duration {
         Duration::from_secs(5)
     }
 
-    /// Is told of something it hears; the error is why it could not answer.
+    /// Handles an event that it wants. The error says why it could not answer.
     fn on<'a>(&'a self, event: HookEvent<'a>) -> BoxFuture<'a, Result<HookAnswer, ToolError>>;
 }
 
-/// What a hook is told.
+/// The event that a hook gets.
 ///
 /// ```
 /// use windlass_core::{Happening, HookEvent};
@@ -99,17 +99,17 @@ pub trait Hook: Send + Sync {
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct HookEvent<'a> {
-    /// Where it happens.
+    /// Session of the event.
     pub session: &'a Session,
-    /// In which workspace.
+    /// Workspace of the session.
     pub workspace: &'a Path,
-    /// What must be taken out before anything of this leaves the process.
+    /// Secrets to redact before any of this leaves the process.
     pub secrets: &'a Secrets,
-    /// What happens.
+    /// Content of the event.
     pub what: Happening<'a>,
 }
 
-/// What happens, with what there is to know about it.
+/// An event with its data.
 ///
 /// ```
 /// use windlass_core::{Happening, Moment};
@@ -122,25 +122,25 @@ pub enum Happening<'a> {
     SessionStart,
     /// A session is over.
     SessionEnd,
-    /// A person has said what they want.
+    /// A person has written a message.
     PromptSubmit {
-        /// In these words.
+        /// Text of the message.
         text: &'a str,
     },
     /// A call is about to be decided on.
     PreTool(HookCall<'a>),
-    /// A call has run; nobody has seen its output yet.
+    /// A call has run; the model has not seen its output yet.
     PostTool(HookCall<'a>, &'a Output),
     /// A person is about to be asked.
     PermissionRequest {
-        /// About this call.
+        /// Call that would ask.
         call: HookCall<'a>,
-        /// Because of this rule or mode.
+        /// Rule or mode that asks.
         by: &'a DecidedBy,
     },
-    /// A person is told something.
+    /// A person is being notified.
     Notification {
-        /// In these words.
+        /// Text of the notification.
         text: &'a str,
     },
     /// An agent believes that it is done.
@@ -151,18 +151,18 @@ pub enum Happening<'a> {
     PreCompact,
     /// A message is about to go to the model.
     PreMessage {
-        /// What it says.
+        /// Text of the message.
         text: &'a str,
     },
     /// A message has come from the model.
     PostMessage {
-        /// What it says.
+        /// Text of the message.
         text: &'a str,
     },
 }
 
 impl<'a> Happening<'a> {
-    /// Which kind of moment this is.
+    /// Returns the kind of the event.
     pub fn moment(&self) -> Moment {
         match self {
             Self::SessionStart => Moment::SessionStart,
@@ -180,7 +180,7 @@ impl<'a> Happening<'a> {
         }
     }
 
-    /// The call that it is about, if it is about one.
+    /// Returns the call of the event, if it has one.
     pub fn call(&self) -> Option<HookCall<'a>> {
         match self {
             Self::PreTool(call)
@@ -190,7 +190,7 @@ impl<'a> Happening<'a> {
         }
     }
 
-    /// The words that it is about, if it is about some.
+    /// Returns the text of the event, if it has one.
     pub fn text(&self) -> Option<&'a str> {
         match self {
             Self::PromptSubmit { text }
@@ -201,7 +201,7 @@ impl<'a> Happening<'a> {
         }
     }
 
-    /// The same about other words; unchanged if it is not about words.
+    /// Returns the event with another text; unchanged if it has none.
     pub(crate) fn with_text(self, text: &'a str) -> Self {
         match self {
             Self::PromptSubmit { .. } => Self::PromptSubmit { text },
@@ -213,7 +213,7 @@ impl<'a> Happening<'a> {
     }
 }
 
-/// The call that a hook is told of.
+/// A call as hooks see it.
 ///
 /// ```
 /// use serde_json::json;
@@ -228,17 +228,17 @@ impl<'a> Happening<'a> {
 /// ```
 #[derive(Debug, Clone, Copy)]
 pub struct HookCall<'a> {
-    /// The call.
+    /// Id of the call.
     pub id: &'a CallId,
-    /// The tool.
+    /// Name of the tool.
     pub tool: &'a str,
-    /// Its arguments.
+    /// Arguments of the call.
     pub input: &'a Value,
-    /// What it would do, paths resolved.
+    /// Effects of the call, with resolved paths.
     pub effects: &'a Effects,
 }
 
-/// A kind of moment at which hooks are told.
+/// A kind of event: the hook point at which a hook runs.
 ///
 /// ```
 /// use windlass_core::Moment;
@@ -291,12 +291,12 @@ impl Moment {
         ("post_message", Self::PostMessage),
     ];
 
-    /// Whether something waits for the hooks to agree, unless one says that it need not.
+    /// Returns whether the event waits until the hooks have agreed. A hook can opt out by [`Hook::is_gate`].
     pub fn is_gate(self) -> bool {
         matches!(self, Self::PreTool | Self::PermissionRequest | Self::PromptSubmit)
     }
 
-    /// Whether one hook may change what the next one is told, so that they run one after the other.
+    /// Returns whether one hook may change the data for the next one, so that they run one after the other.
     pub(crate) fn is_in_turn(self) -> bool {
         self.is_gate() || matches!(self, Self::PostTool | Self::PreMessage | Self::PostMessage)
     }

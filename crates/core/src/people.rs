@@ -1,17 +1,17 @@
-//! People: the front doors where they can be asked, what they are asked, and what they answered.
+//! People: the attendants that ask them, the approvals and questions, and the answers.
 //!
 //! A front door registers an [`Attendant`] for a session, or for all. A call that needs a person puts an approval or a set of questions
-//! on record, and the [`Broker`] asks every attendant that is there. The first answer counts, in whichever process it was given: it is
-//! written to the record under a lock, and the waiting call takes it from there. Books are on disks, behind locks: what is done with
-//! one is done on threads where that holds up no call.
+//! on record, and the [`Broker`] asks every registered attendant. The first answer counts, whichever process gives it: it is written to
+//! the record under a lock, and the waiting call reads it from there. Books are on disks and behind locks, so they are read and changed
+//! on threads of their own, where a slow disk delays no call.
 
 mod answer;
 mod approval;
 mod attendant;
+mod awaited;
 mod book;
 mod broker;
 mod desk;
-mod entry;
 mod question;
 mod record;
 mod watcher;
@@ -24,4 +24,4 @@ pub use book::{Book, Held, Inquiry, InquiryState, MemoryBook};
 pub(crate) use broker::{Broker, Permission, Settings};
 pub use question::{Question, QuestionAnswer, QuestionOption, QuestionRequest, Selection};
 pub use record::{Approval, Scope, Settled};
-pub(crate) use record::{Place, subject};
+pub(crate) use record::{CallLocation, approval_subject};

@@ -1,10 +1,10 @@
-//! A tool whose calls are planned: what is decided on is what runs.
+//! Tools that plan each call: the policy decides on the plan, and the same plan runs.
 //!
-//! Some calls cannot be decided on by their arguments alone. `undo` has to look at the history, `git` at the repository, `test` at the
-//! files of the project, and `bash` has to read the command. Such a tool finds that out once, in [`PlannedTool::plan`]. The engine decides
-//! on the effects of the plan, and hands the same plan to [`PlannedTool::call`], so nothing is read or parsed a second time.
+//! The effects of some calls do not follow from their arguments alone. `undo` has to read the history, `git` the repository, `test` the
+//! files of the project, and `bash` has to parse the command. Such a tool does that once, in [`PlannedTool::plan`]. The engine decides on
+//! the effects of the plan, and passes the same plan to [`PlannedTool::call`], so nothing is read or parsed a second time.
 //!
-//! A [`Tool`] whose arguments say it all is a planned tool too: its plan are its arguments.
+//! A [`Tool`] is a planned tool too: its plan is its arguments.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::{
 
 /// A tool that plans each call before it is decided on.
 ///
-/// Write a [`Tool`] where the arguments alone say what a call does; every `Tool` is a `PlannedTool`.
+/// Implement [`Tool`] instead if the effects follow from the arguments alone; every `Tool` is a `PlannedTool`.
 ///
 /// ```
 /// use std::path::PathBuf;
@@ -60,64 +60,64 @@ use crate::{
 /// assert_eq!(effects.unwrap_err().message().text, "the project has no manifest");
 /// ```
 pub trait PlannedTool: Send + Sync + 'static {
-    /// The name that models call it by: `[a-z][a-z0-9_]*`, at most 64 characters.
+    /// Name by which models call it: `[a-z][a-z0-9_]*`, at most 64 characters.
     const NAME: &'static str;
 
-    /// The kinds of effects that any call of this tool can have. Listings, roles and MCP annotations go by it; a call that
-    /// declares more is refused as a fault of the tool.
+    /// Kinds of effects that any call of this tool can have. Listings, roles and MCP annotations depend on it; a call that declares more is
+    /// refused as a fault of the tool.
     const KINDS: Kinds;
 
-    /// A call depends on what earlier calls changed, as one of `undo` does: it is planned when all earlier calls of its turn have
+    /// True if a call depends on the changes of earlier calls, as `undo` does: it is planned after all earlier calls of its turn have
     /// ended.
     const LOOKS_BACK: bool = false;
 
-    /// The arguments. They should refuse unknown fields.
+    /// Type of the arguments. It should refuse unknown fields.
     type Args: DeserializeOwned + JsonSchema;
 
-    /// All that `call` needs: the arguments that are left, and what was found out about them.
+    /// Data that `call` needs: the remaining arguments and the results of planning.
     type Plan: Send + Sync + 'static;
 
-    /// Finds out what the call would do. The engine asks once per call; an error ends the call before anything is decided on.
+    /// Plans a call. The engine plans once per call; an error ends the call before any decision.
     ///
-    /// Nothing is granted yet, so the answer must not tell the model about files that it may not see. Until the call runs, the machine
-    /// can change: the doors of [`Context`] check each path and each change again, and the plan must not be taken for a proof.
+    /// Nothing is granted yet, so the result must not tell the model about files that it may not see. The machine can change until the call
+    /// runs: the doors of [`Context`] check each path and each change again, and the plan is no proof that they are unchanged.
     fn plan(&self, args: Self::Args, scene: &Scene<'_>) -> Result<Planned<Self::Plan>, ToolError>;
 
-    /// Does what was planned. `cx` holds the only doors to the machine.
+    /// Runs the planned call. `cx` holds the only doors to the machine.
     fn call(
         &self,
         cx: &Context,
         plan: Self::Plan,
     ) -> impl Future<Output = Result<Output, ToolError>> + Send;
 
-    /// Copies the plan for a trial, if a call does nothing but change files through its context. It then runs first where changes are
-    /// only proposed, and a person who is asked is shown what would become of each file.
+    /// Copies the plan for a trial run, if a call changes only files and only through its context. The trial runs first, on proposals, and
+    /// shows a person who is asked the changes of each file.
     fn copy_for_trial(&self, _: &Self::Plan) -> Option<Self::Plan> {
         None
     }
 
-    /// How long a call may take, if the plan says so; otherwise the engine's own limit holds.
+    /// Returns the time limit of a call, if the plan sets one; otherwise the engine's limit holds.
     fn time_limit(&self, _: &Self::Plan) -> Option<Duration> {
         None
     }
 
-    /// Whether a person has to agree to this call each time, whatever the rules and the mode allow.
+    /// Returns whether a person must approve this call each time, whatever the rules and the mode allow.
     fn needs_person(&self, _: &Self::Plan) -> bool {
         false
     }
 
-    /// Whether calls take as long as they take: the engine's own limit of time does not hold for them.
+    /// Returns whether calls may run without a time limit instead of the engine's.
     fn is_long_running(&self) -> bool {
         false
     }
 
-    /// Facts for lists, manuals and prompts; see [`Tool::about`].
+    /// Returns facts for lists, manuals and prompts; see [`Tool::about`].
     fn about(&self) -> About {
         About::default()
     }
 }
 
-/// What a call wants to do, and the plan to do it.
+/// The effects of a call, and the plan to run it.
 ///
 /// ```
 /// use windlass_core::{Effects, Planned};
@@ -126,9 +126,9 @@ pub trait PlannedTool: Send + Sync + 'static {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Planned<Plan> {
-    /// The effects that are decided on. Paths may be as the model wrote them.
+    /// Effects to decide on. Paths may be as the model wrote them.
     pub effects: Effects,
-    /// What the call is given once it is allowed.
+    /// Data that the call gets once it is allowed.
     pub plan: Plan,
 }
 
@@ -146,28 +146,28 @@ pub struct Planned<Plan> {
 /// # Ok::<(), windlass_core::ToolError>(())
 /// ```
 pub trait PlannedCall: Send + Sync {
-    /// How long it may take, if the engine's own limit is not the right one.
+    /// Returns the time limit of the call, if it differs from the engine's.
     fn time_limit(&self) -> Option<Duration> {
         None
     }
 
-    /// Whether a person has to agree each time; see [`PlannedTool::needs_person`].
+    /// Returns whether a person must approve it each time; see [`PlannedTool::needs_person`].
     fn needs_person(&self) -> bool {
         false
     }
 
-    /// Copies the call for a trial; see [`PlannedTool::copy_for_trial`].
+    /// Copies the call for a trial run; see [`PlannedTool::copy_for_trial`].
     fn copy_for_trial(&self) -> Option<Box<dyn PlannedCall + '_>> {
         None
     }
 
-    /// Does it.
+    /// Runs the call.
     fn run<'a>(self: Box<Self>, cx: &'a Context) -> BoxFuture<'a, Result<Output, ToolError>>
     where
         Self: 'a;
 }
 
-/// A tool without a plan: its arguments are all that a call needs.
+/// A tool whose plan is its arguments.
 impl<T: Tool> PlannedTool for T {
     const NAME: &'static str = <T as Tool>::NAME;
     const KINDS: Kinds = <T as Tool>::KINDS;
@@ -235,7 +235,7 @@ impl<T: PlannedTool> AnyTool for T {
     }
 }
 
-/// A call of a typed tool.
+/// A planned call of a typed tool.
 struct TypedCall<'t, T: PlannedTool> {
     tool: &'t T,
     plan: T::Plan,

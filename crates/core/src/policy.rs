@@ -1,7 +1,7 @@
-//! Decisions about effects on resources.
+//! Decisions about the effects of calls.
 //!
-//! A [`Policy`] looks at what a call wants to do, resolved to real objects, and gives a [`Verdict`]. Only here can a [`Grant`]
-//! be made, and without one no tool runs.
+//! A [`Policy`] takes the resolved effects of a call and returns a [`Verdict`]. Only this module can make a [`Grant`], and without one no
+//! tool runs.
 
 mod command;
 mod decided_by;
@@ -11,7 +11,7 @@ mod hidden;
 mod keep;
 mod mode;
 mod offers;
-mod public_places;
+mod public_paths;
 mod remedy;
 mod rights;
 mod risk;
@@ -43,10 +43,10 @@ use ruling::InForce;
 pub use ruling::{Layer, Ruling};
 pub use secret_names::{PASS_THROUGH, SecretName, holds_credential};
 pub use situation::Situation;
-pub(crate) use situation::source;
+pub(crate) use situation::untrusted_source;
 pub use verdict::Verdict;
 
-use situation::{Programs, suspicious};
+use situation::{ProgramAccess, suspicion_reason};
 
 use crate::address::is_private_host;
 use crate::effects::is_within;
@@ -55,7 +55,7 @@ use crate::{
     SimpleCommand, protected,
 };
 
-/// Allow, ask or deny; the later, the stricter.
+/// Decision to allow, ask or deny, in order of strictness.
 ///
 /// ```
 /// use windlass_core::Decision;
@@ -72,18 +72,18 @@ pub enum Decision {
     Deny,
 }
 
-/// The decision about changes on a stage where no rule speaks of them.
+/// The decision about changes on a stage that no rule is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StagedChanges {
-    /// The command was allowed to make them before it ran.
+    /// Allow: the command was allowed to make changes before it ran.
     Decided,
-    /// A person is asked about those that no rule allows.
+    /// Ask a person about the changes that no rule allows.
     Ruled,
-    /// A person is asked about all of them.
+    /// Ask a person about all changes.
     Shown,
 }
 
-/// The rules in force, and what happens where none decides.
+/// The rules in force, and the mode that decides about effects without a rule.
 ///
 /// ```
 /// use windlass_core::{Decision, Effects, Mode, Policy};
@@ -102,18 +102,18 @@ pub struct Policy {
     hard_denies: Arc<HardDenies>,
     /// The confinement of programs.
     confinement: Confinement,
-    /// A command asks before it runs, also where what it changes can be asked about afterwards.
+    /// Asks about a command before it runs, also where its changes could be asked about afterwards.
     asks_before: bool,
-    /// Whether what somebody else wrote makes a session suspicious.
+    /// Asks about more effects once the session has read untrusted content.
     provenance: bool,
-    /// Rules and modes that bind besides these: the rights of a session. The strictest decides.
+    /// Rules and modes of a session's rights. The strictest of this policy and of these decides.
     layers: Vec<Arc<Policy>>,
-    /// The hosts that may be reached at most, whatever the rules say.
+    /// Hosts that may be reached at most, whatever the rules say.
     net: Option<NetworkAccess>,
 }
 
 impl Policy {
-    /// No rules, the usual hard denies.
+    /// Makes a policy without rules and with the usual hard denies.
     pub fn new(mode: Mode) -> Self {
         Self {
             mode,
@@ -127,7 +127,7 @@ impl Policy {
         }
     }
 
-    /// With another mode.
+    /// Sets the mode.
     #[must_use]
     pub fn with_mode(mut self, mode: Mode) -> Self {
         self.mode = mode;
@@ -140,19 +140,19 @@ impl Policy {
         self.with(Decision::Allow, rule)
     }
 
-    /// Adds a rule that denies. It wins over every rule that allows.
+    /// Adds a rule that denies. It overrides every rule that allows.
     #[must_use]
     pub fn deny(self, rule: Rule) -> Self {
         self.with(Decision::Deny, rule)
     }
 
-    /// Adds a rule.
+    /// Adds a rule with this decision.
     #[must_use]
     pub fn with(self, decision: Decision, rule: Rule) -> Self {
         self.with_ruling(Ruling::new(decision, rule))
     }
 
-    /// Adds a rule with all that is known of it.
+    /// Adds a rule with its decision, layer, reason and end.
     #[must_use]
     pub fn with_ruling(mut self, ruling: Ruling) -> Self {
         self.rules.push(ruling);
@@ -166,33 +166,34 @@ impl Policy {
         self
     }
 
-    /// The policy for what a person does: hard denies alone.
+    /// Returns the policy for calls that a person makes: hard denies alone.
     pub(crate) fn for_person(&self) -> Self {
         Self { hard_denies: self.hard_denies.clone(), ..Self::new(Mode::Yolo) }
     }
 
-    /// Decides for programs that are confined like this. Without the whole sandbox, or with a network, a command asks more often.
+    /// Sets the confinement of programs. Without the whole sandbox, or with a network, commands ask more often.
     #[must_use]
     pub fn with_confinement(mut self, confinement: Confinement) -> Self {
         self.confinement = confinement;
         self
     }
 
-    /// Asks about a command before it runs (`true`), or with what it changed, where nothing is kept before the answer (`false`).
+    /// Sets the time at which a command is asked about: before it runs (`true`), or after, with its changes on a stage (`false`).
     #[must_use]
     pub fn asking_before(mut self, asks_before: bool) -> Self {
         self.asks_before = asks_before;
         self
     }
 
-    fn programs(&self) -> Programs {
-        Programs {
+    /// Returns the confinement of programs as decisions use it.
+    fn program_access(&self) -> ProgramAccess {
+        ProgramAccess {
             confined: self.confinement.is_whole(),
             connected: self.confinement.network != NetworkAccess::None,
         }
     }
 
-    /// The rules that deny something, with those of the sessions whose rights narrow this policy.
+    /// Returns the rules that deny, also those of the sessions whose rights narrow this policy.
     pub(crate) fn deny_rules(&self) -> Vec<String> {
         let layers = self.layers.iter().flat_map(|layer| layer.rules.iter());
         let denies = self.rules.iter().chain(layers);
@@ -200,17 +201,17 @@ impl Policy {
         denies.map(|ruling| ruling.rule.to_string()).collect()
     }
 
-    /// Whether what somebody else may have written makes a session ask more. Default: it does.
+    /// Sets if sessions ask more once they have read untrusted content. Default: they do.
     #[must_use]
     pub fn with_provenance(mut self, provenance: bool) -> Self {
         self.provenance = provenance;
         self
     }
 
-    /// The same with the rights of a session: a decision is the strictest of this policy and of each layer of the rights.
+    /// Narrows the policy to the rights of a session: a decision is the strictest of this policy and of each layer of the rights.
     #[must_use]
     pub(crate) fn narrowed(&self, rights: &Rights) -> Self {
-        // What is hidden and what asks each time is one for all layers.
+        // Hard denies and the checks for risky effects are the same for all layers.
         let confinement = rights.confine(&self.confinement);
         let layer = |layer: &Arc<Self>| {
             Arc::new(Self {
@@ -229,65 +230,67 @@ impl Policy {
         }
     }
 
-    /// This policy and the layers that narrow it.
+    /// Returns this policy and the layers that narrow it.
     fn all_layers(&self) -> impl Iterator<Item = &Self> + Clone {
         std::iter::once(self).chain(self.layers.iter().map(|layer| &**layer))
     }
 
-    /// The rules of all layers. Those that deny or ask bind; those that allow do so only within their own layer.
+    /// Returns the rules of all layers. A rule that denies or asks binds; one that allows does so only within its own layer.
     fn all_rules(&self) -> impl Iterator<Item = &Ruling> + Clone {
         self.all_layers().flat_map(|layer| &layer.rules)
     }
 
-    /// Whether a mode of any layer keeps nothing that a program changes.
+    /// Returns whether any layer is in the mode `plan`, which keeps no changes of programs.
     pub(crate) fn is_plan(&self) -> bool {
         self.all_layers().any(|layer| layer.mode == Mode::Plan)
     }
 
-    /// Whether every layer allows this without asking.
+    /// Returns whether every layer allows an effect without asking.
     fn allows(&self, effect: Effect, workspace: &Path, situation: &Situation) -> bool {
         let effects = Arc::new(Effects::from(effect));
         self.decide_in("", effects, workspace, situation).decision == Decision::Allow
     }
 
-    /// What happens where no rule decides.
+    /// Returns the mode, which decides about effects without a rule.
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// The rules, in order.
+    /// Returns the rules, in order.
     pub fn rules(&self) -> &[Ruling] {
         &self.rules
     }
 
-    /// Whether what somebody else may have written makes a session ask more.
+    /// Returns whether sessions ask more once they have read untrusted content.
     pub fn provenance(&self) -> bool {
         self.provenance
     }
 
-    /// How much harm a call with these effects could do.
+    /// Returns how much harm a call with these effects could do.
     pub fn risk(&self, effects: &Effects, workspace: &Path) -> RiskLevel {
         self.risk_of(effects, workspace, &Situation::default())
     }
 
-    /// The same for a call of a session that has these files.
+    /// Returns the same for a call of a session that has these files.
     pub(crate) fn risk_in(&self, effects: &Effects, files: &dyn Files) -> RiskLevel {
         self.risk_of(effects, files.workspace(), &Situation::in_session(files))
     }
 
+    /// Returns the risk of the effects, taking the session's `/tmp` and protected paths into account.
     fn risk_of(&self, effects: &Effects, workspace: &Path, situation: &Situation) -> RiskLevel {
         let is_inside =
             |path: &Path| path.starts_with(workspace) || situation.is_tmp(path, workspace);
-        let is_protected = |effect: &Effect| self.protected(effect, workspace, situation).is_some();
-        risk::of(effects, self.programs(), &is_inside, &is_protected)
+        let is_protected =
+            |effect: &Effect| self.protection_reason(effect, workspace, situation).is_some();
+        risk::highest_risk(effects, self.program_access(), &is_inside, &is_protected)
     }
 
-    /// What is denied whatever the rules and the mode say.
+    /// Returns the denials that no rule and no mode can lift.
     pub fn hard_denies(&self) -> &Arc<HardDenies> {
         &self.hard_denies
     }
 
-    /// Decides about one call of `tool`. Paths in `effects` are absolute and resolved; the strictest part wins.
+    /// Decides about one call of `tool`. Paths in `effects` must be absolute and resolved. The strictest decision about an effect counts.
     pub fn decide(
         &self,
         tool: &str,
@@ -297,7 +300,7 @@ impl Policy {
         self.decide_in(tool, effects, workspace, &Situation::default())
     }
 
-    /// The same at a known time, in a session of which it is known what it has read.
+    /// Decides like [`Policy::decide`], at a known time and for a session whose earlier reads are known.
     pub fn decide_in(
         &self,
         tool: &str,
@@ -306,9 +309,9 @@ impl Policy {
         situation: &Situation,
     ) -> Verdict {
         let effects = effects.into();
-        let mut verdict = self.decide_alone(tool, &effects, workspace, situation);
+        let mut verdict = self.decide_layer(tool, &effects, workspace, situation);
         for layer in &self.layers {
-            let narrower = layer.decide_alone(tool, &effects, workspace, situation);
+            let narrower = layer.decide_layer(tool, &effects, workspace, situation);
             let keeps = verdict.keeps.max(narrower.keeps);
             let tells_more =
                 narrower.decision == verdict.decision && narrower.keeps > verdict.keeps;
@@ -332,8 +335,8 @@ impl Policy {
         verdict
     }
 
-    /// The decision of this layer alone.
-    fn decide_alone(
+    /// Decides by this layer alone.
+    fn decide_layer(
         &self,
         tool: &str,
         effects: &Arc<Effects>,
@@ -342,7 +345,7 @@ impl Policy {
     ) -> Verdict {
         let mut verdict = self.decide_tool(tool, effects, situation);
         let (mut open, mut all_keeps) = (Vec::new(), Keep::All);
-        // What is told of is the change of a file, not the reading that it needs.
+        // The verdict names the change of a file rather than the reading that the change needs.
         let is_needed = |effect: &&Effect| change_of_read(effect, effects.iter()).is_some();
         let (needed, own): (Vec<_>, Vec<_>) = effects.iter().partition(is_needed);
         for effect in own.into_iter().chain(needed) {
@@ -352,7 +355,7 @@ impl Policy {
             if is_open {
                 open.push((effect.clone(), self.open_parts(effect, situation)));
             }
-            // Of two that are equally strict, a rule tells more than the mode, and what is not kept more than what is.
+            // Of two that are equally strict, a rule says more than the mode, and changes that are not kept say more than those that are.
             let tells_more = verdict.effect.is_none()
                 || (verdict.by.is_mode() && !by.is_mode())
                 || keeps > all_keeps;
@@ -365,8 +368,8 @@ impl Policy {
         verdict
     }
 
-    /// Decides about what a program has changed on its stage. Rules that deny bind what it did. `usual` says what happens where no
-    /// rule speaks. `protected` gives the reason to ask about a path whatever the rules and the mode say.
+    /// Decides about the changes that a program has made on its stage. Rules that deny bind; `usual` is the decision about changes without
+    /// a rule. `protected` returns the reason to ask about a path whatever the rules and the mode say.
     pub(crate) fn decide_changes(
         &self,
         effects: &Arc<Effects>,
@@ -385,7 +388,7 @@ impl Policy {
             let ruled = self
                 .all_layers()
                 .filter_map(|layer| {
-                    layer.ruled(situation, |ruling| ruling.is_about(effect, workspace))
+                    layer.rule_decision(situation, |ruling| ruling.is_about(effect, workspace))
                 })
                 .max_by_key(|(decision, _)| *decision);
             let (decision, by) = match (ruled, reason(effect)) {
@@ -409,16 +412,16 @@ impl Policy {
         verdict
     }
 
-    /// The part of a decision that does not depend on single effects: rules about the tool itself, and the mode `deny` for a
-    /// call without any.
+    /// Decides by the parts that do not depend on single effects: rules about the tool itself, and the mode `deny` for a call without
+    /// effects.
     fn decide_tool(&self, tool: &str, effects: &Arc<Effects>, situation: &Situation) -> Verdict {
-        let named = self.ruled(
+        let named = self.rule_decision(
             situation,
             |ruling| matches!(ruling.rule.resource(), Resource::Tool(name) if name.matches(tool)),
         );
         let (decision, by) = match named {
-            Some(ruled) => ruled,
-            // With effects, it is they that a rule can allow or the mode denies.
+            Some(rule_decision) => rule_decision,
+            // With effects, rules can allow these, or the mode denies them.
             None if self.mode == Mode::Deny && effects.is_empty() => {
                 (Decision::Deny, self.as_cause())
             }
@@ -427,6 +430,7 @@ impl Policy {
         Verdict::new(decision, by, None, effects)
     }
 
+    /// Decides about one effect: hard denies, then rules, then the mode, then reasons to ask anyway. Also returns which changes are kept.
     fn decide_effect(
         &self,
         tool: &str,
@@ -435,13 +439,15 @@ impl Policy {
         workspace: &Path,
         situation: &Situation,
     ) -> (Decision, DecidedBy, Keep) {
-        if let Some(reason) = self.hard_denies.denies_but(effect, workspace, &situation.harmless) {
+        if let Some(reason) =
+            self.hard_denies.denies_unless_harmless(effect, workspace, &situation.harmless)
+        {
             return (Decision::Deny, DecidedBy::HardDeny { reason: reason.to_string() }, Keep::All);
         }
         let of_mode = || {
-            let decision = self.by_mode(effect, workspace, situation);
+            let decision = self.decide_by_mode(effect, workspace, situation);
             let staged = (decision != Decision::Allow)
-                .then(|| self.keeps_of_staged(effect, effects, workspace))
+                .then(|| self.kept_if_staged(effect, effects, workspace))
                 .flatten();
             match staged {
                 Some(keeps) => (Decision::Allow, self.as_cause(), keeps),
@@ -449,19 +455,22 @@ impl Policy {
             }
         };
         let (decision, by, keeps) = self
-            .by_rules(tool, effect, workspace, situation, &of_mode)
-            .or_else(|| self.by_change(effect, effects, workspace, situation))
-            .or_else(|| self.by_command(effect, effects, workspace, situation))
-            .or_else(|| self.by_public_place(effect, effects))
+            .decide_by_rules(tool, effect, workspace, situation, &of_mode)
+            .or_else(|| self.decide_by_change(effect, effects, workspace, situation))
+            .or_else(|| self.decide_by_command(effect, effects, workspace, situation))
+            .or_else(|| self.decide_by_public_path(effect, effects))
             .unwrap_or_else(of_mode);
         if decision == Decision::Deny {
             return (decision, by, keeps);
         }
-        // What a staged command changed in a protected place is judged by what it is.
-        let protected =
-            if keeps == Keep::All { self.protected(effect, workspace, situation) } else { None };
+        // Changes of a staged command to protected paths are decided on after the run.
+        let protected = if keeps == Keep::All {
+            self.protection_reason(effect, workspace, situation)
+        } else {
+            None
+        };
         let always = protected.map(str::to_owned).or_else(|| match decision {
-            Decision::Allow => self.doubted(effect, situation),
+            Decision::Allow => self.reason_to_ask_anyway(effect, situation),
             _ => None,
         });
         match always {
@@ -470,14 +479,9 @@ impl Policy {
         }
     }
 
-    /// The part of its changes that a command may keep where the mode would ask or deny, if it can run on a stage all the same: in
-    /// the whole sandbox nothing that it does in the workspace is real before it is kept.
-    fn keeps_of_staged(
-        &self,
-        effect: &Effect,
-        effects: &Effects,
-        workspace: &Path,
-    ) -> Option<Keep> {
+    /// Returns which changes of a command are kept if it may run on a stage where the mode would ask or deny: in the whole sandbox,
+    /// its changes reach the workspace only when they are kept. `None` if it may not.
+    fn kept_if_staged(&self, effect: &Effect, effects: &Effects, workspace: &Path) -> Option<Keep> {
         let mut commands = effects.iter().filter_map(|effect| match effect {
             Effect::Exec(command) => Some(command),
             _ => None,
@@ -488,7 +492,7 @@ impl Policy {
             other => other.changed_path().is_some_and(|at| at.path.starts_with(workspace)),
         };
         let is_job = command.is_job || commands.any(|command| command.is_job);
-        let is_connected = self.programs().connected
+        let is_connected = self.program_access().connected
             || effects.iter().any(|effect| matches!(effect, Effect::Net { .. }));
         match self.mode {
             _ if !is_of_command => None,
@@ -500,9 +504,9 @@ impl Policy {
         }
     }
 
-    /// The reason why a change always asks, if it does. Only programs of the session act on what is in its `/tmp`, and they can
-    /// write there themselves, so nothing in there is protected.
-    fn protected(
+    /// Returns the reason why a change always asks, if it does. The session's `/tmp` is exempt, because only programs of the session use it
+    /// and they can write there themselves.
+    fn protection_reason(
         &self,
         effect: &Effect,
         workspace: &Path,
@@ -516,22 +520,22 @@ impl Policy {
         protected::protected_reason(&at.path, self.hard_denies.homes()).or_else(is_git)
     }
 
-    /// Why an effect that a rule or the mode allows asks all the same.
-    fn doubted(&self, effect: &Effect, situation: &Situation) -> Option<String> {
-        if let Some((why, rule)) = self.may_be_denied(effect, situation) {
+    /// Returns the reason why an effect asks although a rule or the mode allows it, if there is one.
+    fn reason_to_ask_anyway(&self, effect: &Effect, situation: &Situation) -> Option<String> {
+        if let Some((why, rule)) = self.unseen_and_denied(effect, situation) {
             return Some(format!("{why}, and `{rule}` may bind it"));
         }
-        if let Some(reason) = self.open_network(effect, situation) {
+        if let Some(reason) = self.network_reason(effect, situation) {
             return Some(reason);
         }
         if !self.provenance || self.mode == Mode::Yolo {
             return None;
         }
-        suspicious(effect, situation, self.programs())
+        suspicion_reason(effect, situation, self.program_access())
     }
 
     /// Returns whether a rule of the person allows this host by its own name. Rules of a session's rights only narrow, and a rule with
-    /// a `*` names nobody.
+    /// a `*` names no host.
     pub(crate) fn names_host(&self, effect: &Effect, situation: &Situation) -> bool {
         let Effect::Net { origin, .. } = effect else { return false };
         self.in_force(situation).iter().any(|ruling| {
@@ -541,8 +545,9 @@ impl Policy {
         })
     }
 
-    /// What the rules about the effect and about the tool say.
-    fn by_rules(
+    /// Decides by the rules about the effect and about the tool, and by the mode for parts of a command without a rule. `None` if no rule
+    /// applies.
+    fn decide_by_rules(
         &self,
         tool: &str,
         effect: &Effect,
@@ -555,25 +560,26 @@ impl Policy {
         let Effect::Exec(command) = effect else {
             let applies =
                 |ruling: &Ruling| ruling.is_about(effect, workspace) || names_tool(ruling);
-            return self.ruled(situation, applies).map(whole);
+            return self.rule_decision(situation, applies).map(whole);
         };
-        let of_command =
-            command::strictest(self.in_force(situation), command, |part| self.lets_pass(part));
-        let of_tool = self.ruled(situation, names_tool);
-        // A part that no rule speaks of may be denied by the mode where another only asks.
+        let of_command = command::strictest(self.in_force(situation), command, |part| {
+            self.passes_without_rule(part)
+        });
+        let of_tool = self.rule_decision(situation, names_tool);
+        // The mode may deny a part without a rule although a rule only asks about another part.
         let is_open =
             || command.unclear.is_some() || !self.open_parts(effect, situation).is_empty();
         let of_mode =
             of_command.as_ref().filter(|_| of_tool.is_none() && is_open()).map(|_| of_mode());
         let keeps = of_mode.as_ref().map_or(Keep::All, |(.., keeps)| *keeps);
-        let ruled = of_tool.into_iter().chain(of_command).map(whole);
+        let rule_decision = of_tool.into_iter().chain(of_command).map(whole);
         let (decision, by, _) =
-            of_mode.into_iter().chain(ruled).max_by_key(|(decision, ..)| *decision)?;
+            of_mode.into_iter().chain(rule_decision).max_by_key(|(decision, ..)| *decision)?;
         Some((decision, by, keeps))
     }
 
-    /// A rule that allows the change of a file covers the reading of it that the same call needs.
-    fn by_change(
+    /// Allows the reading of a file if a rule allows the change of the same file in this call.
+    fn decide_by_change(
         &self,
         effect: &Effect,
         effects: &Effects,
@@ -581,13 +587,14 @@ impl Policy {
         situation: &Situation,
     ) -> Option<(Decision, DecidedBy, Keep)> {
         let change = change_of_read(effect, effects.iter())?;
-        let ruled = self.ruled(situation, |ruling| ruling.is_about(change, workspace));
-        let (decision, by) = ruled.filter(|(decision, _)| *decision == Decision::Allow)?;
+        let rule_decision =
+            self.rule_decision(situation, |ruling| ruling.is_about(change, workspace));
+        let (decision, by) = rule_decision.filter(|(decision, _)| *decision == Decision::Allow)?;
         Some((decision, by, Keep::All))
     }
 
-    /// A change that a command makes by its own words is allowed with the command, if it is made in the workspace.
-    fn by_command(
+    /// Allows a change in the workspace if a rule allows the command whose words make it.
+    fn decide_by_command(
         &self,
         effect: &Effect,
         effects: &Effects,
@@ -599,8 +606,8 @@ impl Policy {
         at.path.starts_with(workspace).then_some((Decision::Allow, rule, Keep::All))
     }
 
-    /// A command that reads what every program of the machine may read needs nobody's word.
-    fn by_public_place(
+    /// Allows a command to read files that every program of the machine may read.
+    fn decide_by_public_path(
         &self,
         effect: &Effect,
         effects: &Effects,
@@ -608,25 +615,32 @@ impl Policy {
         let Effect::Read(at) = effect else { return None };
         let reads_it = |other: &Effect| matches!(other, Effect::Exec(command) if command.reads(at));
         let is_public =
-            effects.iter().any(reads_it) && public_places::holds(at, self.hard_denies.homes());
+            effects.iter().any(reads_it) && public_paths::is_public(at, self.hard_denies.homes());
         (is_public && self.mode != Mode::Deny)
             .then(|| (Decision::Allow, self.as_cause(), Keep::All))
     }
 
-    /// Whether a part of a command needs no rule in this mode.
-    fn lets_pass(&self, part: &SimpleCommand) -> bool {
-        self.mode != Mode::Deny && command::reads(part, self.programs().confined)
+    /// Returns whether a part of a command needs no rule in this mode.
+    fn passes_without_rule(&self, part: &SimpleCommand) -> bool {
+        self.mode != Mode::Deny && command::part_only_reads(part, self.program_access().confined)
     }
 
+    /// Returns the indexes of the parts of a command that neither a rule nor [`Policy::passes_without_rule`] allows.
     fn open_parts(&self, effect: &Effect, situation: &Situation) -> Vec<usize> {
         let Effect::Exec(command) = effect else { return Vec::new() };
-        command::open_parts(self.in_force(situation), command, |part| self.lets_pass(part))
+        command::open_parts(self.in_force(situation), command, |part| {
+            self.passes_without_rule(part)
+        })
     }
 
-    /// The reason why not all that a command runs is seen, and the first rule that may deny it.
-    fn may_be_denied(&self, effect: &Effect, situation: &Situation) -> Option<(String, String)> {
+    /// Returns the reason why a command may run an unseen program, and the first rule that could deny that program.
+    fn unseen_and_denied(
+        &self,
+        effect: &Effect,
+        situation: &Situation,
+    ) -> Option<(String, String)> {
         let Effect::Exec(command) = effect else { return None };
-        let why = command::unseen(self.in_force(situation), command)?;
+        let why = command::unseen_program_reason(self.in_force(situation), command)?;
         let denies = |ruling: &&Ruling| {
             ruling.decision == Decision::Deny
                 && matches!(ruling.rule.resource(), Resource::Exec { .. })
@@ -634,9 +648,9 @@ impl Policy {
         self.in_force(situation).iter().find(denies).map(|rule| (why, rule.to_string()))
     }
 
-    /// The reason why a command asks because the network is open to it: a plan asks about the network, and whom a command connects to is
-    /// not seen, so that a rule which denies a host cannot be held against it.
-    fn open_network(&self, effect: &Effect, situation: &Situation) -> Option<String> {
+    /// Returns the reason why a command asks because it can use the network. The hosts that a command connects to are not known before it
+    /// runs, so a rule that denies a host could be evaded.
+    fn network_reason(&self, effect: &Effect, situation: &Situation) -> Option<String> {
         let Effect::Exec(command) = effect else { return None };
         let network = self.permitted_network(&self.confinement.network, situation.now);
         if network == NetworkAccess::None || self.only_reads(command) {
@@ -653,7 +667,7 @@ impl Policy {
         Some(format!("the network is open to it, and `{ruling}` may bind it"))
     }
 
-    /// The hosts of a confinement without those that rules deny. A rule about a part of what a pattern stands for leaves the pattern.
+    /// Returns the hosts of a confinement without those that rules deny. A pattern stays if a rule denies only some of its hosts.
     pub(crate) fn permitted_network(
         &self,
         confined: &NetworkAccess,
@@ -678,18 +692,20 @@ impl Policy {
         }
     }
 
-    /// Returns whether a command does nothing but read, as far as its words tell and the sandbox sees to it.
+    /// Returns whether a command does nothing but read, as far as its words tell and the sandbox enforces it.
     fn only_reads(&self, command: &CommandLine) -> bool {
-        let confined = self.programs().confined;
+        let confined = self.program_access().confined;
         command.unclear.is_none()
-            && command.commands.iter().all(|part| command::reads(part, confined))
+            && command.commands.iter().all(|part| command::part_only_reads(part, confined))
     }
 
+    /// Returns the rules of this layer that have not ended.
     fn in_force(&self, situation: &Situation) -> InForce<'_> {
         InForce { rulings: &self.rules, now: situation.now }
     }
 
-    fn ruled(
+    /// Returns the decision of the rule that counts among those that apply.
+    fn rule_decision(
         &self,
         situation: &Situation,
         applies: impl Fn(&Ruling) -> bool,
@@ -697,13 +713,13 @@ impl Policy {
         self.in_force(situation).deciding(applies)
     }
 
-    /// The mode as the cause of a decision.
+    /// Returns the mode as the cause of a decision.
     fn as_cause(&self) -> DecidedBy {
         DecidedBy::Mode { mode: self.mode }
     }
 
-    /// What a mode does where no rule decides.
-    fn by_mode(&self, effect: &Effect, workspace: &Path, situation: &Situation) -> Decision {
+    /// Returns the decision of the mode about an effect.
+    fn decide_by_mode(&self, effect: &Effect, workspace: &Path, situation: &Situation) -> Decision {
         use Decision::{Allow, Ask, Deny};
         let is_tmp = |path: &Path| situation.is_tmp(path, workspace);
         let [ask, auto, plan] = match effect {
@@ -720,7 +736,7 @@ impl Policy {
                 [Ask, Ask, Deny]
             }
             Effect::Exec(command) if self.only_reads(command) => [Allow, Allow, Allow],
-            Effect::Exec(_) if !self.programs().confined => [Ask, Ask, Deny],
+            Effect::Exec(_) if !self.program_access().confined => [Ask, Ask, Deny],
             Effect::Exec(_) | Effect::Mcp { .. } | Effect::Plugin(_) => [Ask, Allow, Deny],
             Effect::Net { origin, .. }
                 if host_name_of(origin).is_some_and(|host| is_private_host(&host)) =>
@@ -745,7 +761,7 @@ impl Default for Policy {
     }
 }
 
-/// The change of a file that a call makes besides reading it.
+/// Returns the change that a call makes to the file that `read` reads, if it makes one.
 fn change_of_read<'e>(
     read: &Effect,
     mut effects: impl Iterator<Item = &'e Effect>,
@@ -755,10 +771,12 @@ fn change_of_read<'e>(
     effects.find(|other| at.reach != Reach::Tree && is_it(other))
 }
 
+/// Makes the cause of a decision that asks each time.
 fn always_ask(reason: impl Into<String>) -> DecidedBy {
     DecidedBy::AlwaysAsk { reason: reason.into() }
 }
 
+/// Returns the word for a decision in rules and messages.
 fn decision_word(decision: Decision) -> &'static str {
     match decision {
         Decision::Allow => "allow",

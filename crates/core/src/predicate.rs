@@ -1,4 +1,4 @@
-//! Which tools are offered, and to whom: bound in listing and in dispatch alike.
+//! Predicates: the tools that a session may see and call. Listings and calls use the same check.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::nearest::unknown_name_message;
 use crate::{Kinds, Level, Limits, Session};
 
-/// A condition in code: name and kinds of a tool, and the session that asks.
+/// A condition in code on the name and kinds of a tool, and on the session.
 type Condition = dyn Fn(&str, Kinds, &Session) -> bool + Send + Sync;
 
 /// A set of tools, as a condition on name, kinds of effects and session.
@@ -30,37 +30,37 @@ pub enum Predicate {
     All,
     /// No tool.
     None,
-    /// Tools of these names.
+    /// Tools with these names.
     Allow(BTreeSet<String>),
     /// Tools whose effects stay within these kinds.
     Within(Kinds),
-    /// Both.
+    /// Tools that both predicates admit.
     And(Box<Predicate>, Box<Predicate>),
-    /// One or the other.
+    /// Tools that one of the predicates admits.
     Or(Box<Predicate>, Box<Predicate>),
-    /// Not this.
+    /// Tools that the predicate does not admit.
     Not(Box<Predicate>),
-    /// Whatever a function says, from name, kinds and session.
+    /// Tools for which a function of name, kinds and session returns true.
     By(Arc<Condition>),
 }
 
 impl Predicate {
-    /// Tools of these names and no others.
+    /// Admits tools with these names and no others.
     pub fn allow<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Self {
         Self::Allow(names.into_iter().map(Into::into).collect())
     }
 
-    /// All tools but those of these names.
+    /// Admits all tools but those with these names.
     pub fn deny<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Self {
         !Self::allow(names)
     }
 
-    /// A condition in code.
+    /// Admits tools by a condition in code.
     pub fn by(condition: impl Fn(&str, Kinds, &Session) -> bool + Send + Sync + 'static) -> Self {
         Self::By(Arc::new(condition))
     }
 
-    /// Tools that both admit.
+    /// Admits tools that both admit.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         match (self, other) {
@@ -69,13 +69,13 @@ impl Predicate {
         }
     }
 
-    /// Tools that either admits.
+    /// Admits tools that either admits.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self::Or(Box::new(self), Box::new(other))
     }
 
-    /// Whether a tool is admitted in a session.
+    /// Returns whether a tool is admitted in a session.
     pub fn admits(&self, name: &str, kinds: Kinds, session: &Session) -> bool {
         match self {
             Self::All => true,
@@ -128,7 +128,7 @@ impl fmt::Debug for Predicate {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ToolSelection {
-    /// The only tools that are offered: all without a list, none if it is empty.
+    /// The only tools that are offered: all if it is not set, none if it is empty.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<BTreeSet<String>>,
     /// Tools that are not offered.
@@ -173,7 +173,7 @@ impl ToolSelection {
     }
 }
 
-/// A named set of tools, by what they can do rather than by a list of names that could fall behind.
+/// A named set of tools, defined by their effects rather than by a list of names that could become outdated.
 ///
 /// ```
 /// use windlass_core::{Kinds, Role, Session, SessionId};
@@ -185,11 +185,11 @@ impl ToolSelection {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Looks, and changes nothing.
+    /// Reads, and changes nothing.
     Explorer,
-    /// Looks, and runs programs whose changes are thrown away.
+    /// Reads, and runs programs whose changes are dropped.
     Planner,
-    /// Everything.
+    /// May use everything.
     Coder,
 }
 
@@ -202,10 +202,10 @@ impl Role {
         ("full", Self::Coder),
     ];
 
-    /// The tools that run programs of the model's choice, or look after them.
+    /// Tools that run programs of the model's choice, or manage them.
     const RUN_PROGRAMS: [&'static str; 5] = ["bash", "test", "jobs", "output", "kill"];
 
-    /// The tools of this role.
+    /// Returns the tools of this role.
     pub fn predicate(self) -> Predicate {
         let looking = Kinds::READ | Kinds::STATE | Kinds::ASK | Kinds::NET;
         match self {
@@ -215,7 +215,7 @@ impl Role {
         }
     }
 
-    /// The rights of a session in this role.
+    /// Returns the limits of a session in this role.
     ///
     /// ```
     /// use windlass_core::{Level, Role};

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Who acts: a person, an agent, or the holder of a token.
+/// An identity that acts: a person, an agent, or the holder of a token.
 ///
 /// ```
 /// use windlass_core::Principal;
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Principal {
-    /// A person, by name where a front door knows one.
+    /// A person, with a name if the front door knows it.
     Person {
         /// The name.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -29,7 +29,7 @@ pub enum Principal {
         /// The name of its type.
         name: String,
     },
-    /// The holder of a token of a server.
+    /// The holder of a server's token.
     Token {
         /// The name of the token, never its value.
         name: String,
@@ -37,7 +37,7 @@ pub enum Principal {
 }
 
 impl Principal {
-    /// Whether this is the person of this machine, without a name: the usual case, which records leave out.
+    /// Returns whether this is the person of this machine, without a name. Records omit this usual case.
     pub(crate) fn is_default(&self) -> bool {
         *self == Self::default()
     }

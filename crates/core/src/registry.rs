@@ -1,17 +1,17 @@
 //! The tools of an engine, by owner. An owner's tools can be replaced while calls run.
 //!
-//! The registry keeps what each owner has, and derives the [`Toolbox`] that sessions see from it. So a tool that another one had
-//! replaced comes back when that owner withdraws. Calls that run keep the tool that they began with.
+//! The registry stores the tools of each owner, and derives the [`Toolbox`] of each session from them. So a tool that was replaced by
+//! another owner's comes back when that owner withdraws its own. Running calls keep the tool that they began with.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use crate::sync::Lock;
-use crate::toolbox::{Slot, is_name};
+use crate::toolbox::{Slot, is_valid_name};
 use crate::{Handle, Merge, Session, SessionId, Spec, Toolbox, ToolboxError};
 
-/// A change of the tools on offer.
+/// A change of the offered tools.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -25,56 +25,59 @@ use crate::{Handle, Merge, Session, SessionId, Spec, Toolbox, ToolboxError};
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ToolsChanged {
-    /// The number of changes so far.
+    /// Number of changes so far.
     pub generation: u64,
-    /// The owner whose tools were replaced.
+    /// Owner whose tools were replaced.
     pub owner: Arc<str>,
-    /// The session whose tools changed; all sessions without one.
+    /// Session whose tools changed; `None` for all sessions.
     pub session: Option<SessionId>,
-    /// Names that were not on offer before.
+    /// Names that were not offered before.
     pub added: Vec<String>,
-    /// Names that are no longer on offer.
+    /// Names that are no longer offered.
     pub removed: Vec<String>,
     /// Names whose definition changed.
     pub changed: Vec<String>,
 }
 
-/// The effect of one replacement.
+/// The result of one replacement of an owner's tools.
 #[derive(Default)]
 pub(crate) struct Replacement {
-    /// The change, if sessions see one.
+    /// Change that sessions see, if any.
     pub(crate) change: Option<ToolsChanged>,
-    /// Whether tools that could be called are gone or replaced, so that their cached answers are stale.
+    /// True if callable tools were removed or replaced, so that their cached answers are stale.
     pub(crate) has_withdrawn: bool,
     pub(crate) warnings: Vec<String>,
 }
 
-/// A position in the order of owners. The order decides the order of tools, and which of two equal names stays.
+/// Position in the order of owners. It decides the order of tools, and which of two tools with the same name stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rank(pub(crate) usize);
 
+/// Tools of all owners, and a counter of their changes.
 pub(crate) struct Registry {
     owners: Lock<Owners>,
     generation: AtomicU64,
 }
 
+/// Owners, with the toolboxes derived from them.
 #[derive(Default)]
 struct Owners {
-    /// In the order of their ranks.
+    /// Owners by rank.
     all: Vec<Owner>,
     merges: HashMap<String, Merge>,
     shared: Arc<Toolbox>,
     sessions: Vec<SessionLayer>,
-    /// Warnings of the last merge, so that each is given once.
+    /// Warnings of the last merge, so that each is reported once.
     warned: HashSet<String>,
 }
 
+/// One owner of tools.
 struct Owner {
     name: Arc<str>,
     slots: Vec<Arc<Slot>>,
 }
 
-/// The tools that one session has for itself.
+/// Tools that one session has for itself, and the toolbox derived with them.
 struct SessionLayer {
     session: Weak<Session>,
     slots: Vec<(Rank, Vec<Arc<Slot>>)>,
@@ -82,19 +85,22 @@ struct SessionLayer {
 }
 
 impl SessionLayer {
+    /// Returns the session's own tools of an owner, if it has some.
     fn slots_of(&self, rank: Rank) -> Option<&[Arc<Slot>]> {
         self.slots.iter().find(|(other, _)| *other == rank).map(|(_, slots)| &**slots)
     }
 
+    /// Returns whether this is the layer of a session.
     fn is_of(&self, session: &Session) -> bool {
         std::ptr::eq(self.session.as_ptr(), session)
     }
 }
 
 impl Registry {
-    /// The owner of the tools that the engine was built with.
+    /// Owner of the tools that the engine was built with.
     pub(crate) const BUILT_IN: &'static str = "built-in";
 
+    /// Makes a registry with the built-in tools, and the rules for equal names by owner.
     pub(crate) fn new(built_in: Toolbox, merges: HashMap<String, Merge>) -> Self {
         let owner = Owner { name: Self::BUILT_IN.into(), slots: built_in.slots().to_vec() };
         let owners =
@@ -102,13 +108,13 @@ impl Registry {
         Self { owners: Lock::new(owners), generation: AtomicU64::new(0) }
     }
 
-    /// Adds an owner at the end, with the definitions that it is pinned to.
+    /// Adds an owner at the end, with the definitions that it is pinned to. Returns its rank and warnings.
     pub(crate) fn add_owner(&self, name: &str, pinned: Option<&[Spec]>) -> (Rank, Vec<String>) {
         let mut owners = self.owners.lock();
         let rank = owners.add(name);
         let tools = pinned.unwrap_or_default().iter();
         let slots = tools.map(|spec| Arc::new(Slot::pinned(spec.clone(), rank))).collect();
-        let (slots, mut warnings) = accepted(name, slots);
+        let (slots, mut warnings) = valid_slots(name, slots);
         if !slots.is_empty() {
             owners.all[rank.0].slots = slots;
             warnings.extend(owners.merge());
@@ -116,28 +122,29 @@ impl Registry {
         (rank, warnings)
     }
 
-    /// The tools that all sessions have.
+    /// Returns the tools that all sessions have.
     pub(crate) fn shared(&self) -> Arc<Toolbox> {
         self.owners.lock().shared.clone()
     }
 
-    /// The tools that a session has.
+    /// Returns the tools of a session.
     pub(crate) fn toolbox(&self, session: &Session) -> Arc<Toolbox> {
         self.owners.lock().toolbox(session)
     }
 
+    /// Returns the number of changes so far.
     pub(crate) fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// The rank of an owner, which is added if there is none of that name.
+    /// Returns the rank of an owner. Adds the owner if there is none with this name.
     pub(crate) fn rank_of(&self, name: &str) -> Rank {
         let mut owners = self.owners.lock();
         let found = owners.all.iter().position(|owner| *owner.name == *name);
         found.map_or_else(|| owners.add(name), Rank)
     }
 
-    /// The owner whose tool a session gets under this name.
+    /// Returns the owner of the tool that a session gets under this name.
     pub(crate) fn owner_of(&self, session: &Session, tool: &str) -> Option<Arc<str>> {
         let owners = self.owners.lock();
         let toolbox = owners.toolbox(session);
@@ -162,7 +169,7 @@ impl Registry {
             return Replacement::default();
         };
         let tools = tools.into_iter().map(|tool| Arc::new(Slot::new(tool))).collect();
-        let (slots, mut warnings) = accepted(&name, tools);
+        let (slots, mut warnings) = valid_slots(&name, tools);
         let seen_by = |owners: &Owners| match session {
             Some(session) => owners.toolbox(session),
             None => owners.shared.clone(),
@@ -171,13 +178,13 @@ impl Registry {
         let withdrawn = owners.put(rank, session, slots);
         warnings.extend(owners.merge());
         let after = seen_by(&owners);
-        let change = Difference::between(&before, &after).map(|difference| ToolsChanged {
+        let change = ToolboxDiff::between(&before, &after).map(|diff| ToolsChanged {
             generation: self.generation.fetch_add(1, Ordering::AcqRel) + 1,
             owner: name,
             session: session.map(|session| session.id().clone()),
-            added: difference.added,
-            removed: difference.removed,
-            changed: difference.changed,
+            added: diff.added,
+            removed: diff.removed,
+            changed: diff.changed,
         });
         let has_withdrawn = withdrawn.iter().any(|slot| slot.pinned_by.is_none());
         Replacement { change, has_withdrawn, warnings }
@@ -185,17 +192,19 @@ impl Registry {
 }
 
 impl Owners {
+    /// Adds an owner without tools at the end.
     fn add(&mut self, name: &str) -> Rank {
         self.all.push(Owner { name: name.into(), slots: Vec::new() });
         Rank(self.all.len() - 1)
     }
 
+    /// Returns the toolbox of a session.
     fn toolbox(&self, session: &Session) -> Arc<Toolbox> {
         let layer = self.sessions.iter().find(|layer| layer.is_of(session));
         layer.map_or(&self.shared, |layer| &layer.merged).clone()
     }
 
-    /// Gives an owner other slots, and returns those that it had.
+    /// Replaces the tools of an owner, for one session or for all, and returns the previous ones.
     fn put(
         &mut self,
         rank: Rank,
@@ -221,14 +230,14 @@ impl Owners {
         Vec::new()
     }
 
-    /// Derives the tools of all sessions anew. Returns the warnings that were not given before.
+    /// Derives the toolboxes of all sessions again. Returns the warnings that were not reported before.
     fn merge(&mut self) -> Vec<String> {
         let mut warnings = Vec::new();
-        let shared = Arc::new(self.merged(None, &mut warnings));
+        let shared = Arc::new(self.merged_toolbox(None, &mut warnings));
         let merged: Vec<_> = self
             .sessions
             .iter()
-            .map(|layer| Arc::new(self.merged(Some(layer), &mut warnings)))
+            .map(|layer| Arc::new(self.merged_toolbox(Some(layer), &mut warnings)))
             .collect();
         self.shared = shared;
         for (layer, merged) in self.sessions.iter_mut().zip(merged) {
@@ -241,7 +250,8 @@ impl Owners {
         warnings
     }
 
-    fn merged(&self, layer: Option<&SessionLayer>, warnings: &mut Vec<String>) -> Toolbox {
+    /// Derives a toolbox from all owners, with the session's own tools in `layer`.
+    fn merged_toolbox(&self, layer: Option<&SessionLayer>, warnings: &mut Vec<String>) -> Toolbox {
         let mut toolbox = Toolbox::new();
         for (at, owner) in self.all.iter().enumerate() {
             let own = layer.and_then(|layer| layer.slots_of(Rank(at)));
@@ -264,49 +274,48 @@ impl Owners {
     }
 }
 
-/// The slots of an owner that have a valid name of their own, and a warning for each of the others.
-fn accepted(owner: &str, slots: Vec<Arc<Slot>>) -> (Vec<Arc<Slot>>, Vec<String>) {
-    let mut accepted: Vec<Arc<Slot>> = Vec::with_capacity(slots.len());
+/// Returns the tools of an owner that have a valid and unique name, and a warning for each of the others.
+fn valid_slots(owner: &str, slots: Vec<Arc<Slot>>) -> (Vec<Arc<Slot>>, Vec<String>) {
+    let mut valid_slots: Vec<Arc<Slot>> = Vec::with_capacity(slots.len());
     let mut warnings = Vec::new();
     for slot in slots {
         let name = slot.tool.name();
-        let error = if !is_name(name) {
+        let error = if !is_valid_name(name) {
             ToolboxError::BadName(name.to_owned())
-        } else if accepted.iter().any(|other| other.tool.name() == name) {
+        } else if valid_slots.iter().any(|other| other.tool.name() == name) {
             ToolboxError::Duplicate(name.to_owned())
         } else {
-            accepted.push(slot);
+            valid_slots.push(slot);
             continue;
         };
         warnings.push(format!("a tool of {owner} was left out: {error}"));
     }
-    (accepted, warnings)
+    (valid_slots, warnings)
 }
 
-/// The tools by which two toolboxes differ.
+/// Names by which two toolboxes differ.
 #[derive(Default)]
-struct Difference {
+struct ToolboxDiff {
     added: Vec<String>,
     removed: Vec<String>,
     changed: Vec<String>,
 }
 
-impl Difference {
+impl ToolboxDiff {
+    /// Compares two toolboxes. Returns `None` if they are equal.
     fn between(before: &Toolbox, after: &Toolbox) -> Option<Self> {
-        let mut difference = Self::default();
+        let mut diff = Self::default();
         for slot in after.slots() {
             let name = slot.tool.name();
             match before.slot(name) {
-                None => difference.added.push(name.to_owned()),
+                None => diff.added.push(name.to_owned()),
                 Some(old) if Arc::ptr_eq(old, slot) || old.spec() == slot.spec() => {}
-                Some(_) => difference.changed.push(name.to_owned()),
+                Some(_) => diff.changed.push(name.to_owned()),
             }
         }
         let is_gone = |name: &&str| after.slot(name).is_none();
-        difference.removed = before.names().filter(is_gone).map(str::to_owned).collect();
-        let is_empty = difference.added.is_empty()
-            && difference.removed.is_empty()
-            && difference.changed.is_empty();
-        (!is_empty).then_some(difference)
+        diff.removed = before.names().filter(is_gone).map(str::to_owned).collect();
+        let is_empty = diff.added.is_empty() && diff.removed.is_empty() && diff.changed.is_empty();
+        (!is_empty).then_some(diff)
     }
 }

@@ -1,7 +1,7 @@
-//! The most that a session may do: tools, rules, mode, sandbox and network, and who is behind it.
+//! The upper bound of what a session may do: tools, rules, mode, sandbox, network, and the identity behind it.
 //!
-//! Rights only ever shrink. There is one operation, [`Rights::narrow`], and its fields are private, so the rights of a child are the
-//! intersection of its parent's and its own by construction: a decision is the strictest of all layers.
+//! Rights only ever shrink. [`Rights::narrow`] is the only operation, and the fields are private, so the rights of a child are by
+//! construction the intersection of its parent's and its own: a decision is the strictest of all layers.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::{
     ToolSelection,
 };
 
-/// The most that a session may do.
+/// The upper bound of what a session may do.
 ///
 /// ```
 /// use windlass_core::{Limits, Mode, Predicate, Rights};
@@ -21,14 +21,14 @@ use crate::{
 #[derive(Debug, Clone, Default)]
 pub struct Rights {
     tools: Predicate,
-    /// The rules and modes of each narrowing. Every layer binds.
+    /// Rules and modes of each narrowing. Every layer binds.
     layers: Vec<Arc<Policy>>,
     sandbox: Option<Level>,
     net: Option<NetworkAccess>,
     principal: Principal,
 }
 
-/// Limits of a session besides the rights that it has already. What is not named stays as it was.
+/// Limits that narrow the rights of a session. Fields that are not set change nothing.
 ///
 /// ```
 /// use windlass_core::{Level, Limits, NetworkAccess, Predicate};
@@ -42,17 +42,17 @@ pub struct Rights {
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Limits {
-    /// The tools that it may see and call.
+    /// Tools that it may see and call.
     pub tools: Predicate,
-    /// The mode that decides where none of `rules` does.
+    /// Mode for effects that none of `rules` is about.
     pub mode: Option<Mode>,
-    /// Rules that hold besides all others. A rule that allows lets pass what `mode` would ask or deny, never what an outer layer does.
+    /// Rules in addition to all others. A rule that allows overrides `mode`, but never a decision of an outer layer.
     pub rules: Vec<Ruling>,
-    /// The sandbox of its programs, if it is stricter than theirs is anyway.
+    /// Minimum sandbox of its programs.
     pub sandbox: Option<Level>,
-    /// The hosts that its calls and programs may reach.
+    /// Hosts that its calls and programs may reach.
     pub net: Option<NetworkAccess>,
-    /// The identity behind its calls.
+    /// Identity behind its calls.
     pub principal: Option<Principal>,
 }
 
@@ -69,12 +69,12 @@ impl From<&ToolSelection> for Limits {
 }
 
 impl Rights {
-    /// All rights that the policy of the engine leaves.
+    /// Returns all rights that the policy of the engine leaves.
     pub fn all() -> Self {
         Self::default()
     }
 
-    /// The rights in one hash, the same in every process.
+    /// Returns a hash of the rights, the same in every process.
     pub(crate) fn digest(&self) -> ContentHash {
         let rules = |layer: &Policy| layer.rules().iter().map(ToString::to_string).collect();
         let layers: Vec<(Mode, Vec<String>)> =
@@ -83,7 +83,7 @@ impl Rights {
         ContentHash::of(text.as_bytes())
     }
 
-    /// The intersection of these rights and the limits.
+    /// Returns the intersection of these rights and the limits.
     #[must_use]
     pub fn narrow(&self, limits: Limits) -> Self {
         let mut layers = self.layers.clone();
@@ -100,37 +100,37 @@ impl Rights {
         }
     }
 
-    /// The tools that may be seen and called.
+    /// Returns the tools that may be seen and called.
     pub fn tools(&self) -> &Predicate {
         &self.tools
     }
 
-    /// The mode of each layer.
+    /// Returns the mode of each layer.
     pub fn modes(&self) -> impl Iterator<Item = Mode> {
         self.layers.iter().map(|layer| layer.mode())
     }
 
-    /// Tells whether rules or modes bind besides the engine's.
+    /// Returns whether rules or modes bind besides the engine's.
     pub(crate) fn has_layers(&self) -> bool {
         !self.layers.is_empty()
     }
 
-    /// The rules and modes that bind besides the engine's.
+    /// Returns the rules and modes that bind besides the engine's.
     pub(crate) fn layers(&self) -> &[Arc<Policy>] {
         &self.layers
     }
 
-    /// The sandbox that programs get at least.
+    /// Returns the minimum sandbox of programs.
     pub fn sandbox(&self) -> Option<Level> {
         self.sandbox
     }
 
-    /// The hosts that calls and programs may reach at most.
+    /// Returns the hosts that calls and programs may reach at most; `None` for no limit.
     pub fn net(&self) -> Option<&NetworkAccess> {
         self.net.as_ref()
     }
 
-    /// The confinement of programs: that of the machine's settings, or a stricter one where these rights say so.
+    /// Returns the confinement of programs: that of the machine's settings, or a stricter one if these rights require it.
     pub(crate) fn confine(&self, of_machine: &Confinement) -> Confinement {
         let (level, network) = (of_machine.level, &of_machine.network);
         Confinement {
@@ -143,13 +143,13 @@ impl Rights {
         }
     }
 
-    /// The identity behind the calls.
+    /// Returns the identity behind the calls.
     pub fn principal(&self) -> &Principal {
         &self.principal
     }
 }
 
-/// The stricter of two limits, where each may be missing.
+/// Returns the stricter of two limits, where each may be missing.
 fn stricter<T>(one: Option<T>, other: Option<T>, of: impl Fn(T, T) -> T) -> Option<T> {
     match (one, other) {
         (Some(one), Some(other)) => Some(of(one, other)),
@@ -206,7 +206,8 @@ mod tests {
         Level::NAMES.iter().map(|(_, level)| Some(*level)).chain([None]).collect()
     }
 
-    /// All limits of what depends on each other: tools; modes with rules; modes with networks; levels.
+    /// Returns limits in four groups, so that each group holds fields that influence each other: tools; modes with rules; modes with
+    /// networks; levels.
     fn limits_by_kind() -> [Vec<Limits>; 4] {
         let with_modes = |limit: &dyn Fn(Limits) -> Vec<Limits>| {
             let of_mode = |mode| limit(Limits { mode, ..Limits::default() });
@@ -222,7 +223,7 @@ mod tests {
         ]
     }
 
-    /// Combinations of everything that can be limited, thinned to a size that a test can go through in pairs.
+    /// Returns combinations of all kinds of limits, few enough for a test of all pairs.
     fn mixed_limits() -> Vec<Limits> {
         let (modes, levels) = (modes(), levels());
         let (tools, rules, nets) = (tools(), rules(), nets());
@@ -262,7 +263,7 @@ mod tests {
         effects
     }
 
-    /// Checks that a child's rights are those which both its parent and its own limits give.
+    /// Checks that a child has exactly the rights that both its parent and its own limits give.
     fn check_child(of_parent: &Limits, requested: &Limits, effects: &[Effect]) {
         let parent = Rights::all().narrow(of_parent.clone());
         let child = parent.narrow(requested.clone());
@@ -296,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_has_at_most_the_rights_of_its_parent_and_its_own() {
+    fn child_has_at_most_the_rights_of_its_parent_and_its_own() {
         let effects = effects();
         for all in limits_by_kind() {
             for of_parent in &all {
@@ -314,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_are_confined_by_the_stricter_of_both() {
+    fn programs_get_the_stricter_confinement() {
         let of_machine = Confinement { network: NetworkAccess::Full, ..Confinement::default() };
         let limits = Limits {
             sandbox: Some(Level::ReadOnly),
@@ -327,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn the_principal_is_inherited_unless_another_one_is_named() {
+    fn principal_is_inherited_unless_another_one_is_named() {
         let agent = Principal::Agent { name: "reviewer".into() };
         let named = Limits { principal: Some(agent.clone()), ..Limits::default() };
         let parent = Rights::all().narrow(named);

@@ -1,4 +1,4 @@
-//! One conversation: its id, its rights, what it has seen of the files.
+//! A session: its id, rights, budget, jobs, and the files that it has seen.
 
 mod seen_files;
 
@@ -19,7 +19,7 @@ use crate::{
     Principal, Proposals, Rights, Ruling, SessionId, Signal, Spent,
 };
 
-/// One conversation.
+/// A sequence of turns with its own id, rights, seen files and jobs.
 ///
 /// ```
 /// use windlass_core::{Session, SessionId};
@@ -31,15 +31,15 @@ use crate::{
 pub struct Session {
     id: SessionId,
     parent: Option<SessionId>,
-    /// The sessions above it, the outermost first.
+    /// Sessions above it, the outermost first.
     ancestors: Arc<[SessionId]>,
     agent: Option<String>,
-    /// The model whose calls these are, where a call does not say another.
+    /// Model that makes the calls, for calls that do not name one.
     model: Option<String>,
     rights: Rights,
-    /// The policy of the engine narrowed by the rights, as it was last computed.
+    /// Policy of the engine narrowed by the rights, as last computed.
     policy: Lock<Option<NarrowedPolicy>>,
-    /// Rules that a person gave with an answer.
+    /// Rules that a person gave together with an answer.
     allowed: Lock<Vec<Ruling>>,
     overrides: Overrides,
     ledger: Arc<Ledger>,
@@ -47,19 +47,19 @@ pub struct Session {
     interrupted: CancellationToken,
     is_for_one_call: bool,
     seen: Lock<SeenFiles>,
-    /// Where the first text came from that somebody else may have written. One for a session and all below it: what a sub-agent
-    /// has read, its parent is told.
+    /// Origin of the first untrusted text that was read. Shared with all sessions below, because a parent gets the results of its
+    /// sub-agents.
     untrusted: Arc<Lock<Option<String>>>,
     proposals: Option<Arc<Proposals>>,
-    /// The session whose `/tmp` it has, if not its own.
+    /// Session whose `/tmp` it uses, if not its own.
     tmp_of: Option<SessionId>,
-    /// The permits of its calls. One for a session and all below it: a sub-agent does not add to them.
+    /// Permits of its calls. Shared with all sessions below, so a sub-agent adds none.
     permits: Arc<OnceLock<Arc<Semaphore>>>,
     jobs: Jobs,
 }
 
 impl Session {
-    /// A session with all rights that the policy leaves it.
+    /// Makes a session with all rights that the policy leaves.
     pub fn new(id: SessionId) -> Self {
         Self {
             id,
@@ -84,7 +84,7 @@ impl Session {
         }
     }
 
-    /// A session below this one: at most its rights, one deeper, cancelled with it. What it proposes is proposed by this one.
+    /// Makes a session below this one: with at most its rights, one level deeper, and cancelled with it. Its proposals go to this one.
     ///
     /// ```
     /// use windlass_core::{Limits, Mode, Overrides, Predicate, Session, SessionId};
@@ -112,7 +112,7 @@ impl Session {
         child
     }
 
-    /// A session in which a call is tried out: it has seen what this one has, and what it changes is only proposed.
+    /// Makes a session for the trial run of a call: it has seen the same files, and its changes only become proposals.
     pub(crate) fn trial(&self, proposals: Proposals) -> Self {
         let mut trial = Self::new(self.id.clone());
         trial.parent.clone_from(&self.parent);
@@ -129,7 +129,7 @@ impl Session {
         trial
     }
 
-    /// The same session with the `/tmp` of another: for a person who takes back or applies what that one did.
+    /// Makes a session with the same id that uses the `/tmp` of another, for a person who undoes or applies changes of that one.
     ///
     /// ```
     /// use windlass_core::{Session, SessionId};
@@ -155,19 +155,19 @@ impl Session {
         session
     }
 
-    /// The session whose `/tmp` it has.
+    /// Returns the session whose `/tmp` it uses.
     pub(crate) fn tmp_session(&self) -> &SessionId {
         self.tmp_of.as_ref().unwrap_or(&self.id)
     }
 
-    /// With the name of the agent whose calls these are, for the people who are asked about them.
+    /// Sets the name of the agent that makes the calls, for the people who are asked about them.
     #[must_use]
     pub fn with_agent(mut self, name: impl Into<String>) -> Self {
         self.agent = Some(name.into());
         self
     }
 
-    /// With the name of the model whose calls these are, for calls that do not name one. A session below it has it too.
+    /// Sets the name of the model that makes the calls, for calls that do not name one. Sessions below it inherit it.
     ///
     /// ```
     /// use windlass_core::{Session, SessionId};
@@ -180,12 +180,12 @@ impl Session {
         self
     }
 
-    /// The model whose calls these are, if one was named.
+    /// Returns the model that makes the calls, if it was set.
     pub fn model(&self) -> Option<&str> {
         self.model.as_deref()
     }
 
-    /// Makes another identity the one behind its calls. It is on record with each of them.
+    /// Sets the identity behind its calls. It is recorded with each of them.
     ///
     /// ```
     /// use windlass_core::{Principal, Session, SessionId};
@@ -198,12 +198,12 @@ impl Session {
         self.narrow(Limits { principal: Some(principal), ..Limits::default() })
     }
 
-    /// The identity behind its calls.
+    /// Returns the identity behind its calls.
     pub fn principal(&self) -> &Principal {
         self.rights.principal()
     }
 
-    /// With the agent and the parent of the one that asked a question, to go on in its place.
+    /// Takes over the agent and parent of the session that asked, to continue in its place.
     ///
     /// ```
     /// use windlass_core::{Asker, Session, SessionId};
@@ -220,20 +220,20 @@ impl Session {
         self
     }
 
-    /// With a limit of what it may do, besides those of the sessions above it.
+    /// Sets a budget, in addition to those of the sessions above it.
     #[must_use]
     pub fn with_budget(mut self, budget: Budget) -> Self {
         self.ledger = Arc::new(Ledger::new(budget, self.ledger.above()));
         self
     }
 
-    /// The agent that it belongs to: `main` where nothing else was said, `subagent` below another session.
+    /// Returns the name of its agent. Default: `main`, or `subagent` below another session.
     pub fn agent(&self) -> &str {
         let usual = if self.parent.is_some() { "subagent" } else { "main" };
         self.agent.as_deref().unwrap_or(usual)
     }
 
-    /// With fewer rights. They can never grow again.
+    /// Narrows the rights. They can never grow again.
     #[must_use]
     pub fn narrow(mut self, limits: impl Into<Limits>) -> Self {
         self.rights = self.rights.narrow(limits.into());
@@ -241,13 +241,13 @@ impl Session {
         self
     }
 
-    /// The most that it may do.
+    /// Returns the upper bound of what it may do.
     pub fn rights(&self) -> &Rights {
         &self.rights
     }
 
-    /// Goes on with rules that people gave the session with earlier answers ([`Approval::rules_of`](crate::Approval::rules_of)). Limits
-    /// of its own rights bind all the same.
+    /// Restores rules that people gave the session with earlier answers ([`Approval::rules_of`](crate::Approval::rules_of)). Limits of its
+    /// own rights still bind.
     ///
     /// ```
     /// use windlass_core::{Approval, Session, SessionId};
@@ -263,7 +263,7 @@ impl Session {
         self
     }
 
-    /// Adds rules that a person gave with an answer. Limits of the session's own rights bind all the same.
+    /// Adds rules that a person gave together with an answer. Limits of the session's own rights still bind.
     pub(crate) fn allow(&self, rules: &[String]) {
         let rulings = rules
             .iter()
@@ -273,7 +273,7 @@ impl Session {
         *self.policy.lock() = None;
     }
 
-    /// A policy narrowed by the rights of this session. It is computed once for each policy.
+    /// Returns a policy narrowed by the rights of this session. The result is cached until the policy changes.
     pub(crate) fn narrowed(&self, engine: &Arc<Policy>) -> Arc<Policy> {
         let rights = &self.rights;
         let has_rights =
@@ -292,68 +292,68 @@ impl Session {
         narrowed
     }
 
-    /// For a program that makes one call and ends: a job of it ends then too, and the model is told so.
+    /// Marks the session as one of a program that makes one call and ends: its jobs end then too, and the model gets a note.
     #[must_use]
     pub fn for_one_call(mut self) -> Self {
         self.is_for_one_call = true;
         self
     }
 
-    /// Tells whether the program that made it ends after one call.
+    /// Returns whether the program that made it ends after one call.
     pub fn is_for_one_call(&self) -> bool {
         self.is_for_one_call
     }
 
-    /// With these limits and settings.
+    /// Sets the limits and settings that differ for this session.
     #[must_use]
     pub fn with_overrides(mut self, overrides: Overrides) -> Self {
         self.overrides = overrides;
         self
     }
 
-    /// With changes held as proposals instead of made.
+    /// Holds changes as proposals instead of making them.
     #[must_use]
     pub fn with_proposals(mut self, proposals: Arc<Proposals>) -> Self {
         self.proposals = Some(proposals);
         self
     }
 
-    /// What it proposes, if its changes are held.
+    /// Returns its proposals, if its changes are held.
     pub fn proposals(&self) -> Option<&Arc<Proposals>> {
         self.proposals.as_ref()
     }
 
-    /// Its id.
+    /// Returns its id.
     pub fn id(&self) -> &SessionId {
         &self.id
     }
 
-    /// The session that started it, if it is a sub-agent's.
+    /// Returns the session that started it, if it belongs to a sub-agent.
     pub fn parent(&self) -> Option<&SessionId> {
         self.parent.as_ref()
     }
 
-    /// The sessions above it, the outermost first: their attendants are asked about its calls too.
+    /// Returns the sessions above it, the outermost first: their attendants are asked about its calls too.
     pub(crate) fn ancestors(&self) -> &Arc<[SessionId]> {
         &self.ancestors
     }
 
-    /// The tools that it may see and call.
+    /// Returns the tools that it may see and call.
     pub fn predicate(&self) -> &Predicate {
         self.rights.tools()
     }
 
-    /// Its limits and settings.
+    /// Returns the limits and settings that differ for this session.
     pub fn overrides(&self) -> &Overrides {
         &self.overrides
     }
 
-    /// The programs that go on behind its calls, and those that have ended.
+    /// Returns its jobs, running and ended.
     pub fn all_jobs(&self) -> Vec<Arc<Job>> {
         self.jobs.all()
     }
 
-    /// Ends every program that goes on behind its calls, and waits for that.
+    /// Ends every running job, and waits until all have ended.
     pub async fn end_jobs(&self) {
         let jobs = self.jobs.all();
         let stopped =
@@ -361,6 +361,7 @@ impl Session {
         futures_util::future::join_all(stopped).await;
     }
 
+    /// Returns the table of its jobs.
     pub(crate) fn jobs(&self) -> &Jobs {
         &self.jobs
     }
@@ -371,60 +372,63 @@ impl Session {
         self.cancel.cancel();
     }
 
-    /// Tells whether a person interrupted it ([`Engine::interrupt`](crate::Engine::interrupt)), or it was stopped. No call of it
-    /// begins any more.
+    /// Returns whether a person interrupted it ([`Engine::interrupt`](crate::Engine::interrupt)) or it was cancelled. No further call of it
+    /// begins.
     pub fn is_interrupted(&self) -> bool {
         self.interrupted.is_cancelled()
     }
 
-    /// Ends when it is interrupted or stopped.
+    /// Completes when it is interrupted or cancelled.
     pub fn interrupted(&self) -> impl Future<Output = ()> + Send + '_ {
         self.interrupted.cancelled()
     }
 
+    /// Marks it as interrupted.
     pub(crate) fn mark_interrupted(&self) {
         self.interrupted.cancel();
     }
 
-    /// Whether it was stopped.
+    /// Returns whether it was cancelled.
     pub fn is_cancelled(&self) -> bool {
         self.cancel.is_cancelled()
     }
 
+    /// Returns the token that cancels its calls.
     pub(crate) fn cancel_token(&self) -> &CancellationToken {
         &self.cancel
     }
 
-    /// The name of the agent whose calls these are, if it was given one.
+    /// Returns the name of its agent, if it was set.
     pub(crate) fn agent_name(&self) -> Option<&str> {
         self.agent.as_deref()
     }
 
-    /// What it has done so far, with the sessions below it.
+    /// Returns what it has used of its budget so far, with the sessions below it.
     pub fn spent(&self) -> Spent {
         self.ledger.spent()
     }
 
-    /// Counts what was paid for it, in millionths: models cost, and only their callers know how much.
+    /// Charges a cost in millionths, which only the caller of a model knows.
     pub fn spend_cost(&self, cost: u64) {
         self.ledger.spend_cost(cost);
     }
 
-    /// Counts bytes that one of its calls brought in or sent out over the network.
+    /// Charges bytes that one of its calls received or sent over the network.
     pub fn spend_network(&self, bytes: u64) {
         self.ledger.spend_network(bytes);
     }
 
-    /// The permits of its calls; the first engine that asks says how many there are.
+    /// Returns the permits of its calls. The first call sets their number.
     pub(crate) fn permits(&self, at_once: usize) -> Arc<Semaphore> {
         self.permits.get_or_init(|| Arc::new(Semaphore::new(at_once))).clone()
     }
 
+    /// Returns the account of its budget.
     pub(crate) fn ledger(&self) -> &Arc<Ledger> {
         &self.ledger
     }
 
-    /// Remembers that it has read what somebody else may have written; the first source is kept.
+    /// Marks the session as having read untrusted text. Keeps the first source.
     ///
     /// ```
     /// use windlass_core::{Session, SessionId};
@@ -437,12 +441,12 @@ impl Session {
         self.untrusted.lock().get_or_insert_with(|| source.to_owned());
     }
 
-    /// Where the first text came from that somebody else may have written, if it has read any.
+    /// Returns the origin of the first untrusted text, if it has read any.
     pub fn untrusted(&self) -> Option<String> {
         self.untrusted.lock().clone()
     }
 
-    /// Remembers that these lines of a file (counted from 0) were shown; `total` if all of its lines are known.
+    /// Remembers that these lines of a file (counted from 0) were shown; `total` is the number of its lines, if known.
     pub fn saw(
         &self,
         path: &Path,
@@ -454,41 +458,41 @@ impl Session {
         self.seen.lock().saw(path, fingerprint, lines, total, hash);
     }
 
-    /// Remembers what the session wrote itself: it counts as seen.
+    /// Remembers that the session wrote a file itself, so that it counts as seen.
     pub fn wrote(&self, path: &Path, fingerprint: Fingerprint) {
         self.seen.lock().wrote(path, fingerprint);
     }
 
-    /// Forgets what was seen of a file: it was changed by a call that had not seen all of it.
+    /// Forgets the seen state of a file, because a call changed it that had not seen all of it.
     pub fn forget(&self, path: &Path) {
         self.seen.lock().forget(path);
     }
 
-    /// Returns what the session has learnt of files since the last call of this, for the record: with it, [`Session::recall`] makes
-    /// another process know what this one has seen. `None` if nothing.
+    /// Returns the changes of the seen files since the last call of this, for the record. [`Session::recall`] restores them in another
+    /// process. `None` if there are none.
     pub fn take_news(&self) -> Option<SeenRecord> {
         self.seen.lock().take_news()
     }
 
-    /// Takes over what was recorded of an earlier part of this session.
+    /// Restores seen files from the record of an earlier part of this session.
     pub fn recall(&self, news: SeenRecord) {
         self.seen.lock().recall(news);
     }
 
-    /// Whether the session has seen all of what it is about to replace: the object under this name, or the same object under
-    /// another. With the hash of what is there, a file that was only touched, or saved again as it was, counts as unchanged; and one
-    /// that changed within one tick of the clock as changed.
+    /// Checks that the session has seen all of a file that it is about to replace, under this name or another one. With the hash of the
+    /// current content, a file with the same content counts as unchanged although its times changed, and one that changed within one
+    /// tick of the clock counts as changed.
     pub fn has_seen(
         &self,
         path: &Path,
         fingerprint: Fingerprint,
         hash: Option<ContentHash>,
     ) -> Result<(), Unseen> {
-        self.seen.lock().knows(path, fingerprint, hash)
+        self.seen.lock().check_seen(path, fingerprint, hash)
     }
 }
 
-/// The policy of an engine, and the same narrowed by the rights of a session.
+/// The policy of an engine, and the same policy narrowed by the rights of a session.
 #[derive(Debug)]
 struct NarrowedPolicy {
     engine: Arc<Policy>,
@@ -501,7 +505,7 @@ impl Drop for Session {
     }
 }
 
-/// What of a file a session does not know.
+/// The part of a file that a session has not seen.
 ///
 /// ```
 /// use windlass_core::{Fingerprint, Session, SessionId, Unseen};
@@ -537,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_must_be_seen_whole_and_unchanged() {
+    fn file_must_be_seen_whole_and_unchanged() {
         let session = Session::new(SessionId::new("s"));
         let path = Path::new("/w/a");
         assert_eq!(session.has_seen(path, fingerprint(1), None), Err(Unseen::Never));
@@ -557,7 +561,7 @@ mod tests {
     }
 
     #[test]
-    fn content_says_more_than_times() {
+    fn content_counts_more_than_times() {
         let session = Session::new(SessionId::new("s"));
         let path = Path::new("/w/a");
         let (one, two) = (Some(ContentHash::of(b"one")), Some(ContentHash::of(b"two")));
@@ -574,14 +578,14 @@ mod tests {
         assert_eq!(session.has_seen(Path::new("/w/b"), other, one), Err(Unseen::Never));
     }
 
-    /// What a session has to say, written to a record and read back.
+    /// Returns the changes of the seen files after a round trip through JSON.
     fn recorded(session: &Session) -> SeenRecord {
         let text = serde_json::to_string(&session.take_news().unwrap()).unwrap();
         serde_json::from_str(&text).unwrap()
     }
 
     #[test]
-    fn what_was_seen_can_be_recalled_elsewhere() {
+    fn seen_files_can_be_restored_in_another_session() {
         let (here, there) = (Session::new(SessionId::new("s")), Session::new(SessionId::new("s")));
         let path = Path::new("/w/caf\u{e9}\n");
         assert_eq!(here.take_news(), None);

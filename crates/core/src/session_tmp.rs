@@ -1,8 +1,8 @@
-//! The directory for temporary files that each session has for itself, by the names under which programs and file tools reach it.
+//! The session's own directory for temporary files, and the paths by which programs and file tools reach it.
 //!
-//! Programs see it as `/tmp` and `/var/tmp`. [`Files`] of a session mean the same directory by these names; the machine's own
-//! `/tmp` is out of reach for both. The workspace wins: it may lie below `/tmp`, and then it and the directories that it is in are
-//! the machine's, while everything else below `/tmp` is the session's.
+//! Programs see it as `/tmp` and `/var/tmp`. [`Files`] of a session map these paths to the same directory; neither can reach the machine's
+//! own `/tmp`. The workspace takes precedence: it may be below `/tmp`, and then it and the directories above it are the machine's, while
+//! everything else below `/tmp` is the session's.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -10,14 +10,14 @@ use std::sync::Arc;
 
 use crate::{Files, Host, SessionId};
 
-/// The names of the directory, the usual one first.
+/// The paths of the directory, the usual one first.
 ///
 /// ```
 /// assert_eq!(windlass_core::SESSION_TMP, ["/tmp", "/var/tmp"]);
 /// ```
 pub const SESSION_TMP: [&str; 2] = ["/tmp", "/var/tmp"];
 
-/// Returns the way from a session's directory for temporary files to an absolute path, if that is at or below it.
+/// Returns an absolute path relative to the session's directory for temporary files, or `None` if it is not there.
 ///
 /// ```
 /// use std::path::Path;
@@ -30,7 +30,7 @@ pub const SESSION_TMP: [&str; 2] = ["/tmp", "/var/tmp"];
 /// assert_eq!(below("/etc/hosts"), None);
 /// ```
 pub fn below_session_tmp<'p>(path: &'p Path, workspace: &Path) -> Option<&'p Path> {
-    // Every call asks for several paths, and most are told by their first letter.
+    // Called several times for each call, so the first letter decides most cases.
     if matches!(path.as_os_str().as_bytes(), [b'/', first, ..] if !matches!(first, b't' | b'v' | b'.' | b'/'))
     {
         return None;
@@ -40,7 +40,7 @@ pub fn below_session_tmp<'p>(path: &'p Path, workspace: &Path) -> Option<&'p Pat
     (!is_of_workspace).then_some(below)
 }
 
-/// Returns the usual name of an absolute path: `/tmp/x` for `/var/tmp/x`, if both are the session's.
+/// Returns the usual form of an absolute path: `/tmp/x` for `/var/tmp/x`, if both are the session's.
 ///
 /// ```
 /// use std::path::PathBuf;
@@ -52,7 +52,7 @@ pub fn below_session_tmp<'p>(path: &'p Path, workspace: &Path) -> Option<&'p Pat
 pub fn usual_tmp_path(path: PathBuf, workspace: &Path) -> PathBuf {
     let [usual, _] = SESSION_TMP;
     let Some(below) = below_session_tmp(&path, workspace) else { return path };
-    // Joined with nothing, a path would end in a slash.
+    // Joining an empty path would add a slash.
     let is_root = below.as_os_str().is_empty();
     let renamed = if is_root { PathBuf::from(usual) } else { Path::new(usual).join(below) };
     if below_session_tmp(&renamed, workspace).is_some() { renamed } else { path }
@@ -61,13 +61,14 @@ pub fn usual_tmp_path(path: PathBuf, workspace: &Path) -> PathBuf {
 /// The files that the calls of one session work on. Cheap to clone.
 #[derive(Clone)]
 pub(crate) enum SessionFiles {
-    /// The machine's, with a `/tmp` of the session.
+    /// Those of the machine, with a `/tmp` of the session.
     OfSession(Arc<dyn Files>),
-    /// The machine's, which are the same for all sessions.
+    /// Those of the machine, the same for all sessions.
     OfMachine(Arc<dyn Host>),
 }
 
 impl SessionFiles {
+    /// Opens the files of a session.
     pub(crate) fn open(host: &Arc<dyn Host>, session: &SessionId) -> Self {
         match host.session_files(session) {
             Some(files) => Self::OfSession(files),
@@ -75,6 +76,7 @@ impl SessionFiles {
         }
     }
 
+    /// Returns the files.
     pub(crate) fn get(&self) -> &dyn Files {
         match self {
             Self::OfSession(files) => &**files,
@@ -88,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_workspace_wins() {
+    fn workspace_takes_precedence_over_tmp() {
         for (workspace, path, below, usual) in [
             ("/w", "/tmp", Some(""), "/tmp"),
             ("/w", "/tmp/a/b", Some("a/b"), "/tmp/a/b"),

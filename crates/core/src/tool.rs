@@ -1,8 +1,8 @@
-//! What a tool is, for its author and for the engine.
+//! Tools: the trait for their authors, the trait that the engine sees, calls and their results.
 //!
-//! An author implements [`Tool`]: a name, typed arguments, the effects of one call, the call itself. Where the effects depend on more
-//! than the arguments, it is a [`PlannedTool`](crate::PlannedTool), which every `Tool` is too. The engine sees [`AnyTool`], which every
-//! planned tool is by one blanket implementation, and which tools whose schema is known only at run time implement through
+//! An author implements [`Tool`]: a name, typed arguments, the effects of one call, and the call itself. If the effects depend on more
+//! than the arguments, the author implements [`PlannedTool`](crate::PlannedTool); every `Tool` is one too. The engine sees [`AnyTool`],
+//! which a blanket implementation gives to every planned tool. Tools whose schema is known only at run time implement it through
 //! [`DynamicTool`](crate::DynamicTool).
 
 use std::borrow::Cow;
@@ -19,7 +19,7 @@ use crate::{
     ToolError, TurnId, schema,
 };
 
-/// A tool as its author writes it. Everything else is derived from this.
+/// A tool in the form in which its author writes it. Everything else is derived from this.
 ///
 /// The doc comment of `Args` is the description that the model reads; the doc comments of its fields describe the parameters.
 ///
@@ -54,51 +54,51 @@ use crate::{
 /// assert_eq!(Shout.spec().description, "Say a text in capital letters.");
 /// ```
 pub trait Tool: Send + Sync + 'static {
-    /// The name that models call it by: `[a-z][a-z0-9_]*`, at most 64 characters.
+    /// Name by which models call it: `[a-z][a-z0-9_]*`, at most 64 characters.
     const NAME: &'static str;
 
-    /// The kinds of effects that any call of this tool can have. Listings, roles and MCP annotations go by it; a call that
-    /// declares more is refused as a fault of the tool.
+    /// Kinds of effects that any call of this tool can have. Listings, roles and MCP annotations depend on it; a call that declares more is
+    /// refused as a fault of the tool.
     const KINDS: Kinds;
 
-    /// The arguments. They should refuse unknown fields.
+    /// Type of the arguments. It should refuse unknown fields.
     type Args: DeserializeOwned + JsonSchema + Send + Sync + 'static;
 
-    /// A call depends on what earlier calls changed: its effects are asked for when all earlier calls of its turn have ended.
+    /// True if a call depends on the changes of earlier calls: its effects are computed after all earlier calls of its turn have ended.
     const LOOKS_BACK: bool = false;
 
-    /// What this very call wants to do. Where the arguments do not say it, write a [`PlannedTool`](crate::PlannedTool).
+    /// Returns the effects of a call. If they do not follow from the arguments, implement [`PlannedTool`](crate::PlannedTool) instead.
     fn effects(&self, args: &Self::Args) -> Effects;
 
-    /// Does it. `cx` holds the only doors to the machine.
+    /// Runs the call. `cx` holds the only doors to the machine.
     fn call(
         &self,
         cx: &Context,
         args: Self::Args,
     ) -> impl Future<Output = Result<Output, ToolError>> + Send;
 
-    /// Copies the arguments for a trial, if a call does nothing but change files through its context. It then runs first where changes
-    /// are only proposed, and a person who is asked is shown what would become of each file.
+    /// Copies the arguments for a trial run, if a call changes only files and only through its context. The trial runs first, on proposals,
+    /// and shows a person who is asked the changes of each file.
     fn copy_for_trial(&self, _: &Self::Args) -> Option<Self::Args> {
         None
     }
 
-    /// How long a call may take, where its arguments say so; else what the engine is set to.
+    /// Returns the time limit of a call, if its arguments set one; otherwise the engine's limit holds.
     fn time_limit(&self, _: &Self::Args) -> Option<Duration> {
         None
     }
 
-    /// Whether a person has to agree to this call each time, whatever the rules and the mode allow.
+    /// Returns whether a person must approve this call each time, whatever the rules and the mode allow.
     fn needs_person(&self, _: &Self::Args) -> bool {
         false
     }
 
-    /// Whether calls take as long as they take: the engine's own limit of time does not hold for them.
+    /// Returns whether calls may run without a time limit instead of the engine's.
     fn is_long_running(&self) -> bool {
         false
     }
 
-    /// Facts for lists, manuals and prompts that the arguments do not hold: a title, guidance, examples, the schema of the answer.
+    /// Returns facts for lists, manuals and prompts that the arguments do not contain: a title, guidance, examples, the output schema.
     fn about(&self) -> About {
         About::default()
     }
@@ -117,20 +117,20 @@ pub trait Tool: Send + Sync + 'static {
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct About {
-    /// A name for people.
+    /// Name for people.
     pub title: Option<Cow<'static, str>>,
     /// Advice on when and how to use the tool, for the instructions of a model. It is not part of the list of tools, which is sent with
     /// each request and has to be short.
     pub guidance: Option<Cow<'static, str>>,
-    /// Advice that goes with the error where the arguments do not fit the schema: which tool does the rest.
+    /// Advice to add to the error if the arguments do not fit the schema, such as the tool to use instead.
     pub beyond: Option<Cow<'static, str>>,
-    /// Calls that show how the arguments are meant.
+    /// Calls that show how to use the arguments.
     pub examples: Vec<Example>,
     /// JSON Schema of the structured data in an answer, for tools that answer with [`Content::Json`](crate::Content::Json).
     pub output_schema: Option<Value>,
 }
 
-/// Arguments that show how a tool is meant to be called.
+/// An example call of a tool.
 ///
 /// ```
 /// use serde_json::json;
@@ -141,14 +141,14 @@ pub struct About {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Example {
-    /// The purpose of the call, in a few words.
+    /// Purpose of the call, in a few words.
     pub description: Cow<'static, str>,
-    /// The arguments.
+    /// Arguments of the call.
     pub input: Value,
 }
 
 impl About {
-    /// Facts with this title.
+    /// Makes facts with this title.
     pub fn titled(title: impl Into<Cow<'static, str>>) -> Self {
         Self { title: Some(title.into()), ..Self::default() }
     }
@@ -167,14 +167,14 @@ impl About {
         self
     }
 
-    /// Adds a call that shows how the arguments are meant.
+    /// Adds an example call.
     #[must_use]
     pub fn with_example(mut self, description: impl Into<Cow<'static, str>>, input: Value) -> Self {
         self.examples.push(Example { description: description.into(), input });
         self
     }
 
-    /// Says that answers carry structured data of the type `T`.
+    /// Sets the output schema to that of the type `T`.
     ///
     /// ```
     /// use schemars::JsonSchema;
@@ -193,35 +193,35 @@ impl About {
     }
 }
 
-/// What a model is told about a tool, and what the engine knows of it before any call.
+/// The definition of a tool: the part that a model gets, and the facts that the engine knows before any call.
 ///
 /// ```
 /// use windlass_core::{Kinds, Toolbox, testing::MockTool};
 /// let mut tools = Toolbox::new();
 /// tools.add(MockTool::named("ping"))?;
-/// tools.describe("ping", "Ask whether anybody is there.")?;
+/// tools.describe("ping", "Check that the server answers.")?;
 /// let spec = tools.spec("ping").expect("it was just added");
-/// assert_eq!((&*spec.name, &*spec.description), ("ping", "Ask whether anybody is there."));
+/// assert_eq!((&*spec.name, &*spec.description), ("ping", "Check that the server answers."));
 /// assert_eq!((&spec.input_schema["type"], spec.kinds), (&"object".into(), Kinds::NONE));
 /// # Ok::<(), windlass_core::ToolboxError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Spec {
-    /// The name that models call it by.
+    /// Name by which models call it.
     pub name: Cow<'static, str>,
-    /// What it is for.
+    /// Purpose of the tool.
     pub description: String,
     /// JSON Schema of the arguments.
     pub input_schema: Value,
-    /// The most that a call can do.
+    /// Kinds of effects that a call can have at most.
     pub kinds: Kinds,
     /// Facts for lists, manuals and prompts.
     pub about: About,
 }
 
 impl Spec {
-    /// The spec of a tool whose schema is known only at run time.
+    /// Makes the spec of a tool whose schema is known only at run time.
     ///
     /// ```
     /// use serde_json::json;
@@ -247,7 +247,7 @@ impl Spec {
         self
     }
 
-    /// The spec of a typed tool: schema and description out of the doc comments of `Args`.
+    /// Makes the spec of a typed tool, with schema and description from the doc comments of `Args`.
     pub(crate) fn of<Args: JsonSchema>(
         name: Cow<'static, str>,
         about: About,
@@ -258,7 +258,7 @@ impl Spec {
     }
 }
 
-/// A tool as the engine sees it.
+/// A tool in the form that the engine uses.
 ///
 /// ```
 /// use windlass_core::{AnyTool, Effects, Handle, Kinds, testing::MockTool};
@@ -271,22 +271,22 @@ impl Spec {
 /// assert_eq!(line(&*publish), "publish: write");
 /// ```
 pub trait AnyTool: Send + Sync + 'static {
-    /// Its name. Cheap, unlike [`AnyTool::spec`].
+    /// Returns its name. Cheap, unlike [`AnyTool::spec`].
     fn name(&self) -> &str;
 
-    /// The most that a call can do.
+    /// Returns the kinds of effects that a call can have at most.
     fn kinds(&self) -> Kinds;
 
-    /// Returns whether a call depends on what earlier calls changed; see [`Tool::LOOKS_BACK`].
+    /// Returns whether a call depends on the changes of earlier calls; see [`Tool::LOOKS_BACK`].
     fn looks_back(&self) -> bool {
         false
     }
 
-    /// Everything that a model is told. Made anew each time; a [`Toolbox`](crate::Toolbox) keeps it.
+    /// Returns its definition. Computed each time; a [`Toolbox`](crate::Toolbox) caches it.
     fn spec(&self) -> Spec;
 
-    /// Plans a call with arguments that fit the schema: what it wants to do, paths as the model wrote them, and the call that does it.
-    /// The engine asks once per call, and again only if a hook replaces the arguments.
+    /// Plans a call with arguments that fit the schema. Returns its effects, with paths as the model wrote them, and the call to run. The
+    /// engine plans once per call, and again only if a hook replaces the arguments.
     ///
     /// ```
     /// use serde_json::json;
@@ -305,7 +305,7 @@ pub trait AnyTool: Send + Sync + 'static {
     ) -> Result<Planned<Box<dyn PlannedCall + 'a>>, ToolError>;
 }
 
-/// Parses arguments that already fit the schema; what serde still refuses is told in its words.
+/// Parses arguments that already fit the schema. If serde still refuses them, the error has its message.
 pub(crate) fn parse_args<Args: DeserializeOwned>(input: Value) -> Result<Args, ToolError> {
     serde_json::from_value(input).map_err(|error| ToolError::invalid_args(error.to_string()))
 }
@@ -320,9 +320,9 @@ pub(crate) fn parse_args<Args: DeserializeOwned>(input: Value) -> Result<Args, T
 /// ```
 #[derive(Clone)]
 pub enum Handle {
-    /// From a `const` table.
+    /// A tool from a `const` table.
     Static(&'static dyn AnyTool),
-    /// Made at run time.
+    /// A tool made at run time.
     Shared(Arc<dyn AnyTool>),
 }
 
@@ -348,7 +348,7 @@ impl std::fmt::Debug for Handle {
     }
 }
 
-/// A call as a model asks for it.
+/// A call in the form in which a model requests it.
 ///
 /// ```
 /// use windlass_core::ToolCall;
@@ -357,22 +357,22 @@ impl std::fmt::Debug for Handle {
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolCall {
-    /// The model's own id for it, echoed in the answer.
+    /// The model's own id of the call, repeated in the result.
     pub id: Option<String>,
-    /// Which tool.
+    /// Name of the tool.
     pub name: String,
-    /// Its arguments; `null` counts as `{}`.
+    /// Arguments; `null` counts as `{}`.
     pub input: Value,
-    /// What is different for this call alone.
+    /// Settings that differ for this call.
     pub overrides: Overrides,
-    /// The id of the message that it stands in, if the caller knows one.
+    /// Id of the message that contains the call, if the caller knows it.
     pub message: Option<String>,
-    /// The model that asks for it, if the caller knows it; else that of the session.
+    /// Model that makes the call, if the caller knows it; otherwise that of the session.
     pub model: Option<String>,
 }
 
 impl ToolCall {
-    /// A call of the tool `name`.
+    /// Makes a call of the tool `name`.
     pub fn new(name: impl Into<String>, input: Value) -> Self {
         Self {
             id: None,
@@ -384,14 +384,14 @@ impl ToolCall {
         }
     }
 
-    /// With the model's own id.
+    /// Sets the model's own id.
     #[must_use]
     pub fn with_id(mut self, id: impl Into<String>) -> Self {
         self.id = Some(id.into());
         self
     }
 
-    /// With the id of the message that it stands in. It is on record with the call.
+    /// Sets the id of the message that contains the call. It is recorded with the call.
     ///
     /// ```
     /// use windlass_core::ToolCall;
@@ -404,14 +404,14 @@ impl ToolCall {
         self
     }
 
-    /// With the name of the model that asks for it. It is on record with the call.
+    /// Sets the name of the model that makes the call. It is recorded with the call.
     #[must_use]
     pub fn by_model(mut self, model: impl Into<String>) -> Self {
         self.model = Some(model.into());
         self
     }
 
-    /// With something different for this call alone.
+    /// Sets the settings that differ for this call.
     #[must_use]
     pub fn with_overrides(mut self, overrides: Overrides) -> Self {
         self.overrides = overrides;
@@ -419,7 +419,7 @@ impl ToolCall {
     }
 }
 
-/// What may be different for a session or for one call; what is `None` stays as it was.
+/// Settings that may differ for a session or for one call; `None` changes nothing.
 ///
 /// ```
 /// use std::time::Duration;
@@ -431,22 +431,22 @@ impl ToolCall {
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Overrides {
-    /// Relative paths start here instead of at the workspace. Must be inside the workspace.
+    /// Directory from which relative paths start, instead of the workspace. Must be inside the workspace.
     pub work_dir: Option<std::path::PathBuf>,
-    /// The call is stopped after this time.
+    /// Time after which the call is stopped.
     pub timeout: Option<Duration>,
-    /// A command that runs for longer goes on as a job of the session instead of being waited for.
+    /// Time after which a command becomes a job of the session, so that the call does not wait for it.
     pub soft_limit: Option<Duration>,
-    /// How many bytes of text the model gets; the rest is kept under `output:CALL`.
+    /// Bytes of text that the model gets; the rest is kept under `output:CALL`.
     pub output_bytes: Option<usize>,
-    /// For tools and models that draw random numbers.
+    /// Seed for tools and models that draw random numbers.
     pub seed: Option<u64>,
-    /// How deep in sub-agents.
+    /// Depth in sub-agents.
     pub depth: Option<u32>,
 }
 
 impl Overrides {
-    /// These, and where they say nothing, `below`.
+    /// Returns these settings, with those of `below` for fields that are not set.
     #[must_use]
     pub fn over(&self, below: &Self) -> Self {
         Self {
@@ -460,7 +460,7 @@ impl Overrides {
     }
 }
 
-/// How a call ended, with all that anybody may want to know of it.
+/// The recorded end of a call.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -477,7 +477,7 @@ impl Overrides {
 /// let result = engine.call(&engine.new_session(), call).await;
 /// assert_eq!((result.outcome, result.code), (Outcome::Fault, Some("unknown_tool")));
 /// assert_eq!(result.tool_use_id.as_deref(), Some("toolu_1"));
-/// assert!(result.output.to_text().contains("`ping`"), "the text says what was probably meant");
+/// assert!(result.output.to_text().contains("`ping`"), "the text names the tool that was probably meant");
 /// # Ok(())
 /// # }
 /// ```
@@ -485,22 +485,22 @@ impl Overrides {
 pub struct CallResult {
     /// Our own id of the call.
     pub call: CallId,
-    /// The session it belongs to.
+    /// Session of the call.
     pub session: SessionId,
-    /// The turn it belongs to.
+    /// Turn of the call.
     pub turn: TurnId,
-    /// The call that made it, if another call did.
+    /// Call that made it, if another call did.
     pub parent_call: Option<CallId>,
     /// The model's id of the call, if it gave one.
     pub tool_use_id: Option<String>,
-    /// The tool's name, as it was called.
+    /// Name of the tool, as it was called.
     pub tool: String,
-    /// How it ended.
+    /// The way in which it ended.
     pub outcome: Outcome,
-    /// What the model sees: also for faults, as readable text.
+    /// Output for the model; also for errors, as readable text.
     pub output: Output,
-    /// The stable code, where it did not end with an output of the tool.
+    /// Stable error code, if it did not end with an output of the tool.
     pub code: Option<&'static str>,
-    /// How long it took.
+    /// Time that it took.
     pub duration: Duration,
 }

@@ -1,4 +1,4 @@
-//! The tools on offer: in a fixed order, under valid names, none hiding another.
+//! The offered tools: in a fixed order, with valid and unique names.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -14,7 +14,7 @@ use crate::{
 /// use windlass_core::{Toolbox, testing::MockTool};
 /// let mut tools = Toolbox::new();
 /// tools.add(MockTool::named("greet"))?;
-/// assert!(tools.add(MockTool::named("greet")).is_err(), "no tool hides another");
+/// assert!(tools.add(MockTool::named("greet")).is_err(), "names are unique");
 /// assert!(tools.add(MockTool::named("Not A Name")).is_err());
 /// assert_eq!(tools.names().collect::<Vec<_>>(), ["greet"]);
 /// # Ok::<(), windlass_core::ToolboxError>(())
@@ -25,26 +25,30 @@ pub struct Toolbox {
     index: HashMap<String, usize>,
 }
 
-/// A tool with its spec, which is made on first use.
+/// A tool with its spec, which is computed on first use.
 #[derive(Debug)]
 pub(crate) struct Slot {
+    /// The tool, or a stand-in if only its definition is known.
     pub(crate) tool: Handle,
-    /// The owner that has to be loaded before the tool can be called.
+    /// Owner that has to be loaded before the tool can be called.
     pub(crate) pinned_by: Option<Rank>,
+    /// Description that replaces the tool's own.
     description: Option<String>,
     spec: OnceLock<Spec>,
 }
 
 impl Slot {
+    /// Makes a slot for a tool that can be called.
     pub(crate) fn new(tool: Handle) -> Self {
         Self { tool, pinned_by: None, description: None, spec: OnceLock::new() }
     }
 
-    /// A tool of which only the accepted definition is known so far.
+    /// Makes a slot for a tool of which only the accepted definition is known so far.
     pub(crate) fn pinned(spec: Spec, owner: Rank) -> Self {
         Self { pinned_by: Some(owner), ..Self::new(Handle::from(PinnedTool(spec))) }
     }
 
+    /// Returns the spec, with the replaced description if there is one.
     pub(crate) fn spec(&self) -> &Spec {
         self.spec.get_or_init(|| {
             let mut spec = self.tool.spec();
@@ -56,7 +60,7 @@ impl Slot {
     }
 }
 
-/// The accepted definition of a tool whose toolset is not loaded.
+/// Stand-in for a tool whose toolset is not loaded: has its accepted definition, and cannot be planned.
 struct PinnedTool(Spec);
 
 impl AnyTool for PinnedTool {
@@ -81,7 +85,7 @@ impl AnyTool for PinnedTool {
     }
 }
 
-/// The reason why a tool was refused.
+/// The reason why a tool was refused or not found.
 ///
 /// ```
 /// use windlass_core::{Toolbox, ToolboxError, testing::MockTool};
@@ -93,26 +97,26 @@ impl AnyTool for PinnedTool {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ToolboxError {
-    /// The name is not one that every provider takes.
+    /// The name is not valid for every provider.
     #[error(
         "`{0}` cannot be the name of a tool: it must be [a-z][a-z0-9_]*, at most 64 characters"
     )]
     BadName(String),
-    /// There is one already.
+    /// There is a tool of this name already.
     #[error("there is a tool `{0}` already")]
     Duplicate(String),
-    /// There is none.
+    /// There is no tool of this name.
     #[error("there is no tool `{0}`")]
     Unknown(String),
 }
 
 impl Toolbox {
-    /// An empty one.
+    /// Makes an empty toolbox.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// One that holds a table of built-in tools.
+    /// Makes a toolbox with a table of built-in tools.
     pub fn of(table: &'static [&'static dyn crate::AnyTool]) -> Result<Self, ToolboxError> {
         let mut tools = Self::new();
         for tool in table {
@@ -121,11 +125,11 @@ impl Toolbox {
         Ok(tools)
     }
 
-    /// Adds a tool at the end.
+    /// Adds a tool at the end. Fails if its name is not valid or not new.
     pub fn add(&mut self, tool: impl Into<Handle>) -> Result<(), ToolboxError> {
         let tool = tool.into();
         let name = tool.name().to_owned();
-        if !is_name(&name) {
+        if !is_valid_name(&name) {
             return Err(ToolboxError::BadName(name));
         }
         if self.index.contains_key(&name) {
@@ -136,7 +140,7 @@ impl Toolbox {
         Ok(())
     }
 
-    /// Adds all tools of another box, or none if one of them would hide one that is here.
+    /// Adds all tools of another toolbox, or none if one of the names is taken.
     pub fn merge(&mut self, other: Self) -> Result<(), ToolboxError> {
         if let Some(name) = other.names().find(|name| self.index.contains_key(*name)) {
             return Err(ToolboxError::Duplicate(name.to_owned()));
@@ -148,7 +152,7 @@ impl Toolbox {
         Ok(())
     }
 
-    /// Takes a tool out; the others keep their order.
+    /// Removes a tool; the others keep their order.
     pub fn remove(&mut self, name: &str) -> Result<(), ToolboxError> {
         let at = self.index.remove(name).ok_or_else(|| ToolboxError::Unknown(name.to_owned()))?;
         self.entries.remove(at);
@@ -156,7 +160,7 @@ impl Toolbox {
         Ok(())
     }
 
-    /// Tells the model something else about a tool.
+    /// Replaces the description that models get of a tool.
     pub fn describe(
         &mut self,
         name: &str,
@@ -170,7 +174,7 @@ impl Toolbox {
         Ok(())
     }
 
-    /// The tools of these names, in this box's order, and the names that it does not have.
+    /// Returns a toolbox of the tools with these names, in this toolbox's order, and the names that are not in it.
     pub fn select<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> (Self, Vec<&'a str>) {
         let (known, missing): (Vec<&str>, Vec<&str>) =
             names.into_iter().partition(|name| self.index.contains_key(*name));
@@ -182,41 +186,42 @@ impl Toolbox {
         (selected, missing)
     }
 
-    /// A tool by name.
+    /// Returns a tool by name.
     pub fn get(&self, name: &str) -> Option<&Handle> {
         self.slot(name).map(|slot| &slot.tool)
     }
 
-    /// What a model is told about a tool.
+    /// Returns the definition that models get of a tool.
     pub fn spec(&self, name: &str) -> Option<&Spec> {
         self.slot(name).map(|slot| slot.spec())
     }
 
-    /// The names, in order.
+    /// Returns the names, in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.entries.iter().map(|slot| slot.tool.name())
     }
 
-    /// What a model is told in this session, in order.
+    /// Returns the definitions that models get in this session, in order.
     pub fn specs(&self, session: &Session) -> Vec<&Spec> {
         self.admitted(session).map(|slot| slot.spec()).collect()
     }
 
-    /// How many there are.
+    /// Returns the number of tools.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no tools.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
+    /// Returns all slots, in order.
     pub(crate) fn slots(&self) -> &[Arc<Slot>] {
         &self.entries
     }
 
-    /// Puts a tool in the place of the one with its name, or at the end.
+    /// Replaces the tool with the same name, or adds it at the end.
     pub(crate) fn put(&mut self, slot: Arc<Slot>) {
         let name = slot.tool.name();
         if let Some(at) = self.index.get(name) {
@@ -227,24 +232,26 @@ impl Toolbox {
         }
     }
 
+    /// Returns the slot of a tool by name.
     pub(crate) fn slot(&self, name: &str) -> Option<&Arc<Slot>> {
         self.index.get(name).map(|at| &self.entries[*at])
     }
 
-    /// The tools that a session may see and call.
+    /// Returns the tools that a session may see and call.
     pub(crate) fn admitted(&self, session: &Session) -> impl Iterator<Item = &Arc<Slot>> {
         self.entries
             .iter()
             .filter(|slot| session.predicate().admits(slot.tool.name(), slot.tool.kinds(), session))
     }
 
-    /// The admitted tool that a wrong name probably meant.
+    /// Returns the name of the admitted tool that a wrong name probably meant.
     pub(crate) fn nearest(&self, name: &str, session: &Session) -> Option<&str> {
         nearest(name, self.admitted(session).map(|slot| slot.tool.name()))
     }
 }
 
-pub(crate) fn is_name(name: &str) -> bool {
+/// Returns whether a name is valid for every provider: `[a-z][a-z0-9_]*`, at most 64 characters.
+pub(crate) fn is_valid_name(name: &str) -> bool {
     name.len() <= 64
         && name.starts_with(|c: char| c.is_ascii_lowercase())
         && name

@@ -1,4 +1,4 @@
-//! Toolsets: tools that somebody else provides, loaded when they are first needed.
+//! Toolsets: groups of tools of another provider, loaded when they are first needed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use crate::{BoxFuture, Handle, Session, Spec, ToolError};
 /// ```
 /// use windlass_core::{Handle, Loaded, testing::MockTool};
 /// let mut loaded = Loaded::from(vec![Handle::from(MockTool::named("forecast"))]);
-/// loaded.warnings.push("the tide tables are not there this year".into());
+/// loaded.warnings.push("the tide tables of this year are missing".into());
 /// assert_eq!((loaded.tools.len(), loaded.warnings.len()), (1, 1));
 /// ```
 #[derive(Debug, Default)]
 pub struct Loaded {
     /// The tools, in their order.
     pub tools: Vec<Handle>,
-    /// For a person to know, one sentence each.
+    /// Warnings for a person, one sentence each.
     pub warnings: Vec<String>,
 }
 
@@ -57,11 +57,11 @@ impl From<Vec<Handle>> for Loaded {
 /// # }
 /// ```
 pub trait Toolset: Send + Sync + 'static {
-    /// The owner of its tools, for messages and for [`Engine::replace_tools`](crate::Engine::replace_tools).
+    /// Returns the owner name of its tools, for messages and for [`Engine::replace_tools`](crate::Engine::replace_tools).
     fn name(&self) -> &str;
 
-    /// Loads the tools. The session is the one that needs them: its principal, agent and rights may decide which tools there are, if
-    /// the toolset is loaded [per session](Toolset::is_per_session).
+    /// Loads the tools. `session` is the one that needs them; if the toolset is loaded [per session](Toolset::is_per_session), its
+    /// principal, agent and rights may decide which tools it gets.
     fn load<'a>(&'a self, session: &'a Session) -> BoxFuture<'a, Result<Loaded, ToolError>>;
 
     /// Returns whether every session loads its own tools. Default: all sessions share what the first one loaded.
@@ -71,25 +71,25 @@ pub trait Toolset: Send + Sync + 'static {
 
     /// Returns the definitions that a person has accepted, if the toolset is pinned to them.
     ///
-    /// A pinned toolset is listed from here, without being loaded. When a call loads it, a tool whose definition is not the accepted
-    /// one is left out with a warning.
+    /// A pinned toolset is listed from here, without being loaded. When a call loads it, tools whose definition differs from the accepted
+    /// one are left out with a warning.
     fn manifest(&self) -> Option<Arc<[Spec]>> {
         None
     }
 
-    /// Returns whether a tool of this name may come from here. A call by name loads only the toolsets that say yes. Default: what the
-    /// manifest says, or yes without one.
+    /// Returns whether a tool of this name may come from here. A call by name loads only toolsets that return true. Default: the names of
+    /// the manifest, or every name without a manifest.
     fn may_have(&self, tool: &str) -> bool {
         self.manifest().is_none_or(|specs| specs.iter().any(|spec| spec.name == tool))
     }
 
-    /// The time limit of one load.
+    /// Returns the time limit of one load.
     fn timeout(&self) -> Duration {
         Duration::from_secs(30)
     }
 }
 
-/// Decides between two owners that have a tool of the same name.
+/// The rule for two owners that have a tool with the same name.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -102,9 +102,9 @@ pub trait Toolset: Send + Sync + 'static {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Merge {
-    /// The tool that was there first stays, and the other one is left out with a warning.
+    /// The earlier tool stays, and the other is left out with a warning.
     #[default]
     KeepFirst,
-    /// The tool of this owner takes the place of the other one, with a warning.
+    /// The tool of this owner replaces the other one, with a warning.
     Replace,
 }

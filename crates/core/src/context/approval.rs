@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::Context;
-use crate::engine::{asker, surroundings};
-use crate::people::{Permission, Place, subject};
+use crate::engine::{asker, confinement_text};
+use crate::people::{CallLocation, Permission, approval_subject};
 use crate::{ApprovalRequest, ContentHash, Effects, ToolError, Verdict};
 
 impl Context {
@@ -28,7 +28,7 @@ impl Context {
             untrusted: inner.session.untrusted(),
             changes: [].into(),
             built: Vec::new(),
-            confinement: surroundings(&*inner.host, &inner.session),
+            confinement: confinement_text(&*inner.host, &inner.session),
             offers: Vec::new(),
             workspace: workspace.to_owned(),
             directory: inner.overrides.work_dir.clone(),
@@ -50,9 +50,9 @@ impl Context {
         let inner = &self.0;
         let workspace = inner.session_files.get().workspace();
         let directory = inner.overrides.work_dir.as_deref().unwrap_or(workspace);
-        let place = Place { workspace, directory: &workspace.join(directory) };
-        let surroundings = surroundings(&*inner.host, &inner.session);
-        subject(&inner.tool, &inner.input, effects, place, &surroundings)
+        let place = CallLocation { workspace, directory: &workspace.join(directory) };
+        let confinement_text = confinement_text(&*inner.host, &inner.session);
+        approval_subject(&inner.tool, &inner.input, effects, place, &confinement_text)
     }
 
     /// Sends the request to the attendants of the session and waits for the answer. The time limit of the call is suspended
@@ -67,7 +67,7 @@ impl Context {
         let source = self.source();
         let announce =
             |request: &Arc<ApprovalRequest>| inner.recorder.approval_asked(request, &source);
-        let _asking = inner.lineage.clock.asking();
+        let _asking = inner.lineage.clock.pause_while_asking();
         tokio::select! {
             biased;
             () = stopped.cancelled() => {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::Context;
 use super::approval::unanswered_error;
 use crate::effects::Footprint;
-use crate::engine::{about_more, extended, situation};
+use crate::engine::{ask_about_added_effects, record_extension, situation};
 use crate::people::Permission;
 use crate::{
     CallExtended, Decided, Decision, Effect, Effects, Grant, HookCall, ToolError, Verdict,
@@ -118,7 +118,7 @@ impl Context {
             HookCall { id: &inner.call, tool: &inner.tool, input: &inner.input, effects: &effects };
         let asked = tokio::select! {
             biased;
-            asked = about_more(&inner.engine, &inner.session, call, verdict.clone()) => asked,
+            asked = ask_about_added_effects(&inner.engine, &inner.session, call, verdict.clone()) => asked,
             () = inner.cancel.cancelled() => Err(unanswered_error()),
         };
         let (verdict, granted, mut said) = match asked {
@@ -129,8 +129,11 @@ impl Context {
             return (verdict, Ok((grant, said)));
         }
         let request = self.approval_request(&verdict);
-        let before =
-            if inner.is_whole { inner.broker.answered(&verdict, &request).await } else { None };
+        let before = if inner.is_whole {
+            inner.broker.use_earlier_answer(&verdict, &request).await
+        } else {
+            None
+        };
         if let Some(Ok(Permission::Granted(grant, _))) = &before
             && let Err(refusal) = inner.broker.use_up(grant).await
         {
@@ -163,6 +166,6 @@ impl Context {
         let effects = inner.secrets.redact_effects(effects);
         let decided = inner.secrets.redact_decided(decided);
         let body = CallExtended::new(inner.call.clone(), Effects::clone(&effects), decided);
-        extended(&inner.engine, self.files().origin(Vec::new()), &body).await
+        record_extension(&inner.engine, self.files().origin(Vec::new()), &body).await
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::Context;
 use crate::changes::{commit, state};
-use crate::engine::job_ended;
+use crate::engine::record_job_end;
 use crate::jobs::{ChangeKind, Changed, Job, WhenStopped};
 use crate::{
     BODY_VERSION, FileState, JobChange, JobEnded, Query, ToolError, Tracking, WithoutHistory, quote,
@@ -69,7 +69,7 @@ impl Context {
 
     /// Records the end of a job in the journal. Returns a sentence about the failure if that fails.
     async fn put_on_record(&self, body: &JobEnded) -> Option<String> {
-        let recorded = job_ended(&self.0.engine, self.files().origin(Vec::new()), body).await;
+        let recorded = record_job_end(&self.0.engine, self.files().origin(Vec::new()), body).await;
         let error = recorded.err()?;
         Some(format!("the end of the job could not be put on record: {error}"))
     }

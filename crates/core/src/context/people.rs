@@ -80,7 +80,7 @@ impl PeopleDoor<'_> {
         let source = self.0.source();
         let announce =
             |request: &Arc<QuestionRequest>| inner.recorder.question_asked(request, &source);
-        let _asking = inner.lineage.clock.asking();
+        let _asking = inner.lineage.clock.pause_while_asking();
         tokio::select! {
             biased;
             () = inner.cancel.cancelled() => {

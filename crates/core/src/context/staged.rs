@@ -13,7 +13,7 @@ use super::Context;
 use super::approval::unanswered_error;
 use super::judge::{ChangeJudgement, JudgeInputs, judge, show_changes};
 use super::planted::RemovalNotes;
-use crate::engine::{about_running, situation};
+use crate::engine::{ask_about_running_call, situation};
 use crate::jobs::{ChangeKind, Changed};
 use crate::people::Permission;
 use crate::policy::{StagedChanges, offers};
@@ -212,7 +212,7 @@ impl Context {
         let stopped = &inner.cancel;
         let (granted, mut said) = tokio::select! {
             biased;
-            asked = about_running(&inner.engine, &inner.session, call, verdict) => asked?,
+            asked = ask_about_running_call(&inner.engine, &inner.session, call, verdict) => asked?,
             () = stopped.cancelled() => return Err(unanswered_error()),
         };
         if granted.is_some() {

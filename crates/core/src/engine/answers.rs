@@ -1,4 +1,4 @@
-//! The people of an engine: front doors that ask them, and the answers that they give.
+//! Attendants of an engine, and the answers that people give to approvals and questions.
 
 use std::sync::Arc;
 
@@ -15,21 +15,21 @@ impl Engine {
         self.0.broker.attend(Some(session.clone()), Arc::new(attendant))
     }
 
-    /// The same for the calls of all sessions.
+    /// Registers an attendant for the calls of all sessions.
     ///
     /// ```
     /// # use std::sync::Arc;
     /// use windlass_core::{Engine, Listening, testing::EmptyHost};
     /// let engine = Engine::builder(Arc::new(EmptyHost::default())).build();
-    /// let there = engine.attend_all(Listening::default());
-    /// drop(there); // Nobody is there any more: what needs a person is denied at once.
+    /// let attendance = engine.attend_all(Listening::default());
+    /// drop(attendance); // No attendant is left: a call that needs a person is denied at once.
     /// ```
     pub fn attend_all(&self, attendant: impl Attendant) -> Attendance {
         self.0.broker.attend(None, Arc::new(attendant))
     }
 
-    /// Answers an approval that came as [`EventKind::Approval`](crate::EventKind::Approval). The first answer counts, in whichever process
-    /// it is given, and wakes the call that waits for it.
+    /// Answers an approval that came as [`EventKind::Approval`](crate::EventKind::Approval). The first answer counts, whichever process
+    /// gives it, and wakes the call that waits for it.
     ///
     /// An approval may outlive the call that asked. Then the answer stays on record, and counts once, when the call is made again by
     /// [`Engine::resume`] or by the model.
@@ -46,7 +46,7 @@ impl Engine {
         self.0.broker.answer_questions(id, answer).await
     }
 
-    /// The questions of tools that are on record, the oldest first.
+    /// Returns the questions of tools that are on record, the oldest first.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -59,10 +59,10 @@ impl Engine {
     /// # }
     /// ```
     pub async fn questions(&self) -> Result<Vec<QuestionRequest>, ToolError> {
-        self.0.broker.questions().await.map_err(|why| unreadable(&why))
+        self.0.broker.questions().await.map_err(|why| approvals_unusable(&why))
     }
 
-    /// The questions that are on record, and the answers that are remembered, the oldest first.
+    /// Returns the open approvals on record and the remembered answers, the oldest first.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -75,13 +75,13 @@ impl Engine {
     /// # }
     /// ```
     pub async fn approvals(&self) -> Result<Vec<Approval>, ToolError> {
-        self.0.broker.approvals().await.map_err(|why| unreadable(&why))
+        self.0.broker.approvals().await.map_err(|why| approvals_unusable(&why))
     }
 
-    /// Forgets a question or a remembered answer; `false` if there is none of that name. What a command changed and was held for the
-    /// answer is dropped.
+    /// Removes an open approval or a remembered answer. Returns false if there is none with this id. Drops changes of a command that were
+    /// held for the answer.
     pub async fn revoke(&self, id: &ApprovalId) -> Result<bool, ToolError> {
-        let is_there = self.0.broker.revoke(id).await.map_err(|why| unreadable(&why))?;
+        let is_there = self.0.broker.revoke(id).await.map_err(|why| approvals_unusable(&why))?;
         if is_there {
             self.drop_held(id).await?;
         }
@@ -89,6 +89,7 @@ impl Engine {
     }
 }
 
-pub(super) fn unreadable(why: &str) -> ToolError {
+/// Makes the error for a book of approvals that cannot be read or written.
+pub(super) fn approvals_unusable(why: &str) -> ToolError {
     ToolError::host_failed(format!("the record of approvals cannot be used: {why}"))
 }

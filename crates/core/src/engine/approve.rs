@@ -1,14 +1,14 @@
-//! Stage 6: the policy's decision, and a person's where it asks.
+//! Stage 6: the decision of the policy about a call, and the answer of a person if the policy asks.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use super::schedule::Ticket;
 use super::{
-    Call, Ready, Shared, effects, for_person, hooks, parse, prepare, record, search, trial,
-    unless_stopped,
+    Call, ReadyCall, Shared, effects, for_person, hidden_search, hooks, parse, prepare, record,
+    trial, unless_stopped,
 };
-use crate::people::{Broker, Permission, Place, subject};
+use crate::people::{Broker, CallLocation, Permission, approval_subject};
 use crate::policy::offers;
 use crate::protected::unnamed_git_places;
 use crate::toolbox::Slot;
@@ -17,12 +17,13 @@ use crate::{
     Overrides, Session, Settled, Situation, ToolError, Verdict, When,
 };
 
-pub(super) fn decide(engine: &Shared, call: &Call, ready: &Ready<'_>) -> Verdict {
+/// Decides about a planned call by the rules, the mode and the session. Asks in any case if the plan says that it needs a person.
+pub(super) fn decide(engine: &Shared, call: &Call, ready: &ReadyCall<'_>) -> Verdict {
     let verdict = decide_on(engine, call, &ready.effects);
     if ready.planned.needs_person() { verdict.needing_person() } else { verdict }
 }
 
-/// The policy's decision about effects, resolved, of a call.
+/// Decides about resolved effects of a call.
 fn decide_on(engine: &Shared, call: &Call, effects: &Arc<Effects>) -> Verdict {
     let (policy, files) = (engine.policy_of(call), call.files.get());
     let harmless = policy.harmless(effects, files);
@@ -33,7 +34,7 @@ fn decide_on(engine: &Shared, call: &Call, effects: &Arc<Effects>) -> Verdict {
     policy.decide_in(&call.name, effects.clone(), workspace, &situation)
 }
 
-/// What a decision in this session depends on besides the call and the rules.
+/// Returns the facts about time and session that a decision depends on.
 pub(crate) fn situation(host: &dyn Host, files: &dyn Files, session: &Session) -> Situation {
     Situation {
         now: Some(host.clock().now()),
@@ -42,7 +43,7 @@ pub(crate) fn situation(host: &dyn Host, files: &dyn Files, session: &Session) -
     }
 }
 
-/// Who is behind the calls of a session.
+/// Returns who makes the calls of a session: agent, parent session and depth, for the approval.
 pub(crate) fn asker(session: &Session, overrides: &Overrides) -> Asker {
     Asker {
         agent: session.agent_name().map(str::to_owned),
@@ -51,17 +52,17 @@ pub(crate) fn asker(session: &Session, overrides: &Overrides) -> Asker {
     }
 }
 
-/// The confinement of a session's programs and their shell, in words. An answer that was given for one does not count for another.
-pub(crate) fn surroundings(host: &dyn Host, session: &Session) -> String {
+/// Describes the confinement of a session's programs and their shell. An answer that was given for one does not count for another.
+pub(crate) fn confinement_text(host: &dyn Host, session: &Session) -> String {
     let Some(processes) = host.processes() else { return String::new() };
     let confinement = session.rights().confine(processes.confinement());
     let shell = processes.shell();
     if shell.is_usual() { confinement.to_string() } else { format!("{confinement}, shell {shell}") }
 }
 
-/// The confinement of a call's programs, in words. Of a job it says what a yes lets it do.
-fn confinement(engine: &Shared, call: &Call, verdict: &Verdict) -> String {
-    let words = surroundings(&*engine.host, &call.session);
+/// Describes the confinement of a call's programs for the person who is asked, with a warning about changes that are kept at once.
+fn confinement_for_person(engine: &Shared, call: &Call, verdict: &Verdict) -> String {
+    let words = confinement_text(&*engine.host, &call.session);
     let is_job = |effect: &Effect| matches!(effect, Effect::Exec(command) if command.is_job);
     let level = engine
         .host
@@ -81,14 +82,14 @@ fn confinement(engine: &Shared, call: &Call, verdict: &Verdict) -> String {
     words
 }
 
-/// Plans a call and turns the decision about it into the right to run. A person who approves it with other arguments has these planned
-/// and decided on from the beginning: the answer covers what would ask, never what is denied.
+/// Plans a call and obtains the grant to run it: from the policy, a hook, an earlier answer or a person. If a person approves it with
+/// other arguments, these are planned and decided on from the beginning: the approval covers effects that ask, never denied ones.
 pub(super) async fn permit<'t>(
     engine: &Arc<Shared>,
     call: &mut Call,
     slot: &'t Slot,
     ticket: &Ticket,
-) -> Result<(Ready<'t>, Grant), ToolError> {
+) -> Result<(ReadyCall<'t>, Grant), ToolError> {
     let cancel = call.cancel.clone();
     if let Some(Approval { id, settled: Settled::Denied(why), .. }) = call.answer.as_deref() {
         return Err(ToolError::denied(format!(
@@ -98,92 +99,92 @@ pub(super) async fn permit<'t>(
     loop {
         let mut ready = prepare(engine, slot, call)?;
         if !engine.hooks.is_empty() && call.for_person.is_none() {
-            let asked = Box::pin(hooks::before(engine, call, slot, ready));
+            let asked = Box::pin(hooks::ask_before_call(engine, call, slot, ready));
             ready = unless_stopped(&cancel, asked).await?;
         }
-        let verdict = hooks::weigh(call, decide(engine, call, &ready));
-        let verdict = search::weigh(engine, call, verdict).await;
+        let verdict = hooks::apply_to_verdict(call, decide(engine, call, &ready));
+        let verdict = hidden_search::ask_if_hidden_files_in_reach(engine, call, verdict).await;
         call.decided = Some(verdict.decided(None));
         ticket.declare(ready.effects.clone());
         if let Some(grant) = grant_edited(call, &verdict) {
             return Ok((ready, grant));
         }
-        if let Some(grant) = for_person::agreed(call, &verdict) {
+        if let Some(grant) = for_person::grant_for_person(call, &verdict) {
             return Ok((ready, grant));
         }
         if let Some(grant) = granted_at_once(&verdict) {
             return Ok((ready, grant));
         }
-        let asked = Box::pin(hooks::instead_of_person(engine, call, &verdict));
+        let asked = Box::pin(hooks::ask_instead_of_person(engine, call, &verdict));
         if let Some(grant) = unless_stopped(&cancel, asked).await? {
             return Ok((ready, grant));
         }
-        match Box::pin(settle(engine, call, &ready, &verdict)).await? {
+        match Box::pin(obtain_permission(engine, call, &ready, &verdict)).await? {
             Permission::Granted(grant, said) => {
                 if verdict.decision_to_run() == Decision::Ask {
-                    effects::check_again(call, &ready.resolved)?;
+                    effects::check_paths_unchanged(call, &ready.resolved)?;
                 }
-                call.said.extend(said);
+                call.hook_answers.extend(said);
                 return Ok((ready, grant));
             }
             Permission::Edited(approval) => {
                 call.input = approval.edited.clone().unwrap_or_default();
                 call.answer = Some(approval);
-                parse::weigh(call)?;
+                parse::refuse_oversized(call)?;
             }
         }
     }
 }
 
-/// The right to run with the arguments that a person put in place of the model's. A hook that changed them once more makes it another
-/// call, which is asked about anew.
+/// Returns the grant for arguments that a person put in place of the model's. Returns `None` if a hook changed them again, since that
+/// call needs a new approval.
 fn grant_edited(call: &mut Call, verdict: &Verdict) -> Option<Grant> {
     let approval = call.answer.take()?;
     if verdict.decision() != Decision::Ask || approval.edited.as_ref() != Some(&call.input) {
         return None;
     }
     let note = "[a person changed the arguments of this call before allowing it]".to_owned();
-    call.said.extend([note].into_iter().chain(approval.said()));
+    call.hook_answers.extend([note].into_iter().chain(approval.note_for_model()));
     Some(Broker::grant_edited(verdict, &approval))
 }
 
-/// Tells whether an earlier answer settles a call that is decided on like this. One that is remembered for a command about whose changes
-/// is asked counts before it runs.
-fn heeds_answers(verdict: &Verdict) -> bool {
+/// Returns whether an earlier answer can settle a call with this verdict. If the approval is about the changes of a command that runs
+/// first, a remembered answer counts before it runs.
+fn can_use_earlier_answer(verdict: &Verdict) -> bool {
     match verdict.grant() {
         Some(_) => verdict.when() == When::After,
         None => verdict.decision() != Decision::Deny,
     }
 }
 
-/// Returns the right to run if neither a hook nor a person has a say about it. Everything else waits, in a box of its own: most calls
-/// are granted at once, and each would have to carry the room for the waiting.
+/// Returns the grant of a call about which neither a hook nor a person is asked. Most calls end here; the others wait in a boxed
+/// future, so that this one stays small.
 fn granted_at_once(verdict: &Verdict) -> Option<Grant> {
-    verdict.grant().filter(|_| !heeds_answers(verdict))
+    verdict.grant().filter(|_| !can_use_earlier_answer(verdict))
 }
 
-/// The earlier answer that would settle a call. Nothing is used up.
+/// Finds the earlier answer that would settle the call. Does not use it up.
 pub(super) async fn earlier_answer(
     engine: &Shared,
     call: &Call,
     verdict: &Verdict,
 ) -> Option<Approval> {
-    if !heeds_answers(verdict) {
+    if !can_use_earlier_answer(verdict) {
         return None;
     }
-    engine.broker.earlier(&request(engine, call, verdict)).await
+    engine.broker.find_earlier_answer(&approval_request(engine, call, verdict)).await
 }
 
-/// Turns the verdict into the right to run, or into a denial that says what would allow it.
-async fn settle(
+/// Obtains the grant from an earlier answer or by asking a person. Fails with a denial that says what would allow the call.
+async fn obtain_permission(
     engine: &Arc<Shared>,
     call: &Call,
-    ready: &Ready<'_>,
+    ready: &ReadyCall<'_>,
     verdict: &Verdict,
 ) -> Result<Permission, ToolError> {
-    let request = heeds_answers(verdict).then(|| request(engine, call, verdict));
+    let request = can_use_earlier_answer(verdict).then(|| approval_request(engine, call, verdict));
     if let Some(request) = &request
-        && let Some(answered) = engine.broker.answered(verdict, request).await
+        && let Some(answered) = engine.broker.use_earlier_answer(verdict, request).await
     {
         return answered;
     }
@@ -192,26 +193,26 @@ async fn settle(
     }
     let Some(mut request) = request else { return Err(verdict.denial(None)) };
     if engine.broker.is_attended(&call.session) {
-        request.changes = trial::changes(engine, call, ready, verdict).await?;
+        request.changes = trial::try_changes(engine, call, ready, verdict).await?;
     } else if may_read_all(engine, call, verdict) {
-        // Only for its error: a call that fails anyway is not to be told that it needs a yes.
-        trial::changes(engine, call, ready, verdict).await?;
+        // Only for its error: a call that would fail anyway must not be told that it needs an approval.
+        trial::try_changes(engine, call, ready, verdict).await?;
     }
     let source = call.source();
     let announce =
         |request: &Arc<ApprovalRequest>| engine.recorder.approval_asked(request, &source);
-    let _asking = call.lineage.clock.asking();
+    let _asking = call.lineage.clock.pause_while_asking();
     tokio::select! {
         biased;
         () = call.cancel.cancelled() => {
             engine.broker.catch_up().await;
-            Err(ToolError::cancelled("the call was stopped before anybody answered"))
+            Err(ToolError::cancelled("the call was stopped before a person answered"))
         }
         answer = engine.broker.ask(verdict, request, &call.session, announce) => answer,
     }
 }
 
-/// Tells whether a call could read all files that it is about without anybody's yes, so that the error of a trial tells it nothing new.
+/// Returns whether the rules allow reading all files of the call, so that the error of a trial tells the model nothing new.
 fn may_read_all(engine: &Shared, call: &Call, verdict: &Verdict) -> bool {
     let reads = verdict.effects().iter().filter_map(|effect| match effect {
         Effect::Read(at) | Effect::Write(at) | Effect::Delete(at) => Some(Effect::Read(at.clone())),
@@ -221,7 +222,7 @@ fn may_read_all(engine: &Shared, call: &Call, verdict: &Verdict) -> bool {
     !reads.is_empty() && decide_on(engine, call, &reads).decision() == Decision::Allow
 }
 
-/// Rules that a person can give with a yes: none for what is asked each time.
+/// Returns the rules that a person can give together with an approval; none if the call asks each time.
 fn offers_of(engine: &Shared, verdict: &Verdict, workspace: &Path) -> Vec<String> {
     if verdict.is_asked_always() {
         return Vec::new();
@@ -229,7 +230,8 @@ fn offers_of(engine: &Shared, verdict: &Verdict, workspace: &Path) -> Vec<String
     offers(verdict.effects(), &[], workspace, &engine.secrets)
 }
 
-fn request(engine: &Shared, call: &Call, verdict: &Verdict) -> ApprovalRequest {
+/// Makes the approval request for a call.
+fn approval_request(engine: &Shared, call: &Call, verdict: &Verdict) -> ApprovalRequest {
     let workspace = call.files.get().workspace();
     let directory = call.overrides.work_dir.as_deref().unwrap_or(workspace);
     let input = record::clean_input(engine, call);
@@ -238,12 +240,12 @@ fn request(engine: &Shared, call: &Call, verdict: &Verdict) -> ApprovalRequest {
         call: call.id.clone(),
         session: call.session.id().clone(),
         tool: call.name.clone(),
-        subject: subject(
+        subject: approval_subject(
             &call.name,
             &call.input,
             verdict.effects(),
-            Place { workspace, directory: &workspace.join(directory) },
-            &surroundings(&*engine.host, &call.session),
+            CallLocation { workspace, directory: &workspace.join(directory) },
+            &confinement_text(&*engine.host, &call.session),
         ),
         is_whole: *input == call.input,
         input: input.into_owned(),
@@ -254,7 +256,7 @@ fn request(engine: &Shared, call: &Call, verdict: &Verdict) -> ApprovalRequest {
         untrusted: call.session.untrusted(),
         changes: [].into(),
         built: Vec::new(),
-        confinement: confinement(engine, call, verdict),
+        confinement: confinement_for_person(engine, call, verdict),
         offers: offers_of(engine, verdict, workspace),
         workspace: workspace.to_owned(),
         directory: call.overrides.work_dir.clone(),

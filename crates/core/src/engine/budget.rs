@@ -1,11 +1,11 @@
-//! Stages 2 and 14: what a call takes from the budget of its session, and whether the session goes round in a circle.
+//! Stages 2 and 14: charges a call to the budget of its session, and detects a session that repeats itself.
 
 use super::{Call, Shared};
-use crate::budget::{Answered, answer_key, call_key};
+use crate::budget::{RecordedAnswer, answer_key, call_key};
 use crate::{CallResult, Content, Decided, DecidedBy, Outcome, ToolError};
 
-/// Counts the call, unless the session has spent what it may or asks the same again and again.
-pub(super) fn begin(call: &mut Call) -> Result<(), ToolError> {
+/// Counts the call. Fails if the budget of the session is spent, or if it repeats the same call without a change.
+pub(super) fn begin_call(call: &mut Call) -> Result<(), ToolError> {
     let ledger = call.session.ledger();
     if let Err(error) = ledger.begin_call() {
         call.decided = Some(Decided::denied(DecidedBy::Budget));
@@ -14,18 +14,18 @@ pub(super) fn begin(call: &mut Call) -> Result<(), ToolError> {
     ledger.check_repeats(|| call_key(&call.name, &call.input))
 }
 
-/// Adds up what the call took, and tells the model if it has had this very answer before.
-pub(super) fn end(engine: &Shared, call: &Call, result: &mut CallResult) {
+/// Charges the time and output of the call, and tells the model if it has had the same answer before.
+pub(super) fn end_call(engine: &Shared, call: &Call, result: &mut CallResult) {
     let ledger = call.session.ledger();
-    // The time of an inner call is part of the outer one's, and its text goes to the outer call, not to the model.
+    // The time of an inner call is part of the outer call's, and its text goes to the outer call, not to the model.
     let counted = call.lineage.outer.as_ref().map(|outer| &*outer.ledger);
     let readable = result.output.content.iter().filter_map(Content::readable);
     let bytes = readable.map(|text| text.len() as u64).sum();
     ledger.end_call(result.duration, bytes, counted);
-    let answer = || Answered {
+    let answer = || RecordedAnswer {
         call: call_key(&call.name, &call.input),
         answer: answer_key(result),
-        changes: result.outcome == Outcome::Ok && has_side_effects(engine, call),
+        changes: result.outcome == Outcome::Ok && may_change_something(engine, call),
     };
     if let Some(count) = ledger.note_answer(answer) {
         let note = format!(
@@ -36,7 +36,8 @@ pub(super) fn end(engine: &Shared, call: &Call, result: &mut CallResult) {
     }
 }
 
-fn has_side_effects(engine: &Shared, call: &Call) -> bool {
+/// Returns whether a call may change something: calls of people, and calls of tools with such kinds.
+fn may_change_something(engine: &Shared, call: &Call) -> bool {
     if call.for_person.is_some() {
         return true;
     }

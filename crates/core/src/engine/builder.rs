@@ -1,4 +1,4 @@
-//! What can be chosen about an engine.
+//! The settings of an engine, and its construction.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -83,7 +83,7 @@ impl EngineBuilder {
         }
     }
 
-    /// The tools. Default: none.
+    /// Sets the tools. Default: none.
     pub fn toolbox(mut self, toolbox: Toolbox) -> Self {
         self.toolbox = toolbox;
         self
@@ -95,80 +95,79 @@ impl EngineBuilder {
         self
     }
 
-    /// Decides what becomes of an owner's tool if an earlier owner has one of that name. Default: [`Merge::KeepFirst`].
+    /// Sets how an owner's tool is merged if an earlier owner has one with the same name. Default: [`Merge::KeepFirst`].
     pub fn merge(mut self, owner: impl Into<String>, merge: Merge) -> Self {
         self.merges.insert(owner.into(), merge);
         self
     }
 
-    /// The rules. Default: mode `ask` without rules.
+    /// Sets the rules and the mode. Default: mode `ask` without rules.
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
         self
     }
 
-    /// An attendant of all sessions: a closure will do. Without any, what needs a person is denied at once. An attendant of one
-    /// session is registered by [`Engine::attend`].
+    /// Adds an attendant of all sessions: a closure will do. Without any, a call that needs a person is denied at once.
+    /// [`Engine::attend`] registers an attendant of one session.
     pub fn attendant(self, attendant: impl Attendant) -> Self {
         self.shared_attendant(Arc::new(attendant))
     }
 
-    /// The same for one that is shared.
+    /// Adds an attendant of all sessions that is shared.
     pub fn shared_attendant(mut self, attendant: Arc<dyn Attendant>) -> Self {
         self.people.attendants.push(attendant);
         self
     }
 
-    /// Says yes to everything that would be asked, because a person agreed in advance. What is denied stays denied.
+    /// Approves everything that would be asked, because a person agreed in advance. Denied effects stay denied.
     pub fn approve_beforehand(mut self) -> Self {
         self.people.is_beforehand = true;
         self
     }
 
-    /// The book of approvals: questions that are open, and answers that are remembered. Default: in memory, as long as the engine
-    /// lives.
+    /// Sets the book of approvals: open ones, and remembered answers. Default: in memory, as long as the engine lives.
     pub fn approval_book(mut self, book: Arc<dyn Book<Approval>>) -> Self {
         self.people.approvals = Some(book);
         self
     }
 
-    /// The book of questions that tools ask. Default: in memory, as long as the engine lives.
+    /// Sets the book of questions that tools ask. Default: in memory, as long as the engine lives.
     pub fn question_book(mut self, book: Arc<dyn Book<QuestionRequest>>) -> Self {
         self.people.questions = Some(book);
         self
     }
 
-    /// The time in which a person has to answer, also after the call has ended. Default: 7 days.
+    /// Sets the time in which a person has to answer, also after the call has ended. Default: 7 days.
     pub fn questions_expire_after(mut self, time: Duration) -> Self {
         self.people.expire_after = time;
         self
     }
 
-    /// One more hook; they run in the order in which they were added.
+    /// Adds a hook. Hooks run in the order in which they were added.
     pub fn hook(mut self, hook: Arc<dyn Hook>) -> Self {
         self.hooks.push(hook);
         self
     }
 
-    /// What keeps the states of files before and after each change. Default: in memory, as long as the engine lives.
+    /// Sets the store of the states of files before and after each change. Default: in memory, as long as the engine lives.
     pub fn history(mut self, history: Arc<dyn History>) -> Self {
         self.history = history;
         self
     }
 
-    /// How many answers are cached, and for how long they may be served. 0 entries switch the cache off. Default: 100, 5 min.
+    /// Sets the number of cached answers, and their time to live. 0 entries switch the cache off. Default: 100, 5 min.
     pub fn cache(mut self, entries: usize, ttl: Duration) -> Self {
         self.cache = (entries, ttl);
         self
     }
 
-    /// The most calls of one session, with those below it, that run at the same time. Default: 10.
+    /// Sets the number of calls of one session, with those below it, that run at the same time. Default: 10.
     pub fn at_once(mut self, calls: usize) -> Self {
         self.at_once = calls.max(1);
         self
     }
 
-    /// The most calls of all sessions that run at the same time. Default: 320.
+    /// Sets the number of calls of all sessions that run at the same time. Default: 320.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -181,19 +180,19 @@ impl EngineBuilder {
         self
     }
 
-    /// Where the record goes. Default: nowhere.
+    /// Sets the journal. Default: none.
     pub fn journal(mut self, journal: Arc<dyn Journal>) -> Self {
         self.journal = Some(journal);
         self
     }
 
-    /// Where whole outputs are kept. Default: in memory.
+    /// Sets the store of whole outputs. Default: in memory.
     pub fn outputs(mut self, outputs: Arc<dyn Outputs>) -> Self {
         self.outputs = outputs;
         self
     }
 
-    /// The store of values that last from call to call: todo lists, memory. Default: in memory, as long as the engine lives.
+    /// Sets the store of values that last from call to call: todo lists, memory. Default: in memory, as long as the engine lives.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -207,45 +206,44 @@ impl EngineBuilder {
         self
     }
 
-    /// The full-text index of [`Context::index`](crate::Context::index). Default: none.
+    /// Sets the full-text index of [`Context::index`](crate::Context::index). Default: none.
     pub fn text_index(mut self, index: Arc<dyn TextIndex>) -> Self {
         self.text_index = Some(index);
         self
     }
 
-    /// What must not be stored, shown or sent to a model.
+    /// Sets the values and patterns that must not be stored, shown or sent to a model.
     pub fn secrets(mut self, secrets: Secrets) -> Self {
         self.secrets = secrets;
         self
     }
 
-    /// Who is told of what is not the fault of a call, besides those who listen to the events: a toolset that did not load.
-    ///
-    /// Unlike a listener, it costs nothing while nothing is to be told.
+    /// Sets a callback for warnings that are not the fault of a call, such as a toolset that did not load. Listeners get them as events
+    /// too; unlike a subscription, the callback costs nothing until there is a warning.
     pub fn on_warning(mut self, told: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.on_warning = Some(Box::new(told));
         self
     }
 
-    /// Where ids come from. Default: counting, which is unique in one process only.
+    /// Sets the source of ids. Default: counting, which is unique in one process only.
     pub fn ids(mut self, ids: Arc<dyn IdSource>) -> Self {
         self.ids = ids;
         self
     }
 
-    /// After how long a call is stopped. Default: 10 min.
+    /// Sets the time limit of a call. Default: 10 min.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// How many bytes of text a model gets of one result. Default: 50,000.
+    /// Sets the bytes of text that a model gets of one result. Default: 50,000.
     pub fn output_bytes(mut self, bytes: usize) -> Self {
         self.output_bytes = bytes;
         self
     }
 
-    /// The engine.
+    /// Builds the engine.
     pub fn build(self) -> Engine {
         let registry = Registry::new(self.toolbox, self.merges);
         let (toolsets, warnings) = toolsets::register(&registry, self.toolsets);

@@ -1,8 +1,8 @@
-//! Stage 8: answers that are still true.
+//! Stage 8: cached answers that are still valid.
 //!
-//! Only calls that do nothing but read are kept, only successes, and only with the fingerprints of everything that was read. A
-//! hit is served when all of them are still the same. A fingerprint can lie for as long as the file system's clock stands still, so
-//! an answer about a file that changed just before it was read is not kept at all.
+//! Only successful calls that do nothing but read are cached, with the fingerprints of all files that they read. An answer is served if
+//! all fingerprints are still the same. Files that change twice within one tick of the file system's clock can have the same
+//! fingerprint, so an answer about a file that changed just before it was read is not cached.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -32,18 +32,18 @@ const CLOCK_GRAIN: Duration = Duration::from_millis(50);
 pub struct CacheStats {
     /// Answers served.
     pub hits: u64,
-    /// Calls that were looked for and not found, or not true any more.
+    /// Lookups without a valid answer in the cache.
     pub misses: u64,
-    /// Answers kept now.
+    /// Number of cached answers.
     pub entries: usize,
-    /// The most answers that are kept.
+    /// Maximum number of cached answers.
     pub capacity: usize,
     /// Answers that were dropped to make room for others.
     pub evictions: u64,
 }
 
 impl CacheStats {
-    /// The share of lookups that were served, from 0 to 1; 0 without any lookup.
+    /// Returns the share of lookups that were served, from 0 to 1; 0 without any lookup.
     #[expect(clippy::cast_precision_loss, reason = "a share needs no more than 52 bits")]
     pub fn hit_rate(&self) -> f64 {
         let lookups = self.hits + self.misses;
@@ -76,11 +76,12 @@ impl Engine {
     }
 }
 
+/// Answers of read-only calls, with the files that they depend on.
 pub(super) struct Cache {
-    most: usize,
+    max_entries: usize,
     ttl: Duration,
     entries: Lock<Entries>,
-    /// Which policy is in force, counted: an answer that was found under another is not kept.
+    /// Number of changes of the policy or the tools. An answer found in an earlier epoch is not cached.
     epoch: AtomicU64,
     hits: AtomicU64,
     misses: AtomicU64,
@@ -88,18 +89,19 @@ pub(super) struct Cache {
     is_disabled: AtomicBool,
 }
 
-/// The answers that are kept, and the order in which they were last used.
+/// Cached answers, and the order in which they were last used.
 #[derive(Default)]
 struct Entries {
-    by_key: HashMap<Key, Entry>,
-    by_use: BTreeMap<u64, Key>,
+    by_key: HashMap<CacheKey, Entry>,
+    by_use: BTreeMap<u64, CacheKey>,
     uses: u64,
 }
 
 impl Entries {
+    /// Adds an answer, or replaces the one with the same key.
     fn insert(
         &mut self,
-        key: Key,
+        key: CacheKey,
         output: Output,
         observed: Vec<(PathBuf, Fingerprint)>,
         at: SystemTime,
@@ -112,8 +114,8 @@ impl Entries {
         self.by_use.insert(self.uses, key);
     }
 
-    /// Takes note that an answer is used.
-    fn touch(&mut self, key: &Key) -> Option<&Entry> {
+    /// Returns an answer and marks it as the one used last.
+    fn touch(&mut self, key: &CacheKey) -> Option<&Entry> {
         let entry = self.by_key.get_mut(key)?;
         let key = self.by_use.remove(&entry.last_use)?;
         self.uses += 1;
@@ -122,13 +124,13 @@ impl Entries {
         Some(entry)
     }
 
-    fn remove(&mut self, key: &Key) {
+    fn remove(&mut self, key: &CacheKey) {
         if let Some(entry) = self.by_key.remove(key) {
             self.by_use.remove(&entry.last_use);
         }
     }
 
-    /// Removes the answer that has not been used for the longest time.
+    /// Removes the answer that was not used for the longest time. Returns false if there is none.
     fn evict(&mut self) -> bool {
         let oldest = self.by_use.pop_first();
         oldest.is_some_and(|(_, key)| self.by_key.remove(&key).is_some())
@@ -140,6 +142,7 @@ impl Entries {
     }
 }
 
+/// One cached answer.
 struct Entry {
     output: Output,
     observed: Vec<(PathBuf, Fingerprint)>,
@@ -148,9 +151,9 @@ struct Entry {
 }
 
 impl Cache {
-    pub(super) fn new(most: usize, ttl: Duration) -> Self {
+    pub(super) fn new(max_entries: usize, ttl: Duration) -> Self {
         Self {
-            most,
+            max_entries,
             ttl,
             entries: Lock::default(),
             epoch: AtomicU64::new(0),
@@ -166,12 +169,12 @@ impl Cache {
             hits: self.hits.load(Ordering::Relaxed),
             misses: self.misses.load(Ordering::Relaxed),
             entries: self.entries.lock().by_key.len(),
-            capacity: self.most,
+            capacity: self.max_entries,
             evictions: self.evictions.load(Ordering::Relaxed),
         }
     }
 
-    /// Switches the cache off or on again. Switching it off drops what it has.
+    /// Switches the cache on or off. Switching it off drops all answers.
     pub(super) fn set_enabled(&self, is_enabled: bool) {
         self.is_disabled.store(!is_enabled, Ordering::Release);
         if !is_enabled {
@@ -179,48 +182,49 @@ impl Cache {
         }
     }
 
-    /// Under which name the answer to this call is kept, if it may be.
-    pub(super) fn key(&self, call: &Call, effects: &Effects) -> Option<Key> {
-        // What a session proposes is seen by that session alone, and is not what the fingerprints of the machine tell of.
-        // A session with fewer rights may not see what another one found, and what it finds is not all that there is.
+    /// Returns the cache key of a call, or `None` if its answer may not be cached.
+    pub(super) fn key(&self, call: &Call, effects: &Effects) -> Option<CacheKey> {
+        // A session sees its own proposals, which the fingerprints of the machine do not cover. A session with fewer rights may not see what
+        // another one found, and its own answer may be incomplete.
         let is_shared = call.session.proposals().is_none() && !call.session.rights().has_layers();
-        // A tool of people may have the name of another one that models are offered.
+        // A tool for people may have the same name as a tool for models.
         let is_of_model = call.for_person.is_none();
-        let is_on = self.most > 0 && !self.is_disabled.load(Ordering::Acquire);
-        let is_worth = is_on && is_of_model && effects.only_reads() && !effects.is_empty();
-        (is_shared && is_worth).then(|| Key::of(call))
+        let is_on = self.max_entries > 0 && !self.is_disabled.load(Ordering::Acquire);
+        let is_cacheable = is_on && is_of_model && effects.only_reads() && !effects.is_empty();
+        (is_shared && is_cacheable).then(|| CacheKey::of(call))
     }
 
-    /// The answer that was given before, if it is still true.
-    pub(super) fn get(&self, engine: &Shared, files: &dyn Files, key: &Key) -> Option<Output> {
-        let found = self.look(engine, files, key);
+    /// Returns the cached answer if it is still valid, and counts the lookup.
+    pub(super) fn get(&self, engine: &Shared, files: &dyn Files, key: &CacheKey) -> Option<Output> {
+        let found = self.get_valid(engine, files, key);
         let counter = if found.is_some() { &self.hits } else { &self.misses };
         counter.fetch_add(1, Ordering::Relaxed);
         found.map(|output| output.with("cached", true))
     }
 
-    fn look(&self, engine: &Shared, files: &dyn Files, key: &Key) -> Option<Output> {
+    /// Returns the cached answer if it is younger than the time to live and its files are unchanged; otherwise removes it.
+    fn get_valid(&self, engine: &Shared, files: &dyn Files, key: &CacheKey) -> Option<Output> {
         let now = engine.host.clock().now();
         let mut entries = self.entries.lock();
         let entry = entries.by_key.get(key)?;
         let fresh = now.duration_since(entry.at).is_ok_and(|age| age < self.ttl);
-        if !fresh || !still_true(files, &entry.observed) {
+        if !fresh || !fingerprints_match(files, &entry.observed) {
             entries.remove(key);
             return None;
         }
         entries.touch(key).map(|entry| entry.output.clone())
     }
 
-    /// Keeps an answer, with what was read for it; `began` is a moment before the first read.
+    /// Caches an answer with the fingerprints of the files read for it; `began` is a time before the first read.
     pub(super) fn put(
         &self,
-        key: Key,
+        key: CacheKey,
         output: &Output,
         observed: Option<Vec<(PathBuf, Fingerprint)>>,
         began: SystemTime,
     ) {
         let Some(observed) = observed else { return };
-        if output.is_error || observed.is_empty() || !settled(&observed, began) {
+        if output.is_error || observed.is_empty() || !fingerprints_are_reliable(&observed, began) {
             return;
         }
         let output = output.clone();
@@ -229,38 +233,40 @@ impl Cache {
             return;
         }
         entries.insert(key, output, observed, began);
-        if entries.by_key.len() > self.most && entries.evict() {
+        if entries.by_key.len() > self.max_entries && entries.evict() {
             self.evictions.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Which policy is in force.
+    /// Returns the current epoch.
     pub(super) fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::Acquire)
     }
 
-    /// Forgets everything, also what is being found out: another policy holds from now on.
+    /// Drops all answers and rejects those that are being found: the policy or the tools changed.
     pub(super) fn begin_epoch(&self) {
         let mut entries = self.entries.lock();
         self.epoch.fetch_add(1, Ordering::AcqRel);
         entries.clear();
     }
 
-    /// Forgets everything: a call did more than read.
+    /// Drops all answers, because a call did more than read.
     pub(super) fn clear(&self) {
         self.entries.lock().clear();
     }
 }
 
-/// Session, tool, directory, bound and canonical arguments. The session is part of it because a read also notes what the session saw.
+/// Cache key: session, tool, work directory, output limit and canonical arguments. The session is part of it because a read also
+/// records which files the session has seen.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(super) struct Key {
+pub(super) struct CacheKey {
     text: Arc<str>,
-    /// When the call came: what it is shown was decided since then.
+    /// Epoch when the call arrived. Its decision was made since then.
     epoch: u64,
 }
 
-impl Key {
+impl CacheKey {
+    /// Makes the key of a call.
     fn of(call: &Call) -> Self {
         let Overrides { work_dir, output_bytes, .. } = &call.overrides;
         let mut key = String::with_capacity(256);
@@ -277,7 +283,7 @@ impl Key {
     }
 }
 
-/// JSON with sorted keys: arguments in another order are the same arguments.
+/// Appends JSON with sorted keys, so that the order of arguments does not matter.
 fn push_canonical(text: &mut String, value: &Value) {
     match value {
         Value::Object(map) => {
@@ -305,7 +311,7 @@ fn push_canonical(text: &mut String, value: &Value) {
     }
 }
 
-/// A text as JSON has it. Most have nothing in them that has to be escaped.
+/// Appends a text as a JSON string. Most texts need no escaping.
 fn push_quoted(text: &mut String, word: &str) {
     let is_plain = word.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\');
     if is_plain {
@@ -317,14 +323,15 @@ fn push_quoted(text: &mut String, word: &str) {
     }
 }
 
-fn still_true(files: &dyn Files, observed: &[(PathBuf, Fingerprint)]) -> bool {
+/// Returns whether all files still have the fingerprints that they had when they were read.
+fn fingerprints_match(files: &dyn Files, observed: &[(PathBuf, Fingerprint)]) -> bool {
     observed.iter().all(|(path, before)| {
         files.stat(&commit::beside(files, path)).is_ok_and(|now| now.fingerprint == *before)
     })
 }
 
-/// Whether nothing that was read had changed so recently that a further change could look the same.
-fn settled(observed: &[(PathBuf, Fingerprint)], began: SystemTime) -> bool {
+/// Returns whether every file last changed well before the read. Otherwise a further change could leave the same fingerprint.
+fn fingerprints_are_reliable(observed: &[(PathBuf, Fingerprint)], began: SystemTime) -> bool {
     let Some(limit) =
         began.checked_sub(CLOCK_GRAIN).and_then(|at| at.duration_since(UNIX_EPOCH).ok())
     else {
@@ -341,7 +348,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_in_another_order_are_the_same() {
+    fn order_of_arguments_does_not_change_the_key() {
         let canonical = |value: Value| {
             let mut text = String::new();
             push_canonical(&mut text, &value);

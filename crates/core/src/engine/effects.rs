@@ -1,4 +1,4 @@
-//! Stage 3: the plan of the call, and its effects with each path resolved to the object that it really names.
+//! Stage 3: the plan of the call, and its effects with each path resolved to the object that it names.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use crate::{
     normalize, quote,
 };
 
-/// Plans a call. What is decided on and what runs both come from this one plan.
+/// Plans a call. The decision and the run both use this one plan.
 pub(super) fn plan<'t>(
     engine: &Shared,
     slot: &'t Slot,
@@ -27,7 +27,7 @@ pub(super) fn plan<'t>(
     slot.tool.plan(call.input.clone(), &scene)
 }
 
-/// Resolves the paths of the declared effects.
+/// Resolves the paths of the declared effects. Fails if an effect is of a kind that the tool did not declare.
 pub(super) fn resolve(
     slot: &Slot,
     call: &Call,
@@ -40,7 +40,7 @@ pub(super) fn resolve(
             slot.tool.kinds().names().join(", ")
         )));
     }
-    // What a command names may be nonsense: then the command will say so itself, and there is nothing behind it to be protected.
+    // A path that a command names may not resolve: then the command reports it itself, and no file behind it needs protection.
     let is_lenient = declared.kinds().contains(Kinds::EXEC);
     let mut resolved: Vec<(PathBuf, Resolved)> = Vec::new();
     let effects = declared.try_map_paths(|pattern: PathPattern, _| {
@@ -70,8 +70,11 @@ pub(super) fn resolve(
     Ok((effects, resolved))
 }
 
-/// Checks that the paths of a call still lead where they led when a person was asked: what was shown is what may be done.
-pub(super) fn check_again(call: &Call, resolved: &[(PathBuf, Resolved)]) -> Result<(), ToolError> {
+/// Fails if a path of a call no longer leads to the object that a person was asked about.
+pub(super) fn check_paths_unchanged(
+    call: &Call,
+    resolved: &[(PathBuf, Resolved)],
+) -> Result<(), ToolError> {
     let (files, overrides) = (call.files.get(), &call.overrides);
     for (declared, shown) in resolved {
         let leads_there = [context::resolve, context::resolve_entry].iter().any(|resolve| {

@@ -1,4 +1,4 @@
-//! The end of a call: whatever happened becomes one result, redacted, bounded, on record, told once.
+//! The end of a call: its ending becomes one result, redacted, bounded, recorded, and published once.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -8,30 +8,33 @@ use crate::{
     CallId, CallResult, EventKind, FailureReason, Outcome, Output, SessionId, ToolError, TurnId,
 };
 
+/// Turns the ending of a call into its result: redacts and bounds it, counts it in the budget, records and publishes it. If the record
+/// fails, the result is that failure.
 pub(super) async fn finish(
     engine: &Shared,
     call: &Call,
     ending: Result<Output, ToolError>,
 ) -> CallResult {
-    let mut result = result(call, ending);
-    redact::redact(engine, &mut result.output);
-    bound::bound(engine, call, &mut result.output).await;
-    budget::end(engine, call, &mut result);
-    provenance::mark(call, &mut result.output);
-    if let Err(error) = record::finished(engine, call, &result).await {
-        // What is not on record is not told: the caller learns only that the record failed.
-        result = self::result(call, Err(error));
+    let mut result = call_result(call, ending);
+    redact::redact_output(engine, &mut result.output);
+    bound::bound_output(engine, call, &mut result.output).await;
+    budget::end_call(engine, call, &mut result);
+    provenance::mark_untrusted(call, &mut result.output);
+    if let Err(error) = record::record_finished(engine, call, &result).await {
+        // A result that is not on record is not shown: the caller only gets the failure of the record.
+        result = call_result(call, Err(error));
         engine.recorder.publish(&call.source(), || EventKind::Finished(Arc::new(result.clone())));
     }
     result
 }
 
-fn result(call: &Call, ending: Result<Output, ToolError>) -> CallResult {
+/// Makes the result of a call from the output or error of its stages, not yet redacted or bounded.
+fn call_result(call: &Call, ending: Result<Output, ToolError>) -> CallResult {
     let reason = ending.as_ref().err().and_then(ToolError::reason).cloned();
     let (outcome, mut output, code) = match ending {
         Ok(output) if output.is_error => {
             let outcome = output.outcome.unwrap_or(Outcome::Error);
-            // A command that ran and whose changes a person or a rule refused.
+            // The command ran, and a person or a rule refused its changes.
             let code = (outcome == Outcome::Denied).then_some("denied");
             (outcome, output, code)
         }
@@ -69,8 +72,8 @@ fn result(call: &Call, ending: Result<Output, ToolError>) -> CallResult {
     }
 }
 
-/// Enough of a call to answer for it if its task is lost: at the end of the program, or by a fault of the engine.
-pub(super) struct Lost {
+/// Data of a call for its result if its task is lost: at the end of the program, or by a fault of the engine.
+pub(super) struct LostCall {
     call: CallId,
     session: SessionId,
     turn: TurnId,
@@ -79,7 +82,8 @@ pub(super) struct Lost {
     tool: String,
 }
 
-impl Lost {
+impl LostCall {
+    /// Copies the data of a call.
     pub(super) fn of(call: &Call) -> Self {
         Self {
             call: call.id.clone(),
@@ -91,6 +95,7 @@ impl Lost {
         }
     }
 
+    /// Makes the result of a lost call: a fault with this reason.
     pub(super) fn result(self, why: &dyn Display) -> CallResult {
         let error = ToolError::internal(format!("the call was lost: {why}"));
         CallResult {

@@ -1,28 +1,28 @@
-//! Calls that a person makes: taking back changes, applying proposals, coming back to a snapshot.
+//! Calls that a person makes: undoing changes, applying proposals, returning to a checkpoint.
 //!
-//! Such a call passes every stage, and is told and recorded like any other. Three things differ, because the person has just said what
-//! they want: the tool is one that models are not offered, nothing is asked, and hooks, which watch over models, are not told.
+//! Such a call passes every stage, and is published and recorded like any other. Three things differ, because the person has just said
+//! what they want: its tool need not be on offer to models, it asks for no approval, and it is not shown to hooks, which watch models.
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Around, Call, Engine, Shared};
+use super::{Call, CallPosition, Engine, Shared};
 use crate::toolbox::Slot;
 use crate::{CallResult, DecidedBy, Decision, Grant, Handle, Policy, Session, ToolCall, ToolError};
 use crate::{TurnId, Verdict, id, quote};
 
-/// The authority of a person over one call: the tool that they use, and the policy that decides.
+/// Authority of a person over one call: the tool that they use, and the policy that decides.
 pub(super) struct ForPerson {
     slot: Arc<Slot>,
     policy: Arc<Policy>,
 }
 
 impl Engine {
-    /// Makes a call in the name of a person, with a tool that need not be on offer to models. The call is scheduled, told as
-    /// [`EventKind::Started`](crate::EventKind::Started) and [`EventKind::Finished`](crate::EventKind::Finished), and recorded like any other. The rules and the
-    /// mode of the engine do not bind it, and nothing is asked: the person has just said what they want. Hard denies hold, and so do the
-    /// rights and the budget of the session.
+    /// Makes a call in the name of a person, with a tool that need not be on offer to models. The call is scheduled, published as
+    /// [`EventKind::Started`](crate::EventKind::Started) and [`EventKind::Finished`](crate::EventKind::Finished), and recorded like any
+    /// other. The rules and the mode of the engine do not bind it, and no approval is asked, because the person has just said what they
+    /// want. Hard denies hold, and so do the rights and the budget of the session.
     ///
     /// Only the program that embeds the engine can call this. No tool can: a [`Context`](crate::Context) does not lead here.
     ///
@@ -52,16 +52,16 @@ impl Engine {
         let call = ToolCall::new(tool.name(), input);
         let turn = TurnId::new(id::mint('t', &*self.0.ids));
         let ticket = self.0.scheduler.reserve_one();
-        let around = Around { place: ticket.place(), cx: None };
-        let mut call = self.receive(session, turn, call, around);
+        let around = CallPosition { place: ticket.place(), cx: None };
+        let mut call = self.new_call(session, turn, call, around);
         let policy = Arc::new(self.0.policy().for_person());
         call.for_person = Some(ForPerson { slot: Arc::new(Slot::new(tool)), policy });
-        self.begin(call, ticket).await
+        self.spawn_call(call, ticket).await
     }
 }
 
 impl Shared {
-    /// The policy that decides about a call: the engine's or that of a person's call, narrowed by the rights of the session.
+    /// Returns the policy that decides about a call: that of the engine or of a person's call, narrowed by the rights of the session.
     pub(super) fn policy_of(&self, call: &Call) -> Arc<Policy> {
         match &call.for_person {
             Some(person) => call.session.narrowed(&person.policy),
@@ -71,7 +71,7 @@ impl Shared {
 }
 
 impl ForPerson {
-    /// The tool, unless the session may not use it.
+    /// Returns the tool, or fails if the rights of the session leave it out.
     pub(super) fn tool(&self, call: &Call) -> Result<Arc<Slot>, ToolError> {
         let kinds = self.slot.tool.kinds();
         if call.session.predicate().admits(&call.name, kinds, &call.session) {
@@ -83,8 +83,8 @@ impl ForPerson {
     }
 }
 
-/// The right to run where a person would have to be asked: they have agreed by making the call.
-pub(super) fn agreed(call: &Call, verdict: &Verdict) -> Option<Grant> {
+/// Returns the grant of a call that a person makes and that would ask: they have agreed by making it.
+pub(super) fn grant_for_person(call: &Call, verdict: &Verdict) -> Option<Grant> {
     let is_theirs = call.for_person.is_some() && verdict.decision() == Decision::Ask;
     is_theirs.then(|| verdict.grant_by_person(DecidedBy::Beforehand))
 }

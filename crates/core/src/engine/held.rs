@@ -1,7 +1,7 @@
-//! Keeps what a command changed, when the question about it is answered after its call has ended.
+//! Keeps the changes of a command when the approval of them is answered after its call has ended.
 //!
-//! The command is not run again. Its changes wait on the stage that it worked on, and the answer commits exactly these, as a call of
-//! their own: on the record, and with a checkpoint, so that they can be undone.
+//! The command is not run again. Its changes wait on their stage, and the answer commits exactly these, as a call of its own: recorded,
+//! and with a checkpoint, so that they can be undone.
 
 use std::sync::Arc;
 
@@ -17,20 +17,20 @@ use crate::{
 };
 
 impl Engine {
-    /// The changes of a command that wait for this approval. `None` if none wait.
+    /// Returns the changes of a command that wait for this approval, or `None` if none wait.
     pub async fn held_changes(&self, id: &ApprovalId) -> Result<Option<HeldDifference>, ToolError> {
         let (host, id) = (self.0.host.clone(), id.clone());
-        let looking = tokio::task::spawn_blocking(move || {
+        let reading = tokio::task::spawn_blocking(move || {
             let Some(processes) = host.processes() else { return Ok(None) };
             let Some((held, built)) = processes.look_at_held(&id)? else { return Ok(None) };
             let (files, changed_since) = show_held(&held, host.files());
             Ok(Some(HeldDifference { files, built, changed_since }))
         });
-        let found = looking.await.map_err(|error| ToolError::internal(error.to_string()))?;
-        found.map_err(|error| unreadable(&error))
+        let found = reading.await.map_err(|error| ToolError::internal(error.to_string()))?;
+        found.map_err(|error| held_unreadable(&error))
     }
 
-    /// Commits the changes that wait for this approval.
+    /// Commits the changes that wait for this approval. If that fails, the changes stay held and the approval opens again.
     pub(super) async fn keep_held(
         &self,
         session: &Arc<Session>,
@@ -44,38 +44,43 @@ impl Engine {
             .hint("the model has to run the command again")
         })?;
         let changes = Arc::new(changes);
-        let made = self.make_held(session, &approval, changes.clone()).await;
-        if made.as_ref().is_ok_and(|result| self.has_made(result)) {
-            // Only now: a process that is killed before leaves the question and the stage to the next one.
+        let committed = self.commit_held(session, &approval, changes.clone()).await;
+        if committed.as_ref().is_ok_and(|result| self.has_committed(result)) {
+            // Used up only now: if this process is killed before, another one finds the approval and the stage.
             self.0
                 .broker
                 .use_up_held(&approval.id)
                 .await
-                .map_err(|why| super::answers::unreadable(&why))?;
+                .map_err(|why| super::answers::approvals_unusable(&why))?;
             session.allow(&approval.rules);
             release(&changes);
-            return made.map(Some);
+            return committed.map(Some);
         }
-        // Nothing is made: the changes wait on, and the question can be answered again.
-        self.0.broker.reopen(&approval.id).await.map_err(|why| super::answers::unreadable(&why))?;
-        made.map(Some)
+        // Nothing was committed: the changes stay held, and the approval can be answered again.
+        self.0
+            .broker
+            .reopen(&approval.id)
+            .await
+            .map_err(|why| super::answers::approvals_unusable(&why))?;
+        committed.map(Some)
     }
 
-    /// Returns whether a call made the changes, also if it was cut short after that.
-    fn has_made(&self, result: &CallResult) -> bool {
+    /// Returns whether a call committed the changes, also if it was cut short after that.
+    fn has_committed(&self, result: &CallResult) -> bool {
         let is_in_history = || {
             let found = self.0.history.checkpoints(&Query::Call(result.call.clone()));
             found.is_ok_and(|found| !found.is_empty())
         };
         match result.outcome {
             Outcome::Ok => true,
-            // The history may have what could not be taken back.
+            // The history may list changes that could not be rolled back.
             Outcome::Error | Outcome::Denied => false,
             Outcome::Fault | Outcome::TimedOut | Outcome::Cancelled => is_in_history(),
         }
     }
 
-    async fn make_held(
+    /// Commits held changes as a call that a person makes. Fails if a rule denies them by now.
+    async fn commit_held(
         &self,
         session: &Arc<Session>,
         approval: &Approval,
@@ -89,7 +94,7 @@ impl Engine {
         Ok(self.act_for_person(session, tool, input).await)
     }
 
-    /// Drops the changes that wait for an approval.
+    /// Drops the changes that wait for an approval, if there are any.
     pub(super) async fn drop_held(&self, id: &ApprovalId) -> Result<(), ToolError> {
         if let Some(changes) = self.take_held(id).await? {
             release(&changes);
@@ -97,17 +102,18 @@ impl Engine {
         Ok(())
     }
 
+    /// Takes the held changes of an approval from the host; `None` if there are none.
     async fn take_held(&self, id: &ApprovalId) -> Result<Option<ProcessChanges>, ToolError> {
         let (host, id) = (self.0.host.clone(), id.clone());
-        let looking = tokio::task::spawn_blocking(move || match host.processes() {
+        let reading = tokio::task::spawn_blocking(move || match host.processes() {
             Some(processes) => processes.held_changes(&id),
             None => Ok(None),
         });
-        let found = looking.await.map_err(|error| ToolError::internal(error.to_string()))?;
-        found.map_err(|error| unreadable(&error))
+        let found = reading.await.map_err(|error| ToolError::internal(error.to_string()))?;
+        found.map_err(|error| held_unreadable(&error))
     }
 
-    /// Refuses changes that a rule denies by now.
+    /// Fails if a rule denies the changes by now.
     fn check_denies(
         &self,
         session: &Arc<Session>,
@@ -125,26 +131,27 @@ impl Engine {
     }
 }
 
-/// Lets a stage go with its changes.
+/// Releases the stage of the changes, which drops what is on it.
 fn release(changes: &ProcessChanges) {
     if let Some(stage) = &changes.stage {
         stage.release();
     }
 }
 
-fn unreadable(error: &std::io::Error) -> ToolError {
+/// Makes the error for held changes that cannot be read.
+fn held_unreadable(error: &std::io::Error) -> ToolError {
     ToolError::host_failed(format!("what the command changed cannot be read: {error}"))
 }
 
-/// Says of changes that could not be made what becomes of them.
+/// Adds to an error that the changes stay held and the approval stays open.
 fn stays_open(error: ToolError, id: &ApprovalId) -> ToolError {
     error.with_context(&format!(
         "what the command changed is not kept yet: it is held on, and `{id}` stays open (`windlass policy deny {id}` drops it)"
     ))
 }
 
-/// The same, with advice for the person who answers instead of the model: what the command found is not there any more.
-fn for_answerer(error: ToolError, id: &ApprovalId) -> ToolError {
+/// Adds the same to an error, with advice for the person who answers if the files changed since the command ran.
+fn with_advice_for_person(error: ToolError, id: &ApprovalId) -> ToolError {
     let is_stale = error.reason() == Some(&FailureReason::Stale);
     let error = stays_open(error, id);
     if !is_stale {
@@ -155,7 +162,7 @@ fn for_answerer(error: ToolError, id: &ApprovalId) -> ToolError {
     ))
 }
 
-/// Commits changes of a stage under the name of the tool that ran the command.
+/// Tool that commits the changes of a stage, under the name of the tool that ran the command.
 struct KeepChanges {
     tool: String,
     id: ApprovalId,
@@ -182,31 +189,32 @@ impl AnyTool for KeepChanges {
         _: Value,
         scene: &Scene<'_>,
     ) -> Result<Planned<Box<dyn PlannedCall + 'a>>, ToolError> {
-        let keeping = Keeping { id: self.id.clone(), changes: self.changes.clone() };
-        // What no tool may see is not declared: the command did not see it either, and the person was asked about it by name.
+        let planned = KeepChangesCall { id: self.id.clone(), changes: self.changes.clone() };
+        // Files that tools may not see are not declared: the command did not see them, and the person was asked about them by name.
         let is_seen =
             |effect: &&Effect| !effect.changed_path().is_some_and(|it| scene.is_hidden(&it.path));
         let effects = self.effects.iter().filter(is_seen).cloned().collect();
-        Ok(Planned { effects, plan: Box::new(keeping) })
+        Ok(Planned { effects, plan: Box::new(planned) })
     }
 }
 
-struct Keeping {
+/// Planned call of [`KeepChanges`].
+struct KeepChangesCall {
     id: ApprovalId,
     changes: Arc<ProcessChanges>,
 }
 
-impl PlannedCall for Keeping {
+impl PlannedCall for KeepChangesCall {
     fn run<'a>(self: Box<Self>, cx: &'a Context) -> BoxFuture<'a, Result<Output, ToolError>>
     where
         Self: 'a,
     {
         Box::pin(async move {
-            let made = cx.make_real(self.changes.clone(), true).await;
-            let made = made.map_err(|error| for_answerer(error, &self.id))?;
+            let committed = cx.make_real(self.changes.clone(), true).await;
+            let committed = committed.map_err(|error| with_advice_for_person(error, &self.id))?;
             let listed = list_changes(&self.changes, cx.files().workspace());
             let mut text = format!("what the command changed is kept now; it\n{listed}");
-            for note in made.notes() {
+            for note in committed.notes() {
                 text.extend(["\n", &note]);
             }
             Ok(Output::text(text).with("changed_count", self.changes.changes.len()))

@@ -1,52 +1,53 @@
-//! Stages 5 and 10, and the moment before a person is asked: what hooks have to say about a call.
+//! Stages 5 and 10, and the step before a person is asked: asks the hooks about a call and applies their answers.
 //!
-//! A gate that fails, for whatever reason, has not agreed. Arguments that one hook has replaced are shown to all others, also to
-//! those that have seen the old ones: nothing gets past a gate by being changed behind it.
+//! A gate that fails, for any reason, has not agreed. When a hook replaces the arguments, all other hooks see the new ones, also those
+//! that have seen the old ones: otherwise a gate could be bypassed by a later change.
 
-use super::{Call, Ready, Shared, parse, prepare};
+use super::{Call, ReadyCall, Shared, parse, prepare};
 use crate::toolbox::Slot;
 use crate::{
     Content, Decided, DecidedBy, Decision, Effects, Grant, Happening, Hook, HookAnswer, HookCall,
     HookEvent, HookVerdict, Output, Session, ToolError, Verdict,
 };
 
-/// How often each hook is asked about one call before it is clear that two of them will never agree on its arguments.
-const ROUNDS: usize = 4;
+/// Maximum number of times that each hook is asked about one call. After that, the hooks will not agree on its arguments.
+const MAX_ROUNDS: usize = 4;
 
-/// What hooks have said of a call so far.
+/// Answers of the hooks about a call so far.
 #[derive(Debug, Default)]
-pub(super) struct Said {
-    /// For the model.
+pub(super) struct HookAnswers {
+    /// Texts for the model.
     context: Vec<String>,
-    /// For the record.
+    /// Texts for the record.
     notes: Vec<String>,
-    /// Who needs nobody to be asked.
+    /// Hook that allows the call without asking a person.
     allowed_by: Option<String>,
-    /// Who wants a person to be asked, and why.
+    /// Hook that wants a person to be asked, and its reason.
     asked_by: Option<DecidedBy>,
 }
 
-impl Said {
-    /// Adds what a model should know.
+impl HookAnswers {
+    /// Adds texts for the model.
     pub(super) fn extend(&mut self, context: impl IntoIterator<Item = String>) {
         self.context.extend(context);
     }
 }
 
-/// Asks the hooks before the decision, until all have seen the arguments that it will be about.
-pub(super) async fn before<'t>(
+/// Asks the hooks before the decision, again after each change of the arguments, until all have seen the final arguments. Returns the
+/// call planned with these. Fails if a hook refuses.
+pub(super) async fn ask_before_call<'t>(
     engine: &Shared,
     call: &mut Call,
     slot: &'t Slot,
-    mut ready: Ready<'t>,
-) -> Result<Ready<'t>, ToolError> {
+    mut ready: ReadyCall<'t>,
+) -> Result<ReadyCall<'t>, ToolError> {
     let hooks = &engine.hooks;
     let (mut agreed, mut asked) = (0, 0);
     for hook in hooks.iter().cycle() {
         if agreed == hooks.len() {
             break;
         }
-        if asked == hooks.len() * ROUNDS {
+        if asked == hooks.len() * MAX_ROUNDS {
             return Err(ToolError::denied(format!(
                 "not allowed: the hooks do not agree on the arguments; the last to change them is {}",
                 hook.name()
@@ -55,19 +56,21 @@ pub(super) async fn before<'t>(
         asked += 1;
         agreed += 1;
         let effects = ready.effects.clone();
-        let event = event(engine, &call.session, Happening::PreTool(told(call, &effects)));
-        let Some(answer) = ask(engine, &**hook, event).await? else { continue };
+        let event = event(engine, &call.session, Happening::PreTool(hook_call(call, &effects)));
+        let Some(answer) = ask_hook(engine, &**hook, event).await? else { continue };
         let replaced = answer.input.clone().filter(|input| *input != call.input);
-        if let Err(refusal) = take(&mut call.said, &call.session, &**hook, answer) {
+        if let Err(refusal) =
+            apply_answer_before(&mut call.hook_answers, &call.session, &**hook, answer)
+        {
             let by = DecidedBy::Hook { name: hook.name().to_owned(), reason: None };
             call.decided = Some(Decided::denied(by));
             return Err(refusal);
         }
         if let Some(input) = replaced {
             call.input = input;
-            call.said.allowed_by = None;
-            call.said.notes.push(format!("{} changed the arguments", hook.name()));
-            parse::weigh(call)?;
+            call.hook_answers.allowed_by = None;
+            call.hook_answers.notes.push(format!("{} changed the arguments", hook.name()));
+            parse::refuse_oversized(call)?;
             ready = prepare(engine, slot, call)?;
             agreed = 1;
         }
@@ -75,75 +78,75 @@ pub(super) async fn before<'t>(
     Ok(ready)
 }
 
-/// The verdict with what the hooks want: a person is asked where one of them says so.
-pub(super) fn weigh(call: &Call, verdict: Verdict) -> Verdict {
-    match &call.said.asked_by {
+/// Makes the verdict ask a person if a hook wants that.
+pub(super) fn apply_to_verdict(call: &Call, verdict: Verdict) -> Verdict {
+    match &call.hook_answers.asked_by {
         Some(by) => verdict.asked_by(by.clone()),
         None => verdict,
     }
 }
 
-/// Asks the hooks in place of a person: the right to run if one of them may give it.
-pub(super) async fn instead_of_person(
+/// Asks the hooks in place of a person. Returns the grant if one of them allows the call.
+pub(super) async fn ask_instead_of_person(
     engine: &Shared,
     call: &mut Call,
     verdict: &Verdict,
 ) -> Result<Option<Grant>, ToolError> {
-    let mut said = std::mem::take(&mut call.said);
-    let about = told(call, verdict.effects());
-    let granted = before_person(engine, &call.session, about, verdict, &mut said).await;
-    call.said = said;
+    let mut answers = std::mem::take(&mut call.hook_answers);
+    let about = hook_call(call, verdict.effects());
+    let granted = ask_before_person(engine, &call.session, about, verdict, &mut answers).await;
+    call.hook_answers = answers;
     granted
 }
 
-/// The same about what came up while a call ran: the right to go on, if one of them may give it, and what they want the model to
-/// know.
-pub(crate) async fn about_running(
+/// Asks the hooks in place of a person about an approval that came up while a call runs. Returns the grant if a hook allows it, and the
+/// texts for the model.
+pub(crate) async fn ask_about_running_call(
     engine: &Shared,
     session: &Session,
     call: HookCall<'_>,
     verdict: &Verdict,
 ) -> Result<(Option<Grant>, Vec<String>), ToolError> {
-    let mut said = Said::default();
-    let granted = before_person(engine, session, call, verdict, &mut said).await?;
-    Ok((granted, said.context))
+    let mut answers = HookAnswers::default();
+    let granted = ask_before_person(engine, session, call, verdict, &mut answers).await?;
+    Ok((granted, answers.context))
 }
 
-/// Asks the hooks about effects that a running call wants besides those of its plan: before the decision, as about a new call, and in
-/// place of a person where it asks. Returns the verdict with what they want, the right to go on if one of them may give it, and what
-/// they want the model to know.
-pub(crate) async fn about_more(
+/// Asks the hooks about effects that a running call wants beyond its plan: first as about a new call, then in place of a person if the
+/// verdict asks. Returns the verdict after the hooks, the grant if a hook allows it, and the texts for the model.
+pub(crate) async fn ask_about_added_effects(
     engine: &Shared,
     session: &Session,
     call: HookCall<'_>,
     verdict: Verdict,
 ) -> Result<(Verdict, Option<Grant>, Vec<String>), ToolError> {
-    let mut said = Said::default();
+    let mut answers = HookAnswers::default();
     for hook in &engine.hooks {
         let event = event(engine, session, Happening::PreTool(call));
-        let Some(answer) = ask(engine, &**hook, event).await? else { continue };
+        let Some(answer) = ask_hook(engine, &**hook, event).await? else { continue };
         if answer.input.as_ref().is_some_and(|input| input != call.input) {
             return Err(ToolError::denied(format!(
                 "not allowed: the hook {} wants other arguments, and the call already runs",
                 hook.name()
             )));
         }
-        take(&mut said, session, &**hook, answer)?;
+        apply_answer_before(&mut answers, session, &**hook, answer)?;
     }
-    let verdict = match &said.asked_by {
+    let verdict = match &answers.asked_by {
         Some(by) => verdict.asked_by(by.clone()),
         None => verdict,
     };
-    let granted = before_person(engine, session, call, &verdict, &mut said).await?;
-    Ok((verdict, granted, said.context))
+    let granted = ask_before_person(engine, session, call, &verdict, &mut answers).await?;
+    Ok((verdict, granted, answers.context))
 }
 
-async fn before_person(
+/// Asks the hooks about an approval request. Returns a grant if the verdict asks, a hook allows it, and no hook wants a person.
+async fn ask_before_person(
     engine: &Shared,
     session: &Session,
     call: HookCall<'_>,
     verdict: &Verdict,
-    said: &mut Said,
+    answers: &mut HookAnswers,
 ) -> Result<Option<Grant>, ToolError> {
     if verdict.decision_to_run() != Decision::Ask {
         return Ok(None);
@@ -151,31 +154,31 @@ async fn before_person(
     for hook in &engine.hooks {
         let what = Happening::PermissionRequest { call, by: verdict.decided_by() };
         let event = event(engine, session, what);
-        let Some(answer) = ask(engine, &**hook, event).await? else { continue };
+        let Some(answer) = ask_hook(engine, &**hook, event).await? else { continue };
         if answer.input.is_some() {
             engine.warn(format!(
                 "the hook {} wanted to change the arguments when a person was to be asked; it can do so before, at pre_tool",
                 hook.name()
             ));
         }
-        take(said, session, &**hook, answer)?;
+        apply_answer_before(answers, session, &**hook, answer)?;
     }
     // Of two hooks that disagree, the stricter one counts.
-    let allowed_by = said.allowed_by.as_ref().filter(|_| said.asked_by.is_none());
+    let allowed_by = answers.allowed_by.as_ref().filter(|_| answers.asked_by.is_none());
     Ok(allowed_by.and_then(|by| verdict.grant_by_hook(by)))
 }
 
-/// Shows the hooks the output.
-pub(super) async fn after(
+/// Shows the output to the hooks, and applies their answers. If a gate fails, the output is withheld.
+pub(super) async fn ask_after_call(
     engine: &Shared,
     call: &mut Call,
     effects: &Effects,
     output: &mut Output,
 ) -> Result<(), ToolError> {
     for hook in &engine.hooks {
-        let what = Happening::PostTool(told(call, effects), output);
+        let what = Happening::PostTool(hook_call(call, effects), output);
         let event = event(engine, &call.session, what);
-        let answer = match ask(engine, &**hook, event).await {
+        let answer = match ask_hook(engine, &**hook, event).await {
             Ok(Some(answer)) => answer,
             Ok(None) => continue,
             Err(error) => {
@@ -183,22 +186,22 @@ pub(super) async fn after(
                 return Err(ToolError::denied(why));
             }
         };
-        take_after(call, &**hook, answer, output);
+        apply_answer_after(call, &**hook, answer, output);
     }
     Ok(())
 }
 
-/// Adds what the hooks want the model and the record to know.
-pub(super) fn add_said(call: &mut Call, output: &mut Output) {
-    let said = std::mem::take(&mut call.said);
-    output.content.extend(said.context.into_iter().map(Content::text));
-    if !said.notes.is_empty() {
-        output.metadata.insert("hooks".into(), said.notes.into());
+/// Adds the texts of the hooks to the output: those for the model to its content, those for the record to its metadata.
+pub(super) fn add_to_output(call: &mut Call, output: &mut Output) {
+    let answers = std::mem::take(&mut call.hook_answers);
+    output.content.extend(answers.context.into_iter().map(Content::text));
+    if !answers.notes.is_empty() {
+        output.metadata.insert("hooks".into(), answers.notes.into());
     }
 }
 
-/// One hook about one event, if it wants to hear of it. The error is that it must have agreed, and could not.
-pub(super) async fn ask(
+/// Asks one hook about one event, if it listens to it. A failure is an error only if the hook is a gate; otherwise it warns.
+pub(super) async fn ask_hook(
     engine: &Shared,
     hook: &dyn Hook,
     event: HookEvent<'_>,
@@ -223,12 +226,13 @@ pub(super) async fn ask(
             "not allowed: the hook {} must agree at {moment}, and failed: {failed}",
             hook.name()
         ))
-        .hint("whoever configured the hook has to mend or remove it"));
+        .hint("the person who configured the hook has to repair or remove it"));
     }
     engine.warn(format!("the hook {} failed at {moment}: {failed}", hook.name()));
     Ok(None)
 }
 
+/// Makes the event that a hook gets.
 pub(super) fn event<'a>(
     engine: &'a Shared,
     session: &'a Session,
@@ -238,32 +242,33 @@ pub(super) fn event<'a>(
     HookEvent { session, workspace, secrets: &engine.secrets, what }
 }
 
-/// What a hook says to a model, so that it cannot pass for anybody else's words.
-pub(super) fn marked(hook: &dyn Hook, context: &str) -> String {
+/// Puts a hook's text for a model between brackets with the hook's name, so that it cannot pass for other text.
+pub(super) fn quote_hook(hook: &dyn Hook, context: &str) -> String {
     format!("[the hook {} says: {context}]", hook.name())
 }
 
-fn told<'a>(call: &'a Call, effects: &'a Effects) -> HookCall<'a> {
+/// Returns the call as hooks see it.
+fn hook_call<'a>(call: &'a Call, effects: &'a Effects) -> HookCall<'a> {
     HookCall { id: &call.id, tool: &call.name, input: &call.input, effects }
 }
 
-/// Takes over what a hook says before a call.
-fn take(
-    said: &mut Said,
+/// Applies the answer of a hook before a call: collects its texts and wishes, or fails if it refuses.
+fn apply_answer_before(
+    answers: &mut HookAnswers,
     session: &Session,
     hook: &dyn Hook,
     answer: HookAnswer,
 ) -> Result<(), ToolError> {
     let name = hook.name();
     if let Some(context) = &answer.context {
-        said.context.push(marked(hook, context));
+        answers.context.push(quote_hook(hook, context));
     }
     match answer.verdict {
-        HookVerdict::Allow if hook.may_allow() => said.allowed_by = Some(name.to_owned()),
-        // The permission is not its to give.
+        HookVerdict::Allow if hook.may_allow() => answers.allowed_by = Some(name.to_owned()),
+        // Hooks outside the person's own configuration may not allow.
         HookVerdict::GoOn | HookVerdict::Allow => {}
         HookVerdict::Ask(why) => {
-            said.asked_by = Some(DecidedBy::Hook { name: name.to_owned(), reason: Some(why) });
+            answers.asked_by = Some(DecidedBy::Hook { name: name.to_owned(), reason: Some(why) });
         }
         HookVerdict::Deny(why) => {
             return Err(ToolError::denied(format!("not allowed: the hook {name} says no: {why}")));
@@ -278,22 +283,22 @@ fn take(
     Ok(())
 }
 
-/// Takes over what a hook says after a call. What was done is done: a no makes the answer an error that says why.
-fn take_after(call: &mut Call, hook: &dyn Hook, answer: HookAnswer, output: &mut Output) {
+/// Applies the answer of a hook after a call. The call has run, so a refusal only makes its output an error with the reason.
+fn apply_answer_after(call: &mut Call, hook: &dyn Hook, answer: HookAnswer, output: &mut Output) {
     let name = hook.name();
     if let Some(new) = answer.output {
         let old = std::mem::replace(output, new);
         for (key, value) in old.metadata {
             output.metadata.entry(key).or_insert(value);
         }
-        call.said.notes.push(format!("{name} changed the answer"));
+        call.hook_answers.notes.push(format!("{name} changed the answer"));
     }
     if let Some(context) = &answer.context {
-        call.said.context.push(marked(hook, context));
+        call.hook_answers.context.push(quote_hook(hook, context));
     }
     let (HookVerdict::Deny(why) | HookVerdict::Stop(why)) = &answer.verdict else { return };
     output.is_error = true;
-    call.said.context.push(marked(hook, why));
+    call.hook_answers.context.push(quote_hook(hook, why));
     if matches!(answer.verdict, HookVerdict::Stop(_)) {
         call.session.cancel();
     }

@@ -1,4 +1,4 @@
-//! Stage 1: which tool is meant, among those that this session may call.
+//! Stage 1: finds the tool of a call among those that its session may use.
 
 use std::sync::Arc;
 
@@ -6,12 +6,12 @@ use super::{Call, Shared, toolsets};
 use crate::toolbox::Slot;
 use crate::{ToolError, quote};
 
-/// Finds the tool that a call names. Loads toolsets only if one of them may have it.
-pub(super) async fn find(engine: &Arc<Shared>, call: &Call) -> Result<Arc<Slot>, ToolError> {
+/// Finds the tool that a call names, or fails with the nearest names. Loads toolsets only if one of them may have the tool.
+pub(super) async fn find_tool(engine: &Arc<Shared>, call: &Call) -> Result<Arc<Slot>, ToolError> {
     if let Some(person) = &call.for_person {
         return person.tool(call);
     }
-    let find = || admitted(engine, call);
+    let find = || admitted_tool(engine, call);
     let found = if let Some(slot) = find() {
         Some(slot)
     } else {
@@ -20,15 +20,16 @@ pub(super) async fn find(engine: &Arc<Shared>, call: &Call) -> Result<Arc<Slot>,
     match found {
         Some(slot) if let Some(owner) = slot.pinned_by => {
             toolsets::load_pinned(engine, &call.session, owner).await?;
-            let loaded = admitted(engine, call).filter(|slot| slot.pinned_by.is_none());
-            loaded.ok_or_else(|| unknown(engine, call))
+            let loaded = admitted_tool(engine, call).filter(|slot| slot.pinned_by.is_none());
+            loaded.ok_or_else(|| unknown_tool(engine, call))
         }
         Some(slot) => Ok(slot),
-        None => Err(unknown(engine, call)),
+        None => Err(unknown_tool(engine, call)),
     }
 }
 
-fn admitted(engine: &Shared, call: &Call) -> Option<Arc<Slot>> {
+/// Returns the tool of a call if it is registered and the session may use it.
+fn admitted_tool(engine: &Shared, call: &Call) -> Option<Arc<Slot>> {
     let toolbox = engine.toolbox(&call.session);
     let slot = toolbox.slot(&call.name)?;
     call.session
@@ -37,8 +38,8 @@ fn admitted(engine: &Shared, call: &Call) -> Option<Arc<Slot>> {
         .then(|| slot.clone())
 }
 
-/// A tool that is there but not for this session is as unknown as one that is not there: the list is what binds.
-fn unknown(engine: &Shared, call: &Call) -> ToolError {
+/// Makes the error for an unknown tool. A tool that the session may not use counts as unknown.
+fn unknown_tool(engine: &Shared, call: &Call) -> ToolError {
     let toolbox = engine.toolbox(&call.session);
     let name: String = call.name.chars().take(80).collect();
     let error = ToolError::unknown_tool(format!("there is no tool `{}`", quote::visible(&name)));

@@ -1,9 +1,9 @@
-//! Calls that a tool makes: through the whole engine, as part of the call that makes them.
+//! Inner calls, which a tool makes: through the whole engine, as part of the outer call.
 //!
-//! Permits are counted for each session, so that one which uses up its own delays no other, and for all together.
+//! Permits are counted for each session, so that a session that uses up its own delays no other, and for the whole engine.
 //!
 //! The permit of the outer call is lent to its inner calls, one at a time; further ones run at the same time if the engine has
-//! permits to spare. So nested calls end however few permits there are. In the queue an inner call does not wait for the calls
+//! permits to spare. So nested calls end however few permits there are. In the queue, an inner call does not wait for the calls
 //! around it, nor for calls that have not begun, since those may wait for the calls around it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,44 +19,44 @@ use crate::{
     CallId, CallResult, Context, Effect, Effects, Job, Session, SessionId, ToolCall, ToolError,
 };
 
-/// Calls nested deeper than this are refused: a tool that calls itself has no end otherwise.
+/// Maximum depth of nested calls. It stops a tool that calls itself without an end.
 const MAX_DEPTH: usize = 16;
 
-/// A call as seen by the calls that it makes.
+/// A call as the calls that it makes see it: its identity, clock, permit and budget, and the outer call.
 #[derive(Debug)]
 pub(crate) struct Lineage {
     pub(super) call: CallId,
     /// The call that makes this one, if another call does.
     pub(super) outer: Option<Arc<Lineage>>,
-    /// Its place in the queue.
+    /// Number of its place in the queue.
     place: u64,
-    /// Its permit, for its inner calls. There is none before the first of them.
-    lent: OnceLock<Arc<Semaphore>>,
+    /// Its permit, lent to its inner calls. Unset before the first of them.
+    lent_permit: OnceLock<Arc<Semaphore>>,
     pub(crate) clock: Arc<CallClock>,
-    /// The session that it belongs to.
+    /// Session of the call.
     session: SessionId,
-    /// The budget that its time counts for.
+    /// Budget that the time of the call is charged to.
     pub(super) ledger: Arc<Ledger>,
-    /// Set when its tool has answered: whatever the tool left running can do nothing more in the name of the call.
+    /// Set once the tool has answered: code that the tool left running can do nothing more in the name of the call.
     has_ended: AtomicBool,
-    /// The program that the call waits for: if the call is stopped, what it printed is all there is to show.
+    /// Program that the call waits for. If the call is stopped, the printed text of the program is its answer.
     pub(crate) waits_for: Lock<Option<Arc<Job>>>,
-    /// Such a program is being started.
+    /// True while such a program is being started.
     pub(crate) starts_program: AtomicBool,
-    /// The effects that it was given while it ran, and what was said about them.
-    pub(crate) more: Lock<More>,
+    /// Effects that the call was given while it ran, and texts about them.
+    pub(crate) more: Lock<AddedEffects>,
 }
 
 /// Effects that a call was given beyond its plan.
 #[derive(Debug, Default)]
-pub(crate) struct More {
+pub(crate) struct AddedEffects {
     pub(crate) effects: Vec<Effect>,
     /// Texts of hooks and people for the model.
     pub(crate) said: Vec<String>,
 }
 
 impl Lineage {
-    /// The call that makes this one, if another call does.
+    /// Returns the id of the call that makes this one, if another call does.
     pub(crate) fn parent(&self) -> Option<CallId> {
         self.outer.as_ref().map(|outer| outer.call.clone())
     }
@@ -71,7 +71,7 @@ impl Lineage {
             call: call.clone(),
             outer: outer.cloned(),
             place,
-            lent: OnceLock::new(),
+            lent_permit: OnceLock::new(),
             clock: Arc::new(CallClock::new(outer.map(|outer| outer.clock.clone()))),
             session: session.id().clone(),
             ledger: session.ledger().clone(),
@@ -82,18 +82,18 @@ impl Lineage {
         }
     }
 
-    /// The places in the queue of this call and of the calls around it.
+    /// Returns the places in the queue of this call and of the calls around it.
     pub(super) fn places(&self) -> Vec<u64> {
         let around = std::iter::successors(Some(self), |call| call.outer.as_deref());
         around.map(|call| call.place).collect()
     }
 
-    /// Closes the doors of the call.
+    /// Ends the call: from now on [`Lineage::check_open`] fails.
     pub(super) fn end(&self) {
         self.has_ended.store(true, Ordering::Release);
     }
 
-    /// Refuses what a task that outlived its call wants to do.
+    /// Fails if the call has ended, for tasks that outlived it.
     pub(crate) fn check_open(&self) -> Result<(), ToolError> {
         if self.has_ended.load(Ordering::Acquire) {
             return Err(ToolError::cancelled(
@@ -103,8 +103,8 @@ impl Lineage {
         Ok(())
     }
 
-    /// Interrupts the program that the call waits for. Returns false if there is none that runs. One that is being started is
-    /// interrupted by whoever starts it.
+    /// Interrupts the program that the call waits for. Returns false if none runs. A program that is being started is interrupted by the
+    /// code that starts it.
     pub(super) fn interrupt_program(&self) -> bool {
         let waits_for = self.waits_for.lock();
         match &*waits_for {
@@ -113,24 +113,24 @@ impl Lineage {
         }
     }
 
-    /// Tells whether this is the other call, or one that it makes.
+    /// Returns whether this is the other call or one that it makes, directly or not.
     pub(super) fn is_within(&self, other: &Self) -> bool {
         let around = std::iter::successors(Some(self), |call| call.outer.as_deref());
         around.into_iter().any(|call| std::ptr::eq(call, other))
     }
 
-    /// Tells whether it has made calls.
+    /// Returns whether the call has made calls.
     pub(super) fn has_inner(&self) -> bool {
-        self.lent.get().is_some()
+        self.lent_permit.get().is_some()
     }
 
-    /// The permit for its inner calls.
-    fn lent(&self) -> Arc<Semaphore> {
-        self.lent.get_or_init(|| Arc::new(Semaphore::new(1))).clone()
+    /// Returns the semaphore with the permit for its inner calls.
+    fn lent_permit(&self) -> Arc<Semaphore> {
+        self.lent_permit.get_or_init(|| Arc::new(Semaphore::new(1))).clone()
     }
 }
 
-/// The numbers of calls that may run at the same time.
+/// Limits of calls that run at the same time, for each session and for the engine.
 pub(super) struct Permits {
     of_session: usize,
     of_all: Semaphore,
@@ -145,43 +145,43 @@ impl Permits {
     }
 }
 
-/// The right to run at the same time as others.
+/// Permission to run at the same time as other calls, until it is dropped.
 #[derive(Debug)]
 pub(super) enum Permit<'e> {
     Own { _of_session: OwnedSemaphorePermit, _of_all: SemaphorePermit<'e> },
     Lent { _permit: OwnedSemaphorePermit },
 }
 
-/// Waits for a permit of the session and one of the engine, or for that of the outer call.
-pub(super) async fn permit<'e>(
+/// Waits for a permit of the session and one of the engine, or for the one that the outer call lends.
+pub(super) async fn wait_for_permit<'e>(
     engine: &'e Shared,
     session: &Session,
     outer: Option<&Lineage>,
 ) -> Result<Permit<'e>, ToolError> {
     let closed = |_| ToolError::internal("the engine is closed");
     let own = async {
-        // That of the session first: a session whose own are used up takes none of those for all.
+        // The permit of the session comes first: a session that has used up its own takes none of the engine's.
         let of_session = session.permits(engine.permits.of_session);
         let of_session = of_session.acquire_owned().await.map_err(closed)?;
         let of_all = engine.permits.of_all.acquire().await.map_err(closed)?;
         Ok(Permit::Own { _of_session: of_session, _of_all: of_all })
     };
     let Some(outer) = outer else { return own.await };
-    let lent = outer.lent();
-    let lent = async {
-        let permit = lent.acquire_owned().await.map_err(closed)?;
+    let lent_permit = outer.lent_permit();
+    let lent_permit = async {
+        let permit = lent_permit.acquire_owned().await.map_err(closed)?;
         Ok(Permit::Lent { _permit: permit })
     };
     tokio::select! {
         biased;
-        permit = lent => permit,
+        permit = lent_permit => permit,
         permit = own => permit,
     }
 }
 
 impl Context {
-    /// Makes another call, through the whole engine: it is decided on, scheduled, recorded and bounded like any other, with the
-    /// rights of this session. It ends with this call.
+    /// Makes another call through the whole engine: it is decided on, scheduled, recorded and bounded like any other, with the rights of
+    /// this session. It ends with this call.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -209,7 +209,7 @@ impl Context {
         self.call_in(self.session(), call).await
     }
 
-    /// The same in another session: that of a sub-agent. The call is denied if that session is not below this one
+    /// Makes another call in another session, such as that of a sub-agent. The call is denied if that session is not below this one
     /// ([`Session::child`]), since its rights could be wider.
     pub async fn call_in(&self, session: &Arc<Session>, call: ToolCall) -> CallResult {
         let mut results = self.turn_in(session, vec![call]).await;
@@ -222,17 +222,17 @@ impl Context {
         self.turn_in(self.session(), calls).await
     }
 
-    /// The same in another session, which has to be below this one.
+    /// Makes several calls as one turn in another session, which has to be below this one.
     pub async fn turn_in(&self, session: &Arc<Session>, calls: Vec<ToolCall>) -> Vec<CallResult> {
-        // What the inner calls look at is not known here, so the answer of this call is good for this once.
+        // The files that inner calls read are not known here, so the answer of this call cannot be cached.
         self.forget_observed();
         let engine = Engine(self.engine().clone());
         engine.turn_of(session, calls, Some(self)).await
     }
 }
 
-/// Refuses calls that are nested too deep, that a call makes after its end, or in a session that is not below its own.
-pub(super) fn check(call: &Call) -> Result<(), ToolError> {
+/// Fails if a call is nested too deep, is made after the end of its outer call, or in a session that is not below the outer one.
+pub(super) fn check_nesting(call: &Call) -> Result<(), ToolError> {
     let Some(outer) = &call.lineage.outer else { return Ok(()) };
     outer.check_open()?;
     let session = &call.session;
@@ -249,10 +249,10 @@ pub(super) fn check(call: &Call) -> Result<(), ToolError> {
         .hint("a tool probably calls itself without an end"))
 }
 
-/// The effects of a call that has run, with those that it was given meanwhile. Takes over what was said about them.
-pub(super) fn with_more(call: &mut Call, planned: Arc<Effects>) -> Arc<Effects> {
-    let More { effects, said } = std::mem::take(&mut *call.lineage.more.lock());
-    call.said.extend(said);
+/// Returns the effects of a call that has run, with those that it was given meanwhile, and takes over the texts about them.
+pub(super) fn with_added_effects(call: &mut Call, planned: Arc<Effects>) -> Arc<Effects> {
+    let AddedEffects { effects, said } = std::mem::take(&mut *call.lineage.more.lock());
+    call.hook_answers.extend(said);
     if effects.is_empty() {
         return planned;
     }

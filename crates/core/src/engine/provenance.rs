@@ -1,21 +1,21 @@
-//! Stage 13: an answer that somebody else may have written says so, to the model and for the rest of the session.
+//! Stage 13: marks answers with untrusted content, for the model and for the rest of the session.
 
 use super::{Call, Shared};
 use crate::journal::UNTRUSTED;
-use crate::policy::source;
+use crate::policy::untrusted_source;
 use crate::{Content, Effects, Output, Situation};
 
-/// Remembers where the answer to this call comes from, if not from the workspace.
-pub(super) fn note(engine: &Shared, call: &mut Call, effects: &Effects) {
+/// Remembers the origin of the answer if it comes from outside the workspace.
+pub(super) fn note_source(engine: &Shared, call: &mut Call, effects: &Effects) {
     if engine.policy().provenance() {
         let files = call.files.get();
-        call.source = source(effects, files.workspace(), &Situation::in_session(files));
+        call.source = untrusted_source(effects, files.workspace(), &Situation::in_session(files));
     }
 }
 
-/// Marks the session and the answer. The mark in the text carries the id of the call, which nobody outside can know, so a text cannot
-/// pretend to end where it does not.
-pub(super) fn mark(call: &Call, output: &mut Output) {
+/// Marks the session and the answer as untrusted. The mark in the text contains the id of the call, which no outside author can know,
+/// so a text cannot fake the end of the mark.
+pub(super) fn mark_untrusted(call: &Call, output: &mut Output) {
     let Some(source) = &call.source else { return };
     call.session.mark_untrusted(source);
     output.metadata.insert(UNTRUSTED.into(), source.clone().into());

@@ -1,4 +1,4 @@
-//! Stage 13: every call on record before anybody hears of it.
+//! Stage 13: puts every call on record before anyone can see its result.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -13,13 +13,12 @@ use crate::{
     ToolError,
 };
 
-/// The characters of an id or name from outside that a record keeps.
-const MAX_NAME: usize = 200;
+/// Maximum number of characters that a record keeps of an id or name from outside.
+const MAX_NAME_CHARS: usize = 200;
 
-/// Writes down that the call begins. A call that leaves traces waits until that is safe; one that only looks goes on, and the
-/// end of the call waits for both records. Listeners hear of the beginning when it is safe, whichever of the two it is: see
-/// [`tell_beginning`].
-pub(super) async fn started(
+/// Records that the call begins. A call with side effects waits until the record is safe. One that only reads goes on, and its end
+/// waits for both records. Listeners get the event once the record is safe; see [`publish_beginning`].
+pub(super) async fn record_started(
     engine: &Shared,
     call: &mut Call,
     effects: &Arc<Effects>,
@@ -30,7 +29,7 @@ pub(super) async fn started(
     if !engine.recorder.is_observed(&source) {
         return Ok(());
     }
-    let clean = Clean {
+    let clean = RedactedFacts {
         input: clean_input(engine, call),
         effects: engine.secrets.redact_effects(effects),
         decided: engine.secrets.redact_decided(grant.decided()),
@@ -50,14 +49,14 @@ pub(super) async fn started(
     };
     let (turn, tool) = (call.turn.clone(), call.name.clone());
     let event = || {
-        let Clean { input, effects, decided } = clean;
+        let RedactedFacts { input, effects, decided } = clean;
         let input = input.into_owned();
         EventKind::Started(Arc::new(Started { turn, tool, input, effects, decided }))
     };
-    let record = record(engine, call, RecordKind::Started, body);
+    let record = new_record(engine, call, RecordKind::Started, body);
     let appended = engine.recorder.append(record, None, &source, event);
     if effects.kinds().has_side_effects() {
-        safe(appended).await?;
+        wait_until_safe(appended).await?;
         engine.recorder.publish_ready();
     } else {
         *call.begun.lock() = appended;
@@ -65,21 +64,21 @@ pub(super) async fn started(
     Ok(())
 }
 
-/// Has a beginning that was not waited for told, once it is clear that the call takes longer than one step. The end of a quicker one
-/// makes both records safe at once; another thread at the first of them would only be in its way.
-pub(super) fn tell_beginning(engine: &Shared, call: &Call) {
+/// Has the recorder publish a beginning that nothing waited for, once the call takes longer than one step. The end of a quick call
+/// makes both records safe at once, and an earlier write of the first would only slow it down.
+pub(super) fn publish_beginning(engine: &Shared, call: &Call) {
     engine.recorder.start_pump(call.begun.lock().as_ref());
 }
 
-/// The facts of a call, without secrets.
-struct Clean<'c> {
+/// Arguments, effects and decision of a call, without secrets.
+struct RedactedFacts<'c> {
     input: Cow<'c, Value>,
     effects: Arc<Effects>,
     decided: Decided,
 }
 
-/// Writes down how the call ended, and tells it; the error is why that could not be done.
-pub(super) async fn finished(
+/// Records how the call ended, and publishes it. The error says why it could not be recorded.
+pub(super) async fn record_finished(
     engine: &Shared,
     call: &Call,
     result: &CallResult,
@@ -89,15 +88,16 @@ pub(super) async fn finished(
     } else {
         String::new()
     };
-    let record = record(engine, call, RecordKind::Finished(result.outcome), body);
+    let record = new_record(engine, call, RecordKind::Finished(result.outcome), body);
     let begun = call.begun.lock().take();
     let event = || EventKind::Finished(Arc::new(result.clone()));
     let appended = engine.recorder.append(record, begun, &call.source(), event);
-    let safe = safe(appended).await;
+    let safe = wait_until_safe(appended).await;
     engine.recorder.publish_ready();
     safe
 }
 
+/// Makes the body of the record about the end of a call, with the facts about its beginning if those were not recorded.
 fn finished_body<'a>(engine: &Shared, call: &'a Call, result: &'a CallResult) -> CallFinished<'a> {
     let mut body = CallFinished {
         version: BODY_VERSION,
@@ -108,7 +108,7 @@ fn finished_body<'a>(engine: &Shared, call: &'a Call, result: &'a CallResult) ->
         ..CallFinished::default()
     };
     if let Some(news) = &mut body.seen {
-        // A file with a secret in its name is not recalled: a session that goes on has to read it again.
+        // A file with a secret in its name is not recorded as seen: a resumed session has to read it again.
         news.retain(|path| engine.secrets.is_secret_free(path));
     }
     if !call.started {
@@ -121,8 +121,8 @@ fn finished_body<'a>(engine: &Shared, call: &'a Call, result: &'a CallResult) ->
     body
 }
 
-/// Puts a record of a job on the journal, if there is one, once its call may have ended.
-pub(crate) async fn job_ended(
+/// Adds the record of a job's end to the journal, if there is one, and waits until it is safe.
+pub(crate) async fn record_job_end(
     engine: &Shared,
     origin: Origin,
     body: &JobEnded,
@@ -137,8 +137,8 @@ pub(crate) async fn job_ended(
     }
 }
 
-/// Puts a decision about a running call on the journal, if there is one, and waits until it is safe.
-pub(crate) async fn extended(
+/// Adds a decision about a running call to the journal, if there is one, and waits until it is safe.
+pub(crate) async fn record_extension(
     engine: &Shared,
     origin: Origin,
     body: &CallExtended,
@@ -153,7 +153,8 @@ pub(crate) async fn extended(
     })
 }
 
-fn record(engine: &Shared, call: &Call, kind: RecordKind, body: String) -> Record {
+/// Makes a record about a call, with the current time.
+fn new_record(engine: &Shared, call: &Call, kind: RecordKind, body: String) -> Record {
     Record {
         at: engine.host.clock().now(),
         session: call.session.id().clone(),
@@ -165,8 +166,8 @@ fn record(engine: &Shared, call: &Call, kind: RecordKind, body: String) -> Recor
     }
 }
 
-/// Waits until a record is safe.
-async fn safe(appended: Option<Appended>) -> Result<(), ToolError> {
+/// Waits until a record is safe, if there is one.
+async fn wait_until_safe(appended: Option<Appended>) -> Result<(), ToolError> {
     let Some(appended) = appended else { return Ok(()) };
     appended.safe().await.map_err(|error| {
         ToolError::journal_failed(format!("the call could not be put on record: {error}"))
@@ -174,16 +175,17 @@ async fn safe(appended: Option<Appended>) -> Result<(), ToolError> {
     })
 }
 
-/// The place of the call in a conversation, as it may be stored. Its texts come from outside.
+/// Returns the ids of the call in the conversation of a model, shortened and without secrets. They come from outside.
 fn clean_made(engine: &Shared, call: &Call) -> ModelCall {
     let clean = |text: &Option<String>| {
-        text.as_deref().map(|text| engine.secrets.redact(text).chars().take(MAX_NAME).collect())
+        text.as_deref()
+            .map(|text| engine.secrets.redact(text).chars().take(MAX_NAME_CHARS).collect())
     };
     let ModelCall { tool_use_id, message, model } = &call.made;
     ModelCall { tool_use_id: clean(tool_use_id), message: clean(message), model: clean(model) }
 }
 
-/// The arguments as they may be shown and stored.
+/// Returns the arguments without secrets.
 pub(super) fn clean_input<'c>(engine: &Shared, call: &'c Call) -> Cow<'c, Value> {
     engine.secrets.redacted_json(&call.input)
 }

@@ -1,9 +1,10 @@
-//! Stage 11: secrets are taken out of what a tool answered.
+//! Stage 11: replaces secrets in the output of a tool.
 
 use super::Shared;
 use crate::{Content, EmbeddedResource, Output, ResourceBody};
 
-pub(super) fn redact(engine: &Shared, output: &mut Output) {
+/// Replaces secrets by placeholders in all text, data and links of an output; media are left as they are.
+pub(super) fn redact_output(engine: &Shared, output: &mut Output) {
     let secrets = &engine.secrets;
     for content in &mut output.content {
         match content {

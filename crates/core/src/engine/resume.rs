@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::answers::unreadable;
+use super::answers::approvals_unusable;
 use super::{Call, Engine, Shared};
 use crate::{
     Answer, Approval, ApprovalId, CallResult, Grant, Inquiry as _, InquiryState, ModelCall,
     Overrides, Scope, Session, Settled, ToolCall, ToolError, quote,
 };
 
-/// Uses up the answer that lets a call run, right before it runs: a kill before this leaves the answer to be used by
-/// [`Engine::resume`], and after it the call is not made again.
+/// Uses up the answer that lets a call run, right before it runs. If the process is killed before this, [`Engine::resume`] can use the
+/// answer; if it is killed after this, the call is not made again.
 pub(super) async fn use_answer(
     engine: &Shared,
     call: &mut Call,
@@ -25,12 +25,12 @@ pub(super) async fn use_answer(
 }
 
 impl Engine {
-    /// Makes the call that an approval was about, once it has been answered: without asking the model again. A "no" comes back as a
-    /// denial; an answer counts once. The call asks again if it is no longer what was answered: another place behind a path, say. It
-    /// works where it worked; who is behind it is said by the session ([`Session::on_behalf_of`]).
+    /// Makes the call of an approval once it has been answered, without asking the model again. A refusal comes back as a denial; an
+    /// answer counts once. The call asks again if it is no longer the one that was approved, such as when a path now leads elsewhere. It
+    /// runs in its original work directory; the session says who makes it ([`Session::on_behalf_of`]).
     ///
-    /// If the call that asked still waits, in this process or another, it uses the answer itself: that is waited for, and the result
-    /// is `None`.
+    /// If the call that asked still waits, in this process or another, it uses the answer itself. Then this waits for that call and
+    /// returns `None`.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -68,19 +68,19 @@ impl Engine {
         id: &ApprovalId,
     ) -> Result<Option<CallResult>, ToolError> {
         let claimed = self.0.broker.claim(id).await;
-        let (_claim, was_held) = claimed.map_err(|why| unreadable(&why))?;
+        let (_claim, was_held) = claimed.map_err(|why| approvals_unusable(&why))?;
         self.resume_claimed(session, id, was_held).await
     }
 
-    /// Answers an approval and makes its call, like [`Engine::answer`] and [`Engine::resume`] one after the other; no other process
-    /// that resumes the call comes between them.
+    /// Answers an approval and makes its call, like [`Engine::answer`] followed by [`Engine::resume`]; no other process can resume the
+    /// call in between.
     pub async fn answer_and_resume(
         &self,
         session: &Arc<Session>,
         id: &ApprovalId,
         answer: Answer,
     ) -> Result<Option<CallResult>, ToolError> {
-        let claim = self.0.broker.try_claim(id).await.map_err(|why| unreadable(&why))?;
+        let claim = self.0.broker.try_claim(id).await.map_err(|why| approvals_unusable(&why))?;
         let answered = self.answer(id, answer).await;
         answered.map_err(|error| ToolError::failed(format!("`{id}`: {error}")))?;
         match claim {
@@ -89,7 +89,7 @@ impl Engine {
         }
     }
 
-    /// Makes the call of an approval that no other one waits for.
+    /// Makes the call of an approval whose claim the caller holds. `was_held` says that a waiting call held the claim before.
     async fn resume_claimed(
         &self,
         session: &Arc<Session>,
@@ -112,12 +112,12 @@ impl Engine {
             }
             self.drop_held(id).await?;
         }
-        // A remembered answer has served the call that waited.
+        // A remembered answer was used by the call that waited.
         if was_held && approval.input.is_none() && approval.scope != Scope::Once {
             return Ok(None);
         }
         let input = approval.edited.clone().or_else(|| approval.input.clone());
-        // A no needs no arguments.
+        // A refusal needs no arguments.
         let is_denied = matches!(approval.settled, Settled::Denied(_));
         let input = input.or_else(|| (is_denied && approval.has_run).then(|| json!({})));
         let Some(input) = input else {
@@ -135,23 +135,23 @@ impl Engine {
             ..ToolCall::new(approval.tool.clone(), input)
         }
         .with_overrides(overrides);
-        // A no ends the call whatever the rules say by now, and other arguments are not those that the answer can be found by.
+        // A refusal ends the call whatever the rules say now, and a call with edited arguments cannot be matched to its answer by subject.
         let is_carried =
             approval.edited.is_some() || matches!(approval.settled, Settled::Denied(_));
         let is_for_once = approval.scope == Scope::Once;
         let answer = is_carried.then(|| Box::new(approval));
         let result = self.start_answered(session, call, answer).1.await;
         if !is_for_once {
-            // It may have run without its answer, by a rule.
-            self.0.broker.mark_made(id).await.map_err(|why| unreadable(&why))?;
+            // A rule may have allowed the call, so that it ran without the answer.
+            self.0.broker.mark_made(id).await.map_err(|why| approvals_unusable(&why))?;
         } else if is_carried {
-            // No other call can find it, so that it would stay unused if this one was denied.
+            // No other call can match this answer, so it would stay unused if this call was denied.
             self.revoke(id).await?;
         }
         Ok(Some(result))
     }
 
-    /// Checks that a call may be made from the record: it is answered, and made where and by whom it was to be made.
+    /// Fails if a call may not be made from the record: its approval is open or expired, or belongs to another session or workspace.
     fn check_resumed(&self, session: &Session, approval: &Approval) -> Result<(), ToolError> {
         let id = &approval.id;
         let workspace = self.0.host.files().workspace();

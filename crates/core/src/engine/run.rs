@@ -1,30 +1,31 @@
-//! Stage 10: the tool itself, with a limit of time, a way to stop it, and its panics contained.
+//! Stage 10: runs the tool, with a time limit and a way to stop it, and turns its panics into errors.
 
 use std::any::Any;
 use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::cache::Key;
-use super::{Call, Ready, Shared, record};
+use super::cache::CacheKey;
+use super::{Call, ReadyCall, Shared, record};
 use crate::context::{Context, Inner};
 use crate::sync::Lock;
 use crate::{
     Content, Grant, Kinds, MemoryOutputs, Output, Overrides, Resolved, Session, ToolError,
 };
 
-pub(super) async fn run(
+/// Runs the planned call until it answers, is stopped or exceeds its time limit, and caches the answer under `key`.
+pub(super) async fn run_tool(
     engine: &Arc<Shared>,
     call: &Call,
-    ready: Ready<'_>,
+    ready: ReadyCall<'_>,
     grant: Grant,
-    key: Option<Key>,
+    key: Option<CacheKey>,
 ) -> Result<Output, ToolError> {
     let only_reads = ready.effects.only_reads();
     let is_held = call.session.proposals().is_some()
         && ready.effects.kinds().intersects(Kinds::WRITE.with(Kinds::DELETE));
     let began = engine.host.clock().now();
-    let cx = Context::new(inner(engine, call, ready.kinds, ready.resolved, grant));
+    let cx = Context::new(context_parts(engine, call, ready.kinds, ready.resolved, grant));
     if call.cancel.is_cancelled() {
         return Err(ToolError::cancelled("the call was stopped before it began"));
     }
@@ -35,23 +36,23 @@ pub(super) async fn run(
     let ending = tokio::select! {
         biased;
         done = ready.planned.run(&cx) => done,
-        never = tell_beginning(engine, call) => match never {},
+        never = publish_beginning_when_waiting(engine, call) => match never {},
         () = call.cancel.cancelled() => Err(ToolError::cancelled("the call was stopped")),
         () = clock.expired(limit) => {
-            // What the tool left running elsewhere (a search on another thread) must stop too.
+            // Work that the tool left running elsewhere (a search on another thread) must stop too.
             call.cancel.cancel();
             Err(ToolError::timed_out(format!("the call was stopped after {} s", limit.as_secs_f64())))
         }
     };
     cx.end_output();
     call.lineage.end();
-    // A call whose inner calls were stopped with it was stopped, whatever it made of their answers.
+    // A call whose inner calls were stopped with it counts as stopped, whatever it made of their answers.
     let was_stopped = call.cancel.is_cancelled() && call.lineage.has_inner();
     let ending = match ending {
         Ok(_) if was_stopped => Err(ToolError::cancelled("the call was stopped")),
         ending => ending,
     };
-    let ending = ending.map(|output| if is_held { held(output) } else { output });
+    let ending = ending.map(|output| if is_held { note_proposed(output) } else { output });
     if !only_reads {
         engine.cache.clear();
     } else if let (Ok(output), Some(key)) = (&ending, key) {
@@ -59,22 +60,22 @@ pub(super) async fn run(
     }
     match ending {
         Ok(output) => Ok(output),
-        Err(error) => Err(with_partial(error, &cx).await),
+        Err(error) => Err(with_partial_output(error, &cx).await),
     }
 }
 
-/// Begins when the tool has to wait for something, and never ends.
-async fn tell_beginning(engine: &Shared, call: &Call) -> Infallible {
-    record::tell_beginning(engine, call);
+/// Publishes the beginning once the tool has to wait for something, and then never completes.
+async fn publish_beginning_when_waiting(engine: &Shared, call: &Call) -> Infallible {
+    record::publish_beginning(engine, call);
     std::future::pending().await
 }
 
-/// The surroundings of a call that is only tried out: nobody hears of it, and what it changes is proposed by another session.
+/// Makes the context of a trial run: it publishes no events, and its changes become proposals of `session`.
 pub(super) fn trial_context(
     engine: &Arc<Shared>,
     call: &Call,
     session: &Arc<Session>,
-    ready: &Ready<'_>,
+    ready: &ReadyCall<'_>,
     grant: Grant,
 ) -> Context {
     Context::new(Inner {
@@ -82,11 +83,12 @@ pub(super) fn trial_context(
         cancel: call.cancel.child_token(),
         recorder: Arc::new(engine.recorder.silent()),
         outputs: Arc::new(MemoryOutputs::default()),
-        ..inner(engine, call, ready.kinds, ready.resolved.clone(), grant)
+        ..context_parts(engine, call, ready.kinds, ready.resolved.clone(), grant)
     })
 }
 
-fn inner(
+/// Makes the content of a call's context.
+fn context_parts(
     engine: &Arc<Shared>,
     call: &Call,
     kinds: Kinds,
@@ -112,7 +114,7 @@ fn inner(
         broker: engine.broker.clone(),
         input: input.into_owned(),
         overrides: Overrides {
-            // A tool that can stop at the right place is better at it than a cut afterwards.
+            // A tool that stops at the right place gives a better result than a cut afterwards.
             output_bytes: call.overrides.output_bytes.or(Some(engine.output_bytes)),
             ..call.overrides.clone()
         },
@@ -126,8 +128,8 @@ fn inner(
     }
 }
 
-/// Who proposes must know that nothing has happened yet.
-fn held(mut output: Output) -> Output {
+/// Adds a note to the output of a call whose changes became proposals, so that the model knows that no file has changed.
+fn note_proposed(mut output: Output) -> Output {
     if output.is_error {
         return output;
     }
@@ -135,8 +137,8 @@ fn held(mut output: Output) -> Output {
     output.with("proposed", true)
 }
 
-/// Puts what had come so far before the reason why nothing more came.
-async fn with_partial(error: ToolError, cx: &Context) -> ToolError {
+/// Puts the partial output and changes of a stopped call before the reason of the stop.
+async fn with_partial_output(error: ToolError, cx: &Context) -> ToolError {
     let (mut text, changes) = cx.take_partial().await;
     let is_silent = text.is_empty() && changes.message().is_empty();
     if is_silent || !matches!(error, ToolError::Cancelled(_) | ToolError::TimedOut(_)) {
@@ -152,12 +154,12 @@ async fn with_partial(error: ToolError, cx: &Context) -> ToolError {
     }
 }
 
-/// Turns a panic of a tool into a fault of its call alone.
-pub(super) fn panicked(panic: &(dyn Any + Send)) -> ToolError {
+/// Turns a panic of a tool into an error of its call alone.
+pub(super) fn panic_error(panic: &(dyn Any + Send)) -> ToolError {
     ToolError::panicked(format!("the tool panicked: {}", panic_message(panic)))
 }
 
-/// The message of a panic.
+/// Returns the message of a panic.
 pub(super) fn panic_message(panic: &(dyn Any + Send)) -> String {
     panic
         .downcast_ref::<&str>()

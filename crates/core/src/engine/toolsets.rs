@@ -13,19 +13,19 @@ use crate::registry::{Rank, Registry};
 use crate::sync::Lock;
 use crate::{BoxFuture, EventKind, Handle, Loaded, Session, Spec, ToolError, Toolset, quote};
 
-/// A load that all who need the tools wait for. The error says why they are missing.
-type Loading = SharedFuture<BoxFuture<'static, Result<(), Arc<str>>>>;
+/// A running or finished load of a toolset, shared by all calls that wait for it. The error says why the tools are missing.
+type PendingLoad = SharedFuture<BoxFuture<'static, Result<(), Arc<str>>>>;
 
-/// A toolset, and its loads so far.
-pub(super) struct Lazy {
+/// A toolset that is loaded when it is needed, and its loads so far.
+pub(super) struct LazyToolset {
     toolset: Arc<dyn Toolset>,
     rank: Rank,
     /// One load for all sessions, or one for each session that needed the tools.
-    loads: Lock<Vec<(Weak<Session>, Loading)>>,
+    loads: Lock<Vec<(Weak<Session>, PendingLoad)>>,
 }
 
 impl Engine {
-    /// Returns the names of all tools that are registered, whatever a session is offered. Toolsets that are not loaded are not in it.
+    /// Returns the names of all registered tools, also those that no session is offered. Toolsets that are not loaded are not in it.
     pub fn tool_names(&self) -> Vec<String> {
         self.0.registry.shared().names().map(str::to_owned).collect()
     }
@@ -37,9 +37,9 @@ impl Engine {
     }
 
     /// Replaces all tools of an owner for all sessions, and returns the generation of the tools after it. The tools that the engine was
-    /// built with, your own among them, belong to the owner `built-in`. Calls that run keep the tool
-    /// that they began with. A name that another owner has is left out with a warning, unless
-    /// [`EngineBuilder::merge`](crate::EngineBuilder::merge) lets this owner replace it.
+    /// built with, your own among them, belong to the owner `built-in`. Running calls keep the tool that they began with. A tool whose name
+    /// another owner has is left out with a warning, unless [`EngineBuilder::merge`](crate::EngineBuilder::merge) lets this owner replace
+    /// it.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -54,7 +54,7 @@ impl Engine {
     /// ```
     pub fn replace_tools(&self, owner: &str, tools: Vec<Handle>) -> u64 {
         let rank = self.0.registry.rank_of(owner);
-        replace(&self.0, rank, None, tools);
+        replace_tools_of(&self.0, rank, None, tools);
         self.tools_generation()
     }
 
@@ -74,39 +74,39 @@ impl Engine {
     }
 }
 
-/// Registers toolsets as owners, in their order, and lists what they are pinned to.
+/// Registers toolsets as owners, in their order, with their pinned tools. Returns the toolsets and warnings.
 pub(super) fn register(
     registry: &Registry,
     toolsets: Vec<Arc<dyn Toolset>>,
-) -> (Vec<Arc<Lazy>>, Vec<String>) {
+) -> (Vec<Arc<LazyToolset>>, Vec<String>) {
     let mut warnings = Vec::new();
     let register = |toolset: Arc<dyn Toolset>| {
         let (rank, more) = registry.add_owner(toolset.name(), toolset.manifest().as_deref());
         warnings.extend(more);
-        Arc::new(Lazy { toolset, rank, loads: Lock::default() })
+        Arc::new(LazyToolset { toolset, rank, loads: Lock::default() })
     };
     (toolsets.into_iter().map(register).collect(), warnings)
 }
 
-/// Loads the toolsets that cannot be listed without it.
+/// Loads the toolsets without a pinned manifest, since their tools cannot be listed otherwise.
 pub(super) async fn load_unpinned(engine: &Arc<Shared>, session: &Arc<Session>) {
     let unpinned = engine.toolsets.iter().filter(|lazy| lazy.toolset.manifest().is_none());
     join_all(unpinned.map(|lazy| lazy.load(engine, session))).await;
 }
 
-/// Loads toolsets that may have a tool, all at once, and stops waiting as soon as `find` has found it. The toolsets are waited for in
-/// their order, so that the same one wins whichever is faster.
+/// Loads all toolsets that may have a tool at the same time, and stops waiting as soon as `find` finds it. Waits in the order of the
+/// toolsets, so that the same one wins whichever is faster.
 pub(super) async fn load_for<T>(
     engine: &Arc<Shared>,
     session: &Arc<Session>,
     tool: &str,
     find: impl Fn() -> Option<T>,
 ) -> Option<T> {
-    let may_have = |lazy: &&Arc<Lazy>| lazy.toolset.may_have(tool);
-    let loads: Vec<Loading> =
+    let may_have = |lazy: &&Arc<LazyToolset>| lazy.toolset.may_have(tool);
+    let loads: Vec<PendingLoad> =
         engine.toolsets.iter().filter(may_have).map(|lazy| lazy.load(engine, session)).collect();
     for load in loads {
-        // A failure was told as a warning.
+        // A failure was already reported as a warning.
         drop(load.await);
         if let Some(found) = find() {
             return Some(found);
@@ -115,7 +115,7 @@ pub(super) async fn load_for<T>(
     None
 }
 
-/// Loads the owner of a pinned tool. One that has failed is tried again, because the call names the tool.
+/// Loads the owner of a pinned tool. A failed load is tried again, because the call names the tool.
 pub(super) async fn load_pinned(
     engine: &Arc<Shared>,
     session: &Arc<Session>,
@@ -123,7 +123,7 @@ pub(super) async fn load_pinned(
 ) -> Result<(), ToolError> {
     let Some(lazy) = engine.toolsets.iter().find(|lazy| lazy.rank == rank) else { return Ok(()) };
     lazy.forget_failure(session);
-    lazy.load(engine, session).await.map_err(|why| missing(lazy, &why))
+    lazy.load(engine, session).await.map_err(|why| tools_missing(lazy, &why))
 }
 
 /// Loads a toolset by name, also if it is loaded.
@@ -137,15 +137,16 @@ pub(super) async fn load_again(
         return Err(ToolError::invalid_args(format!("there is no toolset `{name}`")));
     };
     lazy.forget(session, |_| true);
-    lazy.load(engine, session).await.map_err(|why| missing(lazy, &why))
+    lazy.load(engine, session).await.map_err(|why| tools_missing(lazy, &why))
 }
 
-fn missing(lazy: &Lazy, why: &str) -> ToolError {
+/// Makes the error for a toolset that did not load.
+fn tools_missing(lazy: &LazyToolset, why: &str) -> ToolError {
     ToolError::host_failed(format!("the tools of {} are missing: {why}", lazy.toolset.name()))
 }
 
-/// Replaces the tools of an owner and tells of it.
-pub(super) fn replace(
+/// Replaces the tools of an owner, and reports warnings and the change to listeners.
+pub(super) fn replace_tools_of(
     engine: &Shared,
     rank: Rank,
     session: Option<&Arc<Session>>,
@@ -153,7 +154,7 @@ pub(super) fn replace(
 ) {
     let replacement = engine.registry.replace(rank, session, tools);
     if replacement.has_withdrawn {
-        // The cache has answers of tools that are gone.
+        // The cache has answers of removed tools.
         engine.cache.begin_epoch();
     }
     for warning in replacement.warnings {
@@ -165,9 +166,9 @@ pub(super) fn replace(
     }
 }
 
-impl Lazy {
-    /// Starts a load unless there is one. It goes on when the call that needs it is stopped.
-    fn load(self: &Arc<Self>, engine: &Arc<Shared>, session: &Arc<Session>) -> Loading {
+impl LazyToolset {
+    /// Starts a load unless there is one. The load goes on when the call that needs it is stopped.
+    fn load(self: &Arc<Self>, engine: &Arc<Shared>, session: &Arc<Session>) -> PendingLoad {
         let mut loads = self.loads.lock();
         if let Some((_, loading)) = loads.iter().find(|(other, _)| self.is_for(other, session)) {
             return loading.clone();
@@ -181,18 +182,22 @@ impl Lazy {
         loading
     }
 
+    /// Returns whether a load that was started for the session `other` serves this session.
     fn is_for(&self, other: &Weak<Session>, session: &Arc<Session>) -> bool {
         !self.toolset.is_per_session() || std::ptr::eq(other.as_ptr(), Arc::as_ptr(session))
     }
 
+    /// Forgets the load of this session if it has failed, so that the next call loads again.
     fn forget_failure(&self, session: &Arc<Session>) {
         self.forget(session, |loading| matches!(loading.peek(), Some(Err(_))));
     }
 
-    fn forget(&self, session: &Arc<Session>, is_stale: impl Fn(&Loading) -> bool) {
+    /// Forgets the loads of this session for which `is_stale` is true.
+    fn forget(&self, session: &Arc<Session>, is_stale: impl Fn(&PendingLoad) -> bool) {
         self.loads.lock().retain(|(other, load)| !(self.is_for(other, session) && is_stale(load)));
     }
 
+    /// Loads the tools within the time limit and registers them. A failure or panic becomes a warning and the error.
     async fn load_now(&self, engine: &Shared, session: &Arc<Session>) -> Result<(), Arc<str>> {
         let limit = self.toolset.timeout();
         let loading = async { self.toolset.load(session).await };
@@ -209,14 +214,14 @@ impl Lazy {
         for warning in warnings {
             engine.warn(warning);
         }
-        let tools = self.accepted(engine, tools);
+        let tools = self.accepted_tools(engine, tools);
         let of_session = self.toolset.is_per_session().then_some(session);
-        replace(engine, self.rank, of_session, tools);
+        replace_tools_of(engine, self.rank, of_session, tools);
         Ok(())
     }
 
-    /// The tools whose definitions a person has accepted: all, if the toolset is not pinned.
-    fn accepted(&self, engine: &Shared, mut tools: Vec<Handle>) -> Vec<Handle> {
+    /// Returns the tools whose definitions a person has accepted, or all if the toolset is not pinned. Warns about the others.
+    fn accepted_tools(&self, engine: &Shared, mut tools: Vec<Handle>) -> Vec<Handle> {
         let Some(manifest) = self.toolset.manifest() else { return tools };
         tools.retain(|tool| {
             let spec = tool.spec();
@@ -224,7 +229,7 @@ impl Lazy {
             let why = match pinned {
                 Some(pinned) if *pinned == spec => return true,
                 Some(_) => "its definition changed since it was accepted",
-                None => "it is new, and nobody has accepted it",
+                None => "it is new, and no person has accepted it",
             };
             let name = quote::visible(&spec.name);
             let owner = self.toolset.name();

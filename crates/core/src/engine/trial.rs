@@ -1,54 +1,55 @@
-//! What a call would do to files, found out before a person is asked: it is run on a machine where changes are only proposed.
+//! Trial run of a call before a person is asked: finds the changes that the call would make, without making them.
 //!
-//! Only tools that say that they change nothing but files are tried, since their doors then lead to proposals. A call that would fail
-//! anyway fails here, and nobody is asked about it.
+//! Only tools whose effects are changes of files alone are tried, since their doors then lead to proposals. A call that would fail anyway
+//! fails here, without an approval.
 //!
-//! The trial runs on a copy of the plan that the call itself will run on. To plan again would be a second reading: the person would be
-//! shown what became of that one, and agree to the first.
+//! The trial runs on a copy of the plan that the call itself will run on. If it planned again, the files could have changed, and the
+//! person would see the changes of one plan and approve another.
 
 use std::collections::HashMap;
 use std::fs::File;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Call, Ready, Shared, run};
+use super::{Call, ReadyCall, Shared, run};
 use crate::sync::Lock;
 use crate::{
     ContentHash, Exclusive, FileChange, FileState, HistoryError, Host, Kinds, Proposal, Proposals,
     SessionId, Shelf, ToolError, Verdict,
 };
 
-/// A person waits for the question.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// A person is waiting for the prompt, so the trial must be short.
+const TRIAL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The changes, as far as they can be known.
-pub(super) async fn changes(
+/// Runs a copy of the plan on proposals and returns the changes; empty if the call cannot be tried. Fails if the call would fail.
+pub(super) async fn try_changes(
     engine: &Arc<Shared>,
     call: &Call,
-    ready: &Ready<'_>,
+    ready: &ReadyCall<'_>,
     verdict: &Verdict,
 ) -> Result<Arc<[FileChange]>, ToolError> {
     let changes_files = Kinds::WRITE.with(Kinds::DELETE);
     if !verdict.effects().kinds().intersects(changes_files) || call.session.proposals().is_some() {
         return Ok([].into());
     }
-    let Some(tried) = ready.planned.copy_for_trial() else { return Ok([].into()) };
-    let shelf = Arc::new(Scratch { host: engine.host.clone(), kept: Lock::default() });
+    let Some(copy) = ready.planned.copy_for_trial() else { return Ok([].into()) };
+    let shelf = Arc::new(TrialShelf { host: engine.host.clone(), kept: Lock::default() });
     let Ok(proposals) = Proposals::open(shelf, call.session.id().clone()) else {
         return Ok([].into());
     };
     let session = Arc::new(call.session.trial(proposals));
     let cx = run::trial_context(engine, call, &session, ready, verdict.trial());
-    match tokio::time::timeout(PATIENCE, tried.run(&cx)).await {
+    match tokio::time::timeout(TRIAL_TIMEOUT, copy.run(&cx)).await {
         Ok(Ok(output)) if output.is_error => Err(ToolError::failed(output.to_text())),
         Ok(Err(error @ (ToolError::Failed(_) | ToolError::InvalidArgs(_)))) => Err(error),
-        Ok(Ok(_)) => Ok(session.proposals().map_or_else(|| [].into(), |held| told(held))),
-        // What cannot be tried can still be asked about.
+        Ok(Ok(_)) => Ok(session.proposals().map_or_else(|| [].into(), |held| file_changes(held))),
+        // A call that cannot be tried can still be asked about.
         Ok(Err(_)) | Err(_) => Ok([].into()),
     }
 }
 
-fn told(proposals: &Proposals) -> Arc<[FileChange]> {
+/// Returns the proposals as changes of files, with the contents before and after.
+fn file_changes(proposals: &Proposals) -> Arc<[FileChange]> {
     let content = |state: &FileState| state.hash().and_then(|hash| proposals.content(&hash).ok());
     let change = |one: Proposal| FileChange {
         verb: one.verb(),
@@ -60,13 +61,13 @@ fn told(proposals: &Proposals) -> Arc<[FileChange]> {
     proposals.list().into_iter().map(change).collect()
 }
 
-/// Keeps the bytes of a trial in files without names.
-struct Scratch {
+/// Keeps the contents of a trial in files without names.
+struct TrialShelf {
     host: Arc<dyn Host>,
     kept: Lock<HashMap<ContentHash, File>>,
 }
 
-impl Shelf for Scratch {
+impl Shelf for TrialShelf {
     fn keep(&self, hash: &ContentHash, bytes: &[u8]) -> Result<(), HistoryError> {
         use std::io::Write as _;
         let failed = |error: std::io::Error| HistoryError::Failed(error.to_string());

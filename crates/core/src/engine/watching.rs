@@ -1,21 +1,21 @@
-//! Listeners of an engine, and records that front doors add to those of calls.
+//! Event subscriptions of an engine, and records that front doors add to those of calls.
 
 use super::Engine;
 use crate::{Filter, JournalError, Session, SessionNote, Subscription};
 
 impl Engine {
-    /// Listens to everything that happens.
+    /// Subscribes to all events.
     pub fn subscribe(&self) -> Subscription {
         self.subscribe_to(Filter::all())
     }
 
-    /// Listens to the events of a session or of a call.
+    /// Subscribes to the events of a session or of a call.
     pub fn subscribe_to(&self, filter: Filter) -> Subscription {
         self.0.recorder.bus().subscribe(filter)
     }
 
-    /// Puts something on record that the engine does not itself produce: a message, a request to a model, state, a task. Secrets are
-    /// taken out. It is safe when the future ends, and is told as an event then.
+    /// Adds a record that does not come from a call: a message, a request to a model, state, a task. Secrets are redacted. The record is
+    /// safe and published as an event when the future ends.
     ///
     /// ```
     /// # use std::sync::Arc;

@@ -1,10 +1,10 @@
-//! What a hook can answer, and what becomes of all the answers.
+//! The answer of one hook, and the combined answers of all hooks.
 
 use serde_json::Value;
 
 use crate::Output;
 
-/// What a hook wants to happen.
+/// The answer of a hook to an event.
 ///
 /// ```
 /// use serde_json::{Value, json};
@@ -21,21 +21,21 @@ use crate::Output;
 /// ```
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct HookAnswer {
-    /// Whether it may happen.
+    /// Decision about the event.
     pub verdict: HookVerdict,
-    /// Arguments to go on with: the call is looked at from the beginning.
+    /// Arguments to use instead. The call is then checked from the beginning.
     pub input: Option<Value>,
-    /// Words to go on with.
+    /// Text to use instead.
     pub text: Option<String>,
-    /// What a call has answered, instead of what it did.
+    /// Output to use instead of the one that the call gave.
     pub output: Option<Output>,
-    /// What a model should know besides.
+    /// Text to add for the model.
     pub context: Option<String>,
-    /// What a person should know.
+    /// Text for a person.
     pub message: Option<String>,
 }
 
-/// Whether something may happen, as far as a hook is concerned.
+/// The decision of a hook about an event.
 ///
 /// ```
 /// use windlass_core::HookVerdict;
@@ -43,67 +43,67 @@ pub struct HookAnswer {
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum HookVerdict {
-    /// Nothing special.
+    /// No objection.
     #[default]
     GoOn,
-    /// Nobody needs to be asked. It overrides no rule that denies, and counts only from a hook of the person's own.
+    /// No person needs to be asked. It overrides no rule that denies, and counts only from a hook of the person's own configuration.
     Allow,
-    /// A person is to be asked; the text says why.
+    /// A person must be asked, for this reason.
     Ask(String),
-    /// It does not happen; the text says why.
+    /// The event must not happen, for this reason.
     Deny(String),
-    /// It does not happen, and the session is over; the text says why.
+    /// The event must not happen and the session ends, for this reason.
     Stop(String),
 }
 
 impl HookAnswer {
-    /// Nothing special.
+    /// Makes an answer without objection or change.
     pub fn go_on() -> Self {
         Self::default()
     }
 
-    /// Nobody needs to be asked.
+    /// Makes an answer that no person needs to be asked.
     pub fn allow() -> Self {
         Self { verdict: HookVerdict::Allow, ..Self::default() }
     }
 
-    /// A person is to be asked.
+    /// Makes an answer that a person must be asked.
     pub fn ask(why: impl Into<String>) -> Self {
         Self { verdict: HookVerdict::Ask(why.into()), ..Self::default() }
     }
 
-    /// It does not happen.
+    /// Makes an answer that the event must not happen.
     pub fn deny(why: impl Into<String>) -> Self {
         Self { verdict: HookVerdict::Deny(why.into()), ..Self::default() }
     }
 
-    /// The session is over.
+    /// Makes an answer that ends the session.
     pub fn stop(why: impl Into<String>) -> Self {
         Self { verdict: HookVerdict::Stop(why.into()), ..Self::default() }
     }
 
-    /// With other arguments.
+    /// Sets the arguments to use instead.
     #[must_use]
     pub fn with_input(mut self, input: Value) -> Self {
         self.input = Some(input);
         self
     }
 
-    /// With other words.
+    /// Sets the text to use instead.
     #[must_use]
     pub fn with_text(mut self, text: impl Into<String>) -> Self {
         self.text = Some(text.into());
         self
     }
 
-    /// With another output.
+    /// Sets the output to use instead.
     #[must_use]
     pub fn with_output(mut self, output: Output) -> Self {
         self.output = Some(output);
         self
     }
 
-    /// With something that a model should know.
+    /// Sets a text to add for the model.
     #[must_use]
     pub fn with_context(mut self, context: impl Into<String>) -> Self {
         self.context = Some(context.into());
@@ -111,7 +111,7 @@ impl HookAnswer {
     }
 }
 
-/// What all hooks together said of something that is not a call.
+/// The combined answers of all hooks to an event that is not a call.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -120,18 +120,18 @@ impl HookAnswer {
 /// # async fn main() {
 /// let engine = Engine::builder(Arc::new(EmptyHost::default())).build();
 /// let session = engine.new_session();
-/// assert_eq!(engine.session_started(&session).await, Heard::default(), "nobody had anything to say");
+/// assert_eq!(engine.session_started(&session).await, Heard::default(), "there are no hooks");
 /// # }
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[must_use]
 pub struct Heard {
-    /// Words to go on with, if one changed them.
+    /// Text to use instead, if a hook changed it.
     pub text: Option<String>,
-    /// What a model should know besides, each marked with the hook that it comes from.
+    /// Texts to add for the model, each marked with the name of its hook.
     pub context: Vec<String>,
-    /// Why it should not happen: the message is not sent, the agent does not stop yet.
+    /// Reason why it must not happen: the message is not sent, the agent does not stop yet.
     pub refused: Option<String>,
-    /// Why the session is over.
+    /// Reason why the session is over.
     pub stopped: Option<String>,
 }

@@ -5,8 +5,8 @@ use serde_json::Value;
 use super::Scope;
 use crate::Principal;
 
-/// The reason that a model is given where a person said no without one.
-const NO: &str = "the person said no";
+/// The reason that the model gets if a person denied a call without one.
+const DEFAULT_REFUSAL: &str = "the person said no";
 
 /// A person's answer to an approval.
 ///
@@ -21,15 +21,15 @@ const NO: &str = "the person said no";
 #[non_exhaustive]
 pub struct Answer {
     is_yes: bool,
-    /// The time for which it counts.
+    /// Calls that it counts for.
     pub scope: Scope,
-    /// The reason, for the model to read.
+    /// Reason, for the model to read.
     pub reason: Option<String>,
-    /// Other arguments for the call. They are decided on anew: the answer covers what would ask, never what is denied.
+    /// Other arguments for the call. They are decided on again: the answer covers effects that ask, never denied ones.
     pub input: Option<Value>,
-    /// Rules of those that were offered, which the session adds.
+    /// Rules, of those that were offered, to add to the session.
     pub rules: Vec<String>,
-    /// The identity that answered.
+    /// Identity that answered.
     pub who: Principal,
 }
 
@@ -39,7 +39,7 @@ impl Answer {
         Self::allow_for(Scope::Once)
     }
 
-    /// Allows this very call, also when it comes again.
+    /// Allows this very call, also when it is made again.
     pub fn allow_for(scope: Scope) -> Self {
         let (rules, who) = (Vec::new(), Principal::default());
         Self { is_yes: true, scope, reason: None, input: None, rules, who }
@@ -62,14 +62,14 @@ impl Answer {
         Self::deny_for(Scope::Once, reason)
     }
 
-    /// Denies this very call, also when it comes again.
+    /// Denies this very call, also when it is made again.
     pub fn deny_for(scope: Scope, reason: impl Into<String>) -> Self {
         let reason = Some(reason.into()).filter(|reason| !reason.is_empty());
         let (rules, who) = (Vec::new(), Principal::default());
         Self { is_yes: false, scope, reason, input: None, rules, who }
     }
 
-    /// Adds a rule of those that were [offered](crate::ApprovalRequest::offers): the session allows all that it covers.
+    /// Adds a rule of those that were [offered](crate::ApprovalRequest::offers): the session then allows everything that it covers.
     ///
     /// ```
     /// use windlass_core::Answer;
@@ -101,13 +101,13 @@ impl Answer {
         self.is_yes
     }
 
-    /// The reason of a denial.
+    /// Returns the reason of a denial.
     pub(super) fn why_not(&self) -> &str {
-        self.reason.as_deref().unwrap_or(NO)
+        self.reason.as_deref().unwrap_or(DEFAULT_REFUSAL)
     }
 }
 
-/// The reply of an attendant that is to ask a person something.
+/// The reply of an attendant that was to ask a person.
 ///
 /// ```
 /// use windlass_core::{Answer, Reply};
@@ -119,7 +119,7 @@ pub enum Reply<A> {
     Answered(A),
     /// The person cannot be asked now. The question stays on record and can be answered later; the call ends as denied.
     Deferred,
-    /// The person cannot be asked through this attendant, and why.
+    /// The person cannot be asked through this attendant, for this reason.
     Unavailable(String),
 }
 
@@ -139,13 +139,13 @@ pub enum Reply<A> {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AnswerError {
-    /// There is no such question, or it was taken back.
+    /// There is no such question, or it was withdrawn.
     #[error("there is no such question: it was never asked, or was taken back")]
     Unknown,
     /// Another answer came first.
     #[error("the question is answered already: the first answer counts")]
     Answered,
-    /// Nobody answered in time.
+    /// The question expired before an answer came.
     #[error("the question expired: the model has to make the call again")]
     Expired,
     /// The answer does not fit the question.

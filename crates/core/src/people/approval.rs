@@ -1,4 +1,4 @@
-//! The approval of a call, as a person is shown it.
+//! The request for an approval, as a person sees it.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,10 +12,10 @@ use crate::{
     ApprovalId, CallId, ContentHash, DecidedBy, Effect, Effects, ModelCall, RiskLevel, SessionId,
 };
 
-/// The most characters of a call that are kept for a list.
-const MOST_IN_SHORT: usize = 1_000;
+/// Maximum number of characters of a call that are kept for lists.
+const MAX_SHORT_CHARS: usize = 1_000;
 
-/// What a person is asked.
+/// A request to a person to allow a call.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -41,72 +41,72 @@ const MOST_IN_SHORT: usize = 1_000;
 #[non_exhaustive]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about the question")]
 pub struct ApprovalRequest {
-    /// To be named in the answer.
+    /// Id to name in the answer.
     pub id: ApprovalId,
-    /// Which call waits for it.
+    /// Call that waits for the answer.
     pub call: CallId,
-    /// Of which session.
+    /// Session of the call.
     pub session: SessionId,
-    /// The tool.
+    /// Tool of the call.
     pub tool: String,
-    /// Its arguments, as they will be used.
+    /// Arguments of the call, as they will be used.
     pub input: Value,
-    /// What it will do, paths resolved.
+    /// Effects of the call, with resolved paths.
     pub effects: Arc<Effects>,
-    /// The rule, mode or hook that asks.
+    /// Rule, mode or hook that asks.
     pub by: DecidedBy,
-    /// The command that has run, if the question is about what it changed.
+    /// Command that has run, if the request is about its changes.
     pub ran: Option<String>,
-    /// What exactly the answer is for: tool, arguments, real places, directory and confinement in one hash. Anything else asks again.
+    /// Hash of everything that the answer is for: tool, arguments, resolved paths, directory and confinement. Anything else asks again.
     pub subject: ContentHash,
-    /// How much harm it could do.
+    /// Harm that the call could do.
     pub risk: RiskLevel,
-    /// Who wants it.
+    /// Agent and sessions behind the call.
     pub asker: Asker,
-    /// Where the session has read what somebody else may have written, if it has.
+    /// Origin of the first untrusted text that the session has read, if it has read any.
     pub untrusted: Option<String>,
-    /// What would become of files, found out by trying it where nothing is changed. Empty if that cannot be known beforehand.
+    /// Changes that the call would make to files, found by a trial run. Empty if that cannot be known beforehand.
     #[serde(skip)]
     pub changes: Arc<[FileChange]>,
     /// Build directories that a command changed.
     pub built: Vec<BuiltChange>,
-    /// The sandbox and the network of programs, in words.
+    /// Sandbox and network of programs, in words.
     pub confinement: String,
-    /// Rules that can be given with a yes: the session then allows all that they cover.
+    /// Rules that can be given together with an approval: the session then allows everything that they cover.
     pub offers: Vec<String>,
-    /// The workspace.
+    /// Workspace of the session.
     pub workspace: PathBuf,
-    /// Where relative paths of the call start, if not there.
+    /// Directory that relative paths of the call start from, if not the workspace.
     pub directory: Option<PathBuf>,
-    /// When it was asked.
+    /// Time at which it was asked.
     pub at: SystemTime,
-    /// Whether the arguments are as they were given: secrets are taken out of them for people.
+    /// True if the arguments are complete; false if secrets were redacted in them.
     pub(crate) is_whole: bool,
-    /// Whether an answer may be remembered: what holds the leash is asked about each time.
+    /// True if an answer may be remembered. False for calls that ask each time.
     pub can_be_remembered: bool,
-    /// The rights of the session in one hash.
+    /// Hash of the rights of the session.
     pub(crate) rights: ContentHash,
-    /// The rules that deny something in this session.
+    /// Rules that deny in this session.
     pub(crate) denies: Vec<String>,
-    /// The place of the call in the conversation of a model.
+    /// Ids of the call in the conversation of a model.
     #[serde(skip)]
     pub(crate) made: ModelCall,
-    /// The call has run, so that the answer is about what it changed. Its arguments can then no longer be edited.
+    /// True if the call has run, so that the answer is about its changes. Its arguments can then no longer be edited.
     pub has_run: bool,
-    /// The subject of the call itself, where the question is about what it changed: a no that is remembered is for that.
+    /// Subject of the call itself, if the request is about its changes: a remembered denial counts for that subject.
     #[serde(skip)]
     pub(crate) call_subject: Option<ContentHash>,
-    /// The answer may come after the call has ended: what it changed is held until then.
+    /// True if the answer may come after the call has ended: its changes are held until then.
     pub(crate) can_wait: bool,
 }
 
 impl ApprovalRequest {
-    /// Returns whether a no may be remembered: the call is then denied before it runs.
+    /// Returns whether a denial may be remembered, so that the call is denied before it runs.
     pub fn can_be_denied_always(&self) -> bool {
         self.can_be_remembered || self.call_subject.is_some()
     }
 
-    /// The command that has run, or that will if it is one of the arguments: a tool may find its command by itself.
+    /// Returns the command that has run, or that will run if it is one of the arguments. Some tools make up their command by themselves.
     pub fn command(&self) -> Option<&str> {
         let given = || self.input.get("command")?.as_str();
         let runs = |command: &&str| {
@@ -117,18 +117,18 @@ impl ApprovalRequest {
         self.ran.as_deref().or_else(|| given().filter(runs))
     }
 
-    /// The call as it is listed: its command and its other arguments, shortened.
-    pub(crate) fn in_short(&self) -> String {
+    /// Returns the call for a list: its command and its other arguments, shortened.
+    pub(crate) fn short_form(&self) -> String {
         let others = self.other_arguments().map(|others| others.to_string());
         let parts: Vec<&str> = self.command().into_iter().chain(others.as_deref()).collect();
         let whole = parts.join(" ");
-        match whole.char_indices().nth(MOST_IN_SHORT) {
+        match whole.char_indices().nth(MAX_SHORT_CHARS) {
             Some((end, _)) => format!("{}…", whole.get(..end).unwrap_or_default()),
             None => whole,
         }
     }
 
-    /// The arguments besides the [command](Self::command); `None` if there are no others.
+    /// Returns the arguments besides the [command](Self::command); `None` if there are no others.
     pub fn other_arguments(&self) -> Option<Value> {
         let mut input = self.input.clone();
         if let (Some(command), Value::Object(fields)) = (self.command(), &mut input)
@@ -141,7 +141,7 @@ impl ApprovalRequest {
     }
 }
 
-/// Who wants something: which agent, in which session, below which other.
+/// The origin of a call: its agent, its session's parent, and its depth in sub-agents.
 ///
 /// ```
 /// use windlass_core::{Asker, SessionId};
@@ -151,11 +151,11 @@ impl ApprovalRequest {
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Asker {
-    /// The agent's name, if it has one.
+    /// Name of the agent, if it has one.
     pub agent: Option<String>,
-    /// The session that started this one.
+    /// Session that started this one.
     pub parent: Option<SessionId>,
-    /// How deep in sub-agents.
+    /// Depth in sub-agents.
     pub depth: u32,
 }
 
@@ -185,13 +185,13 @@ pub struct BuiltChange {
     /// The directory.
     #[serde(with = "crate::quote::serde_path")]
     pub path: PathBuf,
-    /// The number of files in it that changed or are new.
+    /// Number of files in it that changed or are new.
     pub files: u64,
-    /// Their size.
+    /// Size of these files in bytes.
     pub bytes: u64,
 }
 
-/// What a call would make of one file.
+/// The change that a call would make to one file.
 ///
 /// ```
 /// use windlass_core::FileChange;
@@ -202,13 +202,13 @@ pub struct BuiltChange {
 pub struct FileChange {
     /// The file.
     pub path: PathBuf,
-    /// What would happen to it, in a word.
+    /// Kind of change, in a word.
     pub verb: &'static str,
-    /// What is in it now; `None` if it is no file.
+    /// Content now; `None` if it is no file.
     pub before: Option<Vec<u8>>,
-    /// What would be in it; `None` if it would be no file.
+    /// Content after the call; `None` if it would be no file.
     pub after: Option<Vec<u8>>,
-    /// What its contents do not show: the target of a link, the new mode.
+    /// Facts that the contents do not show: the target of a link, the new mode.
     pub detail: Option<String>,
 }
 
@@ -220,10 +220,10 @@ pub struct FileChange {
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HeldDifference {
-    /// Files, against what the command found.
+    /// Changed files, compared with the state that the command found.
     pub files: Vec<FileChange>,
-    /// Build directories.
+    /// Changed build directories.
     pub built: Vec<BuiltChange>,
-    /// The files that changed since, so that the changes cannot be made.
+    /// Files that changed since, so that the changes cannot be committed.
     pub changed_since: Vec<PathBuf>,
 }

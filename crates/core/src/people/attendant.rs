@@ -1,4 +1,4 @@
-//! The front doors where a person can be asked: which are there, and for which session.
+//! Attendants: the front doors that can ask a person, and the sessions for which they are registered.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -10,14 +10,14 @@ use super::{Answer, ApprovalRequest, QuestionAnswer, QuestionRequest, Reply};
 use crate::sync::Lock;
 use crate::{BoxFuture, Session, SessionId};
 
-/// A front door where a person can be asked: a terminal, an MCP client, a web page, an embedder's callback.
+/// A front door that can ask a person: a terminal, an MCP client, a web page, a callback of an embedding program.
 ///
-/// A closure from request to `bool` is one; it answers no questions of tools.
+/// A closure from request to `bool` is an attendant; it cannot answer questions of tools.
 ///
 /// ```
 /// use windlass_core::{Answer, ApprovalRequest, Attendant, BoxFuture, Reply};
 ///
-/// /// Allows what changes nothing, and leaves the rest to a person who comes later.
+/// /// Allows calls that change nothing, and leaves the rest to a person who comes later.
 /// struct Careful;
 ///
 /// impl Attendant for Careful {
@@ -28,10 +28,10 @@ use crate::{BoxFuture, Session, SessionId};
 /// }
 /// ```
 pub trait Attendant: Send + Sync + 'static {
-    /// Asks whether a call may run. The future is dropped when another attendant, or another process, answers first.
+    /// Asks a person to allow a call. The future is dropped when another attendant or process answers first.
     fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>>;
 
-    /// Asks what a tool wants to know. Without an implementation, the attendant cannot show questions.
+    /// Asks a person the questions of a tool. The default implementation cannot show questions.
     fn answer<'a>(&'a self, request: &'a QuestionRequest) -> BoxFuture<'a, Reply<QuestionAnswer>> {
         let _ = request;
         let reply = Reply::Unavailable("questions cannot be shown here".to_owned());
@@ -46,8 +46,8 @@ impl<F: Fn(&ApprovalRequest) -> bool + Send + Sync + 'static> Attendant for F {
     }
 }
 
-/// Stands for people who hear of a question through the events and answer through [`Engine::answer`](crate::Engine::answer), such as
-/// those at a web page. They count as there for as long as this is registered.
+/// Attendant for people who see requests as events and answer through [`Engine::answer`](crate::Engine::answer), such as the users of
+/// a web page. While it is registered, a person counts as available.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -61,10 +61,10 @@ impl<F: Fn(&ApprovalRequest) -> bool + Send + Sync + 'static> Attendant for F {
 /// # tools.add(MockTool::named("publish").with_effects(Kinds::WRITE, |_| Effects::write("index.html")))?;
 /// # let engine = Engine::builder(Arc::new(EmptyHost::default())).toolbox(tools).build();
 /// let session = engine.new_session();
-/// let _there = engine.attend(session.id(), Listening::default());
+/// let _attendance = engine.attend(session.id(), Listening::default());
 /// let mut events = engine.subscribe();
 /// let (_, running) = engine.start(&session, ToolCall::new("publish", json!({})));
-/// let EventKind::Approval(request) = events.next().await.kind else { panic!("that comes first") };
+/// let EventKind::Approval(request) = events.next().await.kind else { panic!("the approval comes first") };
 /// engine.answer(&request.id, Answer::deny("not today")).await?;
 /// assert_eq!(running.await.outcome, Outcome::Denied);
 /// # Ok(())
@@ -72,11 +72,12 @@ impl<F: Fn(&ApprovalRequest) -> bool + Send + Sync + 'static> Attendant for F {
 /// ```
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Listening {
-    /// The time after which it no longer waits for an answer. `None`: until the question expires.
+    /// The time after which it stops waiting for an answer. `None`: it waits until the question expires.
     pub patience: Option<Duration>,
 }
 
 impl Listening {
+    /// Waits for the set time and then replies that no answer came; forever if no time is set.
     async fn wait<A>(self) -> Reply<A> {
         let Some(patience) = self.patience else { return std::future::pending().await };
         tokio::time::sleep(patience).await;
@@ -94,64 +95,70 @@ impl Attendant for Listening {
     }
 }
 
-/// The attendants of an engine.
+/// All registered attendants of an engine.
 #[derive(Default)]
 pub(super) struct Attendants {
-    there: Lock<Vec<Arc<Registered>>>,
-    /// Counts arrivals, so that a question that is open reaches those who come later.
+    registered: Lock<Vec<Arc<RegisteredAttendant>>>,
+    /// Counts registrations, so that an open question also reaches attendants that come later.
     arrivals: watch::Sender<u64>,
 }
 
-/// One attendant, and the session whose people it reaches.
-pub(super) struct Registered {
+/// One registered attendant, and the session whose people it reaches.
+pub(super) struct RegisteredAttendant {
     attendant: Arc<dyn Attendant>,
     /// `None` for all sessions.
     session: Option<SessionId>,
+    /// Cancelled when the attendant is unregistered.
     left: CancellationToken,
 }
 
 impl Attendants {
+    /// Registers an attendant for a session, or for all.
     pub(super) fn add(
         &self,
         session: Option<SessionId>,
         attendant: Arc<dyn Attendant>,
-    ) -> Arc<Registered> {
+    ) -> Arc<RegisteredAttendant> {
         let left = CancellationToken::new();
-        let registered = Arc::new(Registered { attendant, session, left });
-        self.there.lock().push(registered.clone());
+        let entry = Arc::new(RegisteredAttendant { attendant, session, left });
+        self.registered.lock().push(entry.clone());
         self.arrivals.send_modify(|count| *count += 1);
-        registered
+        entry
     }
 
-    fn remove(&self, registered: &Arc<Registered>) {
+    /// Unregisters an attendant, which ends its open requests.
+    fn remove(&self, registered: &Arc<RegisteredAttendant>) {
         registered.left.cancel();
-        self.there.lock().retain(|one| !Arc::ptr_eq(one, registered));
+        self.registered.lock().retain(|one| !Arc::ptr_eq(one, registered));
     }
 
-    /// The attendants of a session: its own, those of the sessions above it, and those of all sessions.
-    pub(super) fn of(&self, session: &Session) -> Vec<Arc<Registered>> {
-        let reaches = |one: &&Arc<Registered>| match &one.session {
+    /// Returns the attendants for a session: its own, those of the sessions above it, and those of all sessions.
+    pub(super) fn for_session(&self, session: &Session) -> Vec<Arc<RegisteredAttendant>> {
+        let reaches = |one: &&Arc<RegisteredAttendant>| match &one.session {
             Some(id) => id == session.id() || session.ancestors().contains(id),
             None => true,
         };
-        self.there.lock().iter().filter(reaches).cloned().collect()
+        self.registered.lock().iter().filter(reaches).cloned().collect()
     }
 
-    /// Tells of attendants that come from now on.
+    /// Returns a receiver that changes when an attendant is registered.
     pub(super) fn arrivals(&self) -> watch::Receiver<u64> {
         self.arrivals.subscribe()
     }
 }
 
-impl Registered {
+impl RegisteredAttendant {
+    /// Asks for an approval, until the attendant is unregistered.
     pub(super) async fn approve(&self, request: &ApprovalRequest) -> Reply<Answer> {
         self.unless_left(self.attendant.approve(request)).await
     }
 
+    /// Asks questions, until the attendant is unregistered.
     pub(super) async fn answer(&self, request: &QuestionRequest) -> Reply<QuestionAnswer> {
         self.unless_left(self.attendant.answer(request)).await
     }
 
+    /// Waits for a reply. If the attendant is unregistered first, the reply is that the person has left.
     async fn unless_left<A>(&self, reply: impl Future<Output = Reply<A>>) -> Reply<A> {
         tokio::select! {
             biased;
@@ -161,24 +168,24 @@ impl Registered {
     }
 }
 
-/// The presence of an attendant: it is asked until this is dropped.
+/// The registration of an attendant: it is asked until this is dropped.
 ///
 /// ```
 /// # use std::sync::Arc;
 /// use windlass_core::{ApprovalRequest, Attendance, Engine, SessionId, testing::EmptyHost};
 /// let engine = Engine::builder(Arc::new(EmptyHost::default())).build();
 /// let yes = |_: &ApprovalRequest| true;
-/// let there: Attendance = engine.attend(&SessionId::new("s1"), yes);
-/// # drop(there);
+/// let attendance: Attendance = engine.attend(&SessionId::new("s1"), yes);
+/// # drop(attendance);
 /// ```
 #[must_use = "the attendant leaves when this is dropped"]
 pub struct Attendance {
     attendants: Weak<Attendants>,
-    registered: Arc<Registered>,
+    registered: Arc<RegisteredAttendant>,
 }
 
 impl Attendance {
-    pub(super) fn new(attendants: &Arc<Attendants>, registered: Arc<Registered>) -> Self {
+    pub(super) fn new(attendants: &Arc<Attendants>, registered: Arc<RegisteredAttendant>) -> Self {
         Self { attendants: Arc::downgrade(attendants), registered }
     }
 }

@@ -1,7 +1,7 @@
-//! The records of what people are asked, and the books that keep them.
+//! The records of approvals and questions, and the books that keep them.
 //!
-//! All who ask and all who answer meet in a book, in one process or in several: an answer is written to a record that is still open, by
-//! exactly one of those who try, and whoever takes the answered record from the book acts on it.
+//! Calls that ask and people who answer meet in a book, in one process or in several: of all answers to an open record exactly one is
+//! written, and the caller that takes the answered record from the book acts on it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use std::time::{Duration, SystemTime};
 use super::AnswerError;
 use crate::sync::Lock;
 
-/// The time for which an expired record is kept, so that an answer that comes too late is told so.
-const KEPT_EXPIRED: Duration = Duration::from_hours(30 * 24);
+/// Time for which an expired record is kept, so that a late answer fails with that reason.
+const EXPIRED_RETENTION: Duration = Duration::from_hours(30 * 24);
 
-/// The record of something that a person is asked.
+/// The record of an approval or of questions.
 ///
 /// ```
 /// use std::time::SystemTime;
@@ -27,16 +27,16 @@ pub trait Inquiry: Clone + Send + Sync + 'static {
     /// The answer of a person.
     type Answer: Clone + Send + Sync + 'static;
 
-    /// Its id.
+    /// Returns its id.
     fn id(&self) -> &str;
 
-    /// The time when it was asked.
+    /// Returns the time at which it was asked.
     fn asked(&self) -> SystemTime;
 
-    /// The time from which it can no longer be answered.
+    /// Returns the time after which it can no longer be answered.
     fn expires(&self) -> SystemTime;
 
-    /// Its state at a time.
+    /// Returns its state at a time.
     fn state(&self, now: SystemTime) -> InquiryState;
 
     /// Writes an answer into it, whatever its state. The error says why the answer does not fit.
@@ -57,14 +57,14 @@ pub trait Inquiry: Clone + Send + Sync + 'static {
     /// Marks its answer as being in the journal.
     fn set_journaled(&mut self);
 
-    /// The record that stays in the book once the answer is used: none, unless it counts again.
+    /// Returns the record that stays in the book once the answer is used; `None` unless the answer counts again.
     fn after_use(self) -> Option<Self> {
         None
     }
 
-    /// Returns whether it expired so long ago that it need not be kept.
+    /// Returns whether it expired so long ago that it can be dropped.
     fn is_outdated(&self, now: SystemTime) -> bool {
-        let kept = self.expires().checked_add(KEPT_EXPIRED);
+        let kept = self.expires().checked_add(EXPIRED_RETENTION);
         self.state(now) == InquiryState::Expired && kept.is_some_and(|until| until < now)
     }
 }
@@ -77,15 +77,15 @@ pub trait Inquiry: Clone + Send + Sync + 'static {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InquiryState {
-    /// It waits for an answer.
+    /// Waits for an answer.
     Open,
-    /// It is answered.
+    /// Has an answer.
     Answered,
-    /// It was not answered in time, or the answer was not used in time.
+    /// Was not answered in time, or its answer was not used in time.
     Expired,
 }
 
-/// A place where records are kept. An error is the reason in words.
+/// A store of records. An error is the reason in words.
 ///
 /// ```
 /// use std::time::SystemTime;
@@ -98,56 +98,57 @@ pub enum InquiryState {
 /// # Ok::<(), String>(())
 /// ```
 pub trait Book<R: Inquiry>: Send + Sync {
-    /// All records, the oldest first.
+    /// Returns all records, the oldest first.
     fn list(&self) -> Result<Vec<R>, String>;
 
-    /// Adds a record, or replaces the one of its id. Records that expired long before it was asked are dropped.
+    /// Adds a record, or replaces the one with its id. Drops records that expired long before it was asked.
     fn put(&self, record: &R) -> Result<(), String>;
 
-    /// Writes an answer to an open record, and returns the record. Exactly one of those who try succeeds, in whichever process.
+    /// Writes an answer to an open record, and returns the record. Of several callers, in any process, exactly one succeeds.
     fn settle(&self, id: &str, answer: R::Answer, now: SystemTime) -> Result<R, AnswerError>;
 
-    /// Removes a record and returns it; to exactly one of those who try.
+    /// Removes a record and returns it. Of several callers exactly one gets it.
     fn take(&self, id: &str) -> Result<Option<R>, String>;
 
-    /// Takes a record whose answer is used, and puts back what counts again. The record as it was; to exactly one of those who try.
+    /// Takes a record whose answer is used, and puts back the part that counts again. Returns the original record, to exactly one of
+    /// several callers.
     fn use_up(&self, id: &str) -> Result<Option<R>, String> {
         let Some(record) = self.take(id)? else { return Ok(None) };
         if let Some(kept) = record.clone().after_use() {
-            // What cannot be remembered is asked again.
+            // If it cannot be stored, a person is asked again.
             drop(self.put(&kept));
         }
         Ok(Some(record))
     }
 
-    /// Removes a record; `true` for exactly one of those who try.
+    /// Removes a record. Returns true to exactly one of several callers.
     fn remove(&self, id: &str) -> Result<bool, String> {
         Ok(self.take(id)?.is_some())
     }
 
-    /// Changes a record in its place, alone. Returns whether it is there.
+    /// Changes a record in the book while no other caller can. Returns whether it is there.
     fn update(&self, id: &str, change: &mut dyn FnMut(&mut R)) -> Result<bool, String> {
         let Some(mut record) = self.take(id)? else { return Ok(false) };
         change(&mut record);
         self.put(&record).map(|()| true)
     }
 
-    /// A number that changes whenever the book changes. Cheap: those who wait for an answer look at it many times.
+    /// Returns a number that changes whenever the book changes. Must be cheap: waiting calls check it often.
     fn version(&self) -> u64;
 
-    /// Marks a record as waited for until the guard is dropped or the process ends, however it ends.
+    /// Marks a record as waited for until the guard is dropped or the process ends in any way.
     fn hold(&self, id: &str) -> Result<Held, String>;
 
     /// Returns whether a living process waits for the record.
     fn is_held(&self, id: &str) -> Result<bool, String>;
 
-    /// Marks a record like [`Book::hold`] if no other one does; `None` if another one does.
+    /// Marks a record like [`Book::hold`], or returns `None` if it is marked already.
     fn claim(&self, id: &str) -> Result<Option<Held>, String> {
         if self.is_held(id)? { Ok(None) } else { self.hold(id).map(Some) }
     }
 }
 
-/// A record that is waited for.
+/// The mark of a record that a call waits for.
 ///
 /// ```
 /// use windlass_core::{Approval, Book, Held, MemoryBook};
@@ -162,7 +163,7 @@ pub trait Book<R: Inquiry>: Send + Sync {
 pub struct Held(#[expect(dead_code, reason = "it acts when it is dropped")] Box<dyn Send + Sync>);
 
 impl Held {
-    /// Holds for as long as this value lives.
+    /// Makes a mark that lasts as long as `guard`.
     pub fn by(guard: impl Send + Sync + 'static) -> Self {
         Self(Box::new(guard))
     }
@@ -174,7 +175,7 @@ impl std::fmt::Debug for Held {
     }
 }
 
-/// Keeps records as long as the process lives. All clones are one book.
+/// Book in memory: keeps records as long as the process lives. All clones are one book.
 ///
 /// ```
 /// use windlass_core::{Approval, Book, MemoryBook};
@@ -182,10 +183,11 @@ impl std::fmt::Debug for Held {
 /// # Ok::<(), String>(())
 /// ```
 #[derive(Debug, Clone)]
-pub struct MemoryBook<R>(Arc<Lock<Kept<R>>>);
+pub struct MemoryBook<R>(Arc<Lock<MemoryRecords<R>>>);
 
+/// Records and marks of a [`MemoryBook`].
 #[derive(Debug)]
-struct Kept<R> {
+struct MemoryRecords<R> {
     records: Vec<R>,
     held: BTreeSet<String>,
     version: u64,
@@ -193,7 +195,7 @@ struct Kept<R> {
 
 impl<R> Default for MemoryBook<R> {
     fn default() -> Self {
-        let kept = Kept { records: Vec::new(), held: BTreeSet::new(), version: 0 };
+        let kept = MemoryRecords { records: Vec::new(), held: BTreeSet::new(), version: 0 };
         Self(Arc::new(Lock::new(kept)))
     }
 }
@@ -245,7 +247,7 @@ impl<R: Inquiry> Book<R> for MemoryBook<R> {
 
     fn hold(&self, id: &str) -> Result<Held, String> {
         self.0.lock().held.insert(id.to_owned());
-        Ok(Held::by(HeldInMemory { book: self.clone(), id: id.to_owned() }))
+        Ok(Held::by(MemoryHold { book: self.clone(), id: id.to_owned() }))
     }
 
     fn is_held(&self, id: &str) -> Result<bool, String> {
@@ -254,16 +256,17 @@ impl<R: Inquiry> Book<R> for MemoryBook<R> {
 
     fn claim(&self, id: &str) -> Result<Option<Held>, String> {
         let is_new = self.0.lock().held.insert(id.to_owned());
-        Ok(is_new.then(|| Held::by(HeldInMemory { book: self.clone(), id: id.to_owned() })))
+        Ok(is_new.then(|| Held::by(MemoryHold { book: self.clone(), id: id.to_owned() })))
     }
 }
 
-struct HeldInMemory<R> {
+/// Mark of a record in a [`MemoryBook`], removed on drop.
+struct MemoryHold<R> {
     book: MemoryBook<R>,
     id: String,
 }
 
-impl<R> Drop for HeldInMemory<R> {
+impl<R> Drop for MemoryHold<R> {
     fn drop(&mut self) {
         let mut kept = self.book.0.lock();
         kept.held.remove(&self.id);

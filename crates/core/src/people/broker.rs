@@ -8,9 +8,9 @@ use std::time::{Duration, SystemTime};
 use futures_util::FutureExt as _;
 use tokio::sync::watch;
 
-use super::attendant::{Attendants, Registered};
-use super::desk::{AskingOne, Desk, Waited};
-use super::record::{Asked, EXPIRES_AFTER, answers};
+use super::attendant::{Attendants, RegisteredAttendant};
+use super::desk::{AskFuture, Desk, WaitResult};
+use super::record::{AnswerQuery, EXPIRES_AFTER, find_answers};
 use super::{
     Answer, AnswerError, Approval, ApprovalRequest, Attendance, Attendant, Book, Held,
     Inquiry as _, InquiryState, QuestionAnswer, QuestionRequest, Reply, Scope, Settled,
@@ -22,6 +22,7 @@ use crate::{
     QuestionId, Session, SessionId, ToolError, Verdict, id,
 };
 
+/// Asks people about calls and tools' questions, and keeps the records of both.
 pub(crate) struct Broker {
     approvals: Desk<Approval>,
     questions: Desk<QuestionRequest>,
@@ -29,19 +30,19 @@ pub(crate) struct Broker {
     settings: Settings,
     host: Arc<dyn Host>,
     ids: Arc<dyn IdSource>,
-    /// The approvals that calls of this process wait for.
-    shared: Lock<HashMap<ApprovalId, Shared>>,
+    /// Approvals that calls of this process wait for.
+    shared: Lock<HashMap<ApprovalId, SharedApproval>>,
 }
 
-/// The settings of asking people.
+/// Settings for asking people.
 pub(crate) struct Settings {
     pub(crate) approvals: Option<Arc<dyn Book<Approval>>>,
     pub(crate) questions: Option<Arc<dyn Book<QuestionRequest>>>,
     /// Attendants of all sessions.
     pub(crate) attendants: Vec<Arc<dyn Attendant>>,
-    /// A person agreed to everything in advance.
+    /// True if a person approved everything in advance.
     pub(crate) is_beforehand: bool,
-    /// The time in which a question has to be answered.
+    /// Time in which a question has to be answered.
     pub(crate) expire_after: Duration,
 }
 
@@ -57,37 +58,38 @@ impl Default for Settings {
     }
 }
 
-/// An approval that other calls of the same session, which ask the very same, may share.
-struct Shared {
+/// An open approval that other calls of the same session with the same subject share.
+struct SharedApproval {
     subject: ContentHash,
     session: SessionId,
-    waited: watch::Sender<Option<Waited<Approval>>>,
+    result: watch::Sender<Option<WaitResult<Approval>>>,
 }
 
-/// A call's part in an approval.
-enum Part<'a> {
-    /// It asks.
-    Asks(Asks<'a>),
-    /// Another call has asked the same.
-    Shares(watch::Receiver<Option<Waited<Approval>>>),
+/// Role of a call in an approval.
+enum ApprovalRole<'a> {
+    /// It asks the person.
+    Asks(AskingCall<'a>),
+    /// Another call already asks the same; this one waits for that answer.
+    Shares(watch::Receiver<Option<WaitResult<Approval>>>),
 }
 
-/// The call that asks. When it goes away, the next one that shares the approval asks.
-struct Asks<'a> {
+/// The call that asks. When it is dropped, the next call that shares the approval asks.
+struct AskingCall<'a> {
     broker: &'a Broker,
     id: ApprovalId,
 }
 
-/// The permission that a person's yes gives.
+/// The permission that a person's approval gives.
 #[derive(Debug)]
 pub(crate) enum Permission {
-    /// The right to run, and what the person wants the model to know.
+    /// The grant to run, and a note of the person for the model.
     Granted(Grant, Option<String>),
     /// The call may run with other arguments, after a decision about them.
     Edited(Box<Approval>),
 }
 
 impl Broker {
+    /// Makes a broker with the books and attendants of the settings.
     pub(crate) fn new(
         mut settings: Settings,
         host: Arc<dyn Host>,
@@ -113,55 +115,57 @@ impl Broker {
         }
     }
 
+    /// Returns a new id for an approval.
     pub(crate) fn next_approval(&self) -> ApprovalId {
         ApprovalId::new(id::mint('a', &*self.ids))
     }
 
+    /// Returns a new id for a set of questions.
     pub(crate) fn next_question(&self) -> QuestionId {
         QuestionId::new(id::mint('q', &*self.ids))
     }
 
-    /// The time from which something that was asked can no longer be answered.
+    /// Returns the time after which a question that was asked at `asked` can no longer be answered.
     pub(crate) fn expiry(&self, asked: SystemTime) -> SystemTime {
         let expires = asked.checked_add(self.settings.expire_after);
         expires.or_else(|| asked.checked_add(EXPIRES_AFTER)).unwrap_or(asked)
     }
 
-    /// The approvals on record, the oldest first, without those that calls of this process have just taken back.
+    /// Returns the approvals on record, the oldest first, after recent withdrawals of this process are done.
     pub(crate) async fn approvals(&self) -> Result<Vec<Approval>, String> {
         self.approvals.catch_up().await;
         self.approvals.list().await
     }
 
-    /// The questions of tools on record, the oldest first.
+    /// Returns the questions of tools on record, the oldest first.
     pub(crate) async fn questions(&self) -> Result<Vec<QuestionRequest>, String> {
         self.questions.catch_up().await;
         self.questions.list().await
     }
 
-    /// Forgets an approval. Returns whether there was one.
+    /// Removes an approval. Returns whether there was one.
     pub(crate) async fn revoke(&self, id: &ApprovalId) -> Result<bool, String> {
         self.approvals.remove(id.as_str()).await
     }
 
-    /// Waits, for a short time at most, until the questions of calls that were stopped are taken back.
+    /// Waits, for a short time at most, until the questions of stopped calls are withdrawn.
     pub(crate) async fn catch_up(&self) {
         self.approvals.catch_up().await;
         self.questions.catch_up().await;
     }
 
-    /// Marks an approval as waited for once no other call waits for it or is made from it, in whichever process. Returns whether one
-    /// did or was.
+    /// Claims an approval as soon as no other call, in any process, waits for it or is made from it. Returns the claim, and whether
+    /// another call held it before.
     pub(crate) async fn claim(&self, id: &ApprovalId) -> Result<(Held, bool), String> {
         self.approvals.claim(id.as_str()).await
     }
 
-    /// Marks an approval as waited for, unless another one does.
+    /// Claims an approval, or returns `None` if another call holds it.
     pub(crate) async fn try_claim(&self, id: &ApprovalId) -> Result<Option<Held>, String> {
         self.approvals.try_claim(id.as_str()).await
     }
 
-    /// Puts the answer of an approval into the journal unless it is there.
+    /// Writes the answer of an approval to the journal unless it is there.
     pub(crate) async fn journal_answer(&self, approval: &mut Approval) {
         self.approvals.journal(approval).await;
     }
@@ -177,64 +181,64 @@ impl Broker {
 
     /// Returns whether a person can be asked about the calls of a session.
     pub(crate) fn is_attended(&self, session: &Session) -> bool {
-        !self.settings.is_beforehand && !self.attendants.of(session).is_empty()
+        !self.settings.is_beforehand && !self.attendants.for_session(session).is_empty()
     }
 
-    /// Finds the answer that was given before. [`Broker::use_up`] has to follow before the call runs.
-    pub(crate) async fn answered(
+    /// Returns the permission or denial of an earlier answer, if there is one. [`Broker::use_up`] must follow before the call runs.
+    pub(crate) async fn use_earlier_answer(
         &self,
         verdict: &Verdict,
         request: &ApprovalRequest,
     ) -> Option<Result<Permission, ToolError>> {
-        let mut before = self.earlier(request).await?;
+        let mut before = self.find_earlier_answer(request).await?;
         self.approvals.journal(&mut before).await;
         let id = &before.id;
         if let Settled::Denied(why) = &before.settled {
             if before.scope == Scope::Once {
-                // Of two that find it, both are denied.
+                // If two calls find the answer at the same time, both are denied.
                 drop(self.approvals.remove(id.as_str()).await);
             }
-            return Some(Err(verdict.denial(Some(&said_no(id, why)))));
+            return Some(Err(verdict.denial(Some(&earlier_refusal(id, why)))));
         }
-        Some(Ok(granted(verdict, &before, Some(before.scope))))
+        Some(Ok(permission_of(verdict, &before, Some(before.scope))))
     }
 
-    /// Finds an answer that was given before and counts, without waiting for the lock of the book. Nothing is used up.
-    pub(crate) async fn earlier(&self, request: &ApprovalRequest) -> Option<Approval> {
-        let asked = Asked::by(request, self.clock().now());
-        let found = self.approvals.read(move |book| answers(book, &asked)).await.ok()?;
+    /// Finds an earlier answer that counts, without waiting for the lock of the book. Does not use it up.
+    pub(crate) async fn find_earlier_answer(&self, request: &ApprovalRequest) -> Option<Approval> {
+        let asked = AnswerQuery::by(request, self.clock().now());
+        let found = self.approvals.read(move |book| find_answers(book, &asked)).await.ok()?;
         let counts = |one: &Approval| one.scope == Scope::Once || request.can_be_remembered;
         found.into_iter().next().filter(counts)
     }
 
-    /// Uses up the earlier answer that a grant comes from, if it comes from one: an answer that counts once goes away, and of one that
-    /// is remembered the call of its question counts as made. A kill before this leaves the answer to be used; one after it does not.
+    /// Uses up the earlier answer that a grant comes from, if any: an answer that counts once is removed, and a remembered one notes that
+    /// its call was made. If the process is killed before this, the answer is still there; if it is killed after, it is not.
     pub(crate) async fn use_up(&self, grant: &Grant) -> Result<(), ToolError> {
         let Some(DecidedBy::Approval { id, scope: Some(scope), .. }) = &grant.decided().settled_by
         else {
             return Ok(());
         };
-        // In a box, since nearly no call has one, and each has to carry the room for it.
+        // Boxed, because few calls have one and each would have to reserve the room for the future.
         match scope {
             Scope::Once => Box::pin(self.use_once(id)).await,
             Scope::Session | Scope::Project | Scope::Always => {
-                used(id, Box::pin(self.mark_made(id)).await)
+                check_used(id, Box::pin(self.mark_made(id)).await)
             }
         }
     }
 
-    /// Uses up an answer that counts once.
+    /// Removes an answer that counts once. Fails if it is gone.
     pub(crate) async fn use_once(&self, id: &ApprovalId) -> Result<(), ToolError> {
-        used(id, self.approvals.remove(id.as_str()).await)
+        check_used(id, self.approvals.remove(id.as_str()).await)
     }
 
-    /// Uses up an answer about changes that are made now. The rules that it gave stay with the session.
+    /// Uses up an answer about changes that are now committed. The rules that it gave stay with the session.
     pub(crate) async fn use_up_held(&self, id: &ApprovalId) -> Result<(), String> {
         let id = id.clone();
         self.approvals.change(move |book| book.use_up(id.as_str())).await.map(drop)
     }
 
-    /// Takes back an answer that could not be carried out, so that its question can be answered again. Returns whether it is there.
+    /// Reopens an approval whose answer could not be carried out. Returns whether it is on record.
     pub(crate) async fn reopen(&self, id: &ApprovalId) -> Result<bool, String> {
         let id = id.clone();
         let reopen =
@@ -242,7 +246,7 @@ impl Broker {
         self.approvals.change(reopen).await
     }
 
-    /// Notes that the call of a remembered answer is made. Most are: that is found without waiting for the lock of the book.
+    /// Notes that the call of a remembered answer was made. Usually it was noted before, which is found without waiting for the lock.
     pub(crate) async fn mark_made(&self, id: &ApprovalId) -> Result<bool, String> {
         let all = self.approvals.list().await?;
         let Some(found) = all.into_iter().find(|one| one.id == *id) else { return Ok(false) };
@@ -255,12 +259,12 @@ impl Broker {
         self.approvals.change(mark).await
     }
 
-    /// The right to run that an approval with other arguments gives, once these are decided on.
+    /// Returns the grant of an approval with other arguments, after these were decided on.
     pub(crate) fn grant_edited(verdict: &Verdict, approval: &Approval) -> Grant {
         verdict.grant_by_person(decided_by(approval, None))
     }
 
-    /// Asks the attendants of a session. `announce` tells of the question once it is on record.
+    /// Asks the attendants of a session for an approval. `announce` publishes the request once it is on record.
     pub(crate) async fn ask(
         &self,
         verdict: &Verdict,
@@ -273,30 +277,30 @@ impl Broker {
             return Ok(Permission::Granted(grant, None));
         }
         if !self.is_attended(session) {
-            return Err(verdict.denial(Some("nobody is there to ask")));
+            return Err(verdict.denial(Some("no person is available to ask")));
         }
         let request = Arc::new(request);
-        let waited = loop {
-            match self.part(&request) {
-                Part::Asks(asks) => {
-                    let waited = self.wait_for_approval(&request, session, &announce).await;
-                    asks.tell(&waited);
-                    break waited;
+        let result = loop {
+            match self.role_of_call(&request) {
+                ApprovalRole::Asks(asking) => {
+                    let result = self.wait_for_approval(&request, session, &announce).await;
+                    asking.share_result(&result);
+                    break result;
                 }
-                Part::Shares(mut receiver) => {
-                    // If the call that asked goes away without an answer, or with a yes that counts once, the next one asks.
-                    if let Ok(waited) = receiver.wait_for(Option::is_some).await
-                        && let Some(waited) = waited.clone()
-                        && !is_for_one_call(&waited)
+                ApprovalRole::Shares(mut receiver) => {
+                    // If the asking call is dropped without an answer, or with an approval that counts once, the next call asks.
+                    if let Ok(result) = receiver.wait_for(Option::is_some).await
+                        && let Some(result) = result.clone()
+                        && !is_for_one_call(&result)
                     {
-                        break waited;
+                        break result;
                     }
-                    // The call that asked removes the question before it goes on.
+                    // The asking call removes the question before it goes on.
                     while receiver.changed().await.is_ok() {}
                 }
             }
         };
-        self.conclude(verdict, session, waited)
+        self.permission_from(verdict, session, result)
     }
 
     /// Asks a set of questions, and returns the answer.
@@ -306,34 +310,35 @@ impl Broker {
         session: &Session,
         announce: impl Fn(&Arc<QuestionRequest>) + Sync,
     ) -> Result<QuestionAnswer, ToolError> {
-        if let Some(answer) = self.answered_before(&request).await {
+        if let Some(answer) = self.take_earlier_answer(&request).await {
             return Ok(answer);
         }
-        if self.attendants.of(session).is_empty() {
-            return Err(ToolError::failed("nobody is there to answer the question"));
+        if self.attendants.for_session(session).is_empty() {
+            return Err(ToolError::failed("no person is available to answer the question"));
         }
         let request = Arc::new(request);
         let asked = request.clone();
-        let ask = move |one: Arc<Registered>| -> AskingOne<QuestionAnswer> {
+        let ask = move |one: Arc<RegisteredAttendant>| -> AskFuture<QuestionAnswer> {
             let request = asked.clone();
             Box::pin(async move { one.answer(&request).await })
         };
-        let begin = self.begin(session, || announce(&request), ask);
+        let ask_new_attendants = self.ask_new_attendants(session, || announce(&request), ask);
         let arrivals = self.attendants.arrivals();
-        let waited = self.questions.ask((*request).clone(), begin, arrivals).await;
-        match waited {
-            Waited::Answered(QuestionRequest { answer: Some(answer), .. }) => Ok(answer),
-            Waited::Answered(_) | Waited::Withdrawn => {
+        let result = self.questions.ask((*request).clone(), ask_new_attendants, arrivals).await;
+        match result {
+            WaitResult::Answered(QuestionRequest { answer: Some(answer), .. }) => Ok(answer),
+            WaitResult::Answered(_) | WaitResult::Withdrawn => {
                 Err(ToolError::failed("the question was taken back"))
             }
-            Waited::Unavailable(why) => {
-                Err(ToolError::failed(format!("nobody answered the question: {}", why.join("; "))))
-            }
-            Waited::Expired => Err(ToolError::failed(format!(
-                "nobody answered the question within {}",
-                in_words(self.settings.expire_after)
+            WaitResult::Unavailable(why) => Err(ToolError::failed(format!(
+                "no person answered the question: {}",
+                why.join("; ")
             ))),
-            Waited::Deferred(record) => Err(ToolError::denied(format!(
+            WaitResult::Expired => Err(ToolError::failed(format!(
+                "no person answered the question within {}",
+                duration_words(self.settings.expire_after)
+            ))),
+            WaitResult::Deferred(record) => Err(ToolError::denied(format!(
                 "the question waits for a person's answer as {}; ask it again once it is answered",
                 record.id
             ))
@@ -341,13 +346,13 @@ impl Broker {
         }
     }
 
-    /// An answer that came after the call that asked had ended. It is used up.
-    async fn answered_before(&self, request: &QuestionRequest) -> Option<QuestionAnswer> {
+    /// Returns an answer that came after the call that asked had ended, and uses it up.
+    async fn take_earlier_answer(&self, request: &QuestionRequest) -> Option<QuestionAnswer> {
         let (subject, now) = (request.subject(), self.clock().now());
-        let answered = |one: &QuestionRequest| {
+        let use_earlier_answer = |one: &QuestionRequest| {
             one.state(now) == InquiryState::Answered && one.subject() == subject
         };
-        let id = self.questions.list().await.ok()?.into_iter().find(answered)?.id;
+        let id = self.questions.list().await.ok()?.into_iter().find(use_earlier_answer)?.id;
         let taken = self.questions.change(move |book| book.take(id.as_str())).await;
         let mut taken = taken.ok()??;
         self.questions.journal(&mut taken).await;
@@ -372,18 +377,19 @@ impl Broker {
         self.host.clock()
     }
 
+    /// Puts an approval on record, asks the attendants, and waits for the first answer.
     async fn wait_for_approval(
         &self,
         request: &Arc<ApprovalRequest>,
         session: &Session,
         announce: &(impl Fn(&Arc<ApprovalRequest>) + Sync),
-    ) -> Waited<Approval> {
+    ) -> WaitResult<Approval> {
         let asked = request.clone();
-        let ask = move |one: Arc<Registered>| -> AskingOne<Answer> {
+        let ask = move |one: Arc<RegisteredAttendant>| -> AskFuture<Answer> {
             let request = asked.clone();
             Box::pin(async move {
                 match one.approve(&request).await {
-                    // What a command changed and cannot be held is dropped when its call ends.
+                    // The changes of a command that cannot be held are dropped when its call ends.
                     Reply::Deferred if !request.can_wait => {
                         Reply::Unavailable("what it changed cannot wait for an answer".to_owned())
                     }
@@ -391,61 +397,65 @@ impl Broker {
                 }
             })
         };
-        let begin = self.begin(session, || announce(request), ask);
-        let record = on_record(request, self.expiry(request.at));
-        self.approvals.ask(record, begin, self.attendants.arrivals()).await
+        let ask_new_attendants = self.ask_new_attendants(session, || announce(request), ask);
+        let record = new_record(request, self.expiry(request.at));
+        self.approvals.ask(record, ask_new_attendants, self.attendants.arrivals()).await
     }
 
-    /// Asks each attendant of a session once, whenever it comes. What is asked is announced before.
-    fn begin<A: Send + 'static>(
+    /// Returns a closure that asks each attendant of a session which has not been asked yet. Its first run announces the question.
+    fn ask_new_attendants<A: Send + 'static>(
         &self,
         session: &Session,
         announce: impl FnOnce(),
-        mut ask: impl FnMut(Arc<Registered>) -> AskingOne<A>,
-    ) -> impl FnMut() -> Vec<AskingOne<A>> {
+        mut ask: impl FnMut(Arc<RegisteredAttendant>) -> AskFuture<A>,
+    ) -> impl FnMut() -> Vec<AskFuture<A>> {
         let mut announce = Some(announce);
-        let mut asked: Vec<Arc<Registered>> = Vec::new();
+        let mut asked: Vec<Arc<RegisteredAttendant>> = Vec::new();
         move || {
             if let Some(announce) = announce.take() {
                 announce();
             }
-            let mut there = self.attendants.of(session);
+            let mut there = self.attendants.for_session(session);
             there.retain(|one| !asked.iter().any(|before| Arc::ptr_eq(before, one)));
             asked.extend(there.iter().cloned());
-            there.into_iter().map(|one| contained(ask(one))).collect()
+            there.into_iter().map(|one| catch_panic(ask(one))).collect()
         }
     }
 
-    fn part(&self, request: &ApprovalRequest) -> Part<'_> {
+    /// Returns the role of this call: it asks, or it shares the approval of a call that asks the same.
+    fn role_of_call(&self, request: &ApprovalRequest) -> ApprovalRole<'_> {
         let mut shared = self.shared.lock();
-        let same = |one: &&Shared| one.subject == request.subject && one.session == request.session;
+        let same = |one: &&SharedApproval| {
+            one.subject == request.subject && one.session == request.session
+        };
         if let Some(one) = shared.values().find(same) {
-            return Part::Shares(one.waited.subscribe());
+            return ApprovalRole::Shares(one.result.subscribe());
         }
         let (subject, session) = (request.subject, request.session.clone());
-        let one = Shared { subject, session, waited: watch::Sender::new(None) };
+        let one = SharedApproval { subject, session, result: watch::Sender::new(None) };
         shared.insert(request.id.clone(), one);
-        Part::Asks(Asks { broker: self, id: request.id.clone() })
+        ApprovalRole::Asks(AskingCall { broker: self, id: request.id.clone() })
     }
 
-    fn conclude(
+    /// Turns the end of waiting into a permission or a denial.
+    fn permission_from(
         &self,
         verdict: &Verdict,
         session: &Session,
-        waited: Waited<Approval>,
+        result: WaitResult<Approval>,
     ) -> Result<Permission, ToolError> {
-        let approval = match waited {
-            Waited::Answered(approval) => approval,
-            Waited::Deferred(approval) => return Err(self.deferred(verdict, &approval)),
-            Waited::Unavailable(why) => return Err(verdict.denial(Some(&why.join("; ")))),
-            Waited::Withdrawn => {
+        let approval = match result {
+            WaitResult::Answered(approval) => approval,
+            WaitResult::Deferred(approval) => return Err(self.deferred_denial(verdict, &approval)),
+            WaitResult::Unavailable(why) => return Err(verdict.denial(Some(&why.join("; ")))),
+            WaitResult::Withdrawn => {
                 return Err(
                     verdict.denial(Some("the question was answered or taken back elsewhere"))
                 );
             }
-            Waited::Expired => {
-                let limit = in_words(self.settings.expire_after);
-                return Err(verdict.denial(Some(&format!("nobody answered within {limit}"))));
+            WaitResult::Expired => {
+                let limit = duration_words(self.settings.expire_after);
+                return Err(verdict.denial(Some(&format!("no person answered within {limit}"))));
             }
         };
         match approval.settled {
@@ -455,15 +465,16 @@ impl Broker {
             }
             Settled::Allowed => {
                 session.allow(&approval.rules);
-                Ok(granted(verdict, &approval, None))
+                Ok(permission_of(verdict, &approval, None))
             }
-            Settled::Pending => Err(verdict.denial(Some("nobody answered"))),
+            Settled::Pending => Err(verdict.denial(Some("no person answered"))),
         }
     }
 
-    fn deferred(&self, verdict: &Verdict, approval: &Approval) -> ToolError {
+    /// Makes the denial of a call whose approval stays on record, with the commands to answer it.
+    fn deferred_denial(&self, verdict: &Verdict, approval: &Approval) -> ToolError {
         let id = approval.id.clone();
-        let limit = in_words(self.settings.expire_after);
+        let limit = duration_words(self.settings.expire_after);
         let remedy = verdict.remedy().map(|remedy| format!("\n{remedy}")).unwrap_or_default();
         let is_job = |effect: &Effect| matches!(effect, Effect::Exec(line) if line.is_job);
         let is_of_model =
@@ -490,37 +501,39 @@ impl std::fmt::Debug for Broker {
     }
 }
 
-impl Asks<'_> {
-    /// Tells those who share the approval.
-    fn tell(&self, waited: &Waited<Approval>) {
+impl AskingCall<'_> {
+    /// Passes the result to the calls that share the approval.
+    fn share_result(&self, result: &WaitResult<Approval>) {
         if let Some(shared) = self.broker.shared.lock().get(&self.id) {
-            shared.waited.send_replace(Some(waited.clone()));
+            shared.result.send_replace(Some(result.clone()));
         }
     }
 }
 
-impl Drop for Asks<'_> {
+impl Drop for AskingCall<'_> {
     fn drop(&mut self) {
         self.broker.shared.lock().remove(&self.id);
     }
 }
 
-/// Returns whether an answer is a yes to one call, and so to the call that asked alone.
-fn is_for_one_call(waited: &Waited<Approval>) -> bool {
-    matches!(waited, Waited::Answered(one) if one.settled == Settled::Allowed && one.scope == Scope::Once)
+/// Returns whether an answer allows only the call that asked.
+fn is_for_one_call(result: &WaitResult<Approval>) -> bool {
+    matches!(result, WaitResult::Answered(one) if one.settled == Settled::Allowed && one.scope == Scope::Once)
 }
 
-fn granted(verdict: &Verdict, approval: &Approval, scope: Option<Scope>) -> Permission {
+/// Returns the permission that an approval gives.
+fn permission_of(verdict: &Verdict, approval: &Approval, scope: Option<Scope>) -> Permission {
     let grant = verdict.grant_by_person(decided_by(approval, scope));
-    Permission::Granted(grant, approval.said())
+    Permission::Granted(grant, approval.note_for_model())
 }
 
+/// Returns the approval as the cause of a decision.
 fn decided_by(approval: &Approval, scope: Option<Scope>) -> DecidedBy {
     DecidedBy::Approval { id: approval.id.clone(), scope, who: approval.who.clone() }
 }
 
-/// An approval as it is written down.
-fn on_record(request: &ApprovalRequest, expires: SystemTime) -> Approval {
+/// Makes the record of a request.
+fn new_record(request: &ApprovalRequest, expires: SystemTime) -> Approval {
     Approval {
         id: request.id.clone(),
         call: Some(request.call.clone()),
@@ -531,7 +544,7 @@ fn on_record(request: &ApprovalRequest, expires: SystemTime) -> Approval {
         workspace: request.workspace.clone(),
         tool: request.tool.clone(),
         input: request.is_whole.then(|| request.input.clone()),
-        shown: Some(request.in_short()),
+        shown: Some(request.short_form()),
         effects: request.effects.to_string(),
         rule: request.by.to_string(),
         at: request.at,
@@ -553,14 +566,14 @@ fn on_record(request: &ApprovalRequest, expires: SystemTime) -> Approval {
     }
 }
 
-/// The words of a no that was given before.
-fn said_no(id: &ApprovalId, why: &str) -> String {
+/// Returns the reason of a denial by an earlier answer.
+fn earlier_refusal(id: &ApprovalId, why: &str) -> String {
     let why = if why.is_empty() { String::new() } else { format!(": {why}") };
     format!("a person said no before, in {id}{why}")
 }
 
-/// The right to use an answer: one call has it.
-fn used(id: &ApprovalId, is_used: Result<bool, String>) -> Result<(), ToolError> {
+/// Turns the result of using an answer up into an error if another call has it.
+fn check_used(id: &ApprovalId, is_used: Result<bool, String>) -> Result<(), ToolError> {
     match is_used {
         Ok(true) => Ok(()),
         Ok(false) => Err(ToolError::denied(format!(
@@ -572,8 +585,8 @@ fn used(id: &ApprovalId, is_used: Result<bool, String>) -> Result<(), ToolError>
     }
 }
 
-/// A time in the largest unit that fits.
-fn in_words(time: Duration) -> String {
+/// Returns a time in the largest unit that fits.
+fn duration_words(time: Duration) -> String {
     let seconds = time.as_secs();
     let (count, unit) = match seconds {
         0..120 => (seconds, "second"),
@@ -584,9 +597,11 @@ fn in_words(time: Duration) -> String {
     if count == 1 { format!("1 {unit}") } else { format!("{count} {unit}s") }
 }
 
-/// Contains a panic of an attendant: it then cannot ask, and the others can.
-fn contained<A: Send + 'static>(asking: AskingOne<A>) -> AskingOne<A> {
+/// Turns a panic of an attendant into the reply that it cannot ask, so that the others still can.
+fn catch_panic<A: Send + 'static>(asking: AskFuture<A>) -> AskFuture<A> {
     Box::pin(AssertUnwindSafe(asking).catch_unwind().map(|reply| {
-        reply.unwrap_or_else(|_| Reply::Unavailable("the one who was to ask panicked".to_owned()))
+        reply.unwrap_or_else(|_| {
+            Reply::Unavailable("the attendant that was to ask panicked".to_owned())
+        })
     }))
 }

@@ -1,4 +1,4 @@
-//! Puts something that a person is asked on record, and waits for the first answer: from an attendant, or from the record.
+//! Puts a question on record, and waits for the first answer: from an attendant, or from another process through the record.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -7,50 +7,51 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::watch;
 
-use super::entry::Entry;
-use super::watcher::{LOOK, Watched, Watcher};
+use super::awaited::AwaitedRecord;
+use super::watcher::{POLL_INTERVAL, WatchedRecord, Watcher};
 use super::worker::BookWorker;
 use super::{AnswerError, Book, Held, Inquiry, MemoryBook, Reply};
 use crate::sync::Lock;
 use crate::{BoxFuture, Host};
 
-/// The longest time that a call which was stopped waits until its question is taken back. A book that is locked for longer is left
-/// to its worker.
-const WITHDRAWN_WITHIN: Duration = Duration::from_millis(500);
+/// Maximum time that a stopped call waits until its question is withdrawn. If a book is locked for longer, the worker withdraws it
+/// later.
+const MAX_WITHDRAW_WAIT: Duration = Duration::from_millis(500);
 
-/// The records of one kind, and those in this process who wait for answers.
+/// Asks the questions of one kind (approvals, or questions of tools), with their book and the calls that wait.
 pub(super) struct Desk<R: Inquiry> {
     worker: Arc<BookWorker<R>>,
     watcher: Arc<Watcher<R>>,
-    /// Keeps what the book could not take, so that a person can be asked all the same.
+    /// Keeps records that the book could not take, so that a person can be asked all the same.
     spare: MemoryBook<R>,
     host: Arc<dyn Host>,
-    /// Puts an answer into the journal.
+    /// Callback that writes an answer to the journal.
     journal_answer: JournalAnswer<R>,
 }
 
-/// Puts an answer into the journal, and tells those who listen. Returns whether it is safe there.
+/// Writes an answer to the journal, and publishes it. Returns whether it is safe there.
 pub(super) type JournalAnswer<R> = Box<dyn Fn(&R) -> BoxFuture<'static, bool> + Send + Sync>;
 
-/// The end of waiting.
+/// Result of waiting for an answer.
 #[derive(Debug, Clone)]
-pub(super) enum Waited<R> {
+pub(super) enum WaitResult<R> {
     /// A person answered.
     Answered(R),
-    /// The question stays on record, for an answer that comes later.
+    /// The question stays on record, for a later answer.
     Deferred(R),
-    /// Each attendant that was there could not ask a person, and why.
+    /// No attendant could ask a person, for these reasons.
     Unavailable(Vec<String>),
     /// No answer came before the question expired.
     Expired,
-    /// The question was taken back, or its answer used by another process.
+    /// The question was withdrawn, or another process used its answer.
     Withdrawn,
 }
 
-/// Asks one attendant.
-pub(super) type AskingOne<A> = BoxFuture<'static, Reply<A>>;
+/// Future that asks one attendant.
+pub(super) type AskFuture<A> = BoxFuture<'static, Reply<A>>;
 
 impl<R: Inquiry> Desk<R> {
+    /// Makes a desk with a book, or with one in memory.
     pub(super) fn new(
         book: Option<Arc<dyn Book<R>>>,
         host: Arc<dyn Host>,
@@ -63,12 +64,12 @@ impl<R: Inquiry> Desk<R> {
         Self { worker, watcher, spare, host, journal_answer }
     }
 
-    /// All records, the oldest first.
+    /// Returns all records, the oldest first.
     pub(super) async fn list(&self) -> Result<Vec<R>, String> {
         self.worker.read(|book| book.list()).await.flatten()
     }
 
-    /// Reads the book, without waiting for its lock.
+    /// Reads the book without waiting for its lock.
     pub(super) async fn read<T: Send + 'static>(
         &self,
         read: impl FnOnce(&dyn Book<R>) -> Result<T, String> + Send + 'static,
@@ -112,7 +113,7 @@ impl<R: Inquiry> Desk<R> {
         Ok(())
     }
 
-    /// Puts the answer of a record into the journal unless it is there, and notes in the book that it is.
+    /// Writes the answer of a record to the journal unless it is there, and notes that in the book.
     pub(super) async fn journal(&self, answered: &mut R) {
         if answered.is_journaled() || !(self.journal_answer)(answered).await {
             return;
@@ -120,11 +121,11 @@ impl<R: Inquiry> Desk<R> {
         answered.set_journaled();
         let id = answered.id().to_owned();
         let mark = move |book: &dyn Book<R>| book.update(&id, &mut R::set_journaled);
-        // Without the mark, the answer is journaled once more when it is used.
+        // Without the note, the answer is journaled once more when it is used.
         drop(self.change(mark).await);
     }
 
-    /// Marks a record as waited for once no other one does, and returns whether another one did.
+    /// Marks a record as waited for as soon as no other call does. Returns the mark, and whether another call had it before.
     pub(super) async fn claim(&self, id: &str) -> Result<(Held, bool), String> {
         let mut was_held = false;
         loop {
@@ -132,47 +133,48 @@ impl<R: Inquiry> Desk<R> {
                 return Ok((held, was_held));
             }
             was_held = true;
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 
-    /// Marks a record as waited for, unless another one does.
+    /// Marks a record as waited for, or returns `None` if another call does.
     pub(super) async fn try_claim(&self, id: &str) -> Result<Option<Held>, String> {
         let id = id.to_owned();
         self.change(move |book| book.claim(&id)).await
     }
 
-    /// Asks, and waits for the first answer. `begin` asks the attendants that are there and were not asked yet. If this future is
-    /// dropped, the question is taken back.
+    /// Asks, and waits for the first answer. `begin` starts the requests to attendants that were not asked yet. If this future is dropped,
+    /// the question is withdrawn.
     pub(super) async fn ask(
         &self,
         record: R,
-        begin: impl FnMut() -> Vec<AskingOne<R::Answer>>,
+        begin: impl FnMut() -> Vec<AskFuture<R::Answer>>,
         arrivals: watch::Receiver<u64>,
-    ) -> Waited<R> {
+    ) -> WaitResult<R> {
         let expires = record.expires();
         let mut open = self.open(record.id());
         let spare = self.spare.clone();
-        let put = open.with(move |entry| entry.put(&record, spare)).await;
+        let put = open.with_record(move |entry| entry.put(&record, spare)).await;
         let mut waited = match put {
             Ok(()) => self.wait(&open, expires, begin, arrivals).await,
             Err(why) => Err(why),
         };
-        if let Ok(Waited::Answered(answered)) = &mut waited {
+        if let Ok(WaitResult::Answered(answered)) = &mut waited {
             self.journal(answered).await;
         }
-        // A book that fails leaves the question to be taken back.
+        // After a failure of the book, dropping `open` withdraws the question.
         open.is_awaited = waited.is_err();
-        waited.unwrap_or_else(|why| Waited::Unavailable(vec![why]))
+        waited.unwrap_or_else(|why| WaitResult::Unavailable(vec![why]))
     }
 
+    /// Waits for a reply of an attendant, an answer in the book, or the expiry.
     async fn wait(
         &self,
-        open: &Open<R>,
+        open: &OpenInquiry<R>,
         expires: SystemTime,
-        mut begin: impl FnMut() -> Vec<AskingOne<R::Answer>>,
+        mut begin: impl FnMut() -> Vec<AskFuture<R::Answer>>,
         mut arrivals: watch::Receiver<u64>,
-    ) -> Result<Waited<R>, String> {
+    ) -> Result<WaitResult<R>, String> {
         let expired = tokio::time::sleep(expires.duration_since(self.now()).unwrap_or_default());
         tokio::pin!(expired);
         let mut asked: FuturesUnordered<_> = begin().into_iter().collect();
@@ -183,13 +185,15 @@ impl<R: Inquiry> Desk<R> {
             }
             let now = self.now();
             if asked.is_empty() {
-                return open.with(move |entry| entry.end(is_deferred, unavailable, now)).await;
+                return open
+                    .with_record(move |entry| entry.end_unattended(is_deferred, unavailable, now))
+                    .await;
             }
             let waited = tokio::select! {
                 biased;
-                () = open.watched.changed() => self.look(open).await?,
+                () = open.watched.changed() => self.check_answer(open).await?,
                 Some(reply) = asked.next() => match reply {
-                    Reply::Answered(answer) => self.settle(open, answer, &mut unavailable).await?,
+                    Reply::Answered(answer) => self.write_answer(open, answer, &mut unavailable).await?,
                     Reply::Deferred => {
                         is_deferred = true;
                         None
@@ -205,7 +209,7 @@ impl<R: Inquiry> Desk<R> {
                 }
                 () = &mut expired => {
                     let now = self.now();
-                    Some(open.with(move |entry| entry.expire(now)).await?)
+                    Some(open.with_record(move |entry| entry.expire(now)).await?)
                 }
             };
             if let Some(waited) = waited {
@@ -214,20 +218,22 @@ impl<R: Inquiry> Desk<R> {
         }
     }
 
-    async fn look(&self, open: &Open<R>) -> Result<Option<Waited<R>>, String> {
+    /// Checks if the record was answered or removed.
+    async fn check_answer(&self, open: &OpenInquiry<R>) -> Result<Option<WaitResult<R>>, String> {
         let now = self.now();
-        open.with(move |entry| entry.look(now)).await
+        open.with_record(move |entry| entry.check_answer(now)).await
     }
 
-    /// Writes the answer of an attendant to the record.
-    async fn settle(
+    /// Writes the answer of an attendant to the record. Adds the reason to `unavailable` if the answer does not count.
+    async fn write_answer(
         &self,
-        open: &Open<R>,
+        open: &OpenInquiry<R>,
         answer: R::Answer,
         unavailable: &mut Vec<String>,
-    ) -> Result<Option<Waited<R>>, String> {
+    ) -> Result<Option<WaitResult<R>>, String> {
         let now = self.now();
-        let (waited, settled) = open.with(move |entry| entry.settle(answer, now)).await?;
+        let (waited, settled) =
+            open.with_record(move |entry| entry.write_answer(answer, now)).await?;
         match settled {
             Ok(_) | Err(AnswerError::Answered | AnswerError::Unknown) => {}
             Err(error) => unavailable.push(error.to_string()),
@@ -235,52 +241,56 @@ impl<R: Inquiry> Desk<R> {
         Ok(waited)
     }
 
-    /// Waits, for a short time at most, until the questions of calls that were stopped are taken back.
+    /// Waits, for a short time at most, until the questions of stopped calls are withdrawn.
     pub(super) async fn catch_up(&self) {
         if self.worker.is_busy() {
-            drop(tokio::time::timeout(WITHDRAWN_WITHIN, self.worker.change(|_| ())).await);
+            drop(tokio::time::timeout(MAX_WITHDRAW_WAIT, self.worker.change(|_| ())).await);
         }
     }
 
-    fn open(&self, id: &str) -> Open<R> {
-        Open {
+    /// Starts to watch a record that is about to be added.
+    fn open(&self, id: &str) -> OpenInquiry<R> {
+        OpenInquiry {
             worker: self.worker.clone(),
-            entry: Arc::new(Lock::new(Entry::new(self.worker.book().clone(), id))),
+            entry: Arc::new(Lock::new(AwaitedRecord::new(self.worker.book().clone(), id))),
             // Before the record is there, so that no change of it is missed.
             watched: self.watcher.watch(id),
             is_awaited: true,
         }
     }
 
+    /// Returns the time of the host.
     fn now(&self) -> SystemTime {
         self.host.clock().now()
     }
 }
 
-/// A question that a call of this process waits for. It is taken back if this is dropped before the waiting has ended.
-struct Open<R: Inquiry> {
+/// A question that a call of this process waits for. It is withdrawn if this is dropped before the waiting has ended.
+struct OpenInquiry<R: Inquiry> {
     worker: Arc<BookWorker<R>>,
-    /// Locked by the worker alone.
-    entry: Arc<Lock<Entry<R>>>,
-    watched: Watched<R>,
+    /// Locked by the worker only.
+    entry: Arc<Lock<AwaitedRecord<R>>>,
+    watched: WatchedRecord<R>,
+    /// False once the waiting has ended, so that dropping does not withdraw the question.
     is_awaited: bool,
 }
 
-impl<R: Inquiry> Open<R> {
-    async fn with<T: Send + 'static>(
+impl<R: Inquiry> OpenInquiry<R> {
+    /// Runs `work` on the record in the worker's thread.
+    async fn with_record<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Entry<R>) -> T + Send + 'static,
+        work: impl FnOnce(&mut AwaitedRecord<R>) -> T + Send + 'static,
     ) -> Result<T, String> {
         let entry = self.entry.clone();
         self.worker.change(move |_| work(&mut entry.lock())).await
     }
 }
 
-impl<R: Inquiry> Drop for Open<R> {
+impl<R: Inquiry> Drop for OpenInquiry<R> {
     fn drop(&mut self) {
         if self.is_awaited {
             let entry = self.entry.clone();
-            self.worker.change_later(move |_| entry.lock().withdraw());
+            self.worker.queue_change(move |_| entry.lock().withdraw());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Questions of a tool to a person: which of these, or something else?
+//! Questions of a tool to a person, with options and free text as answers.
 
 use std::collections::BTreeSet;
 use std::time::SystemTime;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{Asker, Inquiry, InquiryState};
 use crate::{CallId, ContentHash, Principal, QuestionId, SessionId};
 
-/// One question, with the answers it offers. Something else can always be said.
+/// One question, with the answers that it offers. A person can always give another answer.
 ///
 /// ```
 /// use windlass_core::Question;
@@ -22,15 +22,15 @@ pub struct Question {
     /// A short title.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub header: Option<String>,
-    /// The answers it offers.
+    /// The offered answers.
     pub options: Vec<QuestionOption>,
-    /// Whether more than one may be chosen.
+    /// True if more than one option may be chosen.
     #[serde(default)]
     pub multi_select: bool,
 }
 
 impl Question {
-    /// A question with one choice.
+    /// Makes a question of which one option is chosen.
     pub fn new<L: Into<String>>(
         question: impl Into<String>,
         labels: impl IntoIterator<Item = L>,
@@ -50,9 +50,9 @@ impl Question {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuestionOption {
-    /// What is chosen.
+    /// Text that is chosen.
     pub label: String,
-    /// What choosing it means.
+    /// Meaning of the choice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
 }
@@ -69,23 +69,23 @@ pub struct Selection {
     /// The labels that were chosen.
     #[serde(default)]
     pub selected: Vec<String>,
-    /// What was said instead of, or besides, them.
+    /// Free text instead of, or besides, the chosen labels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other: Option<String>,
 }
 
 impl Selection {
-    /// The choice of one label.
+    /// Makes a selection of one label.
     pub fn of(label: impl Into<String>) -> Self {
         Self { selected: vec![label.into()], other: None }
     }
 
-    /// An answer in other words.
+    /// Makes an answer in free text.
     pub fn other(text: impl Into<String>) -> Self {
         Self { selected: Vec::new(), other: Some(text.into()) }
     }
 
-    /// Returns why it is no answer to a question.
+    /// Returns the reason why it does not answer a question, if there is one.
     fn unfit_for(&self, question: &Question) -> Option<String> {
         let unknown = self
             .selected
@@ -124,7 +124,7 @@ pub struct QuestionAnswer {
 }
 
 impl QuestionAnswer {
-    /// Answers of the person of this machine.
+    /// Makes answers of the person of this machine.
     pub fn new(selections: impl IntoIterator<Item = Selection>) -> Self {
         Self { selections: selections.into_iter().collect(), who: Principal::default() }
     }
@@ -142,32 +142,32 @@ impl QuestionAnswer {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct QuestionRequest {
-    /// To be named in the answer.
+    /// Id to name in the answer.
     pub id: QuestionId,
-    /// The call that waits.
+    /// Call that waits for the answer.
     pub call: CallId,
-    /// Its session.
+    /// Session of the call.
     pub session: SessionId,
-    /// The tool that asks.
+    /// Tool that asks.
     pub tool: String,
-    /// The questions.
+    /// Questions, answered in this order.
     pub questions: Vec<Question>,
-    /// The agent behind the call.
+    /// Agent and sessions behind the call.
     pub asker: Asker,
-    /// The time when they were asked.
+    /// Time at which they were asked.
     pub at: SystemTime,
-    /// The time from which they can no longer be answered.
+    /// Time after which they can no longer be answered.
     pub expires: SystemTime,
-    /// The answer.
+    /// Answer, once there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<QuestionAnswer>,
-    /// The answer is in the journal.
-    #[serde(default = "super::record::yes")]
+    /// True once the answer is in the journal.
+    #[serde(default = "super::record::default_true")]
     pub is_journaled: bool,
 }
 
 impl QuestionRequest {
-    /// The questions of a session in one hash: the same ones asked again are answered by an answer that came too late for the first.
+    /// Returns a hash of the session and the questions, so that a late answer can be used when the same questions are asked again.
     pub(super) fn subject(&self) -> ContentHash {
         let whole = serde_json::json!([self.session, self.questions]);
         ContentHash::of(whole.to_string().as_bytes())

@@ -1,8 +1,8 @@
-//! The record of an approval: the question, and the answer once there is one. Both outlive the program.
+//! The record of an approval: the request, and the answer once there is one. Both outlive the program.
 //!
-//! An approval binds to its *subject*: the tool, its arguments, the real places, where it works and how programs are confined, in one
-//! hash. A call that differs in any of it asks again. Places in the workspace count by where they are in it, so that what is always
-//! allowed is the same call in another workspace.
+//! An approval binds to its *subject*: one hash of the tool, its arguments, its resolved paths, its directory and the confinement of
+//! programs. A call that differs in any of these asks again. Paths in the workspace count relative to it, so that an answer that always
+//! counts also covers the same call in another workspace.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -16,13 +16,13 @@ use crate::{
     ApprovalId, CallId, ContentHash, Effects, ModelCall, PathPattern, Principal, SessionId,
 };
 
-/// The time in which a question has to be answered, unless the engine is told otherwise.
+/// Time in which a question has to be answered, unless the engine is set to another.
 pub(crate) const EXPIRES_AFTER: Duration = Duration::from_hours(7 * 24);
 
-/// In place of the subject of a call, where an answer gave rules and is used up for the call itself.
-const RULES_ALONE: &[u8] = b"the rules of a session";
+/// Input of the subject hash of an answer that is used up for its call but still gives rules to its session.
+const RULES_ONLY_SUBJECT: &[u8] = b"the rules of a session";
 
-/// For how long an answer counts.
+/// The calls that an answer counts for.
 ///
 /// ```
 /// use windlass_core::Scope;
@@ -36,9 +36,9 @@ pub enum Scope {
     Once,
     /// For this very call, as often as this session makes it.
     Session,
-    /// In this workspace, whatever the session.
+    /// In this workspace, in every session.
     Project,
-    /// Everywhere.
+    /// In every workspace.
     Always,
 }
 
@@ -69,7 +69,7 @@ impl std::str::FromStr for Scope {
     }
 }
 
-/// How far a question has come.
+/// The answer to an approval, if there is one.
 ///
 /// ```
 /// use windlass_core::Settled;
@@ -78,11 +78,11 @@ impl std::str::FromStr for Scope {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Settled {
-    /// Nobody has answered.
+    /// Not answered yet.
     Pending,
-    /// Somebody said yes.
+    /// A person allowed the call.
     Allowed,
-    /// Somebody said no, and why.
+    /// A person denied the call, for this reason.
     Denied(String),
 }
 
@@ -97,7 +97,7 @@ impl fmt::Display for Settled {
     }
 }
 
-/// One question, and what became of it.
+/// The record of one approval and its answer.
 ///
 /// ```
 /// use windlass_core::{Approval, Book, MemoryBook, Settled};
@@ -119,133 +119,133 @@ impl fmt::Display for Settled {
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Approval {
-    /// Its name.
+    /// Id of the approval.
     pub id: ApprovalId,
-    /// The call that asked; `None` if a version that did not write it down asked.
+    /// Call that asked; `None` if the record is from a version that did not store it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<CallId>,
-    /// What exactly it is about.
+    /// Hash of everything that the approval is about.
     pub subject: ContentHash,
-    /// How far it has come.
+    /// Answer, if there is one.
     pub settled: Settled,
-    /// For how long the answer counts.
+    /// Calls that the answer counts for.
     pub scope: Scope,
-    /// Which session asked.
+    /// Session that asked.
     pub session: SessionId,
-    /// In which workspace.
+    /// Workspace of that session.
     pub workspace: PathBuf,
-    /// The tool.
+    /// Tool of the call.
     pub tool: String,
-    /// Its arguments, if they hold no secret: with them, the call can be made once somebody has answered.
+    /// Arguments of the call, if they hold no secret: with them, the call can be made once a person has answered.
     pub input: Option<Value>,
-    /// The call as it is listed: its command and its other arguments, shortened and without secrets. `None` if a version that did not
-    /// write it down asked.
+    /// The call as it is shown in lists: its command and its other arguments, shortened and without secrets. `None` if the record is from
+    /// a version that did not store it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shown: Option<String>,
-    /// What it does, in words.
+    /// Effects of the call, in words.
     pub effects: String,
-    /// Which rule or mode asked.
+    /// Rule or mode that asked.
     pub rule: String,
-    /// When it was asked or answered.
+    /// Time at which it was asked or answered.
     pub at: SystemTime,
-    /// Who asked.
+    /// Agent and sessions behind the call.
     #[serde(default)]
     pub asker: Asker,
-    /// Where relative paths of the call start, if not at the workspace.
+    /// Directory that relative paths of the call start from, if not the workspace.
     #[serde(default)]
     pub directory: Option<PathBuf>,
-    /// The time from which it can no longer be answered, or a single answer no longer be used.
+    /// Time after which it can no longer be answered, and an answer that counts once can no longer be used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<SystemTime>,
-    /// The identity that answered.
+    /// Identity that answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub who: Option<Principal>,
-    /// The reason of the answer, for the model.
+    /// Reason of the answer, for the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The arguments that the answer puts in place of those of the call.
+    /// Arguments that the answer puts in place of those of the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edited: Option<Value>,
-    /// The rights of the session that asked, in one hash.
+    /// Hash of the rights of the session that asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rights: Option<ContentHash>,
-    /// The rules that deny something in the session that asked. They hold for the call also when another process makes it.
+    /// Rules that deny in the session that asked. They bind the call also when another process makes it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub denies: Vec<String>,
-    /// The rules that can be given with a yes.
+    /// Rules that can be given together with an approval.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub offers: Vec<String>,
-    /// Those that the answer gave.
+    /// Rules of these that the answer gave.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<String>,
-    /// The call has run, so that the answer is about what it changed.
+    /// True if the call has run, so that the answer is about its changes.
     #[serde(default)]
     pub has_run: bool,
-    /// The subject of the call itself, where the question is about what it changed: a no that is remembered is for that.
+    /// Subject of the call itself, if the approval is about its changes: a remembered denial counts for that subject.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call_subject: Option<ContentHash>,
-    /// An answer may count for more than this call.
-    #[serde(default = "yes")]
+    /// True if an answer may count for more than this call.
+    #[serde(default = "default_true")]
     pub can_be_remembered: bool,
-    /// The place of the call in the conversation of a model.
+    /// Ids of the call in the conversation of a model.
     #[serde(default, skip_serializing_if = "ModelCall::is_empty")]
     pub made: ModelCall,
-    /// The answer is in the journal. An answer whose process was killed before that is put there when it is used.
-    #[serde(default = "yes")]
+    /// True once the answer is in the journal. If its process was killed before, the answer is journaled when it is used.
+    #[serde(default = "default_true")]
     pub is_journaled: bool,
 }
 
-/// The default of facts that records of earlier versions do not tell.
-pub(super) fn yes() -> bool {
+/// Default of fields that records of earlier versions do not have.
+pub(super) fn default_true() -> bool {
     true
 }
 
 impl Approval {
-    /// What the person who allowed it wants the model to know, marked so that it cannot pass for anything else.
-    pub(crate) fn said(&self) -> Option<String> {
+    /// Returns the reason of the person who allowed the call as a note for the model, marked so that it cannot pass for other text.
+    pub(crate) fn note_for_model(&self) -> Option<String> {
         let reason = self.reason.as_ref()?;
         let who = self.who.clone().unwrap_or_default();
         Some(format!("[{who}, who allowed this call, says: {reason}]"))
     }
 
-    /// Returns whether an answer can count for more than this call. A yes to what a command changed cannot, nor one with other arguments,
-    /// nor one to what is asked about each time.
+    /// Returns whether an answer can count for more than this call. It cannot if it allows the changes of a command, has other arguments,
+    /// or is about a call that asks each time.
     pub fn can_remember(&self, answer: &Answer) -> bool {
         let is_no_to_call = !answer.is_yes() && self.call_subject.is_some();
         answer.input.is_none() && (self.can_be_remembered || is_no_to_call)
     }
 
-    /// Returns whether its call can be made from the record: it is answered, and no call has used the answer for it.
+    /// Returns whether its call can be made from the record: it is answered, and no call has used the answer.
     pub fn can_be_resumed(&self, now: SystemTime) -> bool {
         self.state(now) == InquiryState::Answered && (self.edited.is_some() || self.input.is_some())
     }
 
-    /// Takes the answer back: the question is open again until it expires.
+    /// Removes the answer: the approval is open again until it expires.
     pub(crate) fn reopen(&mut self) {
         self.settled = Settled::Pending;
         (self.reason, self.edited, self.who) = (None, None, None);
         self.rules.clear();
     }
 
-    /// The rules that a person gave a session with this answer, for as long as it is on record.
+    /// Returns the rules that this answer gave to a session, as long as it is on record.
     pub fn rules_of(&self, session: &SessionId, workspace: &Path) -> &[String] {
-        let is_it = self.is_of_rules() && self.session == *session && self.workspace == *workspace;
+        let is_it = self.gives_rules() && self.session == *session && self.workspace == *workspace;
         if is_it { &self.rules } else { &[] }
     }
 
-    /// Tells whether it gives its session rules.
-    fn is_of_rules(&self) -> bool {
+    /// Returns whether the answer gives rules to its session.
+    fn gives_rules(&self) -> bool {
         self.settled == Settled::Allowed && !self.rules.is_empty() && self.edited.is_none()
     }
 
-    /// Tells whether it is a no that counts for more than one call.
+    /// Returns whether the answer is a denial that counts for more than one call.
     fn is_remembered_no(&self) -> bool {
         matches!(self.settled, Settled::Denied(_)) && self.scope != Scope::Once
     }
 
-    /// Whether it is an answer to this question, asked by this session in this workspace.
-    fn answers(&self, asked: &Asked) -> bool {
-        let Asked { subject, session, workspace, now } = asked;
+    /// Returns whether this record answers a query: same subject, answered, and in scope for its session and workspace.
+    fn matches(&self, query: &AnswerQuery) -> bool {
+        let AnswerQuery { subject, session, workspace, now } = query;
         self.subject == *subject
             && self.edited.is_none()
             && (!self.has_run || self.is_remembered_no())
@@ -275,7 +275,7 @@ impl Inquiry for Approval {
         self.expires.or_else(|| self.at.checked_add(EXPIRES_AFTER)).unwrap_or(self.at)
     }
 
-    /// An answer that counts once expires with its question. One that is remembered counts until it is taken back.
+    /// An answer that counts once expires with its question. A remembered one counts until it is revoked.
     fn state(&self, now: SystemTime) -> InquiryState {
         match (&self.settled, self.scope) {
             (Settled::Allowed | Settled::Denied(_), scope) if scope != Scope::Once => {
@@ -321,12 +321,12 @@ impl Inquiry for Approval {
         self.is_journaled = true;
     }
 
-    /// A remembered answer needs the subject, not the arguments. Rules that came with an answer to one call stay with the session, and
-    /// are an answer to no call.
+    /// A remembered answer keeps the subject, not the arguments. Rules given together with an answer to one call stay with the session,
+    /// in a record that answers no call.
     fn after_use(self) -> Option<Self> {
         match self.scope {
-            Scope::Once if self.is_of_rules() => {
-                let subject = ContentHash::of(RULES_ALONE);
+            Scope::Once if self.gives_rules() => {
+                let subject = ContentHash::of(RULES_ONLY_SUBJECT);
                 Some(Self { input: None, edited: None, scope: Scope::Session, subject, ..self })
             }
             Scope::Once => None,
@@ -335,66 +335,70 @@ impl Inquiry for Approval {
     }
 }
 
-/// A question with its place and time.
-pub(super) struct Asked {
+/// Search for earlier answers: the subject, session, workspace and time of a request.
+pub(super) struct AnswerQuery {
     subject: ContentHash,
     session: SessionId,
     workspace: PathBuf,
     now: SystemTime,
 }
 
-impl Asked {
+impl AnswerQuery {
+    /// Makes the query for a request.
     pub(super) fn by(request: &ApprovalRequest, now: SystemTime) -> Self {
         let ApprovalRequest { subject, session, workspace, .. } = request;
         Self { subject: *subject, session: session.clone(), workspace: workspace.clone(), now }
     }
 }
 
-/// The answers that were given before. A no comes before a yes.
-pub(super) fn answers(book: &dyn Book<Approval>, asked: &Asked) -> Result<Vec<Approval>, String> {
+/// Returns the earlier answers that match, denials before approvals.
+pub(super) fn find_answers(
+    book: &dyn Book<Approval>,
+    query: &AnswerQuery,
+) -> Result<Vec<Approval>, String> {
     let mut found: Vec<Approval> = book.list()?;
-    found.retain(|one| one.answers(asked));
+    found.retain(|one| one.matches(query));
     found.sort_by_key(|one| one.settled == Settled::Allowed);
     Ok(found)
 }
 
-/// What an approval is about, in one hash.
-pub(crate) fn subject(
+/// Returns the hash of everything that an approval is about.
+pub(crate) fn approval_subject(
     tool: &str,
     input: &Value,
     effects: &Effects,
-    place: Place<'_>,
-    surroundings: &str,
+    location: CallLocation<'_>,
+    confinement: &str,
 ) -> ContentHash {
     let inside = |pattern: PathPattern, _| {
-        let path = within(&pattern.path, place.workspace);
+        let path = relative_to_workspace(&pattern.path, location.workspace);
         Ok::<_, std::convert::Infallible>(PathPattern { path, ..pattern })
     };
     let effects = effects.clone().try_map_paths(inside).unwrap_or_else(|never| match never {});
-    let directory = within(place.directory, place.workspace);
+    let directory = relative_to_workspace(location.directory, location.workspace);
     let whole = Value::Array(vec![
         tool.into(),
         canonical(input),
         canonical(&serde_json::to_value(effects).unwrap_or_default()),
         crate::quote::path(&directory).as_ref().into(),
-        surroundings.into(),
+        confinement.into(),
     ]);
     ContentHash::of(whole.to_string().as_bytes())
 }
 
-/// Where a call works.
+/// Workspace and working directory of a call.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct CallLocation<'a> {
     pub(crate) workspace: &'a Path,
     pub(crate) directory: &'a Path,
 }
 
-/// A path in the workspace by where it is there; another one as it is.
-fn within(path: &Path, workspace: &Path) -> PathBuf {
+/// Returns a path relative to the workspace if it is inside, or unchanged.
+fn relative_to_workspace(path: &Path, workspace: &Path) -> PathBuf {
     path.strip_prefix(workspace).unwrap_or(path).to_owned()
 }
 
-/// The same value with the names of its fields in order.
+/// Returns the same value with the fields of objects in order.
 fn canonical(value: &Value) -> Value {
     match value {
         Value::Array(values) => values.iter().map(canonical).collect(),
@@ -447,14 +451,14 @@ mod tests {
         }
     }
 
-    fn asked(subject: &[u8], session: &str, workspace: &str) -> Asked {
+    fn query(subject: &[u8], session: &str, workspace: &str) -> AnswerQuery {
         let now = SystemTime::UNIX_EPOCH + Duration::from_mins(1);
         let (subject, session) = (ContentHash::of(subject), SessionId::new(session));
-        Asked { subject, session, workspace: workspace.into(), now }
+        AnswerQuery { subject, session, workspace: workspace.into(), now }
     }
 
     #[test]
-    fn whom_an_answer_is_for() {
+    fn scope_decides_who_an_answer_counts_for() {
         let here = ("s", "/w");
         let there = ("t", "/v");
         for (scope, asks, is_answered) in [
@@ -470,7 +474,7 @@ mod tests {
             let book = MemoryBook::default();
             book.put(&approval("a", Settled::Allowed, scope)).unwrap();
             let ask = |subject: &[u8]| {
-                !answers(&book, &asked(subject, asks.0, asks.1)).unwrap().is_empty()
+                !find_answers(&book, &query(subject, asks.0, asks.1)).unwrap().is_empty()
             };
             assert!(!ask(b"y"), "another subject");
             assert_eq!(ask(b"x"), is_answered, "{scope} {asks:?}");
@@ -478,10 +482,10 @@ mod tests {
     }
 
     #[test]
-    fn a_no_counts_before_a_yes_and_a_question_is_no_answer() {
+    fn denial_counts_before_approval_and_open_question_is_no_answer() {
         let book = MemoryBook::default();
         let ask = || {
-            answers(&book, &asked(b"x", "s", "/w"))
+            find_answers(&book, &query(b"x", "s", "/w"))
                 .unwrap()
                 .into_iter()
                 .next()
@@ -495,20 +499,22 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_a_call_another_one() {
-        let of = |tool: &str, input: Value, path: &str, directory: &str, surroundings: &str| {
-            let place = Place { workspace: "/w".as_ref(), directory: directory.as_ref() };
-            subject(tool, &input, &Effects::write(path), place, surroundings)
+    fn subject_differs_by_tool_input_path_directory_and_confinement() {
+        let of = |tool: &str, input: Value, path: &str, directory: &str, confinement: &str| {
+            let location = CallLocation { workspace: "/w".as_ref(), directory: directory.as_ref() };
+            approval_subject(tool, &input, &Effects::write(path), location, confinement)
         };
         let this = of("write", json!({"a": 1, "b": {"c": 2, "d": 3}}), "/w/a", "/w", "workspace");
         let same = of("write", json!({"b": {"d": 3, "c": 2}, "a": 1}), "/w/a", "/w", "workspace");
-        assert_eq!(this, same, "the order of fields means nothing");
-        let elsewhere = Place { workspace: "/v".as_ref(), directory: "/v".as_ref() };
+        assert_eq!(this, same, "the order of fields does not matter");
+        let elsewhere = CallLocation { workspace: "/v".as_ref(), directory: "/v".as_ref() };
         let input = json!({"a": 1, "b": {"c": 2, "d": 3}});
-        let other = subject("write", &input, &Effects::write("/v/a"), elsewhere, "workspace");
+        let other =
+            approval_subject("write", &input, &Effects::write("/v/a"), elsewhere, "workspace");
         assert_eq!(this, other, "the same in another workspace");
-        let other = subject("write", &input, &Effects::write("/w/a"), elsewhere, "workspace");
-        assert_ne!(this, other, "what is outside there");
+        let other =
+            approval_subject("write", &input, &Effects::write("/w/a"), elsewhere, "workspace");
+        assert_ne!(this, other, "that path is outside the other workspace");
         for other in [
             of("edit", input.clone(), "/w/a", "/w", "workspace"),
             of("write", json!({"a": 1, "b": {"c": 2, "d": 4}}), "/w/a", "/w", "workspace"),

@@ -1,16 +1,15 @@
-//! What rules say about a command: each part of it is held against them by itself, and the strictest part decides for all.
+//! Rules about commands: each part of a command is compared with the rules by itself, and the strictest decision about a part counts.
 //!
-//! A rule that denies or asks binds a command if any part begins with its words, also one that is certain in a text that is not
-//! understood in full. Rules that allow must together cover every part: one by one rule, another by another, or by being known to
-//! do nothing but read where the mode lets that pass. A rule covers a part only if its own words reach past every word with which
-//! the program does more than its name says.
+//! A rule that denies or asks binds a command if any part begins with its words, also a certain part of a text that is not fully
+//! understood. Rules that allow must together cover every part; parts that do nothing but read need no rule where the mode permits that.
+//! A rule covers a part only if its own words include every word that makes the program do more than its name says.
 
 use super::ruling::InForce;
 use super::{DecidedBy, Decision};
 use crate::{CommandLine, Effect, Effects, OnlyReads, PathPattern, SimpleCommand};
 
-/// The strictest that rules say about a command, and which one; `None` where they do not cover all of it. What asks or denies counts
-/// although another part is open: then the mode may be stricter still.
+/// Returns the strictest decision of the rules about a command, with the rule; `None` if they do not cover all of it. A rule that asks or
+/// denies counts although another part is not covered: then the mode may be stricter still.
 pub(super) fn strictest(
     rules: InForce<'_>,
     command: &CommandLine,
@@ -20,7 +19,7 @@ pub(super) fn strictest(
     let mut strict = None;
     let mut open = command.unclear.is_some() || command.commands.is_empty();
     for part in &command.commands {
-        match of_part(rules, part) {
+        match decide_part(rules, part) {
             Some((Decision::Allow, rule)) => {
                 allowed.get_or_insert((Decision::Allow, rule));
             }
@@ -35,40 +34,40 @@ pub(super) fn strictest(
     strict.or(allowed.filter(|_| !open))
 }
 
-/// The strictest that rules say about one part of a command.
-fn of_part(rules: InForce<'_>, part: &SimpleCommand) -> Option<(Decision, DecidedBy)> {
+/// Returns the decision of the rules about one part of a command, with the rule.
+fn decide_part(rules: InForce<'_>, part: &SimpleCommand) -> Option<(Decision, DecidedBy)> {
     rules.deciding(|ruling| match ruling.decision {
         Decision::Allow => ruling.rule.covers(part),
         Decision::Ask | Decision::Deny => ruling.rule.binds(part),
     })
 }
 
-/// The parts that no rule allows and that do not pass by themselves.
+/// Returns the indexes of the parts that no rule is about and for which `passes` is false.
 pub(super) fn open_parts(
     rules: InForce<'_>,
     command: &CommandLine,
     passes: impl Fn(&SimpleCommand) -> bool,
 ) -> Vec<usize> {
-    let is_open = |part: &SimpleCommand| of_part(rules, part).is_none() && !passes(part);
+    let is_open = |part: &SimpleCommand| decide_part(rules, part).is_none() && !passes(part);
     let parts = command.commands.iter().enumerate();
     parts.filter(|(_, part)| is_open(part)).map(|(at, _)| at).collect()
 }
 
-/// Returns why a command may run a program that is not seen: it is not understood, or a part of it runs what its words do not say and
-/// no rule allows that part.
-pub(super) fn unseen(rules: InForce<'_>, command: &CommandLine) -> Option<String> {
+/// Returns the reason why a command may run a program that its words do not show: it is not understood, or a part that no rule allows runs
+/// such a program.
+pub(super) fn unseen_program_reason(rules: InForce<'_>, command: &CommandLine) -> Option<String> {
     if command.unclear.is_some() {
         return Some("the command is not understood".to_owned());
     }
     let is_allowed =
-        |part: &SimpleCommand| matches!(of_part(rules, part), Some((Decision::Allow, _)));
+        |part: &SimpleCommand| matches!(decide_part(rules, part), Some((Decision::Allow, _)));
     command.commands.iter().find_map(|part| {
         let why = part.unseen.as_ref().filter(|_| !is_allowed(part))?;
         Some(format!("`{}` {why}", part.words.first()?))
     })
 }
 
-/// The rule that allows a command which by its own words makes this very change; what the shell writes is no part of that.
+/// Returns the rule that allows a command whose own words make this change. Redirections of the shell do not count.
 pub(super) fn allows_change(
     rules: InForce<'_>,
     effects: &Effects,
@@ -80,14 +79,14 @@ pub(super) fn allows_change(
             return None;
         }
         let mut makers = command.commands.iter().filter(|part| part.changes.contains(change));
-        let first = of_part(rules, makers.next()?)?;
-        let all = makers.all(|part| matches!(of_part(rules, part), Some((Decision::Allow, _))));
+        let first = decide_part(rules, makers.next()?)?;
+        let all = makers.all(|part| matches!(decide_part(rules, part), Some((Decision::Allow, _))));
         (first.0 == Decision::Allow && all).then_some(first.1)
     })
 }
 
-/// Whether a part does nothing but read, as far as the sandbox must see to it.
-pub(super) fn reads(part: &SimpleCommand, is_confined: bool) -> bool {
+/// Returns whether a part does nothing but read. Some programs count only if the sandbox enforces it.
+pub(super) fn part_only_reads(part: &SimpleCommand, is_confined: bool) -> bool {
     match part.only_reads {
         OnlyReads::No => false,
         OnlyReads::InSandbox => is_confined,

@@ -1,4 +1,4 @@
-//! The cause of a decision, as a type: code matches on it, and its words are for people alone.
+//! The cause of a decision, as a type. Code matches on it; its words are only for people and models.
 
 use std::fmt;
 
@@ -87,22 +87,22 @@ pub enum DecidedBy {
 }
 
 impl DecidedBy {
-    /// Whether a hard deny decided.
+    /// Returns whether a hard deny decided.
     pub fn is_hard_deny(&self) -> bool {
         matches!(self, Self::HardDeny { .. })
     }
 
-    /// Whether the question is asked each time, so that no answer is remembered.
+    /// Returns whether a person is asked each time, so that no answer is remembered.
     pub fn is_always_ask(&self) -> bool {
         matches!(self, Self::AlwaysAsk { .. } | Self::NeedsPerson)
     }
 
-    /// Whether the mode decided, because no rule is about the effect.
+    /// Returns whether the mode decided, because no rule is about the effect.
     pub(crate) fn is_mode(&self) -> bool {
         matches!(self, Self::Mode { .. })
     }
 
-    /// Replaces each free text in it, so that secrets can be taken out before it is shown or stored.
+    /// Replaces each free text in it, so that secrets can be redacted before it is shown or stored.
     #[must_use]
     pub(crate) fn map_texts(mut self, clean: impl Fn(&str) -> String) -> Self {
         let texts: [Option<&mut String>; 2] = match &mut self {
@@ -193,12 +193,12 @@ pub struct Decided {
 }
 
 impl Decided {
-    /// A denial with this cause.
+    /// Makes a denial with this cause.
     pub(crate) fn denied(by: DecidedBy) -> Self {
         Self { decision: Decision::Deny, by, settled_by: None }
     }
 
-    /// The cause that counted in the end: who settled the question, or else what decided.
+    /// Returns the cause that counted in the end: the person or hook that settled the call, or else the cause of the decision.
     pub fn cause(&self) -> &DecidedBy {
         self.settled_by.as_ref().unwrap_or(&self.by)
     }
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn each_cause_has_its_words_and_survives_the_record() {
+    fn each_cause_has_its_words_and_survives_serialization() {
         for (by, words) in all() {
             assert_eq!(by.to_string(), words);
             let text = serde_json::to_string(&by).expect("JSON");
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn free_texts_can_be_cleaned() {
+    fn free_texts_can_be_replaced() {
         for (by, words) in all() {
             let cleaned = by.clone().map_texts(|text| text.replace("secrets", "[secret]"));
             assert_eq!(cleaned.to_string(), words.replace("secrets", "[secret]"));

@@ -1,4 +1,4 @@
-//! The right to run one call: made by a decision, and by nothing else.
+//! The grant to run one call. Only a decision of the policy makes one.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::{Effect, Effects};
 /// let grant = windlass_core::Grant::new(Default::default(), decided);
 /// ```
 ///
-/// The only way is through a verdict:
+/// A grant comes from a verdict:
 ///
 /// ```
 /// use windlass_core::{Effects, Mode, Policy};
@@ -31,95 +31,102 @@ use crate::{Effect, Effects};
 pub struct Grant {
     effects: Arc<Effects>,
     decided: Decided,
-    /// The part of what programs change on a stage that is kept.
+    /// Part of the changes of programs on a stage that is kept.
     keeps: Keep,
     /// Further grants that the call was given while it ran.
     more: Lock<Vec<Grant>>,
 }
 
 impl Grant {
+    /// Makes a grant with the effects of the call's plan.
     pub(super) fn new(effects: Arc<Effects>, decided: Decided, keeps: Keep) -> Self {
         Self { effects, decided, keeps, more: Lock::default() }
     }
 
-    /// The part of what the programs of the call change that is kept.
+    /// Returns which changes of the call's programs are kept.
     pub fn keeps(&self) -> Keep {
         self.more.lock().iter().fold(self.keeps, |keeps, more| keeps.max(more.keeps))
     }
 
-    /// The effects that the plan of the call declared. Those that it was given later are not among them.
+    /// Returns the effects that the plan of the call declared, without those that it was given later.
     pub fn effects(&self) -> &Effects {
         &self.effects
     }
 
+    /// Returns the same effects as a shared pointer.
     pub(super) fn shared(&self) -> &Arc<Effects> {
         &self.effects
     }
 
-    /// The decision that it rests on: which rule, mode, hook or person let the call run.
+    /// Returns the decision behind the grant: the rule, mode, hook or person that let the call run.
     pub fn decided(&self) -> &Decided {
         &self.decided
     }
 
-    /// Adds what another decision allows the same call.
+    /// Adds a further grant to the same call.
     pub(crate) fn add(&self, more: Self) {
         self.more.lock().push(more);
     }
 
-    /// Returns whether a person said yes to the call, now, before in an answer that counts for it, or to all calls beforehand.
+    /// Returns whether a person approved the call: now, by an earlier answer that counts for it, or all calls in advance.
     pub(crate) fn is_of_person(&self) -> bool {
         let by = &self.decided.settled_by;
         matches!(by, Some(DecidedBy::Approval { .. } | DecidedBy::Beforehand))
     }
 
-    /// Returns whether the call is only tried out.
+    /// Returns whether the call is a trial run.
     pub(crate) fn is_trial(&self) -> bool {
         self.decided.settled_by == Some(DecidedBy::Trial)
     }
 
-    /// Returns whether this file may be looked at.
+    /// Returns whether this file may be read.
     pub fn may_read(&self, path: &Path) -> bool {
-        self.any(|effect| matches!(effect, Effect::Read(pattern) if pattern.covers(path)))
+        self.has_effect(|effect| matches!(effect, Effect::Read(pattern) if pattern.covers(path)))
     }
 
-    /// Returns whether this file may be created or changed. A call whose changes are asked about afterwards, or not kept, may change
-    /// files by its programs alone, on their stage.
+    /// Returns whether this file may be created or changed. If the changes of the call are asked about afterwards, or not kept, only its
+    /// programs may change files, on their stage.
     pub fn may_write(&self, path: &Path) -> bool {
         self.keeps == Keep::All
-            && self.any(|effect| matches!(effect, Effect::Write(pattern) if pattern.covers(path)))
+            && self.has_effect(
+                |effect| matches!(effect, Effect::Write(pattern) if pattern.covers(path)),
+            )
     }
 
     /// Returns whether this file may be removed.
     pub fn may_delete(&self, path: &Path) -> bool {
         self.keeps == Keep::All
-            && self.any(|effect| matches!(effect, Effect::Delete(pattern) if pattern.covers(path)))
+            && self.has_effect(
+                |effect| matches!(effect, Effect::Delete(pattern) if pattern.covers(path)),
+            )
     }
 
     /// Returns whether this part of the session's state may be used.
     pub fn may_use_state(&self, key: &str) -> bool {
-        self.any(|effect| matches!(effect, Effect::State(granted) if granted == key))
+        self.has_effect(|effect| matches!(effect, Effect::State(granted) if granted == key))
     }
 
-    /// Returns whether an effect of this very kind and resource was granted, by the plan or later.
+    /// Returns whether exactly this effect was granted, by the plan or later.
     pub fn covers(&self, effect: &Effect) -> bool {
         self.deciding(effect, |_| ()).is_some()
     }
 
-    /// Passes the decision that allows an effect to `look`.
+    /// Passes the decision that allows an effect to `read`. Returns `None` if the effect is not granted.
     pub(crate) fn deciding<T>(
         &self,
         effect: &Effect,
-        look: impl FnOnce(&Decided) -> T,
+        read: impl FnOnce(&Decided) -> T,
     ) -> Option<T> {
-        let has = |grant: &Self| grant.any(|granted| granted == effect);
+        let has = |grant: &Self| grant.has_effect(|granted| granted == effect);
         if has(self) {
-            return Some(look(&self.decided));
+            return Some(read(&self.decided));
         }
         let more = self.more.lock();
-        more.iter().find(|grant| has(grant)).map(|grant| look(&grant.decided))
+        more.iter().find(|grant| has(grant)).map(|grant| read(&grant.decided))
     }
 
-    fn any(&self, is: impl Fn(&Effect) -> bool) -> bool {
+    /// Returns whether the plan has an effect with this property.
+    fn has_effect(&self, is: impl Fn(&Effect) -> bool) -> bool {
         self.effects.iter().any(is)
     }
 }

@@ -1,7 +1,7 @@
 //! Denies that no rule and no mode can lift: secret files, our own state, the system's directories, malformed host names.
 //!
 //! Every file that a tool opens is checked, also each entry of a search, so the checks work on names alone and allocate nothing.
-//! Which names are secret is in the table of `secret_names.rs`.
+//! The names of secret files are in the table of `secret_names.rs`.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::os::unix::ffi::OsStrExt;
@@ -11,7 +11,7 @@ use super::rule::{PathGlob, host_of};
 use super::secret_names::{self, SecretName};
 use crate::{Effect, Reach};
 
-/// What is denied in every mode, for every tool, from every front door.
+/// Denials in every mode, for every tool, from every front door.
 ///
 /// ```
 /// use windlass_core::HardDenies;
@@ -23,13 +23,13 @@ use crate::{Effect, Reach};
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct HardDenies {
-    own: Vec<PathBuf>,
+    own_directories: Vec<PathBuf>,
     exceptions: Vec<PathGlob>,
     home: Option<PathBuf>,
 }
 
 /// Directories that belong to the system: tools change nothing in them, unless the workspace itself is there.
-const SYSTEM: &[&str] = &[
+const SYSTEM_DIRECTORIES: &[&str] = &[
     "/bin",
     "/boot",
     "/dev",
@@ -52,11 +52,11 @@ impl HardDenies {
     /// Protects these directories of ours too: state and configuration.
     #[must_use]
     pub fn protect(mut self, places: impl IntoIterator<Item = PathBuf>) -> Self {
-        self.own.extend(places);
+        self.own_directories.extend(places);
         self
     }
 
-    /// Protects the person's home directory itself, not what is in it: nobody wants to lose all of it at once.
+    /// Protects the person's home directory itself, but not its content, against being removed or replaced as a whole.
     #[must_use]
     pub fn home(mut self, home: PathBuf) -> Self {
         self.home = Some(home);
@@ -79,29 +79,29 @@ impl HardDenies {
         self
     }
 
-    /// The home directories that are known.
+    /// Returns the known home directories.
     pub(crate) fn homes(&self) -> &[PathBuf] {
         self.home.as_slice()
     }
 
-    /// A hash of all settings and of the version, which has the names: equal hashes hide the same files.
+    /// Returns a hash of all settings and of the version, which determines the names: equal hashes hide the same files.
     pub fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         env!("CARGO_PKG_VERSION").hash(&mut hasher);
-        (&self.own, &self.home).hash(&mut hasher);
+        (&self.own_directories, &self.home).hash(&mut hasher);
         for glob in &self.exceptions {
             glob.as_path().hash(&mut hasher);
         }
         hasher.finish()
     }
 
-    /// The reason to deny an effect, if there is one. A name that may be secret by its content counts as secret.
+    /// Returns the reason to deny an effect, if there is one. A name that may be secret depending on its content counts as secret.
     pub fn denies(&self, effect: &Effect, workspace: &Path) -> Option<&'static str> {
-        self.denies_but(effect, workspace, &[])
+        self.denies_unless_harmless(effect, workspace, &[])
     }
 
-    /// The same, but for files whose content was found to hold no credential.
-    pub(super) fn denies_but(
+    /// Returns the same, but lets the files in `harmless` pass, whose content was found to hold no credential.
+    pub(super) fn denies_unless_harmless(
         &self,
         effect: &Effect,
         workspace: &Path,
@@ -115,14 +115,14 @@ impl HardDenies {
             Effect::Read(at) => hidden(&at.path),
             Effect::Write(at) | Effect::Delete(at) => {
                 let is_removed = matches!(effect, Effect::Delete(_)) && at.reach == Reach::Tree;
-                // All of the workspace can be brought back, what it is in cannot.
+                // The content of the workspace can be restored, the directory around it cannot.
                 if is_removed && workspace != at.path && workspace.starts_with(&at.path) {
-                    return Some("what the workspace is in");
+                    return Some("the directory that contains the workspace");
                 }
-                self.fixed(&at.path, workspace).or_else(|| hidden(&at.path))
+                self.unchangeable_reason(&at.path, workspace).or_else(|| hidden(&at.path))
             }
-            // Whoever connects may read another host out of it than a rule does.
-            Effect::Net { origin, .. } if !is_host(host_of(origin)) => Some("no name of a host"),
+            // A malformed host could mean one host to a rule and another to the program that connects.
+            Effect::Net { origin, .. } if !is_host(host_of(origin)) => Some("not a host name"),
             Effect::Net { .. }
             | Effect::Exec(_)
             | Effect::Secret(_)
@@ -134,8 +134,8 @@ impl HardDenies {
         }
     }
 
-    /// Why something outside of the workspace is not changed by anybody's word.
-    fn fixed(&self, path: &Path, workspace: &Path) -> Option<&'static str> {
+    /// Returns the reason why a path outside the workspace can never be changed, if there is one.
+    fn unchangeable_reason(&self, path: &Path, workspace: &Path) -> Option<&'static str> {
         if path.parent().is_none() {
             return Some("the root of the file system");
         }
@@ -146,29 +146,30 @@ impl HardDenies {
         is_system.then_some("a directory of the system")
     }
 
-    /// The reason to hide a file, if there is one: it is secret by name, or ours. A name that may be secret by its content counts
-    /// as secret.
+    /// Returns the reason to hide a file, if there is one: it is secret by name, or ours. A name that may be secret depending on its
+    /// content counts as secret.
     pub fn hidden(&self, path: &Path, workspace: &Path) -> Option<&'static str> {
         self.secret_name(path, workspace).reason()
     }
 
-    /// The secrecy of a file by its name, the directories that it is in, and the exceptions.
+    /// Returns the secrecy of a file by its name, its directories and the exceptions.
     pub fn secret_name(&self, path: &Path, workspace: &Path) -> SecretName {
-        if let Some(reason) = self.ours(path).or_else(|| memory_of_a_process(path)) {
+        if let Some(reason) = self.own_path_reason(path).or_else(|| process_memory_reason(path)) {
             return SecretName::Yes(reason);
         }
-        self.unless_excepted(secret_names::of_path(path, workspace), path, workspace)
+        self.unless_excepted(secret_names::classify_path(path, workspace), path, workspace)
     }
 
-    /// The same for an entry of a directory that is not hidden itself, so that only its own name counts. Asked for every entry
-    /// of a walk.
+    /// Returns the same for an entry of a directory that is not hidden itself, so that only its own name counts. Called for every
+    /// entry of a walk.
     pub fn secret_entry(&self, path: &Path, workspace: &Path) -> SecretName {
-        if let Some(reason) = self.ours(path) {
+        if let Some(reason) = self.own_path_reason(path) {
             return SecretName::Yes(reason);
         }
-        self.unless_excepted(secret_names::of_entry(path, workspace), path, workspace)
+        self.unless_excepted(secret_names::classify_entry(path, workspace), path, workspace)
     }
 
+    /// Returns the secrecy, or [`SecretName::No`] if an exception names the file.
     fn unless_excepted(&self, secret: SecretName, path: &Path, workspace: &Path) -> SecretName {
         let excepts = |glob: &PathGlob| glob.covers_file(path, workspace);
         match secret {
@@ -178,35 +179,35 @@ impl HardDenies {
         }
     }
 
-    /// The reason if it is one of our own places, or below one. Both paths are absolute and normal, so bytes are enough.
-    fn ours(&self, path: &Path) -> Option<&'static str> {
+    /// Returns the reason if a path is in a directory of ours. Both paths are absolute and normal, so comparing bytes is enough.
+    fn own_path_reason(&self, path: &Path) -> Option<&'static str> {
         let path = path.as_os_str().as_bytes();
         let below = |own: &PathBuf| {
             let rest = path.strip_prefix(own.as_os_str().as_bytes());
             rest.is_some_and(|rest| rest.first().is_none_or(|next| *next == b'/'))
         };
-        self.own.iter().any(below).then_some("our own state and configuration")
+        self.own_directories.iter().any(below).then_some("our own state and configuration")
     }
 }
 
-/// The directory of the system that a path is in, in which tools change nothing.
+/// Returns the system directory that contains a path. Tools change nothing in these directories.
 ///
 /// ```
 /// let directory = windlass_core::system_directory("/usr/lib/x".as_ref());
 /// assert_eq!(directory, Some("/usr".as_ref()));
 /// ```
 pub fn system_directory(path: &Path) -> Option<&'static Path> {
-    SYSTEM.iter().map(Path::new).find(|system| path.starts_with(system))
+    SYSTEM_DIRECTORIES.iter().map(Path::new).find(|system| path.starts_with(system))
 }
 
-/// What `/proc` shows of a process: its variables and its memory hold whatever it knows.
-fn memory_of_a_process(path: &Path) -> Option<&'static str> {
+/// Returns the reason to hide files of `/proc` that show the variables or memory of a process.
+fn process_memory_reason(path: &Path) -> Option<&'static str> {
     let inside = path.strip_prefix("/proc").ok()?;
     let name = inside.file_name()?;
-    (name == "environ" || name == "mem").then_some("what a process knows")
+    (name == "environ" || name == "mem").then_some("the memory of a process")
 }
 
-/// Whether a text is a host and nothing else: a name in its ASCII form, or an address, that of the newer kind in brackets.
+/// Returns whether a text is exactly one host: an ASCII name, an IPv4 address, or an IPv6 address in brackets.
 fn is_host(host: &str) -> bool {
     let inner = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     let is_allowed = |c: &u8| match inner {
@@ -221,10 +222,10 @@ fn is_host(host: &str) -> bool {
 mod tests {
     use super::*;
 
-    const W: &str = "/w";
+    const WORKSPACE: &str = "/w";
 
     #[test]
-    fn a_walk_hides_what_a_path_hides() {
+    fn walk_hides_the_same_files_as_a_path() {
         let denies = HardDenies::default();
         for (path, is_secret) in [
             (".env", true),
@@ -236,11 +237,16 @@ mod tests {
             ("ssh/config", false),
             ("node_modules/a/cert.pem", false),
         ] {
-            let path = Path::new(W).join(path);
-            assert_eq!(denies.hidden(&path, W.as_ref()).is_some(), is_secret, "{}", path.display());
-            // In a walk, it is hidden itself or something above it is.
-            let mut above = path.ancestors().take_while(|path| *path != Path::new(W));
-            let is_hidden = |path| denies.secret_entry(path, W.as_ref()) != SecretName::No;
+            let path = Path::new(WORKSPACE).join(path);
+            assert_eq!(
+                denies.hidden(&path, WORKSPACE.as_ref()).is_some(),
+                is_secret,
+                "{}",
+                path.display()
+            );
+            // In a walk, the path or a directory above it is hidden.
+            let mut above = path.ancestors().take_while(|path| *path != Path::new(WORKSPACE));
+            let is_hidden = |path| denies.secret_entry(path, WORKSPACE.as_ref()) != SecretName::No;
             assert_eq!(above.any(is_hidden), is_secret, "{}", path.display());
         }
     }
@@ -263,8 +269,13 @@ mod tests {
             ("/w/i/.env", true),
         ] {
             let path = Path::new(path);
-            assert_eq!(denies.hidden(path, W.as_ref()).is_some(), is_hidden, "{}", path.display());
-            let in_walk = denies.secret_entry(path, W.as_ref()) != SecretName::No;
+            assert_eq!(
+                denies.hidden(path, WORKSPACE.as_ref()).is_some(),
+                is_hidden,
+                "{}",
+                path.display()
+            );
+            let in_walk = denies.secret_entry(path, WORKSPACE.as_ref()) != SecretName::No;
             assert_eq!(in_walk, is_hidden, "{}", path.display());
         }
     }
@@ -285,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn the_system_and_the_home_are_not_changed() {
+    fn system_and_home_are_not_changed() {
         let denies = HardDenies::default().home(PathBuf::from("/home/ada"));
         let workspace = Path::new("/usr/src/app");
         let file = |path: &str| crate::PathPattern::file(path);
@@ -312,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_host_is_denied() {
+    fn malformed_host_is_denied() {
         for (origin, is_denied) in [
             ("https://docs.rs", false),
             ("https://docs.rs:443", false),
@@ -334,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn our_own_places_and_roots() {
+    fn own_directories_and_roots_are_denied() {
         let denies = HardDenies::default().protect([PathBuf::from("/s")]);
         let at = |path: &str| crate::PathPattern::tree(path);
         let workspace = Path::new("/w/p");

@@ -1,8 +1,8 @@
-//! What no tool sees, also in the middle of a search: secret files, our own, and what a rule denies to be read.
+//! Files that no tool sees, also in the middle of a search: secret files, our own files, and files that a rule denies to be read.
 //!
-//! A search is decided on by the tree that it looks through. A rule about a part of that tree does not bind the search as a whole, so
-//! each entry is held against it: what a rule keeps from being read is not found either, and what a person is to be asked about is
-//! not read by the way. Whoever names it is asked, and then it is there.
+//! The decision about a search is about the tree that it reads. A rule about a part of that tree does not bind the search as a whole, so
+//! each entry is compared with the rules: a search skips files that a rule denies, and also files that a person would be asked about. A
+//! call that names such a file asks, and then may read it.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::Read as _;
@@ -15,22 +15,22 @@ use super::{
 use crate::changes::commit;
 use crate::{Effect, Effects, FileErrorKind, Files, PathPattern};
 
-/// The most bytes of a settings file that are searched for a credential; a larger file counts as one.
-const SETTINGS_BYTES: u64 = 64 << 10;
+/// Maximum size of a settings file that is searched for a credential; a larger file counts as having one.
+const MAX_SETTINGS_BYTES: u64 = 64 << 10;
 
 impl Policy {
-    /// Tells whether no tool may see this file: by its name, and by its content where the name leaves it open. Blocking.
+    /// Returns whether a file is hidden from tools: by its name, or by its content if the name leaves it open. Blocking.
     pub(crate) fn hides(&self, path: &Path, files: &dyn Files, now: SystemTime) -> bool {
         let secret = self.hard_denies.secret_name(path, files.workspace());
         is_secret(secret, path, files) || self.denies_reading(path, files.workspace(), now)
     }
 
-    /// The same for an entry of a directory that is not hidden itself. Asked for every entry of a walk. Blocking.
+    /// Returns the same for an entry of a directory that is not hidden itself. Called for every entry of a walk. Blocking.
     pub(crate) fn hides_entry_of(&self, path: &Path, files: &dyn Files, now: SystemTime) -> bool {
         is_secret(self.entry_secrecy(path, files.workspace(), now), path, files)
     }
 
-    /// The secrecy of an entry by its name and the rules. Allocates nothing.
+    /// Returns the secrecy of an entry by its name and the rules. Allocates nothing.
     pub(crate) fn entry_secrecy(
         &self,
         path: &Path,
@@ -44,7 +44,7 @@ impl Policy {
         }
     }
 
-    /// Files of these effects whose names may be secret and whose content holds no credential. Blocking, for a small file.
+    /// Returns the files of these effects with names that may be secret, but whose content holds no credential. Blocking, for a small file.
     pub(crate) fn harmless(&self, effects: &Effects, files: &dyn Files) -> Vec<PathBuf> {
         let named = effects.iter().filter_map(|effect| Some(&effect.path()?.path));
         let is_harmless = |path: &&PathBuf| {
@@ -54,8 +54,8 @@ impl Policy {
         named.filter(is_harmless).cloned().collect()
     }
 
-    /// A hash of everything that decides which entries of a workspace are hidden. A rule that has ended still counts: an index
-    /// made with it hides too much rather than too little.
+    /// Returns a hash of everything that decides which entries of a workspace are hidden. Rules that have ended still count: an index made
+    /// with them hides too much rather than too little.
     pub(crate) fn masks_fingerprint(&self, workspace: &Path) -> u64 {
         let mut hasher = DefaultHasher::new();
         (self.hard_denies.fingerprint(), workspace).hash(&mut hasher);
@@ -69,6 +69,7 @@ impl Policy {
         hasher.finish()
     }
 
+    /// Returns whether a rule denies reading a file.
     pub(super) fn denies_reading(&self, path: &Path, workspace: &Path, now: SystemTime) -> bool {
         let denies = |ruling: &Ruling| match ruling.rule.resource() {
             Resource::Read(glob) if ruling.decision == Decision::Deny => {
@@ -79,7 +80,7 @@ impl Policy {
         self.all_rules().any(denies)
     }
 
-    /// Tells whether a rule denies changing this very file, or a directory with all that is below it.
+    /// Returns whether a rule denies changing a file, or a directory with everything below it.
     pub(crate) fn denies_changing(&self, path: &Path, workspace: &Path, now: SystemTime) -> bool {
         let denies = |ruling: &Ruling| match ruling.rule.resource() {
             Resource::Write(glob) if ruling.decision == Decision::Deny => {
@@ -90,7 +91,7 @@ impl Policy {
         self.all_rules().any(denies)
     }
 
-    /// Tells whether some rule denies changes of files.
+    /// Returns whether any rule denies changes of files.
     pub(crate) fn has_changes_to_deny(&self, now: SystemTime) -> bool {
         self.all_rules().any(|ruling| {
             let is_deny = ruling.decision == Decision::Deny && ruling.holds(Some(now));
@@ -98,7 +99,7 @@ impl Policy {
         })
     }
 
-    /// Returns whether a rule denies whatever is or will be below a directory.
+    /// Returns whether a rule denies reading everything that is or will be below a directory.
     pub(super) fn denies_reading_below(
         &self,
         path: &Path,
@@ -116,14 +117,14 @@ impl Policy {
         self.all_rules().any(denies)
     }
 
-    /// Returns whether any rule asks about reading. Few policies have one, and looking for the one that binds a file is slow.
+    /// Returns whether any rule asks about reading. Few policies have one, and a search for the rule that binds a file is slow.
     pub(super) fn has_reads_to_ask_about(&self) -> bool {
         self.all_rules().any(|ruling| {
             ruling.decision == Decision::Ask && matches!(ruling.rule.resource(), Resource::Read(_))
         })
     }
 
-    /// The rule that wants a person to be asked before this file is read, unless that was granted by name.
+    /// Returns the rule that asks a person before this file is read, unless the call was granted it by name.
     pub(super) fn asks_before_reading(
         &self,
         path: &Path,
@@ -132,7 +133,7 @@ impl Policy {
         now: SystemTime,
     ) -> Option<DecidedBy> {
         let asked = |pattern: PathPattern| {
-            let ruled = self.ruled_reading(pattern, workspace, now)?;
+            let ruled = self.decide_reading(pattern, workspace, now)?;
             (ruled.0 == Decision::Ask).then_some(ruled.1)
         };
         let rule = asked(PathPattern::file(path))?;
@@ -142,7 +143,7 @@ impl Policy {
         (!was_asked).then_some(rule)
     }
 
-    /// What a search for which this was granted is not shown.
+    /// Returns the filter for a search with these granted effects.
     pub(crate) fn withheld<'p>(
         &'p self,
         granted: &'p Effects,
@@ -152,8 +153,8 @@ impl Policy {
         Withheld { policy: self, granted, files, now, has_asks: self.has_reads_to_ask_about() }
     }
 
-    /// What the rules say about reading this.
-    fn ruled_reading(
+    /// Returns the strictest decision of the rules about reading a path, with the rule.
+    fn decide_reading(
         &self,
         pattern: PathPattern,
         workspace: &Path,
@@ -163,40 +164,40 @@ impl Policy {
         let situation = Situation { now: Some(now), ..Situation::default() };
         self.all_layers()
             .filter_map(|layer| {
-                layer.ruled(&situation, |ruling| ruling.is_about(&effect, workspace))
+                layer.rule_decision(&situation, |ruling| ruling.is_about(&effect, workspace))
             })
             .max_by_key(|(decision, _)| *decision)
     }
 }
 
-/// What a search is not shown of what is in the places that it looks through.
+/// Filter of a search: the files in its tree that it must skip.
 #[derive(Clone, Copy)]
 pub(crate) struct Withheld<'p> {
     policy: &'p Policy,
     granted: &'p Effects,
     files: &'p dyn Files,
     now: SystemTime,
-    /// Whether any rule asks about reading: asked for every entry, so what can be known before is.
+    /// True if any rule asks about reading. Computed once, because it is needed for every entry.
     has_asks: bool,
 }
 
 impl Withheld<'_> {
-    /// Whether something in a directory that is shown is not.
+    /// Returns whether the search must skip an entry of a directory that it may read.
     pub(crate) fn hides_entry(&self, path: &Path) -> bool {
         self.policy.hides_entry_of(path, self.files, self.now) || self.asks(path).is_some()
     }
 
-    /// The same for something of which nothing else is known.
+    /// Returns the same for a path of whose directory nothing is known.
     pub(crate) fn hides(&self, path: &Path) -> bool {
         self.policy.hides(path, self.files, self.now) || self.asks(path).is_some()
     }
 
-    /// Whether a rule denies whatever is or will be below a directory, so that the directory stands for all of it.
+    /// Returns whether a rule denies everything below a directory, so that the search can skip it as a whole.
     pub(crate) fn hides_all_below(&self, path: &Path) -> bool {
         self.policy.denies_reading_below(path, self.files.workspace(), self.now)
     }
 
-    /// The rule that wants a person to be asked about this file, if they were not.
+    /// Returns the rule that asks a person about this file, unless the call was granted it by name.
     pub(crate) fn asks(&self, path: &Path) -> Option<DecidedBy> {
         if !self.has_asks {
             return None;
@@ -205,18 +206,19 @@ impl Withheld<'_> {
     }
 }
 
-/// Tells whether a settings file may hold a credential: it does, or it cannot be read, or it is too large. One that is not there
-/// holds none. Blocking.
+/// Returns whether a settings file may hold a credential: it does, or cannot be read, or is too large. A missing file holds none.
+/// Blocking.
 fn may_hold_credential(path: &Path, files: &dyn Files) -> bool {
     let opened = match files.open(&commit::beside(files, path)) {
         Ok(opened) => opened,
         Err(error) => return !matches!(error.kind, FileErrorKind::NotFound),
     };
     let mut bytes = Vec::new();
-    let read = opened.file.take(SETTINGS_BYTES + 1).read_to_end(&mut bytes);
-    read.is_err() || bytes.len() as u64 > SETTINGS_BYTES || holds_credential(&bytes)
+    let read = opened.file.take(MAX_SETTINGS_BYTES + 1).read_to_end(&mut bytes);
+    read.is_err() || bytes.len() as u64 > MAX_SETTINGS_BYTES || holds_credential(&bytes)
 }
 
+/// Returns whether a file is secret, reading its content if the name leaves it open. Blocking.
 fn is_secret(name: SecretName, path: &Path, files: &dyn Files) -> bool {
     match name {
         SecretName::No => false,
@@ -232,7 +234,7 @@ mod tests {
     use crate::{Host as _, Mode, Rule};
 
     #[test]
-    fn what_a_rule_keeps_from_being_read_is_hidden() {
+    fn file_that_a_rule_denies_is_hidden() {
         let rule = |text: &str| text.parse::<Rule>().expect("a rule");
         let policy = Policy::new(Mode::Yolo)
             .deny(rule("read private/**"))
@@ -263,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_about_is_not_read_by_the_way() {
+    fn search_skips_files_that_ask() {
         use crate::Layer;
         let ruling = |decision, text: &str, layer| {
             Ruling::new(decision, text.parse::<Rule>().expect("a rule")).in_layer(layer)
@@ -279,7 +281,7 @@ mod tests {
             (Effects::read_tree("/w"), "/w/plans/never", true),
             (Effects::read_tree("/w"), "/w/src/a", false),
             (Effects::read_tree("/w"), "/w/notes", true),
-            // Whoever names it was asked.
+            // The call names it, so a person was asked.
             (Effects::read_tree("/w/plans"), "/w/plans/a", false),
             (Effects::read_tree("/w/plans"), "/w/plans/never", true),
             (Effects::read_tree("/w/plans"), "/w/notes", true),
@@ -294,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_stands_for_all_that_is_denied_in_it() {
+    fn directory_is_hidden_as_a_whole_if_everything_below_it_is_denied() {
         let rule = |text: &str| text.parse::<Rule>().expect("a rule");
         let policy = Policy::new(Mode::Ask)
             .deny(rule("read private/**"))
@@ -311,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fingerprint_of_masks_follows_the_rules_that_hide() {
+    fn fingerprint_of_masks_changes_with_the_rules_that_hide() {
         let rule = |text: &str| text.parse::<Rule>().expect("a rule");
         let (w, usual) = (Path::new("/w"), || Policy::new(Mode::Ask));
         let of = |policy: Policy| policy.masks_fingerprint(w);

@@ -16,7 +16,7 @@ pub enum Keep {
     /// Everything that no rule denies.
     #[default]
     All,
-    /// The changes that a rule allows; the rest once a person has seen it and said yes.
+    /// The changes that a rule allows; the rest once a person has seen and approved them.
     Asked,
     /// Nothing.
     Nothing,
@@ -36,6 +36,6 @@ pub enum Keep {
 pub enum When {
     /// Before it runs.
     Before,
-    /// After it has run, with what it changed. Nothing is kept before the answer.
+    /// After it has run, with its changes on a stage. Nothing is kept before the answer.
     After,
 }

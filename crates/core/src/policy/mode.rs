@@ -1,4 +1,4 @@
-//! What happens where no rule decides.
+//! Modes: the decision about effects that no rule is about.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::nearest::unknown_name_message;
 
-/// What happens where no rule decides.
+/// The decision about effects that no rule is about.
 ///
 /// ```
 /// use windlass_core::Mode;
@@ -20,7 +20,7 @@ pub enum Mode {
     /// Ask a person.
     #[default]
     Ask,
-    /// Allow what stays inside the workspace.
+    /// Allow effects inside the workspace.
     Auto,
     /// Allow reads only.
     Plan,

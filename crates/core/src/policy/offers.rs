@@ -1,18 +1,17 @@
-//! Rules that a person is offered besides a single yes, each as it would be written in a configuration.
+//! Rules that a person is offered together with a single approval, each as it would be written in a configuration.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::Rule;
-use super::remedy::{common_directory, rule_for, rules_for_command, spelled};
+use super::remedy::{common_directory, escaped_glob, rule_for, rules_for_command};
 use crate::{Effect, Effects, PathPattern, Secrets};
 
-/// The most rules that are offered.
-const MOST: usize = 4;
+/// Maximum number of offered rules.
+const MAX_OFFERED_RULES: usize = 4;
 
-/// Rules of which each allows a part of these effects without a question: changes below the directory that all changed files are in,
-/// build directories, and a command by its words. Paths are relative to the workspace. A rule that would have to spell out a secret is not
-/// offered.
+/// Returns rules that each allow a part of these effects in future: changes below the common directory of all changed files, build
+/// directories, and a command by its words. Paths are relative to the workspace. A rule that would contain a secret is left out.
 pub(crate) fn offers(
     effects: &Effects,
     built: &[PathBuf],
@@ -25,8 +24,8 @@ pub(crate) fn offers(
         .map(|at| at.path.as_path())
         .filter(|path| path.starts_with(workspace) && !built.iter().any(|one| one == path))
         .collect();
-    let mut rules = for_changes(&changed, workspace);
-    rules.extend(built.iter().filter_map(|path| below(path, workspace)));
+    let mut rules = rules_for_changes(&changed, workspace);
+    rules.extend(built.iter().filter_map(|path| rule_below(path, workspace)));
     for effect in effects {
         match effect {
             // A rule for one of several parts would not be enough.
@@ -39,40 +38,42 @@ pub(crate) fn offers(
     }
     rules.dedup();
     rules.retain(|rule| secrets.is_secret_free(rule));
-    rules.truncate(MOST);
+    rules.truncate(MAX_OFFERED_RULES);
     rules
 }
 
-/// Rules for the directory that all changed files are in. Where that is the workspace, the rule would be about every file of the project: the
-/// first one is then about the files and directories at its top that these are, if they are few.
-fn for_changes(changed: &[&Path], workspace: &Path) -> Vec<String> {
+/// Returns rules for the changed files: for their common directory, or, if that is the whole workspace, first a narrow one for the
+/// entries at its top that contain them, then the broad one.
+fn rules_for_changes(changed: &[&Path], workspace: &Path) -> Vec<String> {
     let Some(directory) = common_directory(changed) else { return Vec::new() };
     if directory != workspace {
-        return below(directory, workspace).into_iter().collect();
+        return rule_below(directory, workspace).into_iter().collect();
     }
-    let narrow = for_tops(changed, workspace);
-    let whole = if changed.len() == 1 { None } else { below(directory, workspace) };
+    let narrow = rule_for_top_entries(changed, workspace);
+    let whole = if changed.len() == 1 { None } else { rule_below(directory, workspace) };
     narrow.into_iter().chain(whole).collect()
 }
 
-/// The most files and directories at the top of the workspace that one rule names.
-const MOST_TOPS: usize = 4;
+/// Maximum number of files and directories at the top of the workspace that one rule names.
+const MAX_TOP_ENTRIES: usize = 4;
 
-/// A rule for the files and directories at the top of the workspace that hold these files.
-fn for_tops(changed: &[&Path], workspace: &Path) -> Option<String> {
+/// Returns a rule for the files and directories at the top of the workspace that contain these files, if they are few.
+fn rule_for_top_entries(changed: &[&Path], workspace: &Path) -> Option<String> {
     let top = |path: &&Path| {
         let inside = path.strip_prefix(workspace).ok()?;
         let first = Path::new(inside.components().next()?.as_os_str());
         let pattern =
             if first == inside { PathPattern::file(first) } else { PathPattern::tree(first) };
-        Some(spelled(&pattern))
+        Some(escaped_glob(&pattern))
     };
     let tops: BTreeSet<String> = changed.iter().map(top).collect::<Option<_>>()?;
     let tops: Vec<String> = tops.into_iter().collect();
     let text = match &tops[..] {
         [one] => format!("write {one}"),
         // A comma would separate two names.
-        several if several.len() > MOST_TOPS || several.iter().any(|one| one.contains(',')) => {
+        several
+            if several.len() > MAX_TOP_ENTRIES || several.iter().any(|one| one.contains(',')) =>
+        {
             return None;
         }
         several => format!("write {{{}}}", several.join(",")),
@@ -83,13 +84,13 @@ fn for_tops(changed: &[&Path], workspace: &Path) -> Option<String> {
     changed.iter().all(is_covered).then_some(text)
 }
 
-/// A rule for changes below a directory of the workspace.
-fn below(directory: &Path, workspace: &Path) -> Option<String> {
+/// Returns a rule for changes below a directory of the workspace, or `None` if it is outside.
+fn rule_below(directory: &Path, workspace: &Path) -> Option<String> {
     let inside = directory.strip_prefix(workspace).ok()?;
     let text = if inside.as_os_str().is_empty() {
         "write **".to_owned()
     } else {
-        format!("write {}", spelled(&PathPattern::tree(inside)))
+        format!("write {}", escaped_glob(&PathPattern::tree(inside)))
     };
     let rule: Rule = text.parse().ok()?;
     let inside = Effect::Write(PathPattern::file(directory.join("a")));
@@ -102,7 +103,7 @@ mod tests {
     use crate::CommandLine;
 
     #[test]
-    fn a_rule_for_the_directory_the_command_and_each_build_directory() {
+    fn offers_the_directory_the_command_and_each_build_directory() {
         let write = |path: &str| Effect::Write(PathPattern::file(path));
         let effects = |all: Vec<Effect>| all.into_iter().collect::<Effects>();
         let exec = |words: &str| Effect::Exec(CommandLine::words(words.split(' ')));

@@ -1,6 +1,6 @@
-//! What a person could write so that an effect is allowed. A rule is promised only if it really is about that effect: a name may
-//! hold characters that mean something else in a pattern, and some effects have no rule at all. A command needs a rule for each
-//! part that none allows, long enough to name every risk in it.
+//! Hints how a person could allow a call. A rule is suggested only if it really matches the effect: a name may contain characters with a
+//! special meaning in patterns, and some effects have no rule at all. A command needs a rule for each part that none allows, long enough to
+//! include every risky word.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -11,8 +11,8 @@ use crate::{
     CommandLine, Effect, GitRecord, PathPattern, Reach, SimpleCommand, When, git_record, quote,
 };
 
-/// What to write so that a call is allowed of which the mode has decided on these effects; `effect` is the one that is told of. Of
-/// changes, `commands` made them. A command about whose changes is asked after it ran is also allowed by rules for these.
+/// Returns the options that would allow a call of which the mode decided on the effects `open`; `effect` is the one that the refusal names.
+/// For changes, `commands` made them. If a command is asked about after it ran, rules for its changes would also allow it.
 pub(super) fn remedy(
     effect: &Effect,
     open: &[(Effect, Vec<usize>)],
@@ -23,7 +23,7 @@ pub(super) fn remedy(
     let open = if open.iter().any(|(one, _)| one == effect) { open } else { &alone };
     let mut rules = Vec::new();
     if let Some(rules) = rules_for_git(open.iter().map(|(effect, _)| effect), commands) {
-        return to_allow(&rules);
+        return allow_options(&rules);
     }
     // A rule for the change of a file covers the reading that the change needs.
     let changes = || open.iter().map(|(effect, _)| effect);
@@ -35,7 +35,7 @@ pub(super) fn remedy(
             Effect::Write(_) | Effect::Delete(_) if together.is_some() => {}
             Effect::Exec(command) => match rules_for_command(command, parts) {
                 Ok(more) => rules.extend(more),
-                Err(why) if when == When::After => return for_changes(&why),
+                Err(why) if when == When::After => return hint_about_changes(&why),
                 Err(why) => return format!("another --mode would allow it; no rule can: {why}"),
             },
             other => match rule_for(other) {
@@ -45,16 +45,16 @@ pub(super) fn remedy(
         }
     }
     rules.dedup();
-    to_allow(&rules)
+    allow_options(&rules)
 }
 
-/// The options that give rules.
-fn to_allow(rules: &[String]) -> String {
+/// Returns the command-line options for rules.
+fn allow_options(rules: &[String]) -> String {
     let option = |rule: &String| format!("--allow '{}'", rule.replace('\'', r"'\''"));
     format!("to allow it: {}", rules.iter().map(option).collect::<Vec<_>>().join(" "))
 }
 
-/// Rules for commands that wrote objects into git's store. Each object has a name of its own, so that a rule about it would never help
+/// Returns rules for commands that wrote objects into git's store. Each object has a new name, so a rule about one would never match
 /// again.
 fn rules_for_git<'e>(
     mut changes: impl Iterator<Item = &'e Effect>,
@@ -67,26 +67,26 @@ fn rules_for_git<'e>(
     Some(rules.concat()).filter(|rules| !rules.is_empty())
 }
 
-/// What allows a command that no rule can name, and that runs before anybody is asked.
-fn for_changes(why: &str) -> String {
+/// Returns the hint for a command that no rule can name, and whose changes are asked about after it ran.
+fn hint_about_changes(why: &str) -> String {
     format!(
         "another --mode would allow it, and so would rules for what it changes, since the question comes after the run: \
          --allow 'write **' for all of the workspace, --allow 'write PATH' for a file; no rule can name the command itself: {why}"
     )
 }
 
-/// More changes than this are put into one rule, about the directory that all of them are in.
-const MAX_CHANGES: usize = 5;
+/// More changes than this get one rule about their common directory.
+const MAX_SINGLE_CHANGES: usize = 5;
 
-/// The rule for changes that are too many to be named one by one.
+/// Returns one rule for changes that are too many to be named one by one.
 fn one_rule_for_many_changes<'e>(effects: impl Iterator<Item = &'e Effect>) -> Option<String> {
     let changed: Vec<&Path> =
         effects.filter_map(Effect::changed_path).map(|at| at.path.as_path()).collect();
-    let directory = common_directory(&changed).filter(|_| changed.len() > MAX_CHANGES)?;
+    let directory = common_directory(&changed).filter(|_| changed.len() > MAX_SINGLE_CHANGES)?;
     rule_for(&Effect::Write(PathPattern::tree(directory)))
 }
 
-/// The directory that all paths are in.
+/// Returns the innermost directory that contains all paths.
 pub(super) fn common_directory<'p>(paths: &[&'p Path]) -> Option<&'p Path> {
     let mut common = paths.first()?.parent()?;
     while !paths.iter().all(|path| path.starts_with(common)) {
@@ -95,7 +95,7 @@ pub(super) fn common_directory<'p>(paths: &[&'p Path]) -> Option<&'p Path> {
     Some(common)
 }
 
-/// A rule for each of the parts, or for all if none is named; or why there is none.
+/// Returns a rule for each of these parts of a command, or for all parts if none is given. The error says why there is none.
 pub(super) fn rules_for_command(
     command: &CommandLine,
     parts: &[usize],
@@ -112,7 +112,7 @@ pub(super) fn rules_for_command(
         .collect()
 }
 
-/// All its words if they can be spelled in a rule, or else as many as can, if these name every risk.
+/// Returns a rule with as many of the part's words as a rule can contain, if these include every risky word.
 fn rule_for_part(part: &SimpleCommand) -> Option<String> {
     let is_plain = |word: &&String| {
         !word.is_empty() && !word.contains(|c: char| c.is_whitespace() || quote::is_invisible(c))
@@ -123,22 +123,24 @@ fn rule_for_part(part: &SimpleCommand) -> Option<String> {
     rule.covers(part).then_some(text)
 }
 
-/// The rule that allows this effect and as little else as possible.
+/// Returns the rule that allows this effect and as little else as possible.
 pub(super) fn rule_for(effect: &Effect) -> Option<String> {
     let text = match effect {
-        Effect::Read(pattern) => format!("read {}", spelled(pattern)),
+        Effect::Read(pattern) => format!("read {}", escaped_glob(pattern)),
         // Creating, changing and removing are one thing to a rule.
-        Effect::Write(pattern) | Effect::Delete(pattern) => format!("write {}", spelled(pattern)),
+        Effect::Write(pattern) | Effect::Delete(pattern) => {
+            format!("write {}", escaped_glob(pattern))
+        }
         Effect::Net { origin, .. } => format!("net {}", host_of(origin)),
         other => other.to_string(),
     };
     let rule: Rule = text.parse().ok()?;
-    // The paths of a decision are absolute, so it does not matter from where the rule is read.
+    // The paths of a decision are absolute, so the workspace does not matter here.
     rule.matches(effect, Path::new("/")).then_some(text)
 }
 
-/// The path as a pattern that matches nothing else.
-pub(super) fn spelled(pattern: &PathPattern) -> String {
+/// Returns the path as a glob that matches nothing else.
+pub(super) fn escaped_glob(pattern: &PathPattern) -> String {
     let mut text = match quote::path(&pattern.path) {
         Cow::Owned(quoted) => quoted,
         Cow::Borrowed(plain) => plain.chars().fold(String::new(), |mut text, c| {

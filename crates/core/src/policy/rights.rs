@@ -1,7 +1,7 @@
-//! The rights of one call to files, as far as the view of the programs that it starts depends on them.
+//! The file access of a call, as far as the view of its programs depends on it.
 //!
-//! A program's view is computed from these alone, whatever its command line says: what is masked is absent, and of the machine
-//! outside the workspace only what a rule or the call's own grant names is added.
+//! A program's view depends on this alone, whatever its command line says: masked files are absent, and outside the workspace the view
+//! contains only the paths that a rule or the call's own grant names.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -12,14 +12,15 @@ use super::rule::PathGlob;
 use super::{Decision, Grant, Mode, Policy, Resource, SecretName, Situation, remedy};
 use crate::{Effect, Effects, FileKind, PathPattern};
 
-/// Directories that every view has of its own, whatever the machine's have in them.
-const OF_EVERY_VIEW: [&str; 5] = ["/dev", "/proc", "/sys", "/tmp", "/var/tmp"];
+/// Directories that every view has of its own, independent of the machine's.
+const VIEW_OWN_DIRECTORIES: [&str; 5] = ["/dev", "/proc", "/sys", "/tmp", "/var/tmp"];
 
-fn is_of_every_view(path: &Path) -> bool {
-    OF_EVERY_VIEW.iter().any(|own| path.starts_with(own))
+/// Returns whether a path is below a directory that every view has of its own.
+fn is_view_own(path: &Path) -> bool {
+    VIEW_OWN_DIRECTORIES.iter().any(|own| path.starts_with(own))
 }
 
-/// Rights to files.
+/// Access of a call's programs to files: its policy, grant and workspace.
 ///
 /// ```
 /// use windlass_core::{FileKind, FileRights, Mode, Policy, SecretName};
@@ -34,13 +35,13 @@ fn is_of_every_view(path: &Path) -> bool {
 pub struct FileRights {
     policy: Arc<Policy>,
     granted: Arc<Effects>,
-    /// A person said yes to this very call.
+    /// True if a person approved this very call.
     is_agreed: bool,
     workspace: PathBuf,
     now: SystemTime,
-    /// Some rule asks about reading.
+    /// True if some rule asks about reading.
     has_asks: bool,
-    /// Files that whoever starts the program wants it to read.
+    /// Files that the caller wants the program to read.
     named: Vec<PathBuf>,
 }
 
@@ -56,30 +57,31 @@ pub struct FileRights {
 /// ```
 #[derive(Debug, Clone)]
 pub struct OutsidePaths {
-    /// The file or directory that all of them are in.
+    /// File or directory that contains all of them.
     pub root: PathBuf,
-    /// The pattern that tells them apart from others in there; `None`: all of it.
+    /// Pattern for the files below the root; `None` for all of them.
     pattern: Option<PathGlob>,
 }
 
 impl OutsidePaths {
-    /// Returns whether a file below the root is meant.
+    /// Returns whether the program may see a file below the root.
     pub fn covers(&self, path: &Path) -> bool {
         self.pattern.as_ref().is_none_or(|glob| glob.covers_file(path, Path::new("/")))
     }
 
-    /// Returns whether everything below the root is meant.
+    /// Returns whether the program may see everything below the root.
     pub fn is_whole(&self) -> bool {
         self.pattern.is_none()
     }
 
+    /// Makes paths that cover all of a file or directory.
     fn all(root: &Path) -> Self {
         Self { root: root.to_owned(), pattern: None }
     }
 }
 
-/// The parts of the workspace that a program may change where its changes are not staged, so that nothing decides on them
-/// afterwards. All paths are absolute.
+/// The parts of the workspace that a program may change directly, without a stage and so without a later decision. All paths are
+/// absolute.
 ///
 /// ```
 /// use std::path::PathBuf;
@@ -91,43 +93,43 @@ impl OutsidePaths {
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DirectWrites {
-    /// Files and directories that it may change: the whole workspace where the mode allows that.
+    /// Files and directories that it may change: the whole workspace if the mode allows that.
     pub allowed: Vec<PathBuf>,
-    /// Files and directories in these that stay as they are. A pattern denies the whole directory that it is about: no mount can
-    /// tell files apart by their names.
+    /// Files and directories in these that it must not change. A pattern denies the whole directory that it is about, since a mount cannot
+    /// select files by name.
     pub denied: Vec<PathBuf>,
 }
 
 impl DirectWrites {
-    /// Tells whether a path stays as it is.
+    /// Returns whether a path must not be changed.
     pub fn denies(&self, path: &Path) -> bool {
         self.denied.iter().any(|denied| path.starts_with(denied))
     }
 }
 
 impl FileRights {
-    /// The rights that a policy gives to every call.
+    /// Makes the rights that a policy gives to every call.
     pub fn new(policy: Arc<Policy>, workspace: PathBuf, now: SystemTime) -> Self {
         let has_asks = policy.has_reads_to_ask_about();
         let (granted, named) = (Arc::default(), Vec::new());
         Self { policy, granted, is_agreed: false, workspace, now, has_asks, named }
     }
 
-    /// The same with what was granted to one call.
+    /// Adds the effects that were granted to one call.
     pub(crate) fn granted(mut self, grant: &Grant) -> Self {
         self.granted = grant.shared().clone();
         self.is_agreed = grant.is_of_person();
         self
     }
 
-    /// The same with files that the program may read besides.
+    /// Adds files that the program may read.
     #[must_use]
     pub fn with_named(mut self, files: Vec<PathBuf>) -> Self {
         self.named = files;
         self
     }
 
-    /// Identifies the answers of [`masks`](Self::masks): an index of them that was made under another number is not valid.
+    /// Returns a number that changes when the answers of [`masks`](Self::masks) may change. An index of masks is valid for one number.
     pub fn fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.policy.masks_fingerprint(&self.workspace).hash(&mut hasher);
@@ -136,7 +138,7 @@ impl FileRights {
                 (ruling.decision as u8, ruling.rule.to_string()).hash(&mut hasher);
             }
         }
-        // What was granted by name is not masked by a rule that asks.
+        // A file that was granted by name is not masked by a rule that asks.
         let reads = self.granted.iter().filter(|effect| matches!(effect, Effect::Read(_)));
         for effect in reads.filter(|_| self.has_asks) {
             effect.to_string().hash(&mut hasher);
@@ -144,7 +146,8 @@ impl FileRights {
         hasher.finish()
     }
 
-    /// Tells whether no program may see an entry of a directory that is not masked itself. Asked for every entry of a tree.
+    /// Returns whether an entry of a directory is masked from programs; the directory itself must not be masked. Called for every
+    /// entry of a tree.
     pub fn masks(&self, path: &Path, kind: FileKind) -> SecretName {
         let (policy, workspace, now) = (&self.policy, &self.workspace, self.now);
         let is_whole =
@@ -159,7 +162,7 @@ impl FileRights {
         }
     }
 
-    /// Files outside the workspace that rules or the call's grant let programs read.
+    /// Returns the files outside the workspace that rules or the call's grant let programs read.
     pub fn readable(&self) -> Vec<OutsidePaths> {
         let mut readable = self.allowed(|resource| match resource {
             Resource::Read(glob) => Some(glob),
@@ -174,7 +177,7 @@ impl FileRights {
         self.outside(readable)
     }
 
-    /// Files and directories, wherever they are, that a rule denies to be read as a whole.
+    /// Returns the files and directories, in any place, that a rule denies to be read as a whole.
     pub fn denied(&self) -> Vec<PathBuf> {
         let rulings = self.policy.all_rules();
         let denied = rulings
@@ -186,7 +189,7 @@ impl FileRights {
         roots.map(|(root, _)| root).collect()
     }
 
-    /// Files outside the workspace that rules or the call's grant let programs write.
+    /// Returns the files outside the workspace that rules or the call's grant let programs write.
     pub fn writable(&self) -> Vec<OutsidePaths> {
         let mut writable = self.allowed(|resource| match resource {
             Resource::Write(glob) => Some(glob),
@@ -198,13 +201,13 @@ impl FileRights {
         self.outside(writable)
     }
 
-    /// The parts of the workspace that a program may change where nothing is staged.
+    /// Returns the parts of the workspace that a program may change without a stage.
     pub fn direct_writes(&self) -> DirectWrites {
         let is_inside = |path: &PathBuf| path.starts_with(&self.workspace);
         let mut allowed = Vec::new();
         let lets_write = |layer: &Policy| match layer.mode() {
             Mode::Auto | Mode::Yolo => true,
-            // The question about a job says that a yes lets it write.
+            // The approval of a job says that it may write.
             Mode::Ask => self.is_agreed,
             Mode::Plan | Mode::Deny => false,
         };
@@ -243,7 +246,7 @@ impl FileRights {
             || self.policy.denies_reading(path, &self.workspace, self.now)
     }
 
-    /// The rule that lets programs read a file or directory outside the workspace, if one can.
+    /// Returns the rule that would let programs read a file or directory outside the workspace, if one can.
     ///
     /// ```
     /// use windlass_core::{FileKind, FileRights, Mode, Policy};
@@ -253,20 +256,21 @@ impl FileRights {
     /// assert_eq!(rule("/home/ada/.ssh/config", FileKind::File), None);
     /// ```
     pub fn rule_to_read(&self, path: &Path, kind: FileKind) -> Option<String> {
-        let is_open = !self.is_closed(path) && !is_of_every_view(path);
+        let is_open = !self.is_closed(path) && !is_view_own(path);
         is_open.then(|| remedy::rule_for(&Effect::Read(pattern(path, kind)))).flatten()
     }
 
-    /// The rule that lets programs change a file or directory outside the workspace, if one can.
+    /// Returns the rule that would let programs change a file or directory outside the workspace, if one can.
     pub fn rule_to_write(&self, path: &Path, kind: FileKind) -> Option<String> {
         let effect = Effect::Write(pattern(path, kind));
         let is_denied = self.policy.hard_denies().denies(&effect, &self.workspace).is_some()
-            || is_of_every_view(path)
+            || is_view_own(path)
             || self.is_closed(path)
             || self.policy.denies_changing(path, &self.workspace, self.now);
         (!is_denied).then(|| remedy::rule_for(&effect)).flatten()
     }
 
+    /// Returns the paths of the rules that allow, for the globs that `glob` selects.
     fn allowed(&self, glob: impl Fn(&Resource) -> Option<&PathGlob>) -> Vec<OutsidePaths> {
         let rulings = self.policy.rules.iter();
         let allowed = rulings
@@ -279,7 +283,7 @@ impl FileRights {
         paths.collect()
     }
 
-    /// Whether what a rule of the engine's policy allows is allowed as a whole by each layer that narrows it.
+    /// Returns whether each layer that narrows the policy allows all of these paths without asking.
     fn is_in_all_layers(&self, paths: &OutsidePaths, effect: fn(PathPattern) -> Effect) -> bool {
         let situation = Situation { now: Some(self.now), ..Situation::default() };
         self.policy.layers.iter().all(|layer| {
@@ -287,16 +291,17 @@ impl FileRights {
         })
     }
 
+    /// Keeps the paths that are outside the workspace and outside the directories that every view has of its own.
     fn outside(&self, mut paths: Vec<OutsidePaths>) -> Vec<OutsidePaths> {
         paths.retain(|paths| {
             let root = &paths.root;
-            root.is_absolute() && !root.starts_with(&self.workspace) && !is_of_every_view(root)
+            root.is_absolute() && !root.starts_with(&self.workspace) && !is_view_own(root)
         });
         paths
     }
 }
 
-/// A file, or a directory with all that is in it.
+/// Returns the pattern for a file, or for a directory with everything below it.
 fn pattern(path: &Path, kind: FileKind) -> PathPattern {
     if kind == FileKind::Directory { PathPattern::tree(path) } else { PathPattern::file(path) }
 }
@@ -313,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_name_what_is_added() {
+    fn rules_add_paths_to_the_view() {
         for (rule, roots, is_whole) in [
             ("read /data/**", vec!["/data"], true),
             ("read /data", vec!["/data"], true),
@@ -338,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn rules_are_named_only_where_they_help() {
+    fn rule_is_offered_only_if_it_would_help() {
         let rights =
             rights(&[(Decision::Deny, "read /private/**"), (Decision::Deny, "write /kept/**")]);
         let (file, directory) = (FileKind::File, FileKind::Directory);
@@ -360,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fingerprint_changes_with_the_rules() {
+    fn fingerprint_changes_with_the_rules() {
         let none = rights(&[]).fingerprint();
         assert_ne!(none, rights(&[(Decision::Deny, "read a")]).fingerprint());
         assert_ne!(

@@ -1,14 +1,14 @@
-//! How much harm a call could do, in one word for the person who is asked.
+//! The risk of a call, in one word for the person who is asked.
 
 use std::fmt;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::situation::Programs;
+use super::situation::ProgramAccess;
 use crate::{Effect, Effects, Reach};
 
-/// How much harm a call could do.
+/// The harm that a call could do.
 ///
 /// ```
 /// use windlass_core::RiskLevel;
@@ -18,11 +18,11 @@ use crate::{Effect, Effects, Reach};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RiskLevel {
-    /// It looks, or changes what can be undone.
+    /// It only reads, or its changes can be undone.
     Low,
-    /// It runs something in the sandbox, removes files, or talks to somebody.
+    /// It runs a program in the sandbox, removes files, or contacts another machine.
     Medium,
-    /// What it does may reach beyond the workspace, and cannot be taken back.
+    /// It may have effects beyond the workspace that cannot be undone.
     High,
 }
 
@@ -36,21 +36,26 @@ impl fmt::Display for RiskLevel {
     }
 }
 
-/// The risk of the most dangerous effect.
-pub(super) fn of(
+/// Returns the risk of the most dangerous effect.
+pub(super) fn highest_risk(
     effects: &Effects,
-    programs: Programs,
+    programs: ProgramAccess,
     is_inside: &dyn Fn(&Path) -> bool,
     is_protected: &dyn Fn(&Effect) -> bool,
 ) -> RiskLevel {
-    let one = |effect| match of_one(effect, programs, is_inside) {
+    let one = |effect| match risk_of_effect(effect, programs, is_inside) {
         _ if is_protected(effect) => RiskLevel::High,
         risk => risk,
     };
     effects.iter().map(one).max().unwrap_or(RiskLevel::Low)
 }
 
-fn of_one(effect: &Effect, programs: Programs, is_inside: &dyn Fn(&Path) -> bool) -> RiskLevel {
+/// Returns the risk of one effect.
+fn risk_of_effect(
+    effect: &Effect,
+    programs: ProgramAccess,
+    is_inside: &dyn Fn(&Path) -> bool,
+) -> RiskLevel {
     match effect {
         Effect::Write(at) | Effect::Delete(at) if !is_inside(&at.path) => RiskLevel::High,
         Effect::Delete(at) if at.reach == Reach::Tree => RiskLevel::Medium,
@@ -71,10 +76,10 @@ mod tests {
     use crate::CommandLine;
 
     #[test]
-    fn what_is_how_risky() {
+    fn risk_of_single_effects() {
         let exec = || Effects::from(Effect::Exec(CommandLine::words(["make"])));
-        let confined = Programs { confined: true, connected: false };
-        let loose = Programs { confined: false, ..confined };
+        let confined = ProgramAccess { confined: true, connected: false };
+        let loose = ProgramAccess { confined: false, ..confined };
         for (effects, programs, expected) in [
             (Effects::read("/etc/passwd"), confined, RiskLevel::Low),
             (Effects::write("/w/a"), confined, RiskLevel::Low),
@@ -89,7 +94,8 @@ mod tests {
                 Effect::Write(at) => crate::protected_reason(&at.path, &[]).is_some(),
                 _ => false,
             };
-            let risk = of(&effects, programs, &|path| path.starts_with("/w"), &is_protected);
+            let risk =
+                highest_risk(&effects, programs, &|path| path.starts_with("/w"), &is_protected);
             assert_eq!(risk, expected, "{effects}");
         }
     }

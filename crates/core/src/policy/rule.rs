@@ -1,4 +1,4 @@
-//! Rules as people write them: `EFFECT RESOURCE`.
+//! Rules in the form in which people write them: `EFFECT RESOURCE`.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use globset::{GlobBuilder, GlobMatcher};
 
 use crate::{Effect, HostName, PathPattern, Reach, SimpleCommand, program_name};
 
-/// One rule, without the word that says whether it allows or denies.
+/// One rule, without its decision to allow, ask or deny.
 ///
 /// ```
 /// use windlass_core::{CommandLine, Effect, Rule};
@@ -25,7 +25,7 @@ pub struct Rule {
     resource: Resource,
 }
 
-/// What a rule is about.
+/// The effects that a rule is about.
 ///
 /// ```
 /// use windlass_core::{Resource, Rule};
@@ -44,20 +44,20 @@ pub enum Resource {
     Exec {
         /// The words; the first is a program by its [name](program_name).
         words: Vec<String>,
-        /// Whether nothing may follow.
+        /// True if no further words may follow.
         exact: bool,
     },
     /// `net HOST` or `net HOST:PORT`: whole labels, `*.` for any subdomain, `*` for any host; without a port, every port.
     Net(String),
     /// `tool NAME`.
-    Tool(Name),
+    Tool(NamePattern),
     /// `agent NAME`.
-    Agent(Name),
+    Agent(NamePattern),
     /// `mcp SERVER/TOOL`.
-    Mcp(Name),
+    Mcp(NamePattern),
 }
 
-/// Why a text is not a rule.
+/// Error about a text that is not a rule.
 ///
 /// ```
 /// use windlass_core::Rule;
@@ -71,9 +71,9 @@ pub enum Resource {
 #[error("`{text}` is not a rule: {why}")]
 #[non_exhaustive]
 pub struct RuleError {
-    /// What was given.
+    /// The given text.
     pub text: String,
-    /// What is wrong with it, and what would be right.
+    /// The mistake, and a correction.
     pub why: String,
 }
 
@@ -89,21 +89,24 @@ pub struct RuleError {
 /// ```
 #[derive(Debug, Clone)]
 pub struct PathGlob {
+    /// The pattern as it was written.
     text: PathBuf,
     is_absolute: bool,
-    meaning: Meaning,
-    /// For a pattern that means everything below directories: those directories.
+    matcher: PathMatcher,
+    /// Matcher for the directories themselves, if the pattern means everything below them.
     directory: Option<GlobMatcher>,
 }
 
+/// Compiled form of a pattern.
 #[derive(Debug, Clone)]
-enum Meaning {
-    /// Has no special characters: this path and everything below it.
+enum PathMatcher {
+    /// A path without special characters: means this path and everything below it.
     Literal(PathBuf),
     Glob(GlobMatcher),
 }
 
 impl PathGlob {
+    /// Parses a pattern. The error says why it is none.
     fn new(text: &str) -> Result<Self, String> {
         if text == "~" || text.starts_with("~/") {
             return Err("`~` is not expanded here: write the whole path of the directory, or `./~` for one of \
@@ -121,25 +124,26 @@ impl PathGlob {
         }
         let pattern = if below && text != "**" { format!("{plain}/**") } else { text.to_owned() };
         let directory = directory_of(&pattern).map(matcher).transpose()?;
-        let meaning = Meaning::Glob(matcher(&pattern)?);
-        Ok(Self { text: whole, is_absolute: text.starts_with('/'), meaning, directory })
+        let matcher = PathMatcher::Glob(matcher(&pattern)?);
+        Ok(Self { text: whole, is_absolute: text.starts_with('/'), matcher, directory })
     }
 
-    /// The text that it was made of.
+    /// Returns the text of the pattern.
     pub(super) fn as_path(&self) -> &Path {
         &self.text
     }
 
-    /// The directory or file that everything meant is in, and whether all of it is meant.
+    /// Returns the directory or file that contains every match, and whether the pattern means all of it.
     pub(super) fn root(&self, workspace: &Path) -> Option<(PathBuf, bool)> {
         let (root, is_whole) = self.plain_root()?;
         Some((if self.is_absolute { root } else { workspace.join(root) }, is_whole))
     }
 
+    /// Returns the same, relative to the workspace if the pattern is relative.
     fn plain_root(&self) -> Option<(PathBuf, bool)> {
-        let text = match &self.meaning {
-            Meaning::Literal(literal) => return Some((literal.clone(), true)),
-            Meaning::Glob(matcher) => matcher.glob().glob(),
+        let text = match &self.matcher {
+            PathMatcher::Literal(literal) => return Some((literal.clone(), true)),
+            PathMatcher::Glob(matcher) => matcher.glob().glob(),
         };
         let special = text.find(['*', '?', '[', '{'])?;
         let (head, tail) = text.split_at_checked(special)?;
@@ -148,26 +152,26 @@ impl PathGlob {
         Some((root.into(), tail == "**" && cut + 1 == special))
     }
 
-    /// Whether every file of `pattern` is meant.
+    /// Returns whether the pattern means every file of `pattern`.
     fn covers(&self, pattern: &PathPattern, workspace: &Path) -> bool {
         match pattern.reach {
             Reach::Exact | Reach::Entry => self.covers_file(&pattern.path, workspace),
-            // A tree is covered if anything in it would be.
+            // A tree is covered if any entry in it would be.
             Reach::Tree => self.covers_file(&pattern.path.join("\u{1}/\u{1}"), workspace),
         }
     }
 
-    /// Whether this file is meant.
+    /// Returns whether the pattern means this file.
     pub(super) fn covers_file(&self, path: &Path, workspace: &Path) -> bool {
         let Some(subject) = self.subject(path, workspace) else { return false };
-        match &self.meaning {
-            Meaning::Literal(literal) => subject.starts_with(literal),
-            Meaning::Glob(matcher) => matcher.is_match(subject),
+        match &self.matcher {
+            PathMatcher::Literal(literal) => subject.starts_with(literal),
+            PathMatcher::Glob(matcher) => matcher.is_match(subject),
         }
     }
 
-    /// Returns whether a change of this path is kept back by a rule that denies or asks: it is meant, or all that is below it. Who
-    /// replaces a directory, moves it or takes its permissions away changes what is found below it.
+    /// Returns whether a rule that denies or asks binds changes of this path: the pattern means it, or everything below it. Replacing a
+    /// directory, moving it or taking its permissions away changes the files below it.
     pub(super) fn guards(&self, path: &Path, workspace: &Path) -> bool {
         let is_directory = || {
             let directory = self.directory.as_ref()?;
@@ -176,31 +180,33 @@ impl PathGlob {
         self.covers_file(path, workspace) || is_directory().unwrap_or(false)
     }
 
-    /// The path as the pattern is compared with it.
+    /// Returns the part of a path that the pattern is compared with; `None` if the pattern cannot mean it.
     fn subject<'p>(&self, path: &'p Path, workspace: &Path) -> Option<&'p Path> {
         if self.is_absolute { Some(path) } else { path.strip_prefix(workspace).ok() }
     }
 }
 
+/// Compiles a glob in which `*` does not match `/`.
 fn matcher(pattern: &str) -> Result<GlobMatcher, String> {
     let glob = GlobBuilder::new(pattern).literal_separator(true).build();
     Ok(glob.map_err(|error| error.kind().to_string())?.compile_matcher())
 }
 
-/// The directories of which a pattern means everything below. None if the last name of the pattern is a wildcard: it means files, too.
+/// Returns the directories below which a pattern means everything. `None` if the last name of the pattern is a wildcard, which also
+/// means files.
 fn directory_of(pattern: &str) -> Option<&str> {
     let directory = pattern.strip_suffix("/**/*").or_else(|| pattern.strip_suffix("/**"))?;
     let name = directory.rsplit('/').next()?;
     (!name.is_empty() && !name.contains(['*', '?', '['])).then_some(directory)
 }
 
-/// This very path, and everything below it, whatever characters it has.
+/// Makes a pattern for this path and everything below it, whatever characters it has.
 impl From<PathBuf> for PathGlob {
     fn from(path: PathBuf) -> Self {
         Self {
             is_absolute: path.is_absolute(),
             text: path.clone(),
-            meaning: Meaning::Literal(path),
+            matcher: PathMatcher::Literal(path),
             directory: None,
         }
     }
@@ -227,10 +233,10 @@ impl FromStr for PathGlob {
 /// # Ok::<(), windlass_core::RuleError>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Name(String);
+pub struct NamePattern(String);
 
-impl Name {
-    /// Whether `name` is meant.
+impl NamePattern {
+    /// Returns whether the pattern means `name`.
     pub fn matches(&self, name: &str) -> bool {
         match self.0.split_once('*') {
             None => self.0 == name,
@@ -244,12 +250,12 @@ impl Name {
 }
 
 impl Rule {
-    /// What it is about.
+    /// Returns the effects that the rule is about.
     pub fn resource(&self) -> &Resource {
         &self.resource
     }
 
-    /// Whether it is about this effect. `tool` rules are about whole calls, never about a single effect.
+    /// Returns whether the rule is about this effect. `tool` rules are about whole calls, never about a single effect.
     pub fn matches(&self, effect: &Effect, workspace: &Path) -> bool {
         let resource = &self.resource;
         match effect {
@@ -259,7 +265,7 @@ impl Rule {
             Effect::Write(at) | Effect::Delete(at) => {
                 matches!(resource, Resource::Write(glob) if glob.covers(at, workspace))
             }
-            // What was not understood is never meant as a whole.
+            // A rule never covers a command that is not understood.
             Effect::Exec(command) => {
                 matches!(resource, Resource::Exec { .. })
                     && command.unclear.is_none()
@@ -280,8 +286,8 @@ impl Rule {
         }
     }
 
-    /// Returns whether a rule of this kind that denies or asks is about an effect. `write X/**` also keeps back changes of the directory
-    /// `X` itself.
+    /// Returns whether the rule would restrict an effect if it denies or asks. `write X/**` then also binds changes of the directory `X`
+    /// itself.
     pub(super) fn restricts(&self, effect: &Effect, workspace: &Path) -> bool {
         let guards = |at: &PathPattern| match &self.resource {
             Resource::Write(glob) => glob.guards(&at.path, workspace),
@@ -290,8 +296,8 @@ impl Rule {
         self.matches(effect, workspace) || effect.changed_path().is_some_and(guards)
     }
 
-    /// Returns whether it is about commands, and this one begins with its words (or is just them), wherever its options stand, or does the
-    /// work of the program that it names.
+    /// Returns whether the rule is about commands and binds this one: the command begins with the rule's words (or equals them),
+    /// wherever its options stand, or does the work of the program that the rule names.
     ///
     /// ```
     /// use windlass_core::{Rule, SimpleCommand};
@@ -306,14 +312,16 @@ impl Rule {
                 if simple.acts_as.iter().any(|other| other == program)),
             _ => false,
         };
-        let spells = |words: &[String]| self.spells(words) || self.spells_by_file_name(words);
-        acts_as || spells(&simple.words) || simple.bare.iter().any(|words| spells(words))
+        let starts = |words: &[String]| {
+            self.starts_with_words(words) || self.starts_with_program_path(words)
+        };
+        acts_as || starts(&simple.words) || simple.bare.iter().any(|words| starts(words))
     }
 
-    /// Returns whether it names a program by the last part of its path. A path can lead to the same program in many ways (`/usr/../bin/rm`,
-    /// `/proc/self/root/bin/rm`), so a rule that restricts binds all of them, and others of that name with them. A program of the
-    /// workspace has a path of its own (`./rm`) and is another one.
-    fn spells_by_file_name(&self, given: &[String]) -> bool {
+    /// Returns whether the command starts the rule's program by a path. A path can lead to the same program in many ways
+    /// (`/usr/../bin/rm`, `/proc/self/root/bin/rm`), so a rule that restricts binds all of them, and other programs of that name too. A
+    /// program of the workspace has a path of its own (`./rm`) and is another one.
+    fn starts_with_program_path(&self, given: &[String]) -> bool {
         let Resource::Exec { words, exact } = &self.resource else { return false };
         let (Some((program, rest)), Some((rule, rule_rest))) =
             (given.split_first(), words.split_first())
@@ -328,12 +336,13 @@ impl Rule {
             && (!exact || rest.len() == rule_rest.len())
     }
 
-    fn spells(&self, given: &[String]) -> bool {
+    /// Returns whether the command's words begin with the rule's words, or equal them if the rule is exact.
+    fn starts_with_words(&self, given: &[String]) -> bool {
         let Resource::Exec { words, exact } = &self.resource else { return false };
         given.starts_with(words) && (!exact || given.len() == words.len())
     }
 
-    /// Whether it says all that this command does: the command begins with its words, and they reach past every risk.
+    /// Returns whether the rule covers all that this command does: the command begins with its words, and they include every risky word.
     ///
     /// ```
     /// use windlass_core::{Rule, SimpleCommand};
@@ -343,31 +352,31 @@ impl Rule {
     /// ```
     pub fn covers(&self, simple: &SimpleCommand) -> bool {
         let Resource::Exec { words, .. } = &self.resource else { return false };
-        self.spells(&simple.words) && simple.is_within(words.len())
+        self.starts_with_words(&simple.words) && simple.is_within(words.len())
     }
 }
 
-/// The host and port of `scheme://host:port`, as they stand there.
+/// Returns the host and port of `scheme://host:port`, as written.
 pub(crate) fn authority_of(origin: &str) -> &str {
     origin.split_once("://").map_or(origin, |(_, rest)| rest)
 }
 
-/// The host of `scheme://host:port`, brackets and all.
+/// Returns the host of `scheme://host:port`, with brackets if there are any.
 pub(super) fn host_of(origin: &str) -> &str {
     split_port(authority_of(origin)).0
 }
 
-/// The host of `scheme://host:port` as it is understood.
+/// Returns the parsed host of `scheme://host:port`.
 pub(super) fn host_name_of(origin: &str) -> Option<HostName> {
     HostName::parse(unbracketed(host_of(origin)))
 }
 
-/// Returns whether a person who reads an origin knows that its host is this machine or a given address.
+/// Returns whether the host of an origin is visibly this machine or a plain address.
 pub(crate) fn is_plain(origin: &str) -> bool {
     host_name_of(origin).is_some_and(|host| host.is_plain())
 }
 
-/// Splits off `:port`, if there is one. The colons of an address without brackets are its own.
+/// Splits off `:port`, if there is one. Colons of an address without brackets belong to the address.
 fn split_port(text: &str) -> (&str, Option<&str>) {
     match text.rsplit_once(':') {
         Some((host, port))
@@ -381,7 +390,7 @@ fn split_port(text: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// Returns whether a host, with or without a port, stands for an origin. Without a port it stands for every port.
+/// Returns whether a host of a rule, with or without a port, matches an origin. Without a port it matches every port.
 pub(super) fn origin_matches(rule: &str, origin: &str) -> bool {
     let (host, port) = split_port(rule);
     let usual = match origin.split_once("://") {
@@ -394,10 +403,12 @@ pub(super) fn origin_matches(rule: &str, origin: &str) -> bool {
         && (port.is_none() || port == port_of_origin.or(usual))
 }
 
+/// Removes the brackets around an address.
 fn unbracketed(host: &str) -> &str {
     host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host)
 }
 
+/// Returns whether a host matches `*`, `*.domain` or the same name, ignoring case.
 fn host_matches(rule: &str, host: &str) -> bool {
     let host = host.trim_end_matches('.');
     match rule.strip_prefix("*.") {
@@ -436,9 +447,9 @@ impl FromStr for Rule {
                 Resource::Exec { words, exact }
             }
             "net" => Resource::Net(rest.to_ascii_lowercase()),
-            "tool" => Resource::Tool(Name(rest.to_owned())),
-            "agent" => Resource::Agent(Name(rest.to_owned())),
-            "mcp" => Resource::Mcp(Name(rest.to_owned())),
+            "tool" => Resource::Tool(NamePattern(rest.to_owned())),
+            "agent" => Resource::Agent(NamePattern(rest.to_owned())),
+            "mcp" => Resource::Mcp(NamePattern(rest.to_owned())),
             other => {
                 let known = ["read", "write", "exec", "net", "tool", "agent", "mcp"];
                 let hint = crate::nearest(other, known).map_or_else(
@@ -464,7 +475,7 @@ mod tests {
     use crate::CommandLine;
 
     #[test]
-    fn rules_and_what_they_are_about() {
+    fn rule_matches_the_effects_that_it_is_about() {
         let file = |path: &str| Effect::Read(PathPattern::file(path));
         let tree = |path: &str| Effect::Read(PathPattern::tree(path));
         let net = |origin: &str| Effect::Net { origin: origin.into(), method: "GET".into() };
@@ -521,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_restricts_all_below_a_directory_binds_the_directory() {
+    fn rule_that_restricts_all_below_a_directory_binds_the_directory() {
         let (write, delete) = (
             |at: &str| Effect::Write(PathPattern::entry(at)),
             |at: &str| Effect::Delete(PathPattern::entry(at)),
@@ -548,7 +559,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_rule_says_why() {
+    fn error_says_why_a_text_is_not_a_rule() {
         for (text, why) in [
             ("", "EFFECT RESOURCE"),
             ("read", "EFFECT RESOURCE"),
@@ -564,7 +575,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_that_restricts_binds_a_program_by_every_path() {
+    fn rule_that_restricts_binds_a_program_by_every_path() {
         let binds = |rule: &str, words: &[&str]| {
             rule.parse::<Rule>().unwrap().binds(&SimpleCommand::new(words.iter().copied()))
         };

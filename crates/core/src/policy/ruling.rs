@@ -1,4 +1,4 @@
-//! A rule in force: what it decides, who laid it down, why, and until when.
+//! A rule in force: its decision, its layer, its reason and its end.
 
 use std::fmt;
 use std::path::Path;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{DecidedBy, Decision, Rule, decision_word};
 use crate::Effect;
 
-/// Who laid a rule down; of two that do not deny, the later layer decides.
+/// Origin of a rule. Between rules that do not deny, the later layer decides.
 ///
 /// ```
 /// use windlass_core::Layer;
@@ -21,15 +21,15 @@ use crate::Effect;
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Layer {
-    /// We did.
+    /// Built in.
     Default,
-    /// The person, in their own configuration.
+    /// The person's own configuration.
     User,
     /// The workspace, once it is trusted; it may only narrow.
     Project,
-    /// The person, in the course of a session.
+    /// A person's answer during a session.
     Session,
-    /// Whoever made this very invocation.
+    /// The command line or caller of this invocation.
     #[default]
     Flags,
 }
@@ -63,46 +63,46 @@ impl fmt::Display for Layer {
 /// ```
 #[derive(Debug, Clone)]
 pub struct Ruling {
-    /// What it decides.
+    /// Decision: allow, ask or deny.
     pub decision: Decision,
-    /// About what.
+    /// Effects that it is about.
     pub rule: Rule,
-    /// Who laid it down.
+    /// Origin of the rule.
     pub layer: Layer,
-    /// Why, in their words.
+    /// Reason in the words of its author.
     pub reason: Option<String>,
-    /// When it ends.
+    /// Time at which the rule ends.
     pub until: Option<SystemTime>,
 }
 
 impl Ruling {
-    /// A rule without an end, from this invocation.
+    /// Makes a rule without an end, from this invocation.
     pub fn new(decision: Decision, rule: Rule) -> Self {
         Self { decision, rule, layer: Layer::default(), reason: None, until: None }
     }
 
-    /// Laid down by somebody else.
+    /// Sets the layer that the rule comes from.
     #[must_use]
     pub fn in_layer(mut self, layer: Layer) -> Self {
         self.layer = layer;
         self
     }
 
-    /// With a reason, which is told with every decision.
+    /// Sets a reason, which is shown with every decision.
     #[must_use]
     pub fn because(mut self, reason: impl Into<String>) -> Self {
         self.reason = Some(reason.into());
         self
     }
 
-    /// With an end.
+    /// Sets the time at which the rule ends.
     #[must_use]
     pub fn until(mut self, end: SystemTime) -> Self {
         self.until = Some(end);
         self
     }
 
-    /// Returns whether it is about an effect. One that allows does not reach as far as one that denies or asks.
+    /// Returns whether the rule is about an effect. A rule that allows does not reach as far as one that denies or asks.
     pub(super) fn is_about(&self, effect: &Effect, workspace: &Path) -> bool {
         match self.decision {
             Decision::Allow => self.rule.matches(effect, workspace),
@@ -110,7 +110,7 @@ impl Ruling {
         }
     }
 
-    /// Whether it is in force. Where nobody knows the time, what ends allows nothing and still denies.
+    /// Returns whether the rule is in force. If the time is unknown, a rule with an end still denies but does not allow.
     pub fn holds(&self, now: Option<SystemTime>) -> bool {
         match (self.until, now) {
             (None, _) => true,
@@ -120,7 +120,7 @@ impl Ruling {
     }
 }
 
-/// The rules that have not ended.
+/// Rules of one layer that have not ended.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct InForce<'a> {
     pub(super) rulings: &'a [Ruling],
@@ -128,12 +128,13 @@ pub(super) struct InForce<'a> {
 }
 
 impl<'a> InForce<'a> {
+    /// Returns the rules that have not ended.
     pub(super) fn iter(self) -> impl Iterator<Item = &'a Ruling> {
         self.rulings.iter().filter(move |ruling| ruling.holds(self.now))
     }
 
-    /// The one that decides among those that apply: one that denies, wherever it stands; else one of the last layer, and there the
-    /// strictest.
+    /// Returns the decision of the rule that counts among those that apply: one that denies, in any layer; else the strictest of the last
+    /// layer.
     pub(super) fn deciding(
         self,
         applies: impl Fn(&Ruling) -> bool,

@@ -1,16 +1,16 @@
-//! What a decision depends on besides the call and the rules: the time, and what the session has read before.
+//! Facts that a decision depends on besides the call and the rules: the time, and earlier reads of the session.
 //!
-//! Text from the web, from an MCP server or from outside the workspace may hold instructions. We cannot keep a model from following
-//! them, but we can keep what it then does from carrying anything out unseen: such effects ask, whatever the rules allow.
+//! Text from the web, from an MCP server or from outside the workspace may contain instructions. We cannot stop a model from following
+//! them, but we can stop its later calls from sending data out unseen: such effects ask, whatever the rules allow.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::public_places;
+use super::public_paths;
 use crate::effects::is_within;
 use crate::{Effect, Effects, Files, PathPattern, below_session_tmp};
 
-/// What a decision depends on besides the call and the rules.
+/// Facts that a decision depends on besides the call and the rules.
 ///
 /// ```
 /// use windlass_core::{Decision, Effect, Effects, Mode, Policy, Situation};
@@ -27,44 +27,44 @@ use crate::{Effect, Effects, Files, PathPattern, below_session_tmp};
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Situation {
-    /// Which rules have ended. Without it, a rule that ends allows nothing.
+    /// Current time, to see which rules have ended. Without it, a rule with an end allows nothing.
     pub now: Option<SystemTime>,
-    /// Where the first text came from that somebody else may have written, if the session has read any.
+    /// Origin of the first untrusted text that the session has read, if it has read any.
     pub untrusted: Option<String>,
-    /// Files whose names may be secret and whose content was found to hold no credential.
+    /// Files with names that may be secret, but whose content was found to hold no credential.
     pub harmless: Vec<PathBuf>,
-    /// The session has a `/tmp` of its own.
+    /// True if the session has a `/tmp` of its own.
     pub has_session_tmp: bool,
-    /// Changed paths that a look at the tree found to be hooks or configuration of git.
+    /// Changed paths that a scan of the tree found to be hooks or configuration of git.
     pub git_places: Vec<PathBuf>,
 }
 
 impl Situation {
-    /// Returns whether a path is in the session's own directory for temporary files.
+    /// Returns whether a path is in the session's own `/tmp`.
     pub(super) fn is_tmp(&self, path: &Path, workspace: &Path) -> bool {
         self.has_session_tmp && below_session_tmp(path, workspace).is_some()
     }
 
-    /// The situation as far as it depends on the files of a session.
+    /// Returns the facts that follow from the files of a session.
     pub(crate) fn in_session(files: &dyn Files) -> Self {
         Self { has_session_tmp: files.session_tmp().is_some(), ..Self::default() }
     }
 }
 
-/// What programs can do, as far as a decision depends on it.
+/// Access of programs, as far as decisions depend on it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Programs {
-    /// They run in a sandbox.
+pub(super) struct ProgramAccess {
+    /// True if they run in a sandbox.
     pub(super) confined: bool,
-    /// They reach somebody outside.
+    /// True if they can reach the network.
     pub(super) connected: bool,
 }
 
-/// Why an effect asks in a session that has read what somebody else may have written.
-pub(super) fn suspicious(
+/// Returns the reason why an effect asks in a session that has read untrusted text, if it does.
+pub(super) fn suspicion_reason(
     effect: &Effect,
     situation: &Situation,
-    programs: Programs,
+    programs: ProgramAccess,
 ) -> Option<String> {
     let source = situation.untrusted.as_deref()?;
     let could = match effect {
@@ -72,7 +72,7 @@ pub(super) fn suspicious(
         Effect::Exec(command) if command.only_reads() => return None,
         Effect::Exec(_) if programs.connected => "carry data out",
         Effect::Exec(_) if !programs.confined => "run what came from there",
-        // A confined command changes nothing outside, and a sub-agent's own calls are decided on one by one.
+        // A confined command changes nothing outside, and the calls of a sub-agent are decided on one by one.
         Effect::Exec(_)
         | Effect::Read(_)
         | Effect::Write(_)
@@ -85,13 +85,17 @@ pub(super) fn suspicious(
     Some(format!("this session has read {source}, and this could {could}"))
 }
 
-/// Where the answer to a call comes from, if not from the workspace.
-pub(crate) fn source(effects: &Effects, workspace: &Path, situation: &Situation) -> Option<String> {
+/// Returns the origin of the answer to a call if it does not come from the workspace.
+pub(crate) fn untrusted_source(
+    effects: &Effects,
+    workspace: &Path,
+    situation: &Situation,
+) -> Option<String> {
     let is_outside = |path: &Path| {
         !is_within(path, workspace) && !situation.is_tmp(path, workspace) && !is_repository(path)
     };
-    // What the machine says of itself. Packages in a home were written by others.
-    let is_of_system = |at: &PathPattern| public_places::holds(at, &[]);
+    // Files of the system describe the machine and are trusted. Packages in a home directory were written by others.
+    let is_of_system = |at: &PathPattern| public_paths::is_public(at, &[]);
     effects.iter().find_map(|effect| match effect {
         Effect::Net { origin, .. } => Some(origin.clone()),
         Effect::Mcp { server, tool } => Some(format!("mcp {server}/{tool}")),
@@ -99,7 +103,7 @@ pub(crate) fn source(effects: &Effects, workspace: &Path, situation: &Situation)
         Effect::Read(at) if is_outside(&at.path) && !is_of_system(at) => {
             Some(crate::quote::path(&at.path).into_owned())
         }
-        // What a program prints is the workspace's, and what it reads elsewhere is a read of its own.
+        // The output of a program counts as the workspace's; a file that it reads elsewhere is a read effect of its own.
         Effect::Read(_)
         | Effect::Write(_)
         | Effect::Delete(_)
@@ -111,8 +115,8 @@ pub(crate) fn source(effects: &Effects, workspace: &Path, situation: &Situation)
     })
 }
 
-/// Whether it is inside a git repository's own directory: that of a second working tree is beside the first, and what it holds came
-/// with the workspace.
+/// Returns whether a path is inside the `.git` directory of a repository. A second working tree uses the one beside the first, so its
+/// content came with the workspace.
 fn is_repository(path: &Path) -> bool {
     path.components().any(|part| part.as_os_str() == ".git")
 }
@@ -123,15 +127,15 @@ mod tests {
     use crate::CommandLine;
 
     #[test]
-    fn what_could_carry_data_out_is_suspicious() {
+    fn effects_that_could_send_data_out_are_suspicious() {
         let net = Effect::Net { origin: "https://a".into(), method: "GET".into() };
         let mcp = Effect::Mcp { server: "a".into(), tool: "b".into() };
-        let exec = Effect::Exec(CommandLine::opaque("make", "nobody has looked"));
+        let exec = Effect::Exec(CommandLine::opaque("make", "it was not analyzed"));
         let write = Effect::Write(PathPattern::file("/w/a"));
         let read = Effect::Read(PathPattern::file("/w/a"));
-        let shut = Programs { confined: true, connected: false };
-        let open = Programs { confined: true, connected: true };
-        let loose = Programs { confined: false, connected: false };
+        let shut = ProgramAccess { confined: true, connected: false };
+        let open = ProgramAccess { confined: true, connected: true };
+        let loose = ProgramAccess { confined: false, connected: false };
         let marked = Situation { untrusted: Some("https://b".into()), ..Situation::default() };
         for (effect, [in_shut, in_open, in_loose]) in [
             (net, [true, true, true]),
@@ -141,25 +145,25 @@ mod tests {
             (read, [false, false, false]),
         ] {
             for (programs, expected) in [(shut, in_shut), (open, in_open), (loose, in_loose)] {
-                let is = suspicious(&effect, &marked, programs).is_some();
+                let is = suspicion_reason(&effect, &marked, programs).is_some();
                 assert_eq!(is, expected, "{effect} {programs:?}");
-                assert_eq!(suspicious(&effect, &Situation::default(), programs), None);
+                assert_eq!(suspicion_reason(&effect, &Situation::default(), programs), None);
             }
         }
     }
 
     #[test]
-    fn the_tmp_of_the_session_is_not_outside() {
+    fn session_tmp_counts_as_inside() {
         let effects = Effects::read("/tmp/a");
         for (has_session_tmp, expected) in [(false, Some("/tmp/a")), (true, None)] {
             let situation = Situation { has_session_tmp, ..Situation::default() };
-            let answer = source(&effects, Path::new("/w"), &situation);
+            let answer = untrusted_source(&effects, Path::new("/w"), &situation);
             assert_eq!(answer.as_deref(), expected);
         }
     }
 
     #[test]
-    fn where_answers_come_from() {
+    fn answers_from_outside_have_a_source() {
         let workspace = Path::new("/w");
         for (effects, expected) in [
             (Effects::read("/w/a"), None),
@@ -176,7 +180,7 @@ mod tests {
             ),
             (Effect::Mcp { server: "a".into(), tool: "b".into() }.into(), Some("mcp a/b")),
         ] {
-            let answer = source(&effects, workspace, &Situation::default());
+            let answer = untrusted_source(&effects, workspace, &Situation::default());
             assert_eq!(answer.as_deref(), expected, "{effects}");
         }
     }

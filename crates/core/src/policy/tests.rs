@@ -3,13 +3,14 @@
 use super::*;
 use crate::{Backend, OnlyReads, PathPattern};
 
+/// Checks the decision about one effect, and the rule or mode that is named as its cause.
 fn check(policy: &Policy, tool: &str, effect: &Effect, decision: Decision, rule: &str) {
     let verdict = policy.decide(tool, Effects::from(effect.clone()), Path::new("/w"));
     assert_eq!((verdict.decision(), &*verdict.rule()), (decision, rule), "{effect}");
 }
 
 #[test]
-fn the_modes_decide_where_no_rule_does() {
+fn mode_decides_about_effects_without_a_rule() {
     use Decision::{Allow, Ask, Deny};
     let at = |path: &str| PathPattern::file(path);
     for (effect, [ask, auto, plan, deny, yolo]) in [
@@ -42,7 +43,7 @@ fn the_modes_decide_where_no_rule_does() {
 }
 
 #[test]
-fn a_rule_for_a_change_covers_the_reading_that_the_change_needs() {
+fn rule_for_a_change_covers_the_reading_that_the_change_needs() {
     use Decision::{Allow, Ask, Deny};
     let at = |path: &str| PathPattern::file(path);
     let changes = |path: &str| Effects::read(path).and(Effect::Write(at(path)));
@@ -88,7 +89,7 @@ fn deny_wins_and_the_rule_is_named() {
 }
 
 #[test]
-fn what_is_not_understood_may_be_what_is_denied() {
+fn opaque_command_asks_if_a_rule_denies_programs() {
     let rule = |text: &str| text.parse::<Rule>().expect("a rule");
     let opaque = Effect::Exec(CommandLine::opaque("ls; rm x", "?"));
     let asked = "always asked: the command is not understood, and `deny exec rm` may bind it";
@@ -104,7 +105,7 @@ fn what_is_not_understood_may_be_what_is_denied() {
 }
 
 #[test]
-fn what_runs_programs_unseen_may_run_what_is_denied() {
+fn command_that_runs_unseen_programs_asks_if_a_rule_denies_programs() {
     let rule = |text: &str| text.parse::<Rule>().expect("a rule");
     let mut tool = SimpleCommand::new(["tool", "x"]);
     tool.unseen = Some("is not known here".into());
@@ -123,7 +124,7 @@ fn what_runs_programs_unseen_may_run_what_is_denied() {
 }
 
 #[test]
-fn a_command_may_read_what_every_program_may() {
+fn command_may_read_public_paths() {
     use Decision::{Allow, Ask, Deny};
     let exec = |path: &str| {
         let mut ls = SimpleCommand::new(["ls"]).reading(OnlyReads::Always);
@@ -175,9 +176,9 @@ fn every_part_of_a_command_counts() {
     }
 }
 
-/// Only what the text of a host says is known before anything is connected to.
+/// Only the text of a host is known before a connection is made.
 #[test]
-fn addresses_that_are_not_public_are_decided_like_places_outside() {
+fn private_addresses_are_decided_like_paths_outside() {
     use Decision::{Allow, Ask, Deny};
     for (host, is_private) in [
         ("192.168.1.5", true),
@@ -205,7 +206,7 @@ fn addresses_that_are_not_public_are_decided_like_places_outside() {
 }
 
 #[test]
-fn a_command_runs_before_it_is_asked_about_where_nothing_is_kept_unseen() {
+fn command_runs_before_the_approval_if_its_changes_are_held() {
     use Keep::{All, Asked, Nothing};
     use When::{After, Before};
     let rule = |text: &str| text.parse::<Rule>().expect("a rule");
@@ -260,9 +261,9 @@ fn a_command_runs_before_it_is_asked_about_where_nothing_is_kept_unseen() {
     assert_eq!(off.decide("bash", make(), Path::new("/w")).decision(), Decision::Deny);
 }
 
-/// Whom a command connects to is not seen before it runs.
+/// The hosts that a command connects to are not known before it runs.
 #[test]
-fn rules_about_hosts_bind_commands_to_which_the_network_is_open() {
+fn rules_about_hosts_bind_commands_with_an_open_network() {
     use Decision::{Allow, Ask};
     let command = |words: &str| Effects::from(Effect::Exec(CommandLine::words(words.split(' '))));
     for (mode, network, rule, command, wanted, permitted) in [
@@ -293,7 +294,7 @@ fn rules_about_hosts_bind_commands_to_which_the_network_is_open() {
 }
 
 #[test]
-fn a_command_that_waits_for_an_answer_changes_no_file_by_other_means() {
+fn command_that_waits_for_an_answer_changes_no_file_by_other_means() {
     let effects = Effects::from(Effect::Exec(CommandLine::words(["make"])))
         .and(Effect::Write(PathPattern::file("/w/out")));
     for (mode, may) in [(Mode::Ask, false), (Mode::Plan, false), (Mode::Auto, true)] {
@@ -304,7 +305,7 @@ fn a_command_that_waits_for_an_answer_changes_no_file_by_other_means() {
 }
 
 #[test]
-fn a_refusal_says_what_would_allow_it() {
+fn refusal_says_what_would_allow_it() {
     let verdict = Policy::new(Mode::Ask).decide("write", Effects::write("/w/b"), Path::new("/w"));
     assert_eq!(verdict.refusal(), "not allowed: write /w/b (decided by mode ask)");
     assert_eq!(verdict.remedy().as_deref(), Some("to allow it: --allow 'write /w/b'"));

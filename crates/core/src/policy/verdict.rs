@@ -1,11 +1,11 @@
-//! What was decided about a call, why, and what would have decided otherwise.
+//! The verdict about a call: the decision, its cause, and the rules that would have decided otherwise.
 
 use std::sync::Arc;
 
 use super::{Decided, DecidedBy, Decision, Grant, Keep, When, remedy, secret_names};
 use crate::{CommandLine, Effect, Effects, ToolError};
 
-/// What was decided, and why. A verdict can become a [`Grant`]: at once if it allows, by an approval if it asks.
+/// The decision about a call, and its cause. It can become a [`Grant`]: at once if it allows, by an approval if it asks.
 ///
 /// ```
 /// use windlass_core::{Decision, Effects, Mode, Policy};
@@ -16,20 +16,21 @@ use crate::{CommandLine, Effect, Effects, ToolError};
 /// ```
 #[derive(Debug, Clone)]
 pub struct Verdict {
-    /// The decision whether it may run.
+    /// Decision whether the call may run.
     pub(super) decision: Decision,
-    /// The part of what it then changes that is kept.
+    /// Part of its later changes that is kept.
     pub(super) keeps: Keep,
     pub(super) by: DecidedBy,
     pub(super) effect: Option<Effect>,
     pub(super) effects: Arc<Effects>,
-    /// What the mode alone decided on: each effect, and of a command the parts that no rule allows.
+    /// Effects that the mode alone decided on, each with the indexes of the command's parts that no rule allows.
     pub(super) open: Vec<(Effect, Vec<usize>)>,
-    /// The commands that made the changes which it is about.
+    /// Commands that made the changes, if the verdict is about changes.
     commands: Vec<CommandLine>,
 }
 
 impl Verdict {
+    /// Makes a verdict that keeps all changes.
     pub(super) fn new(
         decision: Decision,
         by: DecidedBy,
@@ -41,7 +42,7 @@ impl Verdict {
         Self { decision, keeps, by, effect, effects: effects.clone(), open, commands }
     }
 
-    /// The same about changes that the commands among these effects made.
+    /// Names the commands among these effects as the makers of the changes that the verdict is about.
     pub(crate) fn made_by(mut self, effects: &Effects) -> Self {
         let commands = effects.iter().filter_map(|effect| match effect {
             Effect::Exec(command) => Some(command.clone()),
@@ -51,7 +52,7 @@ impl Verdict {
         self
     }
 
-    /// Allow, ask or deny. A command that runs first and is asked about afterwards counts as asked.
+    /// Returns the decision. A command that runs first and is asked about afterwards counts as asked.
     pub fn decision(&self) -> Decision {
         match self.when() {
             When::Before => self.decision,
@@ -59,85 +60,86 @@ impl Verdict {
         }
     }
 
-    /// The decision whether it may run.
+    /// Returns the decision whether the call may run.
     pub(crate) fn decision_to_run(&self) -> Decision {
         self.decision
     }
 
-    /// The part of what it then changes that is kept.
+    /// Returns which of the later changes are kept.
     pub fn keeps(&self) -> Keep {
         self.keeps
     }
 
-    /// The time at which a person is asked, if one is.
+    /// Returns the time at which a person is asked, if one is.
     pub fn when(&self) -> When {
         let is_after = self.decision == Decision::Allow && self.keeps == Keep::Asked;
         if is_after { When::After } else { When::Before }
     }
 
-    /// The rule, mode or hard deny that decided.
+    /// Returns the rule, mode or hard deny that decided.
     pub fn decided_by(&self) -> &DecidedBy {
         &self.by
     }
 
-    /// The same in words: the rule as it was written, `mode ask`, or the name of a hard deny.
+    /// Returns the cause in words: the rule as it was written, `mode ask`, or the reason of a hard deny.
     pub fn rule(&self) -> String {
         self.by.to_string()
     }
 
-    /// The effect that made the verdict as strict as it is.
+    /// Returns the effect that decided.
     pub fn effect(&self) -> Option<&Effect> {
         self.effect.as_ref()
     }
 
-    /// All effects that it is about, paths resolved.
+    /// Returns all effects that the verdict is about, with resolved paths.
     pub fn effects(&self) -> &Arc<Effects> {
         &self.effects
     }
 
-    /// The right to run, if no person has to be asked before. What [`keeps`](Self::keeps) says holds for it.
+    /// Returns the grant to run, if no person has to be asked before. It keeps changes as [`keeps`](Self::keeps) says.
     pub fn grant(&self) -> Option<Grant> {
         (self.decision == Decision::Allow).then(|| self.grant_settled(None))
     }
 
-    /// The decision as it is kept on record, with who settled it.
+    /// Returns the decision as it is recorded, with the person or hook that settled it.
     pub(crate) fn decided(&self, settled_by: Option<DecidedBy>) -> Decided {
         Decided { decision: self.decision(), by: self.by.clone(), settled_by }
     }
 
+    /// Makes the grant to run, with the cause that settled the decision.
     pub(super) fn grant_settled(&self, settled_by: Option<DecidedBy>) -> Grant {
         let keeps = match self.keeps {
-            // Who said yes to the command is not asked again about what it did.
+            // A person who approved the command is not asked again about its changes.
             Keep::Asked if settled_by.is_some() => Keep::All,
             keeps => keeps,
         };
         Grant::new(self.effects.clone(), self.decided(settled_by), keeps)
     }
 
-    /// The right to run that a person's answer gives.
+    /// Makes the grant that a person's answer gives.
     pub(crate) fn grant_by_person(&self, by: DecidedBy) -> Grant {
         self.grant_settled(Some(by))
     }
 
-    /// The right to try it out where nothing can change.
+    /// Makes the grant of a trial run, in which nothing can change.
     pub(crate) fn trial(&self) -> Grant {
         self.grant_settled(Some(DecidedBy::Trial))
     }
 
-    /// Whether it is asked about each time, so that no answer is remembered.
+    /// Returns whether a person is asked each time, so that no answer is remembered.
     pub(crate) fn is_asked_always(&self) -> bool {
         self.by.is_always_ask()
     }
 
-    /// The right to run where a hook of the person's own says that nobody needs to be asked. What is always asked stays asked, and
-    /// what is denied stays denied.
+    /// Returns the grant that a hook of the person's own configuration gives instead of a person; `None` if the call is denied or asks each
+    /// time.
     pub(crate) fn grant_by_hook(&self, hook: &str) -> Option<Grant> {
         let may = self.decision == Decision::Ask && !self.is_asked_always();
         let hook = || DecidedBy::Hook { name: hook.to_owned(), reason: None };
         may.then(|| self.grant_settled(Some(hook())))
     }
 
-    /// The same, but a person is asked where the policy allows: `by` says who wants that.
+    /// Makes the verdict ask where it allows; `by` is the cause.
     pub(crate) fn asked_by(mut self, by: DecidedBy) -> Self {
         if self.decision == Decision::Allow {
             self.decision = Decision::Ask;
@@ -146,7 +148,7 @@ impl Verdict {
         self
     }
 
-    /// The same, but a person is asked each time because the tool needs one, unless it is denied anyway.
+    /// Makes the verdict ask each time because the tool needs a person, unless it denies.
     pub(crate) fn needing_person(mut self) -> Self {
         if self.decision != Decision::Deny {
             (self.decision, self.by) = (Decision::Ask, DecidedBy::NeedsPerson);
@@ -154,7 +156,7 @@ impl Verdict {
         self
     }
 
-    /// The same, but a person is asked each time, unless it is denied anyway.
+    /// Makes the verdict ask each time for this reason, unless it denies.
     pub(crate) fn asked_always(mut self, reason: String, effect: Option<&Effect>) -> Self {
         if self.decision != Decision::Deny {
             self.decision = Decision::Ask;
@@ -164,14 +166,14 @@ impl Verdict {
         self
     }
 
-    /// Why not, and what would allow it: the text that a model or a person reads.
+    /// Returns the refusal for a model or person: the effect, and the cause of the decision.
     pub fn refusal(&self) -> String {
         let what = self.effect.as_ref().map_or_else(|| "the call".to_owned(), ToString::to_string);
         let because = self.because().map(|why| format!("; {why}")).unwrap_or_default();
         format!("not allowed: {what} (decided by {}{because})", self.by)
     }
 
-    /// The refusal as an error, with the reason that a person or a front door gave, and what would allow it.
+    /// Returns the refusal as an error, with the reason that a person or front door gave, and a hint how to allow the call.
     pub(crate) fn denial(&self, why: Option<&str>) -> ToolError {
         let why = why.map(|why| format!(": {why}")).unwrap_or_default();
         let error = ToolError::denied(format!("{}{why}", self.refusal()));
@@ -181,8 +183,8 @@ impl Verdict {
         }
     }
 
-    /// What it is about a command that a person has to look at: the part that no rule allows, the word that does more than the
-    /// rule says, or what could not be understood.
+    /// Returns the reason why a command needs a person: the part that no rule allows, the word that does more than the rule says, or the
+    /// text that could not be understood.
     pub fn because(&self) -> Option<String> {
         let Some(Effect::Exec(command)) = &self.effect else { return None };
         if let Some(why) = &command.unclear {
@@ -202,7 +204,7 @@ impl Verdict {
         }
     }
 
-    /// What a person could do so that it is allowed; `None` for hard denies that nothing lifts.
+    /// Returns how a person could allow the call; `None` for hard denies that cannot be lifted.
     pub fn remedy(&self) -> Option<String> {
         let effect = self.effect.as_ref()?;
         match &self.by {

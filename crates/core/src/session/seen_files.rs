@@ -1,5 +1,5 @@
-//! The files that a session has seen: which lines, of which state. A tool asks before it replaces a file, and the journal keeps it, so
-//! that a session that goes on in another process still knows.
+//! The files that a session has seen, with the lines and the state of each. Tools check it before they replace a file, and the journal
+//! stores it, so that it survives a change of process.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
@@ -15,11 +15,12 @@ use crate::{ContentHash, Fingerprint, Unseen, quote};
 #[derive(Debug, Clone, Default)]
 pub(super) struct SeenFiles {
     files: HashMap<PathBuf, SeenFile>,
-    /// The paths of which something is known that is not on record.
+    /// Paths whose state changed since the last record.
     news: BTreeSet<PathBuf>,
 }
 
 impl SeenFiles {
+    /// Adds shown lines of a file. Forgets lines that were shown of an earlier state.
     pub(super) fn saw(
         &mut self,
         path: &Path,
@@ -28,7 +29,7 @@ impl SeenFiles {
         total: Option<u64>,
         hash: Option<ContentHash>,
     ) {
-        let entry = self.change(path).or_insert_with(|| SeenFile::new(fingerprint));
+        let entry = self.entry_to_change(path).or_insert_with(|| SeenFile::new(fingerprint));
         if entry.fingerprint != fingerprint && (hash.is_none() || entry.hash != hash) {
             *entry = SeenFile::new(fingerprint);
         }
@@ -38,16 +39,20 @@ impl SeenFiles {
         entry.total = total.or(entry.total);
     }
 
+    /// Marks a file that the session wrote as seen in full.
     pub(super) fn wrote(&mut self, path: &Path, fingerprint: Fingerprint) {
-        self.change(path).insert_entry(SeenFile { total: Some(0), ..SeenFile::new(fingerprint) });
+        self.entry_to_change(path)
+            .insert_entry(SeenFile { total: Some(0), ..SeenFile::new(fingerprint) });
     }
 
+    /// Forgets a file.
     pub(super) fn forget(&mut self, path: &Path) {
         if self.files.remove(path).is_some() {
             self.news.insert(path.to_owned());
         }
     }
 
+    /// Returns the changes since the last call, or `None` if there are none.
     pub(super) fn take_news(&mut self) -> Option<SeenRecord> {
         if self.news.is_empty() {
             return None;
@@ -60,6 +65,7 @@ impl SeenFiles {
         Some(files.collect())
     }
 
+    /// Restores files from a record.
     pub(super) fn recall(&mut self, news: SeenRecord) {
         for (path, seen) in news.0 {
             let path = quote::unpath(&path);
@@ -70,7 +76,8 @@ impl SeenFiles {
         }
     }
 
-    pub(super) fn knows(
+    /// Checks that all lines of the current state were shown, under this path or another name of the same file.
+    pub(super) fn check_seen(
         &self,
         path: &Path,
         fingerprint: Fingerprint,
@@ -80,7 +87,7 @@ impl SeenFiles {
         let mut unseen = Unseen::Never;
         for seen in self.files.get(path).into_iter().chain(self.files.values().filter(same_object))
         {
-            match seen.knows(fingerprint, hash) {
+            match seen.check_seen(fingerprint, hash) {
                 Ok(()) => return Ok(()),
                 Err(why) if unseen == Unseen::Never => unseen = why,
                 Err(_) => {}
@@ -89,15 +96,16 @@ impl SeenFiles {
         Err(unseen)
     }
 
-    fn change(&mut self, path: &Path) -> Entry<'_, PathBuf, SeenFile> {
+    /// Returns the entry of a file to change, and notes that it changes.
+    fn entry_to_change(&mut self, path: &Path) -> Entry<'_, PathBuf, SeenFile> {
         self.news.insert(path.to_owned());
         self.files.entry(path.to_owned())
     }
 }
 
-/// The files of which a session learnt something, as the journal keeps them: by quoted path, and nothing where it forgot a file.
+/// Changes of seen files in the form of the journal: by quoted path, with `null` for a forgotten file.
 ///
-/// It is written without a detour through a JSON value, since every read has one.
+/// It is serialized without an intermediate JSON value, since every read call writes one.
 ///
 /// ```
 /// use windlass_core::{Fingerprint, SeenRecord, Session, SessionId};
@@ -112,7 +120,7 @@ impl SeenFiles {
 pub struct SeenRecord(Vec<(String, Option<SeenFile>)>);
 
 impl FromIterator<(String, Option<SeenFile>)> for SeenRecord {
-    /// Puts the files in order, so that the same files make the same record. Most records have one.
+    /// Sorts the files, so that the same files make the same record.
     fn from_iter<I: IntoIterator<Item = (String, Option<SeenFile>)>>(files: I) -> Self {
         let mut files: Vec<_> = files.into_iter().collect();
         files.sort_by(|(one, _), (other, _)| one.cmp(other));
@@ -127,13 +135,13 @@ impl Serialize for SeenRecord {
 }
 
 impl SeenRecord {
-    /// Keeps only the files whose quoted path passes.
+    /// Keeps only the files whose quoted path `passes`.
     pub(crate) fn retain(&mut self, mut passes: impl FnMut(&str) -> bool) {
         self.0.retain(|(path, _)| passes(path));
     }
 }
 
-/// An entry that cannot be understood counts as forgotten, so that the file is read again.
+/// An entry that does not parse counts as forgotten, so that the file has to be read again.
 impl<'de> Deserialize<'de> for SeenRecord {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let Value::Object(files) = Value::deserialize(deserializer)? else {
@@ -147,14 +155,15 @@ impl<'de> Deserialize<'de> for SeenRecord {
     }
 }
 
-/// The lines of a file that were shown, as of one state of it.
+/// The lines of one state of a file that were shown.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct SeenFile {
     fingerprint: Fingerprint,
-    /// The hash of all of its bytes, where whoever showed it had them at hand.
+    /// Hash of all of its bytes, if the caller knew it.
     hash: Option<ContentHash>,
-    /// Apart, in order.
+    /// Shown lines, in order and without overlaps.
     ranges: Vec<Range<u64>>,
+    /// Number of lines, if known.
     total: Option<u64>,
 }
 
@@ -163,6 +172,7 @@ impl SeenFile {
         Self { fingerprint, hash: None, ranges: Vec::new(), total: None }
     }
 
+    /// Adds lines, and merges overlapping ranges.
     fn add(&mut self, lines: Range<u64>) {
         if lines.is_empty() {
             return;
@@ -179,8 +189,12 @@ impl SeenFile {
         self.ranges = merged;
     }
 
-    /// Returns whether all of what is there now was shown.
-    fn knows(&self, fingerprint: Fingerprint, hash: Option<ContentHash>) -> Result<(), Unseen> {
+    /// Checks that the current state is the one that was shown, and that all of its lines were.
+    fn check_seen(
+        &self,
+        fingerprint: Fingerprint,
+        hash: Option<ContentHash>,
+    ) -> Result<(), Unseen> {
         let is_same = match self.hash.zip(hash) {
             Some((seen, now)) => seen == now,
             None => self.fingerprint == fingerprint,
@@ -193,7 +207,7 @@ impl SeenFile {
         }
     }
 
-    /// The lines that were not shown.
+    /// Returns the lines that were not shown. The end of the last range is open if the number of lines is unknown.
     fn missing(&self) -> Vec<Range<u64>> {
         let end = self.total.unwrap_or(u64::MAX);
         let starts = std::iter::once(0).chain(self.ranges.iter().map(|range| range.end));

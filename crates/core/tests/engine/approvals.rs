@@ -1,4 +1,4 @@
-//! Asking: who is asked, what the answer does, and that no answer is a denial rather than a wait for ever.
+//! Approvals: the attendants that are asked, the effect of the answer, and denial instead of endless waiting.
 
 use std::time::Duration;
 
@@ -11,25 +11,26 @@ use windlass_core::{
 
 use crate::support::{Setup, assert_text, call, echo, path_of, says, writes};
 
-/// Five minutes, of paused time.
-const PATIENCE: Duration = Duration::from_mins(5);
+/// Five minutes of paused time.
+const ANSWER_TIMEOUT: Duration = Duration::from_mins(5);
 
-/// A tool `deploy` that writes, in the mode `ask`.
-fn asking(people: impl FnOnce(EngineBuilder) -> EngineBuilder) -> Setup {
+/// Makes an engine in the mode `ask` with a tool `deploy` that writes.
+fn asking_engine(people: impl FnOnce(EngineBuilder) -> EngineBuilder) -> Setup {
     Setup::with([writes(says("deploy", "deployed"))], |builder| {
         people(builder.policy(Policy::new(Mode::Ask)))
     })
 }
 
-fn listeners() -> Setup {
-    asking(|builder| builder.attendant(Listening { patience: Some(PATIENCE) }))
+/// Makes the same engine with an attendant that waits for answers through the engine.
+fn listening_engine() -> Setup {
+    asking_engine(|builder| builder.attendant(Listening { patience: Some(ANSWER_TIMEOUT) }))
 }
 
 const REFUSED: &str = "not allowed: write /w/out (decided by mode ask)";
 const REMEDY: &str = "to allow it: --allow 'write /w/out'";
 
 #[tokio::test]
-async fn a_closure_answers_from_what_the_call_would_do() {
+async fn closure_answers_from_the_effects_of_the_call() {
     let tool = echo("write").with_effects(Kinds::WRITE, |input| Effects::write(path_of(input)));
     let setup = Setup::with([tool], |builder| {
         builder.policy(Policy::new(Mode::Ask)).attendant(|request: &ApprovalRequest| {
@@ -51,16 +52,16 @@ async fn a_closure_answers_from_what_the_call_would_do() {
 }
 
 #[tokio::test]
-async fn with_nobody_to_ask_the_denial_says_what_would_allow_it() {
-    let setup = asking(|builder| builder);
+async fn denial_without_an_attendant_says_what_would_allow_the_call() {
+    let setup = asking_engine(|builder| builder);
     let result = setup.call("deploy", json!({})).await;
-    let text = format!("{REFUSED}: nobody is there to ask\n{REMEDY}");
+    let text = format!("{REFUSED}: no person is available to ask\n{REMEDY}");
     assert_text(&result, Outcome::Denied, &text);
 }
 
 #[tokio::test]
-async fn what_the_denial_says_would_allow_it_does() {
-    let setup = asking(|builder| builder);
+async fn rule_in_a_denial_allows_the_call() {
+    let setup = asking_engine(|builder| builder);
     let refused = setup.call("deploy", json!({})).await.output.to_text();
     let (_, rule) = refused.split_once("--allow '").expect("a remedy");
     let rule = rule.trim_end_matches('\'').parse().expect("a rule");
@@ -70,7 +71,7 @@ async fn what_the_denial_says_would_allow_it_does() {
 
 #[tokio::test]
 async fn rules_and_modes_deny_without_asking() {
-    let asks_nobody = |_: &ApprovalRequest| -> bool { panic!("nobody should be asked") };
+    let never_asked = |_: &ApprovalRequest| -> bool { panic!("no person should be asked") };
     for (policy, text) in [
         (
             Policy::new(Mode::Plan),
@@ -86,24 +87,24 @@ async fn rules_and_modes_deny_without_asking() {
         ),
     ] {
         let setup = Setup::with([writes(says("deploy", "deployed"))], |builder| {
-            builder.policy(policy).attendant(asks_nobody)
+            builder.policy(policy).attendant(never_asked)
         });
         assert_text(&setup.call("deploy", json!({})).await, Outcome::Denied, text);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_listens_to_events_is_no_attendant() {
-    let setup = asking(|builder| builder);
+async fn event_listener_is_no_attendant() {
+    let setup = asking_engine(|builder| builder);
     let begun = tokio::time::Instant::now();
-    let text = format!("{REFUSED}: nobody is there to ask\n{REMEDY}");
+    let text = format!("{REFUSED}: no person is available to ask\n{REMEDY}");
     assert_text(&setup.call("deploy", json!({})).await, Outcome::Denied, &text);
     assert_eq!(begun.elapsed(), Duration::ZERO);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_listener_answers_through_the_engine() {
-    let mut setup = listeners();
+async fn listener_answers_through_the_engine() {
+    let mut setup = listening_engine();
     for (answer, outcome, text) in [
         (Answer::allow(), Outcome::Ok, "deployed".to_owned()),
         (Answer::deny("later"), Outcome::Denied, format!("{REFUSED}: later\n{REMEDY}")),
@@ -120,18 +121,18 @@ async fn a_listener_answers_through_the_engine() {
         assert_text(&running.await.unwrap(), outcome, &text);
     }
     let unknown = setup.engine.answer(&ApprovalId::new("a99"), Answer::allow()).await;
-    assert_eq!(unknown, Err(AnswerError::Unknown), "nobody asked that");
+    assert_eq!(unknown, Err(AnswerError::Unknown), "there is no such approval");
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_answer_in_time_is_a_denial() {
-    let mut setup = listeners();
+async fn missing_answer_is_a_denial_after_the_time_limit() {
+    let mut setup = listening_engine();
     let begun = tokio::time::Instant::now();
     let running = setup.spawn(call("deploy"));
     let request = setup.asked().await;
     let text = format!("{REFUSED}: no answer within 300 s\n{REMEDY}");
     assert_text(&running.await.unwrap(), Outcome::Denied, &text);
-    assert_eq!(begun.elapsed(), PATIENCE);
+    assert_eq!(begun.elapsed(), ANSWER_TIMEOUT);
     assert_eq!(
         setup.engine.answer(&request.id, Answer::allow()).await,
         Err(AnswerError::Unknown),
@@ -140,8 +141,8 @@ async fn no_answer_in_time_is_a_denial() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_questions_at_once_do_not_get_each_others_answers() {
-    let mut setup = listeners();
+async fn two_open_approvals_get_their_own_answers() {
+    let mut setup = listening_engine();
     let deploy = |to: &str| ToolCall::new("deploy", json!({"to": to}));
     let (first, second) = (setup.spawn(deploy("a")), setup.spawn(deploy("b")));
     let one = setup.asked().await;
@@ -156,29 +157,29 @@ async fn two_questions_at_once_do_not_get_each_others_answers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_ends_with_the_call_that_asked() {
-    let mut setup = listeners();
+async fn approval_ends_with_the_call_that_asked() {
+    let mut setup = listening_engine();
     let running = setup.spawn(call("deploy"));
     let request = setup.asked().await;
     assert!(setup.engine.cancel(&request.call));
-    let text = "the call was stopped before anybody answered";
+    let text = "the call was stopped before a person answered";
     assert_text(&running.await.unwrap(), Outcome::Cancelled, text);
     assert_eq!(
         setup.engine.answer(&request.id, Answer::allow()).await,
         Err(AnswerError::Unknown),
-        "nobody waits any more"
+        "no call waits any more"
     );
     assert_eq!(setup.recorded(), ["cancelled deploy"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_that_waits_for_a_person_does_not_hold_up_others() {
+async fn turn_that_waits_for_a_person_does_not_delay_others() {
     let read = says("read", "seen").with_effects(Kinds::READ, |_| Effects::read("out"));
     let quick = writes(says("quick", "written"));
     let mut setup = Setup::with([writes(says("deploy", "deployed")), read, quick], |builder| {
         builder
             .policy(Policy::new(Mode::Ask).allow("tool quick".parse().unwrap()))
-            .attendant(Listening { patience: Some(PATIENCE) })
+            .attendant(Listening { patience: Some(ANSWER_TIMEOUT) })
     });
     let begun = tokio::time::Instant::now();
     let (engine, session) = (setup.engine.clone(), setup.session.clone());
@@ -188,7 +189,7 @@ async fn a_turn_that_waits_for_a_person_does_not_hold_up_others() {
         );
     let request = setup.asked().await;
     assert_text(&setup.call("read", json!({})).await, Outcome::Ok, "seen");
-    // Also not through the read of that turn, which is allowed but must wait for the deployment.
+    // The read of that turn is allowed but waits for the deployment; it must not delay this call either.
     assert_text(&setup.call("quick", json!({})).await, Outcome::Ok, "written");
     assert_eq!(begun.elapsed(), Duration::ZERO, "the other turn waited for the person");
     setup.engine.answer(&request.id, Answer::allow()).await.unwrap();
@@ -197,18 +198,18 @@ async fn a_turn_that_waits_for_a_person_does_not_hold_up_others() {
     assert_eq!(texts, ["deployed", "seen"]);
 }
 
-/// Somebody who takes all the time in the world.
-struct Absent;
+/// An attendant that never replies.
+struct NeverReplies;
 
-impl Attendant for Absent {
+impl Attendant for NeverReplies {
     fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>> {
         Box::pin(std::future::pending())
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_approver_that_never_answers_can_be_left() {
-    let mut setup = asking(|builder| builder.attendant(Absent));
+async fn call_can_be_stopped_while_its_attendant_never_replies() {
+    let mut setup = asking_engine(|builder| builder.attendant(NeverReplies));
     let running = setup.spawn(call("deploy"));
     let request = setup.asked().await;
     setup.engine.cancel(&request.call);
@@ -216,7 +217,7 @@ async fn an_approver_that_never_answers_can_be_left() {
 }
 
 #[tokio::test]
-async fn an_attendant_that_panics_cannot_ask_and_stops_no_other_call() {
+async fn panicking_attendant_counts_as_unavailable_and_stops_no_other_call() {
     let tools = [writes(says("deploy", "deployed")), MockTool::named("look")];
     let setup = Setup::with(tools, |builder| {
         builder
@@ -226,6 +227,6 @@ async fn an_attendant_that_panics_cannot_ask_and_stops_no_other_call() {
     let results = setup.engine.turn(&setup.session, vec![call("deploy"), call("look")]).await;
     assert_eq!(results[0].outcome, Outcome::Denied);
     let text = results[0].output.to_text();
-    assert!(text.contains("the one who was to ask panicked"), "{text}");
+    assert!(text.contains("the attendant that was to ask panicked"), "{text}");
     assert_text(&results[1], Outcome::Ok, "ok");
 }

@@ -1,4 +1,4 @@
-//! What a model may send as arguments: repaired where there is one way to read it, refused in words that help where not.
+//! Arguments of a model: repaired if they can be read in one way only, otherwise refused with a helpful message.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,25 +8,25 @@ use windlass_core::{Effects, FunctionTool, Kinds, Outcome, Output};
 
 use crate::support::{Setup, echo};
 
-/// Look for something.
+/// Search for a pattern.
 #[derive(Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Args {
-    /// What to look for.
+    /// Pattern to look for.
     pattern: String,
-    /// At most so many.
+    /// Maximum number of results.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 100))]
     limit: Option<u32>,
-    /// Whatever the case.
+    /// Ignores case.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     ignore_case: bool,
-    /// Where.
+    /// Directories to search.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     places: Vec<String>,
 }
 
-/// A tool with typed arguments, which answers with what it understood.
+/// A tool with typed arguments that answers with the arguments as it understood them.
 fn search() -> FunctionTool<Args> {
     FunctionTool::new(
         "search",
@@ -36,6 +36,7 @@ fn search() -> FunctionTool<Args> {
     )
 }
 
+/// Calls a tool with this input, and checks the outcome and text.
 async fn check(setup: &Setup, tool: &str, input: Value, outcome: Outcome, text: &str) {
     let shown: String = input.to_string().chars().take(80).collect();
     let result = setup.call(tool, input).await;
@@ -45,7 +46,7 @@ async fn check(setup: &Setup, tool: &str, input: Value, outcome: Outcome, text: 
 }
 
 #[tokio::test]
-async fn what_can_be_read_in_one_way_only_is_accepted() {
+async fn unambiguous_arguments_are_repaired_and_accepted() {
     let setup = Setup::of([search()]);
     for (given, understood) in [
         (json!({"pattern": "a"}), r#"{"pattern":"a"}"#),
@@ -65,11 +66,11 @@ async fn what_can_be_read_in_one_way_only_is_accepted() {
 }
 
 #[tokio::test]
-async fn what_cannot_is_a_fault_that_says_what_would_be_right() {
+async fn wrong_arguments_are_refused_with_the_right_form() {
     let setup = Setup::of([search()]);
     for (given, text) in [
-        (json!({}), "`pattern` is missing\npattern: What to look for."),
-        (json!(null), "`pattern` is missing\npattern: What to look for."),
+        (json!({}), "`pattern` is missing\npattern: Pattern to look for."),
+        (json!(null), "`pattern` is missing\npattern: Pattern to look for."),
         (json!({"pattern": null}), "pattern is null; it must be a string"),
         (json!({"pattern": ["a"]}), "pattern is a list of 1; it must be a string"),
         (
@@ -104,7 +105,7 @@ async fn what_cannot_is_a_fault_that_says_what_would_be_right() {
 }
 
 #[tokio::test]
-async fn a_tool_without_parameters_takes_nothing() {
+async fn tool_without_parameters_refuses_any() {
     let none = json!({"type": "object", "properties": {}, "additionalProperties": false});
     let setup = Setup::of([echo("noop").with_schema(none)]);
     check(&setup, "noop", Value::Null, Outcome::Ok, "{}").await;
@@ -112,19 +113,19 @@ async fn a_tool_without_parameters_takes_nothing() {
     check(&setup, "noop", json!({"x": 1}), Outcome::Fault, refused).await;
 }
 
-/// `{"x": [[[…1…]]]}`, made without recursion.
+/// Makes `{"x": [[[…1…]]]}` without recursion.
 fn nested(depth: usize) -> Value {
     let inner = (0..depth).fold(json!(1), |inner, _| Value::Array(vec![inner]));
     Value::Object([("x".to_owned(), inner)].into_iter().collect())
 }
 
 #[tokio::test]
-async fn deep_arguments_are_refused_and_leave_no_trace_of_their_depth() {
+async fn deep_arguments_are_refused_and_not_recorded() {
     let mut setup = Setup::of([echo("echo")]);
     assert_eq!(setup.call("echo", nested(100)).await.output.to_text(), nested(100).to_string());
     let text = "the arguments are nested more than 128 deep";
     for depth in [128, 10_000, 200_000] {
-        // Only a program can hand over such a value: as JSON text it is refused when it is parsed.
+        // Only a program can pass such a value: as JSON text it is refused when it is parsed.
         let result = setup.call("echo", nested(depth)).await;
         assert_eq!((result.code, result.output.to_text().as_str()), (Some("invalid_args"), text));
     }
@@ -133,7 +134,7 @@ async fn deep_arguments_are_refused_and_leave_no_trace_of_their_depth() {
 }
 
 #[tokio::test]
-async fn huge_arguments_are_refused_and_are_not_put_on_record() {
+async fn huge_arguments_are_refused_and_not_recorded() {
     let setup = Setup::of([MockTool::named("noop")]);
     for input in [
         json!({"x": "x".repeat(33 << 20)}),

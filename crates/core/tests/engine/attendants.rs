@@ -1,4 +1,4 @@
-//! Who is asked, whose answer counts, and what becomes of a question that nobody can answer now.
+//! Attendants: the ones that are asked, the answer that counts, and questions that cannot be answered at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,7 +33,7 @@ impl Machine {
         Self { host, approvals: Arc::default(), questions: Arc::default() }
     }
 
-    /// A process of it, whose session is `s`, where writing asks and `secret` may not be written.
+    /// Starts a process with the session `s`, in which writes ask and writing `secret` is denied.
     fn process(&self) -> Setup {
         let schema = json!({
             "type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"],
@@ -57,7 +57,7 @@ impl Machine {
         .in_session(Session::new(SessionId::new("s")))
     }
 
-    /// What a kill leaves: the records, and nobody who waits for them.
+    /// Returns the machine after a kill of all its processes: the records are left, and no call waits for them.
     fn killed(&self) -> Self {
         let left = Self { host: self.host.clone(), ..Self::new() };
         self.approvals.list().unwrap().iter().for_each(|one| left.approvals.put(one).unwrap());
@@ -74,7 +74,8 @@ fn choose() -> ToolCall {
     ToolCall::new("choose", json!({}))
 }
 
-async fn questioned(setup: &mut Setup) -> Arc<QuestionRequest> {
+/// Waits for the next questions of a tool.
+async fn next_questions(setup: &mut Setup) -> Arc<QuestionRequest> {
     setup
         .next(|event| match event.kind {
             EventKind::Question(request) => Some(request),
@@ -83,22 +84,23 @@ async fn questioned(setup: &mut Setup) -> Arc<QuestionRequest> {
         .await
 }
 
-/// Answers after a time, and counts how often it was asked and given up.
+/// An attendant that replies after a delay, and counts the requests that it got and that were dropped.
 #[derive(Clone)]
-struct After {
+struct DelayedReply {
     delay: Duration,
     reply: Reply<Answer>,
     asked: Arc<AtomicUsize>,
     dropped: Arc<AtomicUsize>,
 }
 
-impl After {
+impl DelayedReply {
     fn new(seconds: u64, reply: Reply<Answer>) -> Self {
         let delay = Duration::from_secs(seconds);
         Self { delay, reply, asked: Arc::default(), dropped: Arc::default() }
     }
 }
 
+/// Counts up when it is dropped.
 struct CountDrop(Arc<AtomicUsize>);
 
 impl Drop for CountDrop {
@@ -107,7 +109,7 @@ impl Drop for CountDrop {
     }
 }
 
-impl Attendant for After {
+impl Attendant for DelayedReply {
     fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         Box::pin(async {
@@ -143,7 +145,7 @@ fn gone() -> Reply<Answer> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_answer_counts_and_an_answer_beats_a_deferral() {
+async fn first_answer_counts_and_an_answer_beats_a_deferral() {
     for (replies, outcome, seconds) in [
         (vec![(5, yes()), (9, no())], Outcome::Ok, 5),
         (vec![(9, yes()), (5, no())], Outcome::Denied, 5),
@@ -153,9 +155,9 @@ async fn the_first_answer_counts_and_an_answer_beats_a_deferral() {
         (vec![(3, gone()), (1, gone())], Outcome::Denied, 3),
     ] {
         let setup = Machine::new().process();
-        let attendants: Vec<After> =
-            replies.iter().map(|(delay, reply)| After::new(*delay, reply.clone())).collect();
-        let _there: Vec<_> = attendants
+        let attendants: Vec<DelayedReply> =
+            replies.iter().map(|(delay, reply)| DelayedReply::new(*delay, reply.clone())).collect();
+        let _attendances: Vec<_> = attendants
             .iter()
             .map(|one| setup.engine.attend(setup.session.id(), one.clone()))
             .collect();
@@ -172,10 +174,10 @@ async fn the_first_answer_counts_and_an_answer_beats_a_deferral() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_attendant_hears_of_its_session_and_of_those_below_it() {
+async fn attendant_is_asked_about_its_session_and_those_below() {
     let setup = Machine::new().process();
-    let attendant = After::new(0, yes());
-    let there = setup.engine.attend(setup.session.id(), attendant.clone());
+    let attendant = DelayedReply::new(0, yes());
+    let attendance = setup.engine.attend(setup.session.id(), attendant.clone());
     let child = setup.session.child(SessionId::new("c"), Predicate::All, &Overrides::default());
     let grandchild = child.child(SessionId::new("g"), Predicate::All, &Overrides::default());
     let other = Session::new(SessionId::new("o"));
@@ -188,22 +190,26 @@ async fn an_attendant_hears_of_its_session_and_of_those_below_it() {
         let begun = Instant::now();
         let result = setup.engine.call(&session, write("a")).await;
         assert_eq!(result.outcome, outcome, "{}", session.id());
-        assert_eq!(begun.elapsed(), Duration::ZERO, "nobody is waited for");
+        assert_eq!(begun.elapsed(), Duration::ZERO, "no answer is waited for");
     }
-    drop(there);
+    drop(attendance);
     let result = setup.engine.call(&setup.session, write("a")).await;
-    assert_eq!(result.outcome, Outcome::Denied, "nobody is there any more");
+    assert_eq!(result.outcome, Outcome::Denied, "the attendant has left");
 }
 
 #[tokio::test(start_paused = true)]
-async fn people_may_come_and_go_while_a_question_is_open() {
+async fn attendants_may_come_and_go_while_a_question_is_open() {
     let mut setup = Machine::new().process();
     let first = setup.engine.attend(setup.session.id(), Listening::default());
     let running = setup.spawn(write("a"));
     setup.asked().await;
-    let _second = setup.engine.attend(setup.session.id(), After::new(5, yes()));
+    let _second = setup.engine.attend(setup.session.id(), DelayedReply::new(5, yes()));
     drop(first);
-    assert_eq!(running.await.unwrap().outcome, Outcome::Ok, "the one who came later is asked");
+    assert_eq!(
+        running.await.unwrap().outcome,
+        Outcome::Ok,
+        "the attendant that came later is asked"
+    );
 
     let setup = Machine::new().process();
     let only = setup.engine.attend(setup.session.id(), Listening::default());
@@ -216,22 +222,22 @@ async fn people_may_come_and_go_while_a_question_is_open() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_from_another_process_wakes_the_call_that_waits() {
+async fn answer_from_another_process_wakes_the_waiting_call() {
     let machine = Machine::new();
     let (mut here, there) = (machine.process(), machine.process());
-    let _there = here.engine.attend(here.session.id(), Listening::default());
+    let _attendance = here.engine.attend(here.session.id(), Listening::default());
     let running = here.spawn(write("a"));
     let request = here.asked().await;
     there.engine.answer(&request.id, Answer::allow().because("but only this one")).await.unwrap();
     let resumed = there.engine.resume(&there.session, &request.id).await.unwrap();
-    assert!(resumed.is_none(), "the call that waits runs, not another one");
+    assert!(resumed.is_none(), "the waiting call runs, not another one");
     let result = running.await.unwrap();
     assert_eq!(result.outcome, Outcome::Ok);
     assert!(result.output.to_text().contains("says: but only this one"));
     assert!(machine.approvals.list().unwrap().is_empty());
 
     let running = here.spawn(choose());
-    let request = questioned(&mut here).await;
+    let request = next_questions(&mut here).await;
     let unfit = QuestionAnswer::new([Selection::of("c")]);
     let unfit = there.engine.answer_questions(&request.id, unfit).await.unwrap_err();
     assert!(matches!(unfit, AnswerError::Unfit(_)), "{unfit}");
@@ -245,10 +251,10 @@ async fn an_answer_from_another_process_wakes_the_call_that_waits() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_many_answers_at_once_exactly_one_counts() {
+async fn exactly_one_of_many_simultaneous_answers_counts() {
     let machine = Machine::new();
     let mut here = machine.process();
-    let _there = here.engine.attend(here.session.id(), Listening::default());
+    let _attendance = here.engine.attend(here.session.id(), Listening::default());
     for _ in 0..20 {
         let running = here.spawn(write("a"));
         let id = here.asked().await.id.clone();
@@ -263,7 +269,7 @@ async fn of_many_answers_at_once_exactly_one_counts() {
         running.await.unwrap();
 
         let running = here.spawn(choose());
-        let id = questioned(&mut here).await.id.clone();
+        let id = next_questions(&mut here).await.id.clone();
         let answer = || QuestionAnswer::new([Selection::of("a")]);
         let answers = processes.iter().map(|one| one.engine.answer_questions(&id, answer()));
         assert_eq!(join_all(answers).await.into_iter().flatten().count(), 1);
@@ -274,17 +280,17 @@ async fn of_many_answers_at_once_exactly_one_counts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deferred_question_outlives_its_call() {
+async fn deferred_question_outlives_its_call() {
     let machine = Machine::new();
     let setup = machine.process();
-    let there = setup.engine.attend(setup.session.id(), After::new(0, Reply::Deferred));
+    let attendance = setup.engine.attend(setup.session.id(), DelayedReply::new(0, Reply::Deferred));
     let result = setup.engine.call(&setup.session, write("a")).await;
     assert_eq!((result.outcome, result.code), (Outcome::Denied, Some("denied")));
     let text = result.output.to_text();
     let [question] = &machine.approvals.list().unwrap()[..] else { panic!("it is on record") };
     assert_eq!(result.output.metadata["approval"], json!(question.id));
     assert!(text.contains(question.id.as_str()) && text.contains("within 7 days"), "{text}");
-    drop((there, setup));
+    drop((attendance, setup));
 
     let later = machine.process();
     let who = Principal::Person { name: Some("Ada".into()) };
@@ -292,10 +298,11 @@ async fn a_deferred_question_outlives_its_call() {
     let result = later.engine.resume(&later.session, &question.id).await.unwrap().expect("made");
     assert_eq!(result.output.to_text(), "a");
     let decided = &later.bodies()[0]["decided"]["settled_by"];
-    assert_eq!(decided["who"], json!(who), "who answered is on record: {decided}");
+    assert_eq!(decided["who"], json!(who), "the person who answered is recorded: {decided}");
     assert!(machine.approvals.list().unwrap().is_empty(), "an answer counts once");
 
-    let _there = later.engine.attend(later.session.id(), After::new(0, Reply::Deferred));
+    let _attendance =
+        later.engine.attend(later.session.id(), DelayedReply::new(0, Reply::Deferred));
     let result = later.engine.call(&later.session, choose()).await;
     let [question] = &machine.questions.list().unwrap()[..] else { panic!("it is on record") };
     assert_eq!(result.outcome, Outcome::Denied);
@@ -308,15 +315,15 @@ async fn a_deferred_question_outlives_its_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_counts_after_a_kill_and_not_after_the_question_expired() {
+async fn answer_counts_after_a_kill_but_not_after_expiry() {
     for (days, expired) in [(6, false), (8, true)] {
         let machine = Machine::new();
         let mut setup = machine.process();
-        let _there = setup.engine.attend(setup.session.id(), Listening::default());
+        let _attendance = setup.engine.attend(setup.session.id(), Listening::default());
         let calls = setup.spawn(write("a"));
         let approval = setup.asked().await.id.clone();
         let questions = setup.spawn(choose());
-        let question = questioned(&mut setup).await.id.clone();
+        let question = next_questions(&mut setup).await.id.clone();
         let left = machine.killed();
         drop((calls, questions));
         machine.host.wait(Duration::from_hours(24 * days));
@@ -329,7 +336,7 @@ async fn an_answer_counts_after_a_kill_and_not_after_the_question_expired() {
             assert_eq!(answered, Err(AnswerError::Expired));
             assert_eq!(questioned, Err(AnswerError::Expired));
             let record = later.engine.approvals().await.unwrap().remove(0);
-            assert!(record.expires() > record.asked(), "it says when");
+            assert!(record.expires() > record.asked(), "the record has the time of expiry");
         } else {
             assert_eq!((answered, questioned), (Ok(()), Ok(())));
         }
@@ -341,12 +348,12 @@ async fn an_answer_counts_after_a_kill_and_not_after_the_question_expired() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_yes_that_is_not_used_expires_too() {
+async fn unused_approval_expires() {
     let machine = Machine::new();
     let setup = machine.process();
-    let there = setup.engine.attend(setup.session.id(), After::new(0, Reply::Deferred));
+    let attendance = setup.engine.attend(setup.session.id(), DelayedReply::new(0, Reply::Deferred));
     setup.engine.call(&setup.session, write("a")).await;
-    drop(there);
+    drop(attendance);
     let id = machine.approvals.list().unwrap()[0].id.clone();
     setup.engine.answer(&id, Answer::allow()).await.unwrap();
     machine.host.wait(WEEK + Duration::from_secs(1));
@@ -359,7 +366,7 @@ async fn a_yes_that_is_not_used_expires_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_longer_than_a_question_lasts() {
+async fn call_waits_no_longer_than_its_question_lasts() {
     let setup = Setup::with([writes(says("deploy", "deployed"))], |builder| {
         let builder = builder.questions_expire_after(Duration::from_hours(3));
         builder.policy(Policy::new(Mode::Ask)).attendant(Listening::default())
@@ -368,24 +375,25 @@ async fn nobody_waits_longer_than_a_question_lasts() {
     let result = setup.call("deploy", json!({})).await;
     assert_eq!((result.outcome, begun.elapsed().as_secs()), (Outcome::Denied, 3 * 3600));
     let text = result.output.to_text();
-    assert!(text.contains("nobody answered within 3 hours"), "{text}");
+    assert!(text.contains("no person answered within 3 hours"), "{text}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn other_arguments_are_decided_on_anew() {
+async fn edited_arguments_are_decided_on_again() {
     let edited = |path: &str| Answer::allow_edited(json!({"path": path}));
     for (input, outcome, text) in [
         (edited("b"), Outcome::Ok, "b"),
         (edited("secret"), Outcome::Denied, "decided by deny write secret"),
         (Answer::allow_edited(json!({"way": "b"})), Outcome::Fault, "way"),
     ] {
-        // While the call waits, and after it has ended.
+        // Answered while the call waits, and after it has ended.
         for is_deferred in [false, true] {
             let machine = Machine::new();
             let mut setup = machine.process();
             let reply = if is_deferred { Reply::Deferred } else { gone() };
             let delay = if is_deferred { 0 } else { 3600 };
-            let _there = setup.engine.attend(setup.session.id(), After::new(delay, reply));
+            let _attendance =
+                setup.engine.attend(setup.session.id(), DelayedReply::new(delay, reply));
             let running = setup.spawn(write("a"));
             let id = setup.asked().await.id.clone();
             let result = if is_deferred {
@@ -411,10 +419,10 @@ async fn other_arguments_are_decided_on_anew() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_edited_call_is_not_remembered_for_the_call_as_it_was() {
+async fn edited_approval_is_not_remembered_for_the_original_call() {
     let machine = Machine::new();
     let mut setup = machine.process();
-    let _there = setup.engine.attend(setup.session.id(), Listening::default());
+    let _attendance = setup.engine.attend(setup.session.id(), Listening::default());
     let running = setup.spawn(write("a"));
     let id = setup.asked().await.id.clone();
     let mut answer = Answer::allow_edited(json!({"path": "b"}));
@@ -424,7 +432,7 @@ async fn an_edited_call_is_not_remembered_for_the_call_as_it_was() {
     assert!(machine.approvals.list().unwrap().is_empty());
 }
 
-/// A book that takes nothing, as on a full disk.
+/// A book that cannot store records, as on a full disk.
 struct FullBook;
 
 impl Book<Approval> for FullBook {
@@ -452,11 +460,11 @@ impl Book<Approval> for FullBook {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_put_on_record_is_asked_but_not_deferred() {
+async fn question_that_cannot_be_recorded_is_asked_but_not_deferred() {
     for (reply, outcome) in [(yes(), Outcome::Ok), (Reply::Deferred, Outcome::Denied)] {
         let setup = Setup::with([writes(says("deploy", "deployed"))], |builder| {
             let builder = builder.policy(Policy::new(Mode::Ask)).approval_book(Arc::new(FullBook));
-            builder.attendant(After::new(1, reply))
+            builder.attendant(DelayedReply::new(1, reply))
         });
         let result = setup.call("deploy", json!({})).await;
         assert_eq!(result.outcome, outcome);
@@ -467,10 +475,10 @@ async fn what_cannot_be_put_on_record_is_asked_but_not_deferred() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_answer_of_an_attendant_is_told_to_be_late() {
+async fn late_answer_of_an_attendant_is_refused_as_expired() {
     let machine = Machine::new();
     let mut setup = machine.process();
-    let _there = setup.engine.attend(setup.session.id(), After::new(60, yes()));
+    let _attendance = setup.engine.attend(setup.session.id(), DelayedReply::new(60, yes()));
     let running = setup.spawn(write("a"));
     setup.asked().await;
     machine.host.wait(WEEK + Duration::from_secs(1));
@@ -480,10 +488,10 @@ async fn a_late_answer_of_an_attendant_is_told_to_be_late() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn arguments_that_are_no_object_are_no_answer() {
+async fn edited_arguments_must_be_an_object() {
     let machine = Machine::new();
     let mut setup = machine.process();
-    let _there = setup.engine.attend(setup.session.id(), Listening::default());
+    let _attendance = setup.engine.attend(setup.session.id(), Listening::default());
     let running = setup.spawn(write("a"));
     let id = setup.asked().await.id.clone();
     for input in [Value::Null, json!([]), json!("b")] {
@@ -495,10 +503,11 @@ async fn arguments_that_are_no_object_are_no_answer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_record_of_the_far_future_is_no_fault() {
+async fn record_from_the_far_future_is_no_fault() {
     let machine = Machine::new();
     let setup = machine.process();
-    let _there = setup.engine.attend(setup.session.id(), After::new(0, Reply::Deferred));
+    let _attendance =
+        setup.engine.attend(setup.session.id(), DelayedReply::new(0, Reply::Deferred));
     setup.engine.call(&setup.session, write("a")).await;
     let mut record = machine.approvals.list().unwrap().remove(0);
     let far = SystemTime::UNIX_EPOCH + Duration::from_secs(i64::MAX.unsigned_abs());
@@ -508,16 +517,16 @@ async fn a_record_of_the_far_future_is_no_fault() {
     assert_eq!((result.outcome, result.code), (Outcome::Denied, Some("denied")));
 }
 
-/// Defers a call of `write` in a session, and returns the id of its question.
+/// Defers a call of `write` in a session, and returns the id of its approval.
 async fn deferred(setup: &Setup, session: &Arc<Session>) -> windlass_core::ApprovalId {
-    let _there = setup.engine.attend_all(After::new(0, Reply::Deferred));
+    let _attendance = setup.engine.attend_all(DelayedReply::new(0, Reply::Deferred));
     let result = setup.engine.call(session, write("a")).await;
     let id = result.output.metadata["approval"].as_str().expect("a question");
     windlass_core::ApprovalId::new(id)
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_is_made_from_the_record_only_as_it_was_asked_about() {
+async fn deferred_call_is_made_only_as_it_was_approved() {
     let machine = Machine::new();
     let setup = machine.process();
     let resume = |session: &Arc<Session>, id| {
@@ -534,7 +543,7 @@ async fn a_call_is_made_from_the_record_only_as_it_was_asked_about() {
     let error = resume(&other, id.clone()).await.unwrap_err();
     assert!(error.to_string().contains("was asked in session s"), "{error}");
     assert_eq!(resume(&setup.session, id).await.unwrap().unwrap().outcome, Outcome::Ok);
-    // A no stays a no under rules that allow the call by now.
+    // A denial stays a denial although rules allow the call now.
     let id = deferred(&setup, &setup.session).await;
     setup.engine.answer(&id, Answer::deny("never there")).await.unwrap();
     setup.engine.set_policy(Policy::new(Mode::Yolo));
@@ -543,9 +552,9 @@ async fn a_call_is_made_from_the_record_only_as_it_was_asked_about() {
     assert!(result.output.to_text().contains("never there"), "{}", result.output.to_text());
 }
 
-/// Other arguments are decided on with the rights of the session that asked, or not at all.
+/// Edited arguments are decided on with the rights of the session that asked, or not at all.
 #[tokio::test(start_paused = true)]
-async fn changed_arguments_do_not_escape_the_rights_of_the_session() {
+async fn edited_arguments_do_not_escape_the_rights_of_the_session() {
     use windlass_core::{Decision, Limits, Ruling};
     let machine = Machine::new();
     let setup = machine.process();

@@ -1,4 +1,4 @@
-//! How much a model gets of one result: head and tail, an exact count of the rest, and a way to the whole.
+//! Limits of output: head and tail, an exact count of the omitted part, and a handle to the whole.
 
 use std::sync::{Arc, Mutex, mpsc};
 
@@ -12,7 +12,7 @@ use windlass_core::{
 
 use crate::support::{Setup, call, says};
 
-/// A tool that gives this output, and one that reads kept outputs.
+/// Makes a tool that gives this output, and one that reads kept outputs.
 fn setup(output: Output, limit: usize) -> Setup {
     let gives = MockTool::named("gives").answering(move |_, _| {
         let output = output.clone();
@@ -28,12 +28,13 @@ fn setup(output: Output, limit: usize) -> Setup {
     Setup::with([gives, kept], |builder| builder.output_bytes(limit))
 }
 
+/// Returns this many numbered lines.
 fn lines(count: usize) -> String {
     (1..=count).flat_map(|line| ["line ".to_owned(), line.to_string(), "\n".to_owned()]).collect()
 }
 
 #[tokio::test]
-async fn what_fits_is_left_alone() {
+async fn output_within_the_limit_is_unchanged() {
     for text in [String::new(), "x".repeat(1_000), "é".repeat(500)] {
         let result = setup(Output::text(text.clone()), 1_000).call("gives", json!({})).await;
         assert_eq!(result.output.to_text(), text);
@@ -42,7 +43,7 @@ async fn what_fits_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_long_answer_is_cut_between_lines_and_says_by_how_much() {
+async fn long_output_is_cut_between_lines_and_counts_the_rest() {
     let whole = lines(100);
     let setup = setup(Output::text(whole.clone()).with("lines", 100), 60);
     let result = setup.call("gives", json!({})).await;
@@ -71,7 +72,7 @@ async fn a_long_answer_is_cut_between_lines_and_says_by_how_much() {
 
 proptest! {
     #[test]
-    fn what_is_shown_and_what_is_left_out_make_the_whole(
+    fn shown_and_omitted_parts_make_the_whole(
         text in "(\\PC|\n|\u{1b}\\[[0-9;]{0,3}m){0,120}", limit in 0usize..100,
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
@@ -97,7 +98,7 @@ proptest! {
 }
 
 #[tokio::test]
-async fn pictures_and_links_are_kept_whole() {
+async fn pictures_and_links_are_not_cut() {
     let image = Content::Image { media_type: "image/png".into(), data: "A".repeat(10_000) };
     let link =
         Content::ResourceLink { uri: "file:///w/a".into(), name: "a".into(), media_type: None };
@@ -119,7 +120,7 @@ async fn pictures_and_links_are_kept_whole() {
 }
 
 #[tokio::test]
-async fn a_long_error_is_cut_too_and_stays_an_error() {
+async fn long_error_is_cut_and_stays_an_error() {
     let fails =
         MockTool::named("fails").answering(|_, _| async { Err(ToolError::failed(lines(1_000))) });
     let setup = Setup::with([fails], |builder| builder.output_bytes(100));
@@ -130,7 +131,7 @@ async fn a_long_error_is_cut_too_and_stays_an_error() {
 }
 
 #[tokio::test]
-async fn the_limit_of_a_call_is_stronger_than_the_engines() {
+async fn limit_of_a_call_overrides_the_engines() {
     let setup = setup(Output::text(lines(100)), 60);
     for (limit, truncated) in [(None, true), (Some(10_000), false), (Some(0), true)] {
         let overrides = Overrides { output_bytes: limit, ..Overrides::default() };
@@ -140,7 +141,7 @@ async fn the_limit_of_a_call_is_stronger_than_the_engines() {
     }
 }
 
-/// Keeps nothing.
+/// A store of outputs that always fails.
 struct FullDisk;
 
 impl Outputs for FullDisk {
@@ -154,7 +155,7 @@ impl Outputs for FullDisk {
 }
 
 #[tokio::test]
-async fn what_could_not_be_kept_is_not_promised() {
+async fn output_that_could_not_be_kept_has_no_handle() {
     let gives = MockTool::named("gives").answering(|_, _| async { Ok(Output::text(lines(100))) });
     let setup =
         Setup::with([gives], |builder| builder.output_bytes(60).outputs(Arc::new(FullDisk)));
@@ -165,7 +166,7 @@ async fn what_could_not_be_kept_is_not_promised() {
 }
 
 #[test]
-fn the_oldest_outputs_make_room_for_new_ones() {
+fn oldest_outputs_make_room_for_new_ones() {
     let outputs = MemoryOutputs::default();
     let session = SessionId::new("s");
     let megabytes = "x".repeat(20 << 20);
@@ -176,12 +177,12 @@ fn the_oldest_outputs_make_room_for_new_ones() {
     assert_eq!(there, [false, true, true, true]);
 }
 
-/// Keeps nothing before it is let go.
-struct HeldOutputs(Mutex<mpsc::Receiver<()>>);
+/// A store of outputs that blocks until the test releases it.
+struct BlockingOutputs(Mutex<mpsc::Receiver<()>>);
 
-impl Outputs for HeldOutputs {
+impl Outputs for BlockingOutputs {
     fn keep(&self, _: &SessionId, _: &CallId, _: &str) -> Result<(), JournalError> {
-        self.0.lock().unwrap().recv().expect("somebody lets it go");
+        self.0.lock().unwrap().recv().expect("the test releases it");
         Ok(())
     }
 
@@ -191,9 +192,9 @@ impl Outputs for HeldOutputs {
 }
 
 #[tokio::test]
-async fn a_disk_that_is_slow_to_keep_an_output_holds_up_no_other_call() {
+async fn slow_store_of_outputs_delays_no_other_call() {
     let (let_go, held) = mpsc::channel();
-    let outputs = Arc::new(HeldOutputs(Mutex::new(held)));
+    let outputs = Arc::new(BlockingOutputs(Mutex::new(held)));
     let long =
         MockTool::named("long").answering(|_, _| async { Ok(Output::text("x".repeat(1_000))) });
     let setup = Setup::with([long, says("short", "ok")], |builder| {

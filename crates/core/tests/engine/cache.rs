@@ -1,4 +1,4 @@
-//! Answers that are served again: only reads, only while nothing that was read has changed, and never past the policy.
+//! Cached answers: only of reads, only while the files that were read are unchanged, and never past the policy.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use windlass_core::{
 
 use crate::support::{MapHost, Setup, path_of};
 
-/// Tools on the files `a` and `b`; `read` counts how often it really ran, in its answer.
+/// Makes tools on the files `a` and `b`; `read` answers with the number of times that it really ran.
 fn setup(choose: impl FnOnce(EngineBuilder) -> EngineBuilder) -> (Setup, Arc<MapHost>) {
     let host = Arc::new(MapHost::with(["a", "b"]));
     let runs = Arc::new(AtomicUsize::new(0));
@@ -55,7 +55,7 @@ async fn read(setup: &Setup, path: &str) -> String {
 }
 
 #[tokio::test]
-async fn the_same_question_about_the_same_file_is_answered_from_memory() {
+async fn same_read_of_an_unchanged_file_is_served_from_the_cache() {
     let (setup, _) = usual();
     let first = setup.call("read", json!({"path": "a", "x": {"p": 1, "q": 2}})).await;
     let again = setup.call("read", json!({"x": {"q": 2, "p": 1}, "path": "a"})).await;
@@ -74,7 +74,7 @@ async fn the_same_question_about_the_same_file_is_answered_from_memory() {
 }
 
 #[tokio::test]
-async fn another_question_is_another_answer() {
+async fn other_arguments_directory_or_session_run_again() {
     let (setup, _) = usual();
     assert_eq!(read(&setup, "a").await, "run 1");
     assert_eq!(read(&setup, "b").await, "run 2");
@@ -88,7 +88,7 @@ async fn another_question_is_another_answer() {
 }
 
 #[tokio::test]
-async fn an_answer_lives_as_long_as_it_is_true_and_no_longer_than_chosen() {
+async fn answer_expires_by_change_of_its_file_and_by_age() {
     let (setup, host) = setup(|builder| builder.cache(100, Duration::from_mins(1)));
     assert_eq!(read(&setup, "a").await, "run 1");
     host.touch("b", 2);
@@ -102,7 +102,7 @@ async fn an_answer_lives_as_long_as_it_is_true_and_no_longer_than_chosen() {
 }
 
 #[tokio::test]
-async fn an_answer_about_a_file_that_changed_just_now_is_not_kept() {
+async fn answer_about_a_file_that_just_changed_is_not_cached() {
     let (setup, host) = usual();
     host.touch("a", 999_990_000_000);
     assert_eq!(read(&setup, "a").await, "run 1", "10 ms after the change");
@@ -113,7 +113,7 @@ async fn an_answer_about_a_file_that_changed_just_now_is_not_kept() {
 }
 
 #[tokio::test]
-async fn after_anything_but_a_read_everything_is_looked_at_again() {
+async fn any_call_but_a_read_empties_the_cache() {
     for (tool, input, kept) in [
         ("write", json!({"path": "b"}), false),
         ("exec", json!({}), false),
@@ -129,7 +129,7 @@ async fn after_anything_but_a_read_everything_is_looked_at_again() {
 }
 
 #[tokio::test]
-async fn a_read_behind_a_write_of_the_same_turn_is_never_stale() {
+async fn read_behind_a_write_of_the_same_turn_is_never_stale() {
     let (setup, _) = usual();
     read(&setup, "a").await;
     let read = || ToolCall::new("read", json!({"path": "a"}));
@@ -140,7 +140,7 @@ async fn a_read_behind_a_write_of_the_same_turn_is_never_stale() {
 }
 
 #[tokio::test]
-async fn failures_and_answers_of_more_than_reads_are_not_kept() {
+async fn failures_and_answers_of_more_than_reads_are_not_cached() {
     let (setup, _) = usual();
     for (tool, input) in [
         ("read", json!({"path": "a", "fail": true})),
@@ -156,7 +156,7 @@ async fn failures_and_answers_of_more_than_reads_are_not_kept() {
 }
 
 #[tokio::test]
-async fn nothing_is_served_that_would_not_be_allowed() {
+async fn new_policy_is_applied_before_the_cache() {
     let (setup, _) = usual();
     read(&setup, "a").await;
     setup.engine.set_policy(Policy::new(Mode::Auto).deny("read a".parse().unwrap()));
@@ -166,7 +166,7 @@ async fn nothing_is_served_that_would_not_be_allowed() {
 }
 
 #[tokio::test]
-async fn the_answer_that_was_used_longest_ago_makes_room() {
+async fn least_recently_used_answer_is_evicted() {
     let (setup, _) = setup(|builder| builder.cache(2, Duration::from_mins(1)));
     let ask = async |question: u64| {
         setup.call("read", json!({"path": "a", "question": question})).await.output.to_text()
@@ -181,7 +181,7 @@ async fn the_answer_that_was_used_longest_ago_makes_room() {
 }
 
 #[tokio::test]
-async fn it_can_be_cleared_and_disabled_while_calls_run() {
+async fn cache_can_be_cleared_and_disabled_at_run_time() {
     let (setup, _) = usual();
     let mut answers = vec![read(&setup, "a").await, read(&setup, "a").await];
     setup.engine.clear_cache();
@@ -195,7 +195,7 @@ async fn it_can_be_cleared_and_disabled_while_calls_run() {
 }
 
 #[tokio::test]
-async fn it_can_be_switched_off() {
+async fn cache_without_entries_is_off() {
     let (setup, _) = setup(|builder| builder.cache(0, Duration::from_mins(1)));
     assert_eq!(read(&setup, "a").await, "run 1");
     assert_eq!(read(&setup, "a").await, "run 2");
@@ -203,7 +203,7 @@ async fn it_can_be_switched_off() {
 }
 
 #[tokio::test]
-async fn what_was_read_under_another_policy_is_not_kept() {
+async fn answer_found_under_another_policy_is_not_cached() {
     let (may_end, goes_on) = tokio::sync::oneshot::channel::<()>();
     let gate = Arc::new(std::sync::Mutex::new(Some(goes_on)));
     let host = Arc::new(MapHost::with(["a"]));
@@ -226,7 +226,7 @@ async fn what_was_read_under_another_policy_is_not_kept() {
     may_end.send(()).unwrap();
     assert_eq!(running.await.unwrap().outcome, Outcome::Ok);
     assert_eq!(setup.engine.cache_stats().entries, 0);
-    // From then on it is kept as ever.
+    // Later answers are cached as usual.
     read_twice(&setup).await;
     assert_eq!(setup.engine.cache_stats().hits, 1);
 }

@@ -1,4 +1,4 @@
-//! Changes that a program left on its stage: who is asked about them, and what the question shows.
+//! Changes that a program left on its stage: the approval of them, and the changes that the request shows.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use windlass_core::{
 
 use crate::support::Setup;
 
-/// A machine without files on which every program leaves the same changes on its stage.
+/// A machine without files, on which every program leaves the same changes on its stage.
 struct StageHost {
     empty: EmptyHost,
     confinement: Confinement,
@@ -42,7 +42,7 @@ impl Processes for StageHost {
     }
 
     fn start(&self, _: &ProcessRequest) -> Result<Box<dyn Process>, ToolError> {
-        Ok(Box::new(Ended((self.changes)(self.stage.path()).into())))
+        Ok(Box::new(EndedProcess((self.changes)(self.stage.path()).into())))
     }
 
     fn scratch(&self) -> io::Result<std::fs::File> {
@@ -50,10 +50,10 @@ impl Processes for StageHost {
     }
 }
 
-/// A program that has ended, and what it changed.
-struct Ended(Mutex<Vec<ProcessChange>>);
+/// A process that has ended, with its changes.
+struct EndedProcess(Mutex<Vec<ProcessChange>>);
 
-impl Process for Ended {
+impl Process for EndedProcess {
     fn read<'a>(&'a self, _: &'a mut Vec<u8>) -> BoxFuture<'a, io::Result<usize>> {
         Box::pin(std::future::ready(Ok(0)))
     }
@@ -82,6 +82,7 @@ impl Process for Ended {
     }
 }
 
+/// Makes the change of a new file with this text.
 fn written(stage: &Path, path: &str, text: &str) -> ProcessChange {
     let staged = stage.join(path.replace('/', "_"));
     std::fs::write(&staged, text).expect("a file");
@@ -89,13 +90,17 @@ fn written(stage: &Path, path: &str, text: &str) -> ProcessChange {
     ProcessChange { path: Path::new("/w").join(path), before: None, to }
 }
 
+/// Makes the change of a removed file.
 fn removed(path: &str) -> ProcessChange {
     let seen = Fingerprint { device: 1, inode: 1, len: 1, modified: 1, changed: 1 };
     ProcessChange { path: Path::new("/w").join(path), before: Some(seen), to: ChangedTo::Nothing }
 }
 
-/// The questions that a command with these changes leads to.
-async fn asked(policy: Policy, changes: fn(&Path) -> Vec<ProcessChange>) -> Vec<ApprovalRequest> {
+/// Runs a command that makes these changes, and returns the approval requests that it leads to.
+async fn approval_requests(
+    policy: Policy,
+    changes: fn(&Path) -> Vec<ProcessChange>,
+) -> Vec<ApprovalRequest> {
     let tool = MockTool::named("run")
         .with_effects(Kinds::EXEC, |_| Effect::Exec(CommandLine::words(["make"])).into())
         .answering(|cx, _| async move {
@@ -111,10 +116,10 @@ async fn asked(policy: Policy, changes: fn(&Path) -> Vec<ProcessChange>) -> Vec<
         changes,
         stage: tempfile::tempdir().expect("a folder"),
     };
-    let heard = questions.clone();
+    let collected = questions.clone();
     let setup = Setup::on(Arc::new(host), [tool], |builder| {
         builder.policy(policy).attendant(move |request: &ApprovalRequest| {
-            heard.lock().unwrap().push(request.clone());
+            collected.lock().unwrap().push(request.clone());
             false
         })
     });
@@ -123,11 +128,13 @@ async fn asked(policy: Policy, changes: fn(&Path) -> Vec<ProcessChange>) -> Vec<
 }
 
 #[tokio::test]
-async fn a_hook_asks_in_every_mode_and_shows_its_text() {
+async fn git_hook_asks_in_every_mode_and_shows_its_text() {
     for mode in [Mode::Auto, Mode::Yolo] {
         let allowed = Policy::new(mode).allow("write **".parse().expect("a rule"));
-        let questions =
-            asked(allowed, |stage| vec![written(stage, ".git/hooks/pre-commit", "x\n")]).await;
+        let questions = approval_requests(allowed, |stage| {
+            vec![written(stage, ".git/hooks/pre-commit", "x\n")]
+        })
+        .await;
         let [question] = questions.as_slice() else { panic!("{mode}: {questions:?}") };
         assert_eq!(question.by.to_string(), "always asked: git's hooks and configuration");
         let [change] = &*question.changes else { panic!("{:?}", question.changes) };
@@ -137,18 +144,18 @@ async fn a_hook_asks_in_every_mode_and_shows_its_text() {
 }
 
 #[tokio::test]
-async fn an_inert_configuration_asks_nobody() {
+async fn inert_git_configuration_needs_no_approval() {
     let inert = |stage: &Path| vec![written(stage, ".git/config", "[core]\n\tbare = false\n")];
-    assert!(asked(Policy::new(Mode::Auto), inert).await.is_empty());
-    let loud = |stage: &Path| vec![written(stage, ".git/config", "[core]\n\tpager = x\n")];
-    assert_eq!(asked(Policy::new(Mode::Auto), loud).await.len(), 1);
+    assert!(approval_requests(Policy::new(Mode::Auto), inert).await.is_empty());
+    let active = |stage: &Path| vec![written(stage, ".git/config", "[core]\n\tpager = x\n")];
+    assert_eq!(approval_requests(Policy::new(Mode::Auto), active).await.len(), 1);
 }
 
 #[tokio::test]
-async fn protected_and_hidden_files_of_a_removed_tree_are_told() {
+async fn request_lists_protected_and_hidden_files_of_a_removed_tree() {
     let gone =
         |_: &Path| ["sub/.envrc", "sub/.env", "sub/a", "sub"].into_iter().map(removed).collect();
-    let questions = asked(Policy::new(Mode::Auto), gone).await;
+    let questions = approval_requests(Policy::new(Mode::Auto), gone).await;
     let [question] = questions.as_slice() else { panic!("{questions:?}") };
     let effects: Vec<String> = question.effects.iter().map(ToString::to_string).collect();
     assert_eq!(effects, ["delete /w/sub/.envrc", "delete /w/sub/.env", "delete /w/sub/**"]);

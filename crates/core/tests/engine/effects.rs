@@ -1,4 +1,4 @@
-//! Effects are a ration: more than declared is a fault of the tool, and does not happen.
+//! Declared effects are a limit: a tool that tries more fails, and the effect does not happen.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use windlass_core::{
 use crate::support::{MapHost, Setup, assert_text, says};
 
 #[tokio::test]
-async fn a_call_that_wants_more_than_its_tool_may_is_a_fault() {
+async fn effect_outside_the_kinds_of_the_tool_is_a_fault() {
     let exec = || Effects::from(Effect::Exec(CommandLine::words(["rm", "x"])));
     for (kinds, effects, text) in [
         (
@@ -46,12 +46,13 @@ async fn a_call_that_wants_more_than_its_tool_may_is_a_fault() {
     }
 }
 
+/// A fingerprint for expectations that the host of these tests does not check.
 fn anything() -> Fingerprint {
     Fingerprint { device: 1, inode: 1, len: 1, modified: 1, changed: 1 }
 }
 
-/// A tool that has declared to read `a`, write `b` and `new/x`, read everything below `tree` and remove `gone`, and tries
-/// something else.
+/// Calls a tool that declares to read `a`, write `b` and `new/x`, read everything below `tree` and remove `gone`, and then makes this
+/// attempt. Checks the outcome and text.
 async fn check(
     attempt: impl Fn(&Context) -> Result<String, ToolError> + Clone + Send + Sync + 'static,
     outcome: Outcome,
@@ -78,7 +79,7 @@ async fn check(
 }
 
 #[tokio::test]
-async fn a_door_opens_only_for_what_was_declared() {
+async fn door_opens_only_for_declared_effects() {
     let stat = |path: &'static str| {
         move |cx: &Context| {
             let found = cx.files().stat(Path::new(path))?;
@@ -127,7 +128,7 @@ async fn a_door_opens_only_for_what_was_declared() {
 }
 
 #[tokio::test]
-async fn a_stopped_call_begins_nothing() {
+async fn cancelled_call_starts_no_change() {
     check(
         |cx| {
             cx.session().cancel();
@@ -141,6 +142,7 @@ async fn a_stopped_call_begins_nothing() {
     .await;
 }
 
+/// Removes a file through the door of the call.
 fn remove(cx: &Context, path: &str) -> Result<String, ToolError> {
     let path = cx.files().resolve(path.as_ref())?;
     let step = Step::new(path, Expect::Same(anything()), To::Nothing);
@@ -148,7 +150,7 @@ fn remove(cx: &Context, path: &str) -> Result<String, ToolError> {
 }
 
 #[tokio::test]
-async fn what_was_granted_is_what_was_resolved() {
+async fn granted_paths_are_resolved() {
     let tool = MockTool::named("look")
         .with_effects(Kinds::READ, |_| Effects::read("x/../a"))
         .answering(|cx, _| async move {
@@ -161,7 +163,7 @@ async fn what_was_granted_is_what_was_resolved() {
 }
 
 #[tokio::test]
-async fn what_a_project_hides_is_hidden_in_every_mode() {
+async fn excluded_files_are_hidden_in_every_mode() {
     for (_, mode) in Mode::NAMES {
         let look = says("look", "seen").with_effects(Kinds::READ, |_| Effects::read("plans.md"));
         let host = Arc::new(MapHost::with(["plans.md"]).hiding("plans.md"));

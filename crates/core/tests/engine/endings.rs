@@ -1,4 +1,4 @@
-//! The ends of calls: whatever happens, one result, one event, one record.
+//! Ends of calls: every end gives one result, one event and one record.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,10 +12,12 @@ use windlass_core::{
 
 use crate::support::{Setup, assert_text, call, hangs, says, writes};
 
+/// A tool that ends with this answer.
 fn answers(name: &str, answer: fn() -> Result<Output, ToolError>) -> MockTool {
     MockTool::named(name).answering(move |_, _| async move { answer() })
 }
 
+/// Tools for all ways to end.
 fn tools() -> Vec<MockTool> {
     vec![
         says("fine", "done"),
@@ -34,7 +36,7 @@ fn tools() -> Vec<MockTool> {
     ]
 }
 
-/// The outcome, the code and the text of a call of each tool.
+/// Tool, expected outcome, code and text of a call.
 const ENDINGS: [(&str, Outcome, Option<&str>, &str); 14] = [
     ("fine", Outcome::Ok, None, "done"),
     ("no_match", Outcome::Error, None, "no match"),
@@ -55,7 +57,7 @@ const ENDINGS: [(&str, Outcome, Option<&str>, &str); 14] = [
         "write",
         Outcome::Denied,
         Some("denied"),
-        "not allowed: write /w/out (decided by mode ask): nobody is there to ask\nto allow it: --allow 'write /w/out'",
+        "not allowed: write /w/out (decided by mode ask): no person is available to ask\nto allow it: --allow 'write /w/out'",
     ),
     (
         "sly",
@@ -72,13 +74,14 @@ const ENDINGS: [(&str, Outcome, Option<&str>, &str); 14] = [
     ),
 ];
 
+/// Makes an engine with these tools and a time limit of a minute.
 fn setup() -> Setup {
     Setup::with(tools(), |builder| {
         builder.policy(Policy::new(Mode::Ask)).timeout(Duration::from_mins(1))
     })
 }
 
-/// Every call that was begun or refused has one last event and one last record, which agree, and no more of it after that.
+/// Checks that every call has one last event and one last record, which agree, and nothing after them. Returns the outcomes.
 async fn check_ends(setup: &mut Setup, calls: usize) -> BTreeMap<CallId, Outcome> {
     let mut told = BTreeMap::new();
     for event in setup.told().await {
@@ -119,7 +122,7 @@ async fn every_way_to_end_is_one_result_one_event_and_one_record() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn also_when_they_all_happen_at_once() {
+async fn all_ways_to_end_work_in_one_turn() {
     let mut setup = setup();
     let calls: Vec<ToolCall> = ENDINGS.iter().map(|(tool, ..)| call(tool)).collect();
     let results = setup.engine.turn(&setup.session, [calls.clone(), calls].concat()).await;
@@ -130,7 +133,7 @@ async fn also_when_they_all_happen_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_is_stopped_by_its_id_keeps_what_it_had_said() {
+async fn cancelled_call_keeps_its_partial_output() {
     let mut setup = setup();
     let (engine, session) = (setup.engine.clone(), setup.session.clone());
     let turn = tokio::spawn(async move {
@@ -138,7 +141,7 @@ async fn a_call_that_is_stopped_by_its_id_keeps_what_it_had_said() {
     });
     let first = setup.started("hangs").await;
     setup.started("hangs").await;
-    // The output of the tool comes right after its beginning.
+    // The tool prints right after its beginning.
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(setup.engine.cancel(&first));
     let results = turn.await.unwrap();
@@ -146,12 +149,12 @@ async fn a_call_that_is_stopped_by_its_id_keeps_what_it_had_said() {
     assert_text(&results[0], Outcome::Cancelled, stopped);
     assert_text(&results[1], Outcome::Ok, "done");
     assert_eq!(results[2].outcome, Outcome::TimedOut, "its sibling went on to its own end");
-    assert!(!setup.engine.cancel(&first), "it is over");
+    assert!(!setup.engine.cancel(&first), "it has ended");
     assert!(!setup.engine.cancel(&CallId::new("c999")), "there is no such call");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_waits_for_its_place_can_be_stopped() {
+async fn call_that_waits_in_the_queue_can_be_stopped() {
     let tools = [writes(hangs("first")), writes(says("second", "ran"))];
     let mut setup = Setup::with(tools, |builder| builder.timeout(Duration::from_mins(1)));
     let first = setup.spawn(call("first"));
@@ -162,14 +165,14 @@ async fn a_call_that_waits_for_its_place_can_be_stopped() {
     assert_eq!(first.await.unwrap().outcome, Outcome::Cancelled);
     let text = "the call was stopped before it began";
     assert_text(&second.await.unwrap(), Outcome::Cancelled, text);
-    // Which of the two comes to its end first is nobody's business.
+    // The two calls may end in either order.
     let mut recorded = setup.recorded();
     recorded.sort();
     assert_eq!(recorded, ["cancelled first", "cancelled second", "started first"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_caller_that_goes_away_stops_its_calls() {
+async fn caller_that_goes_away_stops_its_calls() {
     let mut setup = setup();
     let turn = setup.engine.turn(&setup.session, vec![call("hangs"), call("fine")]);
     tokio::time::timeout(Duration::from_secs(1), turn).await.expect_err("it hangs");
@@ -181,16 +184,16 @@ async fn a_caller_that_goes_away_stops_its_calls() {
         .await;
     let stopped = "so far so good\n[the call was stopped]";
     assert_text(&ended, Outcome::Cancelled, stopped);
-    assert!(setup.told().await.is_empty(), "nothing after the end");
+    assert!(setup.told().await.is_empty(), "no event after the end");
     assert_eq!(
         setup.recorded(),
         ["started hangs", "started fine", "ok fine", "cancelled hangs"],
-        "on record although nobody waited for it"
+        "it is recorded although its caller went away"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_on_another_thread_learns_that_its_call_was_stopped() {
+async fn cancellation_reaches_a_tool_on_another_thread() {
     let (sender, receiver) = tokio::sync::oneshot::channel();
     let sender = std::sync::Arc::new(std::sync::Mutex::new(Some(sender)));
     let tool = MockTool::named("search").answering(move |cx, _| {
@@ -199,7 +202,7 @@ async fn a_tool_on_another_thread_learns_that_its_call_was_stopped() {
             let watching = cx.clone();
             tokio::spawn(async move {
                 watching.cancelled().await;
-                sender.send(watching.is_cancelled()).expect("somebody waits");
+                sender.send(watching.is_cancelled()).expect("the test waits for it");
             });
             std::future::pending().await
         }
@@ -211,7 +214,7 @@ async fn a_tool_on_another_thread_learns_that_its_call_was_stopped() {
 }
 
 #[tokio::test]
-async fn blocking_work_is_done_elsewhere_and_its_panics_are_contained() {
+async fn blocking_work_runs_on_another_thread_and_its_panics_are_contained() {
     let tool = MockTool::named("search").answering(|cx, input| async move {
         let done =
             cx.blocking(move |_| if input["bad"] == true { panic!("deep inside") } else { 42 });
@@ -225,7 +228,7 @@ async fn blocking_work_is_done_elsewhere_and_its_panics_are_contained() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_time_limit_of_nothing_stops_what_is_not_done_at_once() {
+async fn zero_time_limit_stops_a_call_that_waits() {
     let setup = setup();
     let limits = Overrides { timeout: Some(Duration::ZERO), ..Overrides::default() };
     let result =

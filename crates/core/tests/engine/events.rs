@@ -1,4 +1,4 @@
-//! Events: told as things happen, to everybody who listens, without ever holding up a call.
+//! Events: published while calls run, to every listener, without delaying a call.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use windlass_core::{EventKind, Outcome, Output};
 
 use crate::support::{Setup, assert_text, call, writes};
 
-/// A tool that says more than a listener's inbox holds.
+/// A tool that publishes this many pieces of output and progress.
 fn chatty(pieces: usize) -> MockTool {
     writes(MockTool::named("chatty").answering(move |cx, _| async move {
         for piece in 0..pieces {
@@ -21,7 +21,7 @@ fn chatty(pieces: usize) -> MockTool {
 }
 
 #[tokio::test]
-async fn a_call_is_told_from_its_beginning_to_its_end() {
+async fn events_of_a_call_come_from_its_beginning_to_its_end() {
     let mut setup = Setup::of([chatty(2)]);
     let result = setup.call("chatty", json!({"a": 1})).await;
     let told = setup.told().await;
@@ -48,7 +48,7 @@ async fn a_call_is_told_from_its_beginning_to_its_end() {
 }
 
 #[tokio::test]
-async fn a_slow_listener_loses_output_and_progress_only_and_is_told_how_much() {
+async fn slow_listener_loses_only_output_and_progress_and_gets_their_count() {
     const PIECES: usize = 2_000;
     let mut setup = Setup::of([chatty(PIECES)]);
     let mut quick = setup.engine.subscribe();
@@ -66,13 +66,13 @@ async fn a_slow_listener_loses_output_and_progress_only_and_is_told_how_much() {
     let pieces = told.len() - 2;
     let lost = usize::try_from(setup.events.lost()).unwrap();
     assert!(lost > 0);
-    assert_eq!(pieces + lost, 2 * PIECES, "every piece was told or counted");
+    assert_eq!(pieces + lost, 2 * PIECES, "every piece was received or counted");
     let (told, lost) = listener.await.unwrap();
     assert_eq!(told + lost, 2 * PIECES as u64 + 1, "each listener has its own count");
 }
 
 #[tokio::test]
-async fn every_listener_hears_everything_from_when_it_began_to_listen() {
+async fn every_listener_gets_all_events_since_its_subscription() {
     let mut setup = Setup::of([MockTool::named("noop")]);
     let mut first = setup.engine.subscribe();
     setup.call("noop", json!({})).await;
@@ -87,7 +87,7 @@ async fn every_listener_hears_everything_from_when_it_began_to_listen() {
 }
 
 #[tokio::test]
-async fn an_end_is_told_after_it_is_on_record() {
+async fn end_is_published_after_it_is_recorded() {
     let mut setup = Setup::of([MockTool::named("noop")]);
     let journal = setup.journal.clone();
     let running = setup.spawn(call("noop"));
@@ -107,7 +107,7 @@ async fn an_end_is_told_after_it_is_on_record() {
 }
 
 #[tokio::test]
-async fn the_beginning_of_a_call_that_only_looks_is_told_while_it_waits() {
+async fn beginning_of_a_read_is_published_while_it_waits() {
     let heard = Arc::new(Notify::new());
     let waits = MockTool::named("wait").answering({
         let heard = heard.clone();

@@ -1,4 +1,4 @@
-//! A running call asks for more than its plan declared.
+//! Running calls that ask for effects beyond their plan.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,11 +14,12 @@ use windlass_core::{
 
 use crate::support::{Setup, assert_text};
 
+/// The effect of a request to a host.
 fn net(host: &str) -> Effect {
     Effect::Net { origin: format!("https://{host}:443"), method: "GET".into() }
 }
 
-/// A tool that has declared to reach `a` and asks for this besides.
+/// A tool `fetch` that declares to reach `a`, and asks for these effects while it runs.
 fn fetch(kinds: Kinds, more: impl Into<Effects>) -> MockTool {
     let more = more.into();
     MockTool::named("fetch").with_effects(kinds, |_| net("a").into()).answering(move |cx, _| {
@@ -31,7 +32,7 @@ fn fetch(kinds: Kinds, more: impl Into<Effects>) -> MockTool {
     })
 }
 
-/// The decisions about what was asked for later.
+/// Returns the recorded decisions about effects beyond the plan.
 fn extensions(setup: &Setup) -> Vec<(String, Decision, String)> {
     let records = setup.journal.records();
     let bodies = records.iter().filter(|record| record.kind.as_str() == "extended");
@@ -43,7 +44,7 @@ fn extensions(setup: &Setup) -> Vec<(String, Decision, String)> {
 }
 
 #[tokio::test]
-async fn what_a_rule_allows_is_granted_and_on_record_before_it_is_used() {
+async fn allowed_extension_is_recorded_and_granted() {
     let setup = Setup::of([fetch(Kinds::NET, net("b"))]);
     let result = setup.call("fetch", json!({})).await;
     assert_eq!(result.outcome, Outcome::Ok);
@@ -56,14 +57,14 @@ async fn what_a_rule_allows_is_granted_and_on_record_before_it_is_used() {
 }
 
 #[tokio::test]
-async fn what_the_plan_declared_is_not_decided_on_again() {
+async fn declared_effect_is_not_decided_on_again() {
     let setup = Setup::of([fetch(Kinds::NET, net("a"))]);
     assert_eq!(setup.call("fetch", json!({})).await.outcome, Outcome::Ok);
     assert_eq!(extensions(&setup), []);
 }
 
 #[tokio::test]
-async fn what_calls_could_conflict_about_has_to_be_in_the_plan() {
+async fn effects_that_could_conflict_must_be_in_the_plan() {
     let mcp = Effect::Mcp { server: "a".into(), tool: "b".into() };
     for (effect, may) in [
         (net("b"), true),
@@ -88,7 +89,7 @@ async fn what_calls_could_conflict_about_has_to_be_in_the_plan() {
 }
 
 #[tokio::test]
-async fn a_kind_that_the_tool_does_not_name_is_a_fault() {
+async fn extension_outside_the_kinds_of_the_tool_is_a_fault() {
     let setup = Setup::of([fetch(Kinds::NET, Effect::Secret("TOKEN".into()))]);
     let result = setup.call("fetch", json!({})).await;
     let text = "`fetch` wants to secret TOKEN, but says that its calls are only of the kinds net";
@@ -97,13 +98,13 @@ async fn a_kind_that_the_tool_does_not_name_is_a_fault() {
 }
 
 #[tokio::test]
-async fn what_is_denied_is_not_granted_and_the_denial_is_on_record() {
+async fn denied_extension_is_recorded_and_not_granted() {
     let rule = || Policy::new(Mode::Yolo).deny("net b".parse().expect("a rule"));
     let ask = || Policy::new(Mode::Ask).allow("net a".parse().expect("a rule"));
     let rights = Limits { net: "a".parse().ok(), ..Limits::default() };
     for (policy, limits, why) in [
         (rule(), Limits::default(), "deny net b"),
-        (ask(), Limits::default(), "nobody is there to ask"),
+        (ask(), Limits::default(), "no person is available to ask"),
         (Policy::new(Mode::Yolo), rights, "the session has no right to reach that host"),
     ] {
         let session = Session::new(SessionId::new("s1")).narrow(limits);
@@ -117,10 +118,10 @@ async fn what_is_denied_is_not_granted_and_the_denial_is_on_record() {
     }
 }
 
-/// Answers like this, after a minute.
-struct Replies(fn() -> Reply<Answer>);
+/// An attendant that gives this reply after a minute.
+struct DelayedReply(fn() -> Reply<Answer>);
 
-impl Attendant for Replies {
+impl Attendant for DelayedReply {
     fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>> {
         Box::pin(async {
             tokio::time::sleep(Duration::from_mins(1)).await;
@@ -129,24 +130,25 @@ impl Attendant for Replies {
     }
 }
 
-fn asking(replies: fn() -> Reply<Answer>) -> Setup {
+/// Makes an engine that asks about reaching `b`, with such an attendant and a time limit shorter than its delay.
+fn asking(reply: fn() -> Reply<Answer>) -> Setup {
     let policy = Policy::new(Mode::Ask).allow("net a".parse().expect("a rule"));
     Setup::with([fetch(Kinds::NET, net("b"))], |builder| {
-        builder.policy(policy).attendant(Replies(replies)).timeout(Duration::from_secs(10))
+        builder.policy(policy).attendant(DelayedReply(reply)).timeout(Duration::from_secs(10))
     })
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_person_is_asked_while_the_clock_stands_still() {
+async fn clock_is_stopped_while_a_person_is_asked() {
     let allowed = || Reply::Answered(Answer::allow());
     let edited = || Reply::Answered(Answer::allow_edited(json!({"x": 1})));
     let denied = || Reply::Answered(Answer::deny("not there"));
-    for (replies, outcome, text) in [
+    for (reply, outcome, text) in [
         (allowed as fn() -> Reply<Answer>, Outcome::Ok, "covered"),
         (edited, Outcome::Denied, "a person wants other arguments, and the call already runs"),
         (denied, Outcome::Denied, "not there"),
     ] {
-        let setup = asking(replies);
+        let setup = asking(reply);
         let result = setup.call("fetch", json!({})).await;
         assert_eq!(result.outcome, outcome, "{text}");
         assert!(result.output.to_text().contains(text), "{}", result.output.to_text());
@@ -155,7 +157,7 @@ async fn a_person_is_asked_while_the_clock_stands_still() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_comes_later_serves_the_call_that_is_made_again() {
+async fn late_answer_serves_the_repeated_call() {
     let setup = asking(|| Reply::Deferred);
     let result = setup.call("fetch", json!({})).await;
     assert_eq!(result.outcome, Outcome::Denied);
@@ -167,7 +169,7 @@ async fn an_answer_that_comes_later_serves_the_call_that_is_made_again() {
 }
 
 #[tokio::test]
-async fn an_answer_for_the_session_is_remembered() {
+async fn answer_for_the_session_is_remembered() {
     let policy =
         Policy::new(Mode::Ask).allow("net a".parse().expect("a rule")).with_provenance(false);
     let mut setup = Setup::with([fetch(Kinds::NET, net("b"))], |builder| {
@@ -175,17 +177,25 @@ async fn an_answer_for_the_session_is_remembered() {
     });
     let first = setup.spawn(ToolCall::new("fetch", json!({})));
     let asked = setup.asked().await;
-    assert_eq!(asked.effects.to_string(), "net GET https://b:443", "the rest is decided already");
+    assert_eq!(
+        asked.effects.to_string(),
+        "net GET https://b:443",
+        "the other effects are decided already"
+    );
     let answer = Answer::allow_for(Scope::Session);
     setup.engine.answer(&asked.id, answer).await.expect("it is open");
     assert_eq!(first.await.expect("it ends").outcome, Outcome::Ok);
-    assert_eq!(setup.call("fetch", json!({})).await.outcome, Outcome::Ok, "nobody is asked again");
+    assert_eq!(
+        setup.call("fetch", json!({})).await.outcome,
+        Outcome::Ok,
+        "no person is asked again"
+    );
 }
 
-/// Says no to one host.
-struct NotThere;
+/// A hook that denies the host `b`.
+struct DenyHostB;
 
-impl Hook for NotThere {
+impl Hook for DenyHostB {
     fn name(&self) -> &'static str {
         "guard"
     }
@@ -203,15 +213,15 @@ impl Hook for NotThere {
 }
 
 #[tokio::test]
-async fn hooks_are_asked_as_about_a_plan() {
-    let setup = Setup::with([fetch(Kinds::NET, net("b"))], |it| it.hook(Arc::new(NotThere)));
+async fn hooks_are_asked_about_an_extension() {
+    let setup = Setup::with([fetch(Kinds::NET, net("b"))], |it| it.hook(Arc::new(DenyHostB)));
     let result = setup.call("fetch", json!({})).await;
     assert_eq!(result.outcome, Outcome::Denied);
     assert!(result.output.to_text().contains("the hook guard says no: not there"));
 }
 
 #[tokio::test]
-async fn the_answer_is_from_outside_and_is_not_kept_for_the_next_call() {
+async fn extended_answer_is_untrusted_and_not_cached() {
     let ran = Arc::new(AtomicUsize::new(0));
     let count = ran.clone();
     let tool = MockTool::named("look")

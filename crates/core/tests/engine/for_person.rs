@@ -1,4 +1,4 @@
-//! Calls that a person makes themselves, with tools that models are not offered.
+//! Calls that a person makes, with tools that models are not offered.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use windlass_core::{
 
 use crate::support::{Log, Setup, assert_text, says};
 
-/// A hook that says no to everything.
-struct Refuses(Log);
+/// A hook that denies everything.
+struct DenyEverything(Log);
 
-impl Hook for Refuses {
+impl Hook for DenyEverything {
     fn name(&self) -> &'static str {
         "refuses"
     }
@@ -25,7 +25,7 @@ impl Hook for Refuses {
     }
 }
 
-/// A tool `restore` that writes the file that its argument `path` names.
+/// A tool `restore` that writes the file of its argument `path`.
 fn restore() -> MockTool {
     let path = |input: &Value| input["path"].as_str().unwrap_or("out").to_owned();
     says("restore", "restored").with_effects(Kinds::WRITE, move |input| Effects::write(path(input)))
@@ -36,7 +36,7 @@ fn no_tools() -> [MockTool; 0] {
 }
 
 #[tokio::test]
-async fn rules_modes_hooks_and_attendants_are_not_asked() {
+async fn call_of_a_person_asks_no_rule_hook_or_attendant() {
     let deny = || "write **".parse().expect("a rule");
     for policy in [
         Policy::new(Mode::Ask),
@@ -47,7 +47,7 @@ async fn rules_modes_hooks_and_attendants_are_not_asked() {
     ] {
         let told = format!("{policy:?}");
         let (log, asked) = (Log::default(), Log::default());
-        let (hook, ask) = (Arc::new(Refuses(log.clone())), asked.clone());
+        let (hook, ask) = (Arc::new(DenyEverything(log.clone())), asked.clone());
         let setup = Setup::with(no_tools(), |builder| {
             builder.policy(policy).hook(hook).attendant(move |_: &_| {
                 ask.add("asked");
@@ -66,7 +66,7 @@ async fn rules_modes_hooks_and_attendants_are_not_asked() {
 }
 
 #[tokio::test]
-async fn it_is_told_and_recorded_like_any_call() {
+async fn call_of_a_person_is_published_and_recorded() {
     let mut setup = Setup::of(no_tools());
     let result = setup.engine.act_for_person(&setup.session, restore(), json!({})).await;
     assert_eq!(setup.recorded(), ["started restore", "ok restore"]);
@@ -78,7 +78,7 @@ async fn it_is_told_and_recorded_like_any_call() {
 }
 
 #[tokio::test]
-async fn hard_denies_and_the_rights_of_the_session_hold() {
+async fn hard_denies_and_rights_of_the_session_bind_calls_of_a_person() {
     let ruling = Ruling::new(Decision::Deny, "write kept/**".parse().expect("a rule"));
     let limits = Limits { rules: vec![ruling], ..Limits::default() };
     for (path, denied_by) in [("id_rsa", "hard deny"), ("kept/a", "deny write kept/**")] {
@@ -115,7 +115,7 @@ async fn models_get_neither_the_tool_nor_its_answers() {
 }
 
 #[tokio::test]
-async fn it_waits_for_a_call_that_changes_the_same() {
+async fn call_of_a_person_waits_for_a_conflicting_call() {
     let log = Log::default();
     let (begin, go_on) =
         (Arc::new(tokio::sync::Notify::new()), Arc::new(tokio::sync::Notify::new()));
@@ -144,7 +144,7 @@ async fn it_waits_for_a_call_that_changes_the_same() {
     let (engine, session) = (setup.engine.clone(), setup.session.clone());
     let undoing =
         tokio::spawn(async move { engine.act_for_person(&session, undo, json!({})).await });
-    // It has every occasion to come first.
+    // The undo gets every opportunity to run first.
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }

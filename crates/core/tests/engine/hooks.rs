@@ -1,4 +1,4 @@
-//! Hooks: what a person puts before, after and around every call.
+//! Hooks: programs of a person that run before, after and around every call.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,25 +13,25 @@ use windlass_core::{
 use crate::support::{Log, Setup, assert_text, call, echo, path_of, says};
 
 type Answer = Result<HookAnswer, ToolError>;
-type On = fn(Happening<'_>) -> Answer;
+type HookFn = fn(Happening<'_>) -> Answer;
 
-/// A hook of one closure, which notes what it was told.
+/// A hook made of a function, which logs the events that it gets.
 #[derive(Clone)]
-struct Closure {
+struct FnHook {
     name: &'static str,
     log: Log,
-    on: On,
+    on: HookFn,
     may_allow: bool,
     is_gate: fn(Moment) -> bool,
 }
 
-impl Closure {
-    fn new(name: &'static str, log: &Log, on: On) -> Self {
+impl FnHook {
+    fn new(name: &'static str, log: &Log, on: HookFn) -> Self {
         Self { name, log: log.clone(), on, may_allow: true, is_gate: Moment::is_gate }
     }
 }
 
-impl Hook for Closure {
+impl Hook for FnHook {
     fn name(&self) -> &str {
         self.name
     }
@@ -57,8 +57,8 @@ impl Hook for Closure {
     }
 }
 
-/// A tool `write` that answers with its arguments, behind these hooks, where this policy holds.
-fn behind(policy: Policy, hooks: impl IntoIterator<Item = Closure>) -> Setup {
+/// Makes an engine with a tool `write` that answers with its arguments, these hooks and this policy.
+fn engine_with_hooks(policy: Policy, hooks: impl IntoIterator<Item = FnHook>) -> Setup {
     let schema = json!({
         "type": "object",
         "properties": {"path": {"type": "string"}, "lines": {"type": "integer"}},
@@ -73,24 +73,27 @@ fn behind(policy: Policy, hooks: impl IntoIterator<Item = Closure>) -> Setup {
     })
 }
 
-fn hooked(log: &Log, hooks: &[(&'static str, On)]) -> Setup {
-    let hooks = hooks.iter().map(|(name, on)| Closure::new(name, log, *on));
-    behind(Policy::new(Mode::Auto), hooks)
+/// Makes the same engine in the mode `auto`, with hooks of these names and functions.
+fn auto_engine_with_hooks(log: &Log, hooks: &[(&'static str, HookFn)]) -> Setup {
+    let hooks = hooks.iter().map(|(name, on)| FnHook::new(name, log, *on));
+    engine_with_hooks(Policy::new(Mode::Auto), hooks)
 }
 
-const GO_ON: On = |_| Ok(HookAnswer::go_on());
-const FAILS: On = |_| Err(ToolError::host_failed("its program is gone"));
+/// A hook without objection.
+const GO_ON: HookFn = |_| Ok(HookAnswer::go_on());
+/// A hook that fails.
+const FAILS: HookFn = |_| Err(ToolError::host_failed("its program is gone"));
 
 #[tokio::test]
-async fn hooks_run_in_order_and_each_sees_what_the_one_before_it_made() {
+async fn hooks_run_in_order_and_each_sees_the_changes_of_the_one_before() {
     let log = Log::default();
-    let one: On = |what| {
+    let one: HookFn = |what| {
         Ok(match what {
             Happening::PreTool(_) => HookAnswer::go_on().with_input(json!({"path": "b"})),
             _ => HookAnswer::go_on().with_output(Output::text("changed")),
         })
     };
-    let two: On = |what| {
+    let two: HookFn = |what| {
         Ok(match what {
             Happening::PostTool(_, output) => {
                 HookAnswer::go_on().with_output(Output::text(format!("{} twice", output.to_text())))
@@ -98,7 +101,7 @@ async fn hooks_run_in_order_and_each_sees_what_the_one_before_it_made() {
             _ => HookAnswer::go_on(),
         })
     };
-    let setup = hooked(&log, &[("one", one), ("two", two)]);
+    let setup = auto_engine_with_hooks(&log, &[("one", one), ("two", two)]);
     let result = setup.call("write", json!({"path": "a"})).await;
     assert_text(&result, Outcome::Ok, "changed twice");
     assert_eq!(
@@ -110,15 +113,19 @@ async fn hooks_run_in_order_and_each_sees_what_the_one_before_it_made() {
             r#"two post_tool {"path":"b"} changed"#,
         ]
     );
-    assert_eq!(setup.bodies()[0]["input"], json!({"path": "b"}), "on record is what was done");
+    assert_eq!(
+        setup.bodies()[0]["input"],
+        json!({"path": "b"}),
+        "the record has the arguments that ran"
+    );
     let notes =
         json!(["one changed the arguments", "one changed the answer", "two changed the answer"]);
-    assert_eq!(setup.bodies()[1]["metadata"]["hooks"], notes, "and who changed it");
+    assert_eq!(setup.bodies()[1]["metadata"]["hooks"], notes, "and the hook that changed them");
 }
 
 #[tokio::test]
-async fn a_gate_sees_what_a_later_hook_makes_of_the_arguments() {
-    let guard: On = |what| {
+async fn gate_sees_the_arguments_that_a_later_hook_sets() {
+    let guard: HookFn = |what| {
         Ok(match what {
             Happening::PreTool(call) if call.input["path"] == "secret" => {
                 HookAnswer::deny("not this")
@@ -126,13 +133,13 @@ async fn a_gate_sees_what_a_later_hook_makes_of_the_arguments() {
             _ => HookAnswer::go_on(),
         })
     };
-    let editor: On = |what| {
+    let editor: HookFn = |what| {
         Ok(match what {
             Happening::PreTool(_) => HookAnswer::go_on().with_input(json!({"path": "secret"})),
             _ => HookAnswer::go_on(),
         })
     };
-    let setup = hooked(&Log::default(), &[("guard", guard), ("editor", editor)]);
+    let setup = auto_engine_with_hooks(&Log::default(), &[("guard", guard), ("editor", editor)]);
     let result = setup.call("write", json!({"path": "a"})).await;
     assert_text(&result, Outcome::Denied, "not allowed: the hook guard says no: not this");
 }
@@ -142,20 +149,23 @@ async fn hooks_that_never_agree_on_the_arguments_end_in_a_denial() {
     fn to(path: &str) -> HookAnswer {
         HookAnswer::go_on().with_input(json!({"path": path}))
     }
-    let setup = hooked(&Log::default(), &[("one", |_| Ok(to("b"))), ("two", |_| Ok(to("c")))]);
+    let setup = auto_engine_with_hooks(
+        &Log::default(),
+        &[("one", |_| Ok(to("b"))), ("two", |_| Ok(to("c")))],
+    );
     let result = setup.call("write", json!({"path": "a"})).await;
     assert_eq!(result.outcome, Outcome::Denied);
     assert!(result.output.to_text().contains("do not agree"), "{}", result.output.to_text());
 }
 
-/// A hook replaces `{"path": "a"}` by this.
-async fn check_replaced(by: On, outcome: Outcome, text: &str) {
-    let setup = hooked(&Log::default(), &[("editor", by)]);
+/// Checks the result of a call with `{"path": "a"}` whose arguments a hook replaces.
+async fn check_replaced(by: HookFn, outcome: Outcome, text: &str) {
+    let setup = auto_engine_with_hooks(&Log::default(), &[("editor", by)]);
     assert_text(&setup.call("write", json!({"path": "a"})).await, outcome, text);
 }
 
 #[tokio::test]
-async fn replaced_arguments_are_looked_at_from_the_beginning() {
+async fn replaced_arguments_are_checked_from_the_beginning() {
     check_replaced(
         |_| Ok(HookAnswer::go_on().with_input(json!({"path": "b", "lines": "3"}))),
         Outcome::Ok,
@@ -177,16 +187,18 @@ async fn replaced_arguments_are_looked_at_from_the_beginning() {
     check_replaced(
         |_| Ok(HookAnswer::go_on().with_input(json!({"path": "/srv/passwd"}))),
         Outcome::Denied,
-        "not allowed: write /srv/passwd (decided by mode auto): nobody is there to ask\nto allow it: --allow 'write /srv/passwd'",
+        "not allowed: write /srv/passwd (decided by mode auto): no person is available to ask\nto allow it: --allow 'write /srv/passwd'",
     )
     .await;
 }
 
 #[tokio::test]
-async fn a_hook_denies_and_those_after_it_are_not_asked() {
+async fn hook_denies_and_later_hooks_are_not_asked() {
     let log = Log::default();
-    let setup =
-        hooked(&log, &[("guard", |_| Ok(HookAnswer::deny("not on a Friday"))), ("other", GO_ON)]);
+    let setup = auto_engine_with_hooks(
+        &log,
+        &[("guard", |_| Ok(HookAnswer::deny("not on a Friday"))), ("other", GO_ON)],
+    );
     let result = setup.call("write", json!({"path": "a"})).await;
     let text = "not allowed: the hook guard says no: not on a Friday";
     assert_text(&result, Outcome::Denied, text);
@@ -194,11 +206,19 @@ async fn a_hook_denies_and_those_after_it_are_not_asked() {
     assert_eq!(setup.recorded(), ["denied write"]);
 }
 
-/// What becomes of a call in `mode` if a hook that is (or is not) the person's own says this at `moment`.
-async fn check_said(mode: Mode, path: &str, own: bool, on: On, outcome: Outcome, decided_by: &str) {
+/// Checks the outcome of a call in `mode` with a hook that answers by `on`; `own` says that the hook belongs to the person's own
+/// configuration. `decided_by` must be in the decision or the refusal.
+async fn check_verdict_of_hook(
+    mode: Mode,
+    path: &str,
+    own: bool,
+    on: HookFn,
+    outcome: Outcome,
+    decided_by: &str,
+) {
     let log = Log::default();
-    let hook = Closure { may_allow: own, ..Closure::new("guide", &log, on) };
-    let setup = behind(Policy::new(mode), [hook]);
+    let hook = FnHook { may_allow: own, ..FnHook::new("guide", &log, on) };
+    let setup = engine_with_hooks(Policy::new(mode), [hook]);
     let result = setup.call("write", json!({"path": path})).await;
     assert_eq!(result.outcome, outcome, "{mode} {path}: {}", result.output.to_text());
     let said = match outcome {
@@ -209,14 +229,14 @@ async fn check_said(mode: Mode, path: &str, own: bool, on: On, outcome: Outcome,
 }
 
 #[tokio::test]
-async fn a_yes_of_a_hook_is_worth_only_what_a_person_would_have_been_asked() {
-    const ALLOWS: On = |what| {
+async fn hook_can_allow_only_where_a_person_would_be_asked() {
+    const ALLOWS: HookFn = |what| {
         Ok(match what {
             Happening::PreTool(_) => HookAnswer::allow(),
             _ => HookAnswer::go_on(),
         })
     };
-    const ALLOWS_LATER: On = |what| {
+    const ALLOWS_LATER: HookFn = |what| {
         Ok(match what {
             Happening::PermissionRequest { .. } => HookAnswer::allow(),
             _ => HookAnswer::go_on(),
@@ -225,65 +245,75 @@ async fn a_yes_of_a_hook_is_worth_only_what_a_person_would_have_been_asked() {
     use Outcome::Denied;
     let by_hook = "allowed by the hook guide, where mode ask asks";
     for allows in [ALLOWS, ALLOWS_LATER] {
-        check_said(Mode::Ask, "a", true, allows, Outcome::Ok, by_hook).await;
-        check_said(Mode::Ask, "a", false, allows, Denied, "nobody is there to ask").await;
-        check_said(Mode::Auto, "a", true, allows, Outcome::Ok, "allowed by mode auto").await;
-        check_said(Mode::Ask, "no/a", true, allows, Denied, "deny write no/**").await;
-        check_said(Mode::Plan, "a", true, allows, Denied, "mode plan").await;
-        check_said(Mode::Deny, "a", true, allows, Denied, "mode deny").await;
-        check_said(Mode::Yolo, ".env", true, allows, Denied, "hard deny").await;
-        check_said(Mode::Ask, ".git/hooks/x", true, allows, Denied, "always asked").await;
+        check_verdict_of_hook(Mode::Ask, "a", true, allows, Outcome::Ok, by_hook).await;
+        check_verdict_of_hook(
+            Mode::Ask,
+            "a",
+            false,
+            allows,
+            Denied,
+            "no person is available to ask",
+        )
+        .await;
+        check_verdict_of_hook(Mode::Auto, "a", true, allows, Outcome::Ok, "allowed by mode auto")
+            .await;
+        check_verdict_of_hook(Mode::Ask, "no/a", true, allows, Denied, "deny write no/**").await;
+        check_verdict_of_hook(Mode::Plan, "a", true, allows, Denied, "mode plan").await;
+        check_verdict_of_hook(Mode::Deny, "a", true, allows, Denied, "mode deny").await;
+        check_verdict_of_hook(Mode::Yolo, ".env", true, allows, Denied, "hard deny").await;
+        check_verdict_of_hook(Mode::Ask, ".git/hooks/x", true, allows, Denied, "always asked")
+            .await;
     }
 }
 
 #[tokio::test]
-async fn a_hook_can_have_a_person_asked_and_the_stricter_of_two_counts() {
-    let asks: On = |what| {
+async fn hook_can_require_a_person_and_the_stricter_hook_counts() {
+    let asks: HookFn = |what| {
         Ok(match what {
             Happening::PreTool(_) => HookAnswer::ask("it is late"),
             _ => HookAnswer::go_on(),
         })
     };
-    let by = "(decided by the hook guide (it is late)): nobody is there to ask";
-    check_said(Mode::Auto, "a", false, asks, Outcome::Denied, by).await;
+    let by = "(decided by the hook guide (it is late)): no person is available to ask";
+    check_verdict_of_hook(Mode::Auto, "a", false, asks, Outcome::Denied, by).await;
     let log = Log::default();
-    let hooks = [
-        Closure::new("guide", &log, asks),
-        Closure::new("eager", &log, |_| Ok(HookAnswer::allow())),
-    ];
-    let result = behind(Policy::new(Mode::Auto), hooks).call("write", json!({"path": "a"})).await;
+    let hooks =
+        [FnHook::new("guide", &log, asks), FnHook::new("eager", &log, |_| Ok(HookAnswer::allow()))];
+    let result =
+        engine_with_hooks(Policy::new(Mode::Auto), hooks).call("write", json!({"path": "a"})).await;
     assert_eq!(result.outcome, Outcome::Denied, "{}", result.output.to_text());
 }
 
 #[tokio::test]
-async fn an_allowance_is_void_when_the_arguments_change_behind_it() {
-    let allows: On = |what| {
+async fn allowance_of_a_hook_is_void_when_the_arguments_change_later() {
+    let allows: HookFn = |what| {
         Ok(match what {
             Happening::PreTool(call) if call.input["path"] == "a" => HookAnswer::allow(),
             _ => HookAnswer::go_on(),
         })
     };
-    let editor: On = |what| {
+    let editor: HookFn = |what| {
         Ok(match what {
             Happening::PreTool(_) => HookAnswer::go_on().with_input(json!({"path": "b"})),
             _ => HookAnswer::go_on(),
         })
     };
     let log = Log::default();
-    let hooks = [Closure::new("eager", &log, allows), Closure::new("editor", &log, editor)];
-    let result = behind(Policy::new(Mode::Ask), hooks).call("write", json!({"path": "a"})).await;
+    let hooks = [FnHook::new("eager", &log, allows), FnHook::new("editor", &log, editor)];
+    let result =
+        engine_with_hooks(Policy::new(Mode::Ask), hooks).call("write", json!({"path": "a"})).await;
     assert_eq!(result.outcome, Outcome::Denied, "{}", result.output.to_text());
 }
 
 #[tokio::test]
-async fn gates_fail_closed_and_observers_open() {
+async fn failing_gate_denies_and_failing_observer_only_warns() {
     let log = Log::default();
-    let mut setup = hooked(&log, &[("broken", FAILS)]);
+    let mut setup = auto_engine_with_hooks(&log, &[("broken", FAILS)]);
     let result = setup.call("write", json!({"path": "a"})).await;
     assert_text(
         &result,
         Outcome::Denied,
-        "not allowed: the hook broken must agree at pre_tool, and failed: its program is gone\nwhoever configured the hook has to mend or remove it",
+        "not allowed: the hook broken must agree at pre_tool, and failed: its program is gone\nthe person who configured the hook has to repair or remove it",
     );
     assert!(setup.engine.prompt_submitted(&setup.session, "hello").await.is_err());
     setup.told().await;
@@ -297,27 +327,28 @@ async fn gates_fail_closed_and_observers_open() {
         let [event] = &told[..] else { panic!("{told:?}") };
         assert!(matches!(&event.kind, EventKind::Warning { message } if **message == *warning));
     }
-    // One that says that it is no gate does not hold up anything.
-    let open = Closure { is_gate: |_| false, ..Closure::new("broken", &log, FAILS) };
-    let mut setup = behind(Policy::new(Mode::Auto), [open]);
+    // A failing hook that is no gate denies nothing.
+    let open = FnHook { is_gate: |_| false, ..FnHook::new("broken", &log, FAILS) };
+    let mut setup = engine_with_hooks(Policy::new(Mode::Auto), [open]);
     assert_eq!(setup.call("write", json!({"path": "a"})).await.outcome, Outcome::Ok);
     let is_warning = |event: &Event| matches!(&event.kind, EventKind::Warning { .. });
     assert_eq!(setup.told().await.iter().filter(|event| is_warning(event)).count(), 2);
-    // And one that says that it is one afterwards holds back what it has not seen.
-    let closed = Closure {
+    // A failing gate after the run withholds the output.
+    let closed = FnHook {
         is_gate: |moment| moment == Moment::PostTool,
-        ..Closure::new("broken", &log, FAILS)
+        ..FnHook::new("broken", &log, FAILS)
     };
-    let result =
-        behind(Policy::new(Mode::Auto), [closed]).call("write", json!({"path": "a"})).await;
+    let result = engine_with_hooks(Policy::new(Mode::Auto), [closed])
+        .call("write", json!({"path": "a"}))
+        .await;
     assert_eq!(result.outcome, Outcome::Denied);
     assert!(result.output.to_text().ends_with("the call has run; what it answered is held back"));
 }
 
 #[tokio::test]
-async fn an_answer_can_become_an_error_and_a_model_can_be_told_more() {
+async fn hook_can_make_an_answer_an_error_and_add_text() {
     let log = Log::default();
-    let setup = hooked(
+    let setup = auto_engine_with_hooks(
         &log,
         &[("format", |what| {
             Ok(match what {
@@ -337,13 +368,13 @@ async fn an_answer_can_become_an_error_and_a_model_can_be_told_more() {
 }
 
 #[tokio::test]
-async fn a_failure_is_an_answer_that_hooks_hear_of_and_so_is_one_from_the_cache() {
+async fn hooks_see_failures_and_cached_answers() {
     let log = Log::default();
     let fails = MockTool::named("fails")
         .answering(|_, _| async { Err(ToolError::failed("no such file").hint("look again")) });
     let reads = says("reads", "same").with_effects(Kinds::READ, |_| Effects::read("a"));
     let setup = Setup::with([fails, reads], |builder| {
-        builder.hook(Arc::new(Closure::new("watch", &log, GO_ON)))
+        builder.hook(Arc::new(FnHook::new("watch", &log, GO_ON)))
     });
     let result = setup.call("fails", json!({})).await;
     assert_text(&result, Outcome::Error, "no such file\nlook again");
@@ -357,15 +388,15 @@ async fn a_failure_is_an_answer_that_hooks_hear_of_and_so_is_one_from_the_cache(
 }
 
 #[tokio::test]
-async fn a_hook_can_end_the_session() {
+async fn hook_can_end_the_session() {
     let log = Log::default();
-    let brake: On = |what| {
+    let brake: HookFn = |what| {
         Ok(match what {
             Happening::PreTool(call) if call.input["path"] == "a" => HookAnswer::stop("enough"),
             _ => HookAnswer::go_on(),
         })
     };
-    let setup = hooked(&log, &[("brake", brake)]);
+    let setup = auto_engine_with_hooks(&log, &[("brake", brake)]);
     let result = setup.call("write", json!({"path": "a"})).await;
     let text = "not allowed: the hook brake has ended the session: enough";
     assert_text(&result, Outcome::Denied, text);
@@ -375,14 +406,14 @@ async fn a_hook_can_end_the_session() {
 #[tokio::test]
 async fn arguments_that_do_not_fit_never_reach_a_hook() {
     let log = Log::default();
-    let setup = hooked(&log, &[("one", GO_ON)]);
+    let setup = auto_engine_with_hooks(&log, &[("one", GO_ON)]);
     assert_eq!(setup.call("write", json!({})).await.code, Some("invalid_args"));
     assert!(log.lines().is_empty());
 }
 
 /// G13: the seed's sub-agents ran without hooks.
 #[tokio::test]
-async fn g13_hooks_bind_sub_sessions_and_know_whose_they_are() {
+async fn g13_hooks_bind_sub_sessions_and_know_their_agent() {
     struct ByAgent;
     impl Hook for ByAgent {
         fn name(&self) -> &'static str {
@@ -408,9 +439,9 @@ async fn g13_hooks_bind_sub_sessions_and_know_whose_they_are() {
 }
 
 #[tokio::test]
-async fn what_is_not_a_call_is_told_too() {
+async fn hooks_get_events_other_than_calls() {
     let log = Log::default();
-    let on: On = |what| {
+    let on: HookFn = |what| {
         Ok(match what {
             Happening::PromptSubmit { text } if text.contains("secret") => {
                 HookAnswer::deny("no secrets")
@@ -423,7 +454,7 @@ async fn what_is_not_a_call_is_told_too() {
             _ => HookAnswer::go_on(),
         })
     };
-    let setup = hooked(&log, &[("one", on), ("two", GO_ON)]);
+    let setup = auto_engine_with_hooks(&log, &[("one", on), ("two", GO_ON)]);
     let (engine, session) = (&setup.engine, &setup.session);
     assert!(engine.has_hooks());
     assert_eq!(engine.session_started(session).await, windlass_core::Heard::default());
@@ -463,10 +494,10 @@ async fn what_is_not_a_call_is_told_too() {
     );
 }
 
-/// A hook that hangs, before or after the run.
-struct Stuck(Moment);
+/// A hook that hangs at this moment.
+struct StuckHook(Moment);
 
-impl Hook for Stuck {
+impl Hook for StuckHook {
     fn name(&self) -> &'static str {
         "stuck"
     }
@@ -485,11 +516,11 @@ impl Hook for Stuck {
 }
 
 fn stuck(moment: Moment) -> Setup {
-    Setup::with([MockTool::named("noop")], |builder| builder.hook(Arc::new(Stuck(moment))))
+    Setup::with([MockTool::named("noop")], |builder| builder.hook(Arc::new(StuckHook(moment))))
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_waits_for_a_hook_can_be_stopped() {
+async fn call_that_waits_for_a_hook_can_be_stopped() {
     for moment in [Moment::PreTool, Moment::PostTool] {
         let setup = stuck(moment);
         let running = setup.spawn(call("noop"));
@@ -500,7 +531,7 @@ async fn a_call_that_waits_for_a_hook_can_be_stopped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hook_has_its_time_before_and_after() {
+async fn hook_has_a_time_limit_before_and_after_the_run() {
     let setup = stuck(Moment::PreTool);
     let result = setup.call("noop", json!({})).await;
     assert_eq!(result.outcome, Outcome::Denied);
@@ -518,9 +549,9 @@ async fn a_hook_has_its_time_before_and_after() {
 }
 
 #[tokio::test]
-async fn what_a_hook_says_is_redacted_like_everything_else() {
+async fn text_of_a_hook_is_redacted() {
     let log = Log::default();
-    let says: On = |what| {
+    let says: HookFn = |what| {
         Ok(match what {
             Happening::PostTool(..) => HookAnswer::go_on().with_context("use hunter2hunter2"),
             _ => HookAnswer::go_on(),
@@ -528,7 +559,7 @@ async fn what_a_hook_says_is_redacted_like_everything_else() {
     };
     let setup = Setup::with([echo("noop")], |builder| {
         builder
-            .hook(Arc::new(Closure::new("leak", &log, says)))
+            .hook(Arc::new(FnHook::new("leak", &log, says)))
             .secrets(Secrets::new([("PASSWORD", "hunter2hunter2")]))
     });
     let said: Value = setup.call("noop", json!({})).await.output.to_text().into();

@@ -10,11 +10,11 @@ use windlass_core::{
 
 use crate::support::Setup;
 
-/// Keeps what it is given, and finds all of it.
+/// An index that stores all documents, and finds all of them.
 #[derive(Default)]
-struct Shelf(Mutex<Vec<(String, Document)>>);
+struct FindAllIndex(Mutex<Vec<(String, Document)>>);
 
-impl TextIndex for Shelf {
+impl TextIndex for FindAllIndex {
     fn indexed(&self, _: &str) -> Result<Indexed, ToolError> {
         Ok(Indexed::default())
     }
@@ -43,7 +43,7 @@ impl TextIndex for Shelf {
     }
 }
 
-/// A tool that has declared the index `manual`, and puts a document into `store` and finds it.
+/// A tool that declares the index `manual`, adds a document to `store` and searches it.
 fn gather() -> MockTool {
     MockTool::named("gather")
         .with_effects(Kinds::STATE, |_| Effects::state("index:manual"))
@@ -57,10 +57,10 @@ fn gather() -> MockTool {
 }
 
 #[tokio::test]
-async fn a_store_that_was_declared_takes_documents_without_their_secrets() {
+async fn declared_store_takes_documents_without_their_secrets() {
     let setup = Setup::with([gather()], |builder| {
         let secrets = Secrets::new([("PIN", "0451-0451")]);
-        builder.text_index(Arc::new(Shelf::default())).secrets(secrets)
+        builder.text_index(Arc::new(FindAllIndex::default())).secrets(secrets)
     });
     let result = setup.call("gather", json!({"store": "manual"})).await;
     assert_eq!(result.output.to_text(), "it is [secret PIN]");
@@ -69,7 +69,7 @@ async fn a_store_that_was_declared_takes_documents_without_their_secrets() {
 }
 
 #[tokio::test]
-async fn without_an_index_the_door_says_so() {
+async fn missing_index_is_an_error_of_the_host() {
     let result = Setup::of([gather()]).call("gather", json!({"store": "manual"})).await;
     assert_eq!(result.code, Some("host_failed"), "{}", result.output.to_text());
 }

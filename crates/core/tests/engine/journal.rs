@@ -1,4 +1,4 @@
-//! The record: written before anything is told, and nothing happens that cannot be written down.
+//! The journal: a call is recorded before its events are published, and a call with side effects that cannot be recorded does not run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use windlass_core::{
 use crate::support::{FailingJournal, Setup, call, says, writes};
 
 #[tokio::test]
-async fn the_place_in_a_conversation_is_told_to_the_tool_and_on_record() {
+async fn ids_of_the_conversation_reach_the_tool_and_the_record() {
     let whose = MockTool::named("whose").answering(|cx, _| async move {
         let made = cx.made();
         let text = |text: &Option<String>| text.clone().unwrap_or("-".into());
@@ -47,7 +47,7 @@ async fn the_place_in_a_conversation_is_told_to_the_tool_and_on_record() {
 }
 
 #[tokio::test]
-async fn a_record_holds_what_was_asked_what_it_did_and_who_allowed_it() {
+async fn record_holds_arguments_effects_decision_and_result() {
     let setup = Setup::of([writes(says("deploy", "deployed"))]);
     let result = setup.call("deploy", json!({"to": "test"})).await;
     let records = setup.journal.records();
@@ -77,7 +77,7 @@ async fn a_record_holds_what_was_asked_what_it_did_and_who_allowed_it() {
 }
 
 #[tokio::test]
-async fn a_call_that_never_began_has_its_arguments_in_its_only_record() {
+async fn refused_call_has_its_arguments_in_its_only_record() {
     let setup = Setup::with([writes(MockTool::named("deploy"))], |builder| {
         builder.policy(Policy::new(Mode::Deny))
     });
@@ -89,7 +89,7 @@ async fn a_call_that_never_began_has_its_arguments_in_its_only_record() {
 }
 
 #[tokio::test]
-async fn a_record_takes_any_name_that_a_file_system_has() {
+async fn record_takes_any_file_name() {
     let path = r"$'caf\xe9\n.txt'";
     let tool = MockTool::named("tool").with_effects(Kinds::READ, move |_| Effects::read(path));
     let mut setup = Setup::of([tool]);
@@ -102,7 +102,8 @@ async fn a_record_takes_any_name_that_a_file_system_has() {
     assert_eq!(&back, &*started.effects);
 }
 
-/// A call of a tool with these effects, on a journal that cannot write records of some kind: how often the tool ran.
+/// Calls a tool with these effects on a journal that fails for some kinds of records. Checks that the call fails, and the number of runs
+/// of the tool.
 async fn check(effects: Effects, fails: fn(RecordKind) -> bool, runs: usize) {
     for heard in [true, false] {
         let ran = Arc::new(AtomicUsize::new(0));
@@ -111,7 +112,9 @@ async fn check(effects: Effects, fails: fn(RecordKind) -> bool, runs: usize) {
             .with_effects(Kinds::ALL, move |_| wanted.clone())
             .answering(move |_, _| {
                 counter.fetch_add(1, Ordering::SeqCst);
-                async { Ok(Output::text("a secret that must not be told before it is on record")) }
+                async {
+                    Ok(Output::text("a secret that must not be published before it is recorded"))
+                }
             });
         let Setup { engine, session, mut events, .. } = Setup::with([tool], |builder| {
             builder.journal(Arc::new(FailingJournal { fails })).policy(Policy::new(Mode::Yolo))
@@ -142,7 +145,7 @@ async fn check(effects: Effects, fails: fn(RecordKind) -> bool, runs: usize) {
 }
 
 #[tokio::test]
-async fn what_cannot_be_put_on_record_is_not_done() {
+async fn call_with_side_effects_that_cannot_be_recorded_does_not_run() {
     let net = Effect::Net { origin: "https://a".into(), method: "GET".into() };
     for effects in [
         Effects::write("out"),
@@ -159,7 +162,7 @@ async fn what_cannot_be_put_on_record_is_not_done() {
 }
 
 #[tokio::test]
-async fn what_only_looked_is_not_told() {
+async fn result_of_a_read_that_cannot_be_recorded_is_withheld() {
     let looks = [Effects::none(), Effects::read("a"), Effects::state("todo"), Effect::Ask.into()];
     for effects in looks {
         check(effects.clone(), |_| true, 1).await;
@@ -169,12 +172,12 @@ async fn what_only_looked_is_not_told() {
 }
 
 #[tokio::test]
-async fn an_end_that_cannot_be_put_on_record_is_not_told() {
+async fn result_of_a_write_whose_end_cannot_be_recorded_is_withheld() {
     check(Effects::write("out"), |kind| kind != RecordKind::Started, 1).await;
 }
 
 #[tokio::test]
-async fn the_record_of_conflicting_calls_is_in_the_order_of_their_effects() {
+async fn conflicting_calls_are_recorded_in_the_order_of_their_effects() {
     let setup = Setup::of([writes(MockTool::named("a")), writes(MockTool::named("b"))]);
     setup.engine.turn(&setup.session, ["a", "b", "a"].map(call).into()).await;
     assert_eq!(setup.recorded(), ["started a", "ok a", "started b", "ok b", "started a", "ok a"]);

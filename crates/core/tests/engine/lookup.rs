@@ -1,4 +1,4 @@
-//! Which tools there are, for whom: what is listed is what can be called.
+//! Lookup of tools: the tools that a session is offered are those that it can call.
 
 use std::sync::Arc;
 
@@ -11,16 +11,18 @@ use windlass_core::{
 
 use crate::support::{Setup, call, says};
 
+/// Makes a session without limits.
 fn session(id: &str) -> Session {
     Session::new(SessionId::new(id))
 }
 
+/// Returns the names of the tools that a session is offered.
 async fn listed(engine: &Engine, session: &Arc<Session>) -> Vec<String> {
     engine.tools(session).await.into_iter().map(|spec| spec.name.into_owned()).collect()
 }
 
 #[tokio::test]
-async fn an_unknown_tool_is_a_fault_that_names_what_was_probably_meant() {
+async fn unknown_tool_is_a_fault_that_names_the_nearest_tool() {
     let setup = Setup::of(["read", "write", "todo"].map(MockTool::named));
     let long = "x".repeat(10_000);
     for (name, text) in [
@@ -44,7 +46,7 @@ async fn an_unknown_tool_is_a_fault_that_names_what_was_probably_meant() {
 }
 
 #[tokio::test]
-async fn without_tools_an_unknown_one_says_so() {
+async fn unknown_tool_without_any_tools_says_so() {
     let setup = Setup::of::<MockTool>([]);
     let result = setup.call("read", json!({})).await;
     assert_eq!(result.output.to_text(), "there is no tool `read`\nno tools are offered here");
@@ -61,14 +63,15 @@ fn tools_of_all_kinds() -> [MockTool; 5] {
     ]
 }
 
-const ALL: [&str; 5] = ["read", "fetch", "todo", "bash", "write"];
+/// Names of [`tools_of_all_kinds`].
+const ALL_TOOLS: [&str; 5] = ["read", "fetch", "todo", "bash", "write"];
 
-/// The tools that a session with this predicate sees are those that it can call.
+/// Checks that a session with this predicate is offered these tools, and can call exactly these.
 async fn check(predicate: Predicate, admitted: &[&str]) {
     let named = format!("{predicate:?}");
     let setup = Setup::of(tools_of_all_kinds()).in_session(session("s").narrow(predicate));
     assert_eq!(listed(&setup.engine, &setup.session).await, admitted, "{named}");
-    for name in ALL {
+    for name in ALL_TOOLS {
         let result = setup.call(name, json!({})).await;
         if admitted.contains(&name) {
             assert_eq!(result.output.to_text(), "ran", "{named}: {name}");
@@ -82,8 +85,8 @@ async fn check(predicate: Predicate, admitted: &[&str]) {
 }
 
 #[tokio::test]
-async fn a_predicate_binds_the_list_and_the_dispatch_alike() {
-    check(Predicate::All, &ALL).await;
+async fn predicate_binds_listing_and_calls_alike() {
+    check(Predicate::All, &ALL_TOOLS).await;
     check(Predicate::None, &[]).await;
     check(Predicate::allow(["read", "nothing"]), &["read"]).await;
     check(Predicate::allow([""; 0]), &[]).await;
@@ -96,17 +99,19 @@ async fn a_predicate_binds_the_list_and_the_dispatch_alike() {
 }
 
 #[tokio::test]
-async fn roles_are_limits_on_what_tools_can_do() {
+async fn roles_limit_the_kinds_of_tools() {
     check(Role::Explorer.predicate(), &["read", "fetch", "todo"]).await;
     check(Role::Planner.predicate(), &["read", "fetch", "todo", "bash"]).await;
-    check(Role::Coder.predicate(), &ALL).await;
+    check(Role::Coder.predicate(), &ALL_TOOLS).await;
 }
 
+/// Generates predicates.
 fn predicates() -> impl Strategy<Value = Predicate> {
     let leaf = prop_oneof![
         Just(Predicate::All),
         Just(Predicate::None),
-        proptest::sample::subsequence(ALL.to_vec(), 0..ALL.len()).prop_map(Predicate::allow),
+        proptest::sample::subsequence(ALL_TOOLS.to_vec(), 0..ALL_TOOLS.len())
+            .prop_map(Predicate::allow),
         Just(Role::Explorer.predicate()),
         Just(Role::Planner.predicate()),
     ];
@@ -121,13 +126,13 @@ fn predicates() -> impl Strategy<Value = Predicate> {
 
 proptest! {
     #[test]
-    fn a_child_has_at_most_its_parents_tools(
+    fn child_has_at_most_its_parents_tools(
         parent in predicates(), child in predicates(), grandchild in predicates(),
     ) {
         let parent = session("p").narrow(parent);
         let child = parent.child(SessionId::new("c"), child, &Overrides::default());
         let grandchild = child.child(SessionId::new("g"), grandchild, &Overrides::default());
-        for name in ALL {
+        for name in ALL_TOOLS {
             let admits = |session: &Session| {
                 let kinds = if name == "read" { Kinds::READ } else { Kinds::EXEC };
                 session.predicate().admits(name, kinds, session)
@@ -139,7 +144,7 @@ proptest! {
 }
 
 #[tokio::test]
-async fn a_child_asks_for_everything_and_gets_what_its_parent_has() {
+async fn child_without_limits_gets_the_tools_of_its_parent() {
     let parent = session("p").narrow(Role::Explorer.predicate());
     let child = parent.child(SessionId::new("c"), Predicate::All, &Overrides::default());
     assert_eq!(child.parent(), Some(parent.id()));
@@ -150,7 +155,7 @@ async fn a_child_asks_for_everything_and_gets_what_its_parent_has() {
 }
 
 #[tokio::test]
-async fn a_stopped_session_stops_its_children_and_begins_nothing() {
+async fn cancelled_session_cancels_its_children_and_starts_no_calls() {
     let setup = Setup::of(tools_of_all_kinds());
     let parent = Arc::new(session("p"));
     let child =

@@ -1,4 +1,4 @@
-//! One module for each thing that the engine promises.
+//! Tests of the engine through its public interface, one module for each area of behaviour.
 
 mod approvals;
 mod arguments;

@@ -1,4 +1,4 @@
-//! Calls that calls make: permits, order, budgets, clocks and ends.
+//! Inner calls: permits, order, budgets, clocks and ends.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ use windlass_core::{
 
 use crate::support::{Setup, writes};
 
-/// A tool that makes the calls of its argument `calls` as one turn, and answers what they answered.
+/// A tool that makes the calls of its argument `calls` as one turn, and answers with their answers.
 fn outer() -> MockTool {
     MockTool::named("outer").answering(|cx, input| async move {
         let calls = input["calls"].as_array().cloned().unwrap_or_default();
@@ -28,29 +28,30 @@ fn outer() -> MockTool {
     })
 }
 
-fn inner(calls: usize) -> Value {
+/// Arguments for [`outer`] with this many calls of `ping`.
+fn pings(calls: usize) -> Value {
     json!({"calls": vec![json!({"tool": "ping", "input": {}}); calls]})
 }
 
 #[tokio::test]
-async fn ten_calls_with_ten_inner_ones_each_end_with_one_permit() {
+async fn nested_turns_end_with_any_number_of_permits() {
     for at_once in 1..=4 {
         let setup =
             Setup::with([outer(), MockTool::named("ping")], |builder| builder.at_once(at_once));
-        let calls = (0..10).map(|_| ToolCall::new("outer", inner(10))).collect();
+        let calls = (0..10).map(|_| ToolCall::new("outer", pings(10))).collect();
         let results = setup.engine.turn(&setup.session, calls).await;
         for result in results {
             assert_eq!(result.output.to_text(), ["ok"; 10].join(" "));
         }
-        assert_eq!(setup.session.spent().calls, 110, "each is counted once");
+        assert_eq!(setup.session.spent().calls, 110, "each call is counted once");
     }
 }
 
 #[tokio::test]
-async fn an_inner_call_names_the_call_that_makes_it() {
+async fn inner_call_names_its_outer_call() {
     let setup = Setup::of([outer(), MockTool::named("ping")]);
     let mut events = setup.engine.subscribe();
-    let result = setup.call("outer", inner(1)).await;
+    let result = setup.call("outer", pings(1)).await;
     assert_eq!(result.parent_call, None);
     let parents = events.drain().await.into_iter().filter_map(|event| match &event.kind {
         EventKind::Started(started) => Some((started.tool.clone(), event.parent.clone())),
@@ -67,7 +68,7 @@ async fn an_inner_call_names_the_call_that_makes_it() {
 }
 
 #[tokio::test]
-async fn an_inner_call_does_not_wait_for_the_calls_around_it_nor_for_those_that_wait() {
+async fn inner_call_waits_neither_for_outer_calls_nor_for_waiting_ones() {
     let write = |name: &'static str| writes(MockTool::named(name));
     let around = writes(outer());
     let setup = Setup::of([around, write("write")]);
@@ -88,7 +89,7 @@ async fn an_inner_call_does_not_wait_for_the_calls_around_it_nor_for_those_that_
 }
 
 #[tokio::test]
-async fn two_calls_that_would_wait_for_each_other_end() {
+async fn deadlock_of_two_nested_calls_is_refused() {
     let barrier = Arc::new(tokio::sync::Barrier::new(2));
     let crossing = |name: &'static str, own: &'static str, other: &'static str| {
         let barrier = barrier.clone();
@@ -116,15 +117,11 @@ async fn two_calls_that_would_wait_for_each_other_end() {
     let results = setup.engine.turn(&setup.session, calls).await;
     let mut told: Vec<String> = results.iter().map(|result| result.output.to_text()).collect();
     told.sort();
-    assert_eq!(
-        told,
-        ["None", "Some(\"busy\")"],
-        "one of them is refused, and the other one goes on"
-    );
+    assert_eq!(told, ["None", "Some(\"busy\")"], "one of them is refused, and the other goes on");
 }
 
 #[tokio::test]
-async fn a_call_that_calls_itself_without_an_end_is_refused() {
+async fn endless_recursion_of_calls_is_refused() {
     let itself = MockTool::named("itself").answering(|cx, _| async move {
         Ok(cx.call(ToolCall::new("itself", json!({}))).await.output)
     });
@@ -137,20 +134,20 @@ async fn a_call_that_calls_itself_without_an_end_is_refused() {
 async fn inner_calls_are_decided_on_with_the_rights_of_the_session() {
     let session = Session::new(SessionId::new("s")).narrow(Predicate::allow(["outer"]));
     let setup = Setup::of([outer(), MockTool::named("ping")]).in_session(session);
-    let result = setup.call("outer", inner(1)).await;
+    let result = setup.call("outer", pings(1)).await;
     assert!(result.output.to_text().contains("there is no tool `ping`"), "{:?}", result.output);
     let setup = Setup::with([outer(), writes(MockTool::named("ping"))], |builder| {
         builder.policy(Policy::new(Mode::Plan))
     });
-    let result = setup.call("outer", inner(1)).await;
+    let result = setup.call("outer", pings(1)).await;
     assert!(result.output.to_text().contains("mode plan"), "{:?}", result.output);
 }
 
 #[tokio::test]
-async fn an_outer_call_that_is_stopped_stops_its_inner_calls() {
+async fn stopped_outer_call_stops_its_inner_calls() {
     let stuck = MockTool::named("ping").answering(|_, _| std::future::pending());
     let mut setup = Setup::of([outer(), stuck]);
-    let (id, running) = setup.engine.start(&setup.session, ToolCall::new("outer", inner(3)));
+    let (id, running) = setup.engine.start(&setup.session, ToolCall::new("outer", pings(3)));
     let running = tokio::spawn(running);
     setup.started("ping").await;
     assert!(setup.engine.cancel(&id));
@@ -162,7 +159,7 @@ async fn an_outer_call_that_is_stopped_stops_its_inner_calls() {
 }
 
 #[tokio::test]
-async fn an_outer_call_that_is_stopped_stops_the_calls_of_a_session_below() {
+async fn stopped_outer_call_stops_calls_in_a_session_below() {
     let stuck = MockTool::named("ping").answering(|_, _| std::future::pending());
     let below = MockTool::named("outer").answering(|cx, _| async move {
         let id = SessionId::new("child");
@@ -180,10 +177,10 @@ async fn an_outer_call_that_is_stopped_stops_the_calls_of_a_session_below() {
     }
 }
 
-/// A person who takes an hour to say yes.
-struct Slow;
+/// An attendant that approves after an hour.
+struct SlowApprover;
 
-impl Attendant for Slow {
+impl Attendant for SlowApprover {
     fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>> {
         Box::pin(async {
             tokio::time::sleep(Duration::from_hours(1)).await;
@@ -193,16 +190,19 @@ impl Attendant for Slow {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_outer_clock_stands_still_while_a_person_is_asked() {
+async fn outer_clock_is_stopped_while_a_person_is_asked() {
     let setup = Setup::with([outer(), writes(MockTool::named("ping"))], |builder| {
-        builder.policy(Policy::new(Mode::Ask)).attendant(Slow).timeout(Duration::from_secs(5))
+        builder
+            .policy(Policy::new(Mode::Ask))
+            .attendant(SlowApprover)
+            .timeout(Duration::from_secs(5))
     });
-    let result = setup.call("outer", inner(2)).await;
+    let result = setup.call("outer", pings(2)).await;
     assert_eq!(result.output.to_text(), "ok ok", "{:?}", result.code);
 }
 
 #[tokio::test]
-async fn the_time_of_inner_calls_counts_once_and_their_text_is_not_the_models() {
+async fn time_of_inner_calls_counts_once_and_their_text_only_in_other_sessions() {
     let parent = Arc::new(Session::new(SessionId::new("p")));
     let long = MockTool::named("ping").answering(|_, _| async {
         tokio::time::sleep(Duration::from_millis(30)).await;
@@ -225,16 +225,17 @@ async fn the_time_of_inner_calls_counts_once_and_their_text_is_not_the_models() 
     assert!(spent.time <= result.duration, "{spent:?} {:?}", result.duration);
 }
 
-/// A tree of calls: what each one writes or reads, and the calls that it makes as one turn.
+/// A tree of calls: the file that each call reads or writes, and its inner calls, made as one turn.
 #[derive(Debug, Clone)]
 struct Tree {
     path: usize,
     writes: bool,
-    /// Whether it is stopped when its inner calls have ended.
+    /// True if the call fails after its inner calls.
     fails: bool,
     inner: Vec<Tree>,
 }
 
+/// Generates trees of calls.
 fn trees() -> impl Strategy<Value = Tree> {
     let one = || (0..3usize, any::<bool>(), prop::bool::weighted(0.1));
     let leaf = one().prop_map(|(path, writes, fails)| Tree { path, writes, fails, inner: vec![] });
@@ -244,11 +245,12 @@ fn trees() -> impl Strategy<Value = Tree> {
     })
 }
 
+/// Returns the number of calls in a tree.
 fn size(tree: &Tree) -> usize {
     1 + tree.inner.iter().map(size).sum::<usize>()
 }
 
-/// The arguments of a tree's call. Each call of all trees has a number of its own, and inner calls have higher ones.
+/// Returns the arguments for a tree. Every call has a unique number; inner calls have higher ones than their outer call.
 fn as_input(tree: &Tree, next: &mut u64) -> Value {
     let number = *next;
     *next += 1;
@@ -258,14 +260,14 @@ fn as_input(tree: &Tree, next: &mut u64) -> Value {
     })
 }
 
-/// Values in place of files, and the order in which calls began their work on them.
+/// Values in place of files, and the order in which calls started to work on them.
 #[derive(Default)]
-struct World {
+struct SharedValues {
     values: Mutex<HashMap<usize, u64>>,
     order: Mutex<Vec<Work>>,
 }
 
-/// The work of one call: it sees a value, and replaces it if it writes.
+/// The work of one call: it reads a value, and replaces it if it writes.
 #[derive(Debug, Clone)]
 struct Work {
     number: u64,
@@ -274,13 +276,13 @@ struct Work {
     saw: u64,
 }
 
-/// The value that a call writes: nothing else writes the same.
+/// Returns the value that a call writes: no other call writes the same.
 fn written(saw: u64, number: u64) -> u64 {
     saw.wrapping_mul(1_000_003).wrapping_add(number + 1)
 }
 
-impl World {
-    /// Works in two steps, so that a call that conflicts with it would be seen between them.
+impl SharedValues {
+    /// Works in two steps, so that a conflicting call between them would be noticed.
     async fn work(&self, number: u64, path: usize, writes: bool) -> u64 {
         let saw = {
             let mut order = self.order.lock().unwrap();
@@ -295,7 +297,7 @@ impl World {
         saw
     }
 
-    /// Does the work of all calls once more, one after the other. Returns the first that saw something else then.
+    /// Repeats the work of all calls one after the other. Returns the first call that reads another value then.
     fn first_difference(&self) -> Option<Work> {
         let mut values = HashMap::<usize, u64>::new();
         let order = self.order.lock().unwrap();
@@ -315,7 +317,7 @@ impl World {
         })
     }
 
-    /// Returns two calls of one turn that conflict, and did not work in the order of the turn.
+    /// Returns two calls of one turn that conflict and did not work in the order of the turn.
     fn out_of_order(&self, turn: &[Value]) -> Option<(u64, u64)> {
         let order = self.order.lock().unwrap();
         let at = |call: &Value| order.iter().position(|work| call["number"] == work.number);
@@ -336,20 +338,20 @@ impl World {
     }
 }
 
-/// A call of a tree. It works first, then makes its inner calls; only its own work must not be disturbed.
-fn node(world: &Arc<World>) -> MockTool {
-    let world = world.clone();
+/// A tool for the calls of a tree. It works first, then makes its inner calls.
+fn tree_tool(values: &Arc<SharedValues>) -> MockTool {
+    let values = values.clone();
     let effects = |input: &Value| {
         let path = format!("f{}", input["path"]);
         if input["writes"] == true { Effects::write(path) } else { Effects::read(path) }
     };
     MockTool::named("node").with_effects(Kinds::READ.with(Kinds::WRITE), effects).answering(
         move |cx, input| {
-            let world = world.clone();
+            let values = values.clone();
             async move {
                 let path = usize::try_from(input["path"].as_u64().unwrap()).unwrap();
                 let (number, writes) = (input["number"].as_u64().unwrap(), input["writes"] == true);
-                let saw = world.work(number, path, writes).await;
+                let saw = values.work(number, path, writes).await;
                 let inner = input["inner"].as_array().cloned().unwrap_or_default();
                 let calls = inner.into_iter().map(|input| ToolCall::new("node", input)).collect();
                 cx.turn(calls).await;
@@ -365,18 +367,18 @@ fn node(world: &Arc<World>) -> MockTool {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
-    /// Random trees of calls, with few permits and random ends: everything ends, every call sees what it would see if the calls had
-    /// worked one after the other, calls of one turn in its order, and every call is counted once.
+    /// Makes random trees of calls with few permits and random failures. All calls must end, read the values that they would read one after
+    /// the other, keep the order of their turn, and be counted once.
     #[test]
-    fn random_trees_of_calls_end_as_if_made_one_after_the_other(
+    fn random_trees_of_calls_end_as_if_run_one_after_the_other(
         trees in prop::collection::vec(trees(), 1..5), permits in 1..5usize, stopped in 0..8usize,
     ) {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         runtime.block_on(async {
-            let world = Arc::new(World::default());
-            // An answer from the cache would be work that is not seen.
-            let setup = Setup::with([node(&world)], |builder| {
+            let values = Arc::new(SharedValues::default());
+            // A cached answer would skip the work.
+            let setup = Setup::with([tree_tool(&values)], |builder| {
                 builder.at_once(permits).cache(0, Duration::ZERO)
             });
             let mut next = 0;
@@ -393,14 +395,14 @@ proptest! {
             }
             let all = futures_util::future::join_all(running);
             let ended = tokio::time::timeout(Duration::from_secs(20), all).await;
-            prop_assert!(ended.is_ok(), "something waits for ever");
+            prop_assert!(ended.is_ok(), "a call waits forever");
             let is_stopped = stopped < trees.len();
             if !is_stopped {
-                prop_assert!(world.first_difference().is_none(), "{:?}", world.first_difference());
+                prop_assert!(values.first_difference().is_none(), "{:?}", values.first_difference());
                 for (result, input) in ended.unwrap().iter().zip(&inputs) {
                     let result = result.as_ref().unwrap();
                     let saw = result.output.to_text();
-                    let order = world.order.lock().unwrap();
+                    let order = values.order.lock().unwrap();
                     let work = order.iter().find(|work| input["number"] == work.number);
                     let expected = work.map(|work| work.saw.to_string());
                     prop_assert!(result.outcome != Outcome::Ok || Some(saw) == expected);
@@ -408,7 +410,7 @@ proptest! {
             }
             for input in &inputs {
                 let inner = input["inner"].as_array().unwrap();
-                prop_assert_eq!(world.out_of_order(inner), None, "calls of a turn changed places");
+                prop_assert_eq!(values.out_of_order(inner), None, "calls of a turn swapped their order");
             }
             let most: usize = trees.iter().map(size).sum();
             let recorded = setup.recorded();
@@ -424,7 +426,7 @@ proptest! {
 }
 
 #[tokio::test]
-async fn a_call_makes_no_calls_in_a_session_that_is_not_below_its_own() {
+async fn call_cannot_make_calls_in_a_session_that_is_not_below_its_own() {
     let tool = MockTool::named("outer").answering(|cx, _| async move {
         let other = Arc::new(Session::new(SessionId::new("other")));
         let result = cx.call_in(&other, ToolCall::new("ping", json!({}))).await;
@@ -435,7 +437,7 @@ async fn a_call_makes_no_calls_in_a_session_that_is_not_below_its_own() {
 }
 
 #[tokio::test]
-async fn what_a_tool_left_running_can_do_nothing_after_its_call() {
+async fn task_that_outlives_its_call_can_do_nothing_in_its_name() {
     let (send, late) = tokio::sync::oneshot::channel();
     let send = Arc::new(std::sync::Mutex::new(Some(send)));
     let (go, gone) = tokio::sync::watch::channel(false);

@@ -1,4 +1,4 @@
-//! What may be different for a session or one call: time, place, budget, and what a tool is told of it.
+//! Settings that may differ for a session or one call: time limit, directory, budget, and the settings that a tool sees.
 
 use std::time::Duration;
 
@@ -10,22 +10,24 @@ use windlass_core::{
 
 use crate::support::{Setup, assert_text, call, hangs, path_of};
 
+/// Makes a session with these settings.
 fn session(overrides: Overrides) -> Session {
     Session::new(SessionId::new("s")).with_overrides(overrides)
 }
 
-fn seconds(seconds: u64) -> Overrides {
+/// Makes settings with this time limit.
+fn time_limit(seconds: u64) -> Overrides {
     Overrides { timeout: Some(Duration::from_secs(seconds)), ..Overrides::default() }
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_nearest_time_limit_counts() {
+async fn most_specific_time_limit_counts() {
     for (of_session, of_call, wanted) in [
         (Overrides::default(), Overrides::default(), 60),
-        (seconds(30), Overrides::default(), 30),
-        (Overrides::default(), seconds(10), 10),
-        (seconds(30), seconds(10), 10),
-        (seconds(30), seconds(90), 90),
+        (time_limit(30), Overrides::default(), 30),
+        (Overrides::default(), time_limit(10), 10),
+        (time_limit(30), time_limit(10), 10),
+        (time_limit(30), time_limit(90), 90),
     ] {
         let setup =
             Setup::with([hangs("hangs")], |builder| builder.timeout(Duration::from_mins(1)))
@@ -39,7 +41,7 @@ async fn the_nearest_time_limit_counts() {
 }
 
 #[tokio::test]
-async fn relative_paths_start_at_the_nearest_working_directory() {
+async fn relative_paths_start_at_the_most_specific_directory() {
     let place = |path: &str| Overrides { work_dir: Some(path.into()), ..Overrides::default() };
     let tool = MockTool::named("where")
         .with_effects(Kinds::READ, |input| Effects::read(path_of(input)))
@@ -63,7 +65,7 @@ async fn relative_paths_start_at_the_nearest_working_directory() {
 }
 
 #[tokio::test]
-async fn a_working_directory_outside_does_not_lead_past_the_policy() {
+async fn working_directory_outside_does_not_bypass_the_policy() {
     let tool = MockTool::named("look").with_effects(Kinds::READ, |_| Effects::read("hosts"));
     let outside = Overrides { work_dir: Some("/etc".into()), ..Overrides::default() };
     let setup = Setup::of([tool]).in_session(session(outside));
@@ -71,17 +73,17 @@ async fn a_working_directory_outside_does_not_lead_past_the_policy() {
     assert_text(
         &result,
         Outcome::Denied,
-        "not allowed: read /etc/hosts (decided by mode auto): nobody is there to ask\nto allow it: --allow 'read /etc/hosts'",
+        "not allowed: read /etc/hosts (decided by mode auto): no person is available to ask\nto allow it: --allow 'read /etc/hosts'",
     );
 }
 
 #[tokio::test]
-async fn a_session_makes_as_many_calls_as_its_budget_allows() {
+async fn session_makes_only_the_calls_that_its_budget_allows() {
     let budget = Budget { calls: Some(3), ..Budget::default() };
     let budgeted = Session::new(SessionId::new("s")).with_budget(budget);
     let setup = Setup::of([MockTool::named("noop")]).in_session(budgeted);
     for _ in 0..5 {
-        setup.engine.explain(&setup.session, call("noop")).await.expect("to explain costs nothing");
+        setup.engine.explain(&setup.session, call("noop")).await.expect("explaining costs nothing");
     }
     let results = setup.engine.turn(&setup.session, vec![call("noop"); 5]).await;
     let outcomes: Vec<Outcome> = results.iter().map(|result| result.outcome).collect();
@@ -95,7 +97,7 @@ async fn a_session_makes_as_many_calls_as_its_budget_allows() {
 }
 
 #[tokio::test]
-async fn a_tool_is_told_the_settings_of_its_call() {
+async fn tool_sees_the_settings_of_its_call() {
     let tool = MockTool::named("settings").answering(|cx, _| async move {
         let Overrides { seed, depth, .. } = cx.overrides();
         Ok(Output::text(format!("{seed:?} {depth:?} {}", cx.session().id())))

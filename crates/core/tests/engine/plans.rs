@@ -1,4 +1,4 @@
-//! One plan per call: it is made once, its effects are what is decided on and granted, and it is what runs.
+//! Plans: each call is planned once, its effects are decided on and granted, and the same plan runs.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use windlass_core::{
 
 use crate::support::{Log, MapHost, Setup, assert_text, path_of};
 
-/// A tool that counts its plans and logs what becomes of each. A plan reads or writes a file with its own number in the name, so that
-/// no two plans have the same effects.
+/// A tool that counts its plans, and logs the plan, trial and run of each. A plan reads or writes a file with its own number in the name,
+/// so that no two plans have the same effects.
 #[derive(Clone, Default)]
-struct Counting {
+struct CountingTool {
     log: Log,
     plans: Arc<AtomicUsize>,
 }
@@ -37,7 +37,7 @@ struct Plan {
     is_trial: bool,
 }
 
-impl PlannedTool for Counting {
+impl PlannedTool for CountingTool {
     const NAME: &'static str = "count";
     const KINDS: Kinds = Kinds::READ.with(Kinds::WRITE);
     type Args = Args;
@@ -49,7 +49,7 @@ impl PlannedTool for Counting {
         if args.what == "fail" {
             return Err(ToolError::failed(format!("no plan {number}")));
         }
-        // What a plan finds out may be another each time.
+        // The result of planning may differ each time.
         let name = if args.what == "read" { "a".to_owned() } else { format!("out{number}") };
         let path = scene.workspace().join(name);
         let effects =
@@ -71,19 +71,20 @@ impl PlannedTool for Counting {
     }
 }
 
-/// The tool, on a machine with the file `a`.
+/// Makes an engine with the tool, on a machine with the file `a`.
 fn setup(choose: impl FnOnce(EngineBuilder) -> EngineBuilder) -> (Setup, Log) {
-    let tool = Counting::default();
+    let tool = CountingTool::default();
     let log = tool.log.clone();
     (Setup::on(Arc::new(MapHost::with(["a"])), [Handle::from(tool)], choose), log)
 }
 
+/// Sets the mode `ask` and an attendant with this answer.
 fn asking(answer: bool) -> impl FnOnce(EngineBuilder) -> EngineBuilder {
     let approver = move |_: &ApprovalRequest| answer;
     move |builder| builder.policy(Policy::new(Mode::Ask)).attendant(approver)
 }
 
-/// One call that writes: how often it is planned, and what runs.
+/// Makes one call that writes, and checks the outcome and the log of plans and runs.
 async fn check(
     choose: impl FnOnce(EngineBuilder) -> EngineBuilder,
     outcome: Outcome,
@@ -98,7 +99,7 @@ async fn check(
 }
 
 #[tokio::test]
-async fn a_call_is_planned_once_and_runs_its_plan() {
+async fn call_is_planned_once_and_runs_its_plan() {
     check(|builder| builder, Outcome::Ok, &["plan 1", "call 1"]).await;
     check(asking(true), Outcome::Ok, &["plan 1", "trial 1", "call 1"]).await;
     check(asking(false), Outcome::Denied, &["plan 1", "trial 1"]).await;
@@ -106,12 +107,16 @@ async fn a_call_is_planned_once_and_runs_its_plan() {
         builder.policy(Policy::new(Mode::Auto).deny("write out1".parse().unwrap()))
     };
     check(denied, Outcome::Denied, &["plan 1"]).await;
-    check(|builder| builder.hook(Arc::new(Replaces(None))), Outcome::Ok, &["plan 1", "call 1"])
-        .await;
+    check(
+        |builder| builder.hook(Arc::new(ReplaceArguments(None))),
+        Outcome::Ok,
+        &["plan 1", "call 1"],
+    )
+    .await;
 }
 
 #[tokio::test]
-async fn a_call_that_is_made_again_is_planned_again() {
+async fn repeated_call_is_planned_again() {
     let (setup, log) = setup(asking(true));
     for number in 1..=2 {
         let result = setup.call("count", json!({"what": "write"})).await;
@@ -121,7 +126,7 @@ async fn a_call_that_is_made_again_is_planned_again() {
 }
 
 #[tokio::test]
-async fn an_answer_from_memory_needs_one_plan_and_no_call() {
+async fn cached_answer_needs_one_plan_and_no_run() {
     let (setup, log) = setup(|builder| builder);
     for cached in [false, true] {
         let result = setup.call("count", json!({"what": "read"})).await;
@@ -154,19 +159,20 @@ async fn explain_plans_once_and_runs_nothing() {
 }
 
 #[tokio::test]
-async fn a_plan_that_fails_ends_the_call_before_anybody_is_asked() {
-    let nobody = |_: &ApprovalRequest| -> bool { panic!("nobody is asked") };
-    let (setup, log) = setup(|builder| builder.policy(Policy::new(Mode::Ask)).attendant(nobody));
+async fn failing_plan_ends_the_call_before_a_person_is_asked() {
+    let never_asked = |_: &ApprovalRequest| -> bool { panic!("no person is asked") };
+    let (setup, log) =
+        setup(|builder| builder.policy(Policy::new(Mode::Ask)).attendant(never_asked));
     let result = setup.call("count", json!({"what": "fail"})).await;
     assert_text(&result, Outcome::Error, "no plan 1");
     assert_eq!(log.lines(), ["plan 1"]);
     assert_eq!(setup.recorded(), ["error count"], "it never began");
 }
 
-/// A hook that puts these arguments in the place of others, if any.
-struct Replaces(Option<Value>);
+/// A hook that replaces the arguments, if it has some.
+struct ReplaceArguments(Option<Value>);
 
-impl Hook for Replaces {
+impl Hook for ReplaceArguments {
     fn name(&self) -> &'static str {
         "replaces"
     }
@@ -185,8 +191,8 @@ impl Hook for Replaces {
 }
 
 #[tokio::test]
-async fn other_arguments_are_planned_anew_and_the_first_plan_is_dropped() {
-    let hook = Replaces(Some(json!({"what": "write"})));
+async fn replaced_arguments_are_planned_again_and_the_first_plan_is_dropped() {
+    let hook = ReplaceArguments(Some(json!({"what": "write"})));
     let (setup, log) = setup(|builder| builder.hook(Arc::new(hook)));
     let result = setup.call("count", json!({"what": "read"})).await;
     assert_text(&result, Outcome::Ok, "write /w/out2");
@@ -194,9 +200,9 @@ async fn other_arguments_are_planned_anew_and_the_first_plan_is_dropped() {
 }
 
 #[tokio::test]
-async fn the_doors_hold_where_a_plan_does_more_than_its_effects() {
-    struct Sly;
-    impl PlannedTool for Sly {
+async fn doors_stop_a_plan_that_does_more_than_its_effects() {
+    struct SlyTool;
+    impl PlannedTool for SlyTool {
         const NAME: &'static str = "sly";
         const KINDS: Kinds = Kinds::READ;
         type Args = Args;
@@ -211,7 +217,7 @@ async fn the_doors_hold_where_a_plan_does_more_than_its_effects() {
         }
     }
     let host = Arc::new(MapHost::with(["a", "b"]));
-    let setup = Setup::on(host, [Handle::from(Sly)], |builder| builder);
+    let setup = Setup::on(host, [Handle::from(SlyTool)], |builder| builder);
     let look = |what: &str| setup.call("sly", json!({"what": what}));
     assert_text(&look("a").await, Outcome::Ok, "true");
     let result = look("b").await;
@@ -219,7 +225,7 @@ async fn the_doors_hold_where_a_plan_does_more_than_its_effects() {
 }
 
 #[test]
-fn the_effects_of_a_tool_without_a_plan_are_asked_for_once() {
+fn effects_of_a_tool_without_a_plan_are_computed_once() {
     let asked = Arc::new(AtomicUsize::new(0));
     let count = asked.clone();
     let tool = MockTool::named("mock").with_effects(Kinds::READ, move |input| {
@@ -239,7 +245,7 @@ struct Pay {
 }
 
 #[tokio::test]
-async fn a_tool_can_need_a_person_by_its_arguments_whatever_the_mode() {
+async fn tool_can_need_a_person_by_its_arguments_in_any_mode() {
     let pay = || {
         FunctionTool::new(
             "pay",
@@ -273,10 +279,10 @@ async fn a_tool_can_need_a_person_by_its_arguments_whatever_the_mode() {
 #[derive(Deserialize, JsonSchema)]
 struct NoArguments {}
 
-/// A tool that the engine's own limit of time does not stop.
-struct Patient;
+/// A long-running tool.
+struct LongRunningTool;
 
-impl Tool for Patient {
+impl Tool for LongRunningTool {
     const NAME: &'static str = "patient";
     const KINDS: Kinds = Kinds::NONE;
     type Args = NoArguments;
@@ -296,8 +302,8 @@ impl Tool for Patient {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_long_running_tool_has_no_limit_but_one_that_is_given() {
-    let setup = Setup::with([Patient], |builder| builder.timeout(Duration::from_secs(1)));
+async fn long_running_tool_has_only_an_explicit_time_limit() {
+    let setup = Setup::with([LongRunningTool], |builder| builder.timeout(Duration::from_secs(1)));
     assert_eq!(setup.call("patient", json!({})).await.outcome, Outcome::Ok);
     let overrides = Overrides { timeout: Some(Duration::from_secs(5)), ..Overrides::default() };
     let call = ToolCall::new("patient", json!({})).with_overrides(overrides);
@@ -306,7 +312,7 @@ async fn a_long_running_tool_has_no_limit_but_one_that_is_given() {
 }
 
 #[tokio::test]
-async fn an_answer_to_a_tool_that_needs_a_person_is_never_remembered() {
+async fn approval_of_a_tool_that_needs_a_person_is_never_remembered() {
     let pay = FunctionTool::new(
         "pay",
         Kinds::WRITE,

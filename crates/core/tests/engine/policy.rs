@@ -1,4 +1,4 @@
-//! Decisions: what a denial says would allow a call really does.
+//! Remedies: the rule or mode that a denial suggests really allows the call.
 
 use std::path::Path;
 
@@ -9,16 +9,18 @@ use windlass_core::{
 
 const WORKSPACE: &str = "/w";
 
+/// Decides about one effect.
 fn decide(policy: &Policy, effect: &Effect) -> windlass_core::Verdict {
     policy.decide("tool", Effects::from(effect.clone()), Path::new(WORKSPACE))
 }
 
-/// The rule that a remedy offers, as a shell would read it.
-fn offered(remedy: &str) -> Option<String> {
+/// Returns the rule that a remedy suggests, unquoted as a shell would.
+fn suggested_rule(remedy: &str) -> Option<String> {
     let quoted = remedy.strip_prefix("to allow it: --allow '")?.strip_suffix('\'')?;
     Some(quoted.replace(r"'\''", "'"))
 }
 
+/// Checks that the remedy of a denial or question would allow the effect.
 fn check(policy: &Policy, effect: &Effect) {
     let verdict = decide(policy, effect);
     if verdict.decision() == Decision::Allow {
@@ -28,7 +30,7 @@ fn check(policy: &Policy, effect: &Effect) {
         assert!(verdict.decided_by().is_hard_deny(), "{effect}: no remedy");
         return;
     };
-    if let Some(rule) = offered(&remedy) {
+    if let Some(rule) = suggested_rule(&remedy) {
         let rule: Rule = rule.parse().unwrap_or_else(|error| panic!("{effect}: {error}"));
         let allowed = decide(&policy.clone().allow(rule), effect);
         let always_asked = allowed.decided_by().is_always_ask();
@@ -49,6 +51,7 @@ fn check(policy: &Policy, effect: &Effect) {
     }
 }
 
+/// Effects of all kinds, with unusual names.
 fn effects() -> Vec<Effect> {
     let file = |path: &str| PathPattern::file(quote::unpath(path));
     let mut effects = vec![
@@ -96,7 +99,7 @@ fn effects() -> Vec<Effect> {
 }
 
 #[test]
-fn what_a_denial_offers_allows_it() {
+fn remedy_of_a_denial_allows_the_effect() {
     for effect in effects() {
         for (_, mode) in Mode::NAMES {
             check(&Policy::new(mode), &effect);
@@ -109,13 +112,13 @@ fn what_a_denial_offers_allows_it() {
 
 proptest! {
     #[test]
-    fn for_any_name_of_a_file(name in "[a-z$'=!?*{}\\[\\]\\\\ \\-]{1,8}") {
+    fn remedy_works_for_any_file_name(name in "[a-z$'=!?*{}\\[\\]\\\\ \\-]{1,8}") {
         check(&Policy::new(Mode::Ask), &Effect::Write(PathPattern::file(format!("/w/{name}"))));
     }
 }
 
 #[test]
-fn the_common_cases_have_a_rule() {
+fn common_effects_have_a_rule() {
     for (effect, rule) in [
         (Effect::Write(PathPattern::file("/w/a")), "write /w/a"),
         (Effect::Delete(PathPattern::file("/w/a")), "write /w/a"),
@@ -126,7 +129,7 @@ fn the_common_cases_have_a_rule() {
         (Effect::Mcp { server: "github".into(), tool: "search".into() }, "mcp github/search"),
     ] {
         let remedy = decide(&Policy::new(Mode::Ask), &effect).remedy().expect("a remedy");
-        assert_eq!(offered(&remedy).as_deref(), Some(rule));
+        assert_eq!(suggested_rule(&remedy).as_deref(), Some(rule));
     }
 }
 

@@ -1,4 +1,4 @@
-//! What programs printed, as tools get it: as text, without secrets, wherever it was cut, with what is missing counted.
+//! The output of programs as tools get it: text without secrets, also at cuts, with a count of missing bytes.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,13 +16,13 @@ use windlass_core::{
 
 use crate::support::Setup;
 
-/// A machine on which every program prints the same and ends.
+/// A machine on which every program prints the same pieces and ends.
 #[derive(Default)]
 struct Machine {
     files: EmptyHost,
     confinement: Confinement,
     prints: Vec<Vec<u8>>,
-    /// Whether what is printed comes only when the program is killed, as from a pipe that was not read in time.
+    /// True if the output comes only when the program is killed, as from a pipe that was not read in time.
     is_slow: bool,
 }
 
@@ -50,7 +50,11 @@ impl Processes for Machine {
         if !self.is_slow {
             killed.cancel();
         }
-        Ok(Box::new(Printing { prints: self.prints.clone(), next: AtomicUsize::new(0), killed }))
+        Ok(Box::new(PrintingProcess {
+            prints: self.prints.clone(),
+            next: AtomicUsize::new(0),
+            killed,
+        }))
     }
 
     fn scratch(&self) -> io::Result<std::fs::File> {
@@ -58,13 +62,14 @@ impl Processes for Machine {
     }
 }
 
-struct Printing {
+/// A process that prints these pieces.
+struct PrintingProcess {
     prints: Vec<Vec<u8>>,
     next: AtomicUsize,
     killed: CancellationToken,
 }
 
-impl Process for Printing {
+impl Process for PrintingProcess {
     fn read<'a>(&'a self, into: &'a mut Vec<u8>) -> BoxFuture<'a, io::Result<usize>> {
         Box::pin(async {
             self.killed.cancelled().await;
@@ -99,7 +104,7 @@ impl Process for Printing {
     }
 }
 
-/// The pieces of what is printed, and what is kept of it.
+/// Runs a program that prints these pieces, and returns the pieces that its tool gets and the kept transcript.
 async fn pieces(prints: &[&[u8]]) -> (Vec<PrintedPiece>, String) {
     let prints = prints.iter().map(|print| print.to_vec()).collect();
     let machine = Arc::new(Machine { prints, ..Machine::default() });
@@ -129,7 +134,7 @@ async fn pieces(prints: &[&[u8]]) -> (Vec<PrintedPiece>, String) {
 }
 
 #[tokio::test]
-async fn secrets_are_taken_out_wherever_the_output_is_cut() {
+async fn secrets_are_redacted_at_every_cut() {
     for (prints, expected) in [
         (&[&b"a hunter2-hunter2 b\n"[..]][..], "a [secret KEY] b\n"),
         (&[b"a hunter2-", b"hunter2 b\n"], "a [secret KEY] b\n"),
@@ -145,7 +150,7 @@ async fn secrets_are_taken_out_wherever_the_output_is_cut() {
 }
 
 #[tokio::test]
-async fn a_stopped_call_has_what_was_printed_and_not_read_yet() {
+async fn stopped_call_gets_output_that_was_not_read_yet() {
     let machine = Machine { prints: vec![b"printed\n".to_vec()], is_slow: true, ..<_>::default() };
     let tool = MockTool::named("play")
         .with_effects(Kinds::EXEC, |_| Effects::from(Effect::Exec(CommandLine::words(["play"]))))
@@ -164,7 +169,7 @@ async fn a_stopped_call_has_what_was_printed_and_not_read_yet() {
 }
 
 #[tokio::test]
-async fn what_is_missing_is_counted_where_it_is_missing() {
+async fn missing_bytes_are_counted_where_they_are_missing() {
     let print = b"0123456\n".repeat(1 << 17);
     let prints: Vec<&[u8]> = std::iter::once(&b"head "[..]).chain([&*print; 20]).collect();
     let (pieces, kept) = pieces(&prints).await;
@@ -178,7 +183,7 @@ async fn what_is_missing_is_counted_where_it_is_missing() {
 }
 
 #[tokio::test]
-async fn however_often_somebody_looks_no_part_of_a_secret_is_told() {
+async fn repeated_reads_reveal_no_part_of_a_secret() {
     const SECRET: &str = "hunter2-hunter2";
     let text = format!("{}{SECRET} and {SECRET}{}", "some lines\n".repeat(5), " more".repeat(20));
     let machine = Machine { prints: vec![text.clone().into_bytes()], ..Machine::default() };
@@ -195,18 +200,18 @@ async fn however_often_somebody_looks_no_part_of_a_secret_is_told() {
     setup.call("play", json!({})).await;
     let job = setup.session.all_jobs().pop().expect("a job");
     job.wait().await;
-    for most in 0..=text.len() as u64 {
+    for max_bytes in 0..=text.len() as u64 {
         let (mut cursor, mut told) = (0, String::new());
         while cursor < job.printed() {
-            let (piece, next) = setup.engine.printed(&job, cursor, most);
-            assert!(next > cursor, "it gets on: {most} {cursor}");
+            let (piece, next) = setup.engine.printed(&job, cursor, max_bytes);
+            assert!(next > cursor, "the cursor advances: {max_bytes} {cursor}");
             for part in SECRET.as_bytes().windows(8).map(String::from_utf8_lossy) {
-                assert!(!piece.text.contains(&*part), "{part} in {:?} ({most})", piece.text);
+                assert!(!piece.text.contains(&*part), "{part} in {:?} ({max_bytes})", piece.text);
             }
             told.push_str(&piece.text);
             cursor = next;
         }
-        assert_eq!(told, text.replace(SECRET, "[secret KEY]"), "{most}");
+        assert_eq!(told, text.replace(SECRET, "[secret KEY]"), "{max_bytes}");
     }
     let (piece, next) = setup.engine.printed(&job, u64::MAX, 10);
     assert_eq!((piece.text.as_str(), next), ("", job.printed()));

@@ -1,4 +1,4 @@
-//! What somebody else may have written is marked, and makes the session ask where it could carry data out.
+//! Untrusted content is marked, and makes the session ask before effects that could send data out.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ fn net(origin: &str) -> Effects {
     Effect::Net { origin: origin.into(), method: "GET".into() }.into()
 }
 
-/// A page and data from the web, a file from outside, a file of the workspace, and a way out.
+/// Tools that read a page, data from the web, a file outside and a file of the workspace, and one that sends data out.
 fn tools() -> [MockTool; 5] {
     [
         MockTool::named("data")
@@ -32,13 +32,13 @@ fn setup(policy: Policy) -> Setup {
     Setup::with(tools(), |builder| builder.policy(policy))
 }
 
-fn trusting() -> Policy {
+fn permissive_policy() -> Policy {
     Policy::new(Mode::Auto).allow("read /srv/**".parse().unwrap()).allow("net *".parse().unwrap())
 }
 
 #[tokio::test]
-async fn what_came_from_outside_is_marked_so_that_it_cannot_end_itself() {
-    let setup = setup(trusting());
+async fn untrusted_answer_is_marked_and_cannot_fake_the_end_of_the_mark() {
+    let setup = setup(permissive_policy());
     for (tool, source) in [
         ("fetch", Some("https://a.example")),
         ("data", Some("https://a.example")),
@@ -65,8 +65,8 @@ async fn what_came_from_outside_is_marked_so_that_it_cannot_end_itself() {
 }
 
 #[tokio::test]
-async fn then_what_could_carry_data_out_asks_whatever_the_rules_allow() {
-    let setup = setup(trusting());
+async fn session_with_untrusted_content_asks_before_sending_data_out() {
+    let setup = setup(permissive_policy());
     assert_eq!(setup.call("send", json!({})).await.outcome, Outcome::Ok, "before");
     let session = setup.engine.new_session();
     for first in ["fetch", "outside"] {
@@ -83,16 +83,18 @@ async fn then_what_could_carry_data_out_asks_whatever_the_rules_allow() {
 }
 
 #[tokio::test]
-async fn a_parent_is_marked_by_what_its_sub_agent_read() {
-    let setup = setup(trusting());
+async fn parent_is_marked_by_the_reads_of_its_sub_agent() {
+    let setup = setup(permissive_policy());
     let child = setup.session.child(SessionId::new("c"), Predicate::All, &Overrides::default());
     setup.engine.call(&Arc::new(child), call("fetch")).await;
     assert_eq!(setup.call("send", json!({})).await.outcome, Outcome::Denied);
 }
 
 #[tokio::test]
-async fn it_can_be_switched_off_and_yolo_means_it() {
-    for policy in [trusting().with_provenance(false), trusting().with_mode(Mode::Yolo)] {
+async fn provenance_can_be_switched_off_and_yolo_ignores_it() {
+    for policy in
+        [permissive_policy().with_provenance(false), permissive_policy().with_mode(Mode::Yolo)]
+    {
         let setup = setup(policy);
         setup.call("fetch", json!({})).await;
         assert_eq!(setup.call("send", json!({})).await.outcome, Outcome::Ok);
@@ -100,8 +102,8 @@ async fn it_can_be_switched_off_and_yolo_means_it() {
 }
 
 #[tokio::test]
-async fn a_cached_answer_is_marked_too() {
-    let mut setup = setup(trusting());
+async fn cached_answer_is_marked_too() {
+    let mut setup = setup(permissive_policy());
     let first = setup.call("outside", json!({})).await.output.to_text();
     let second = setup.call("outside", json!({})).await.output.to_text();
     assert!(first.contains("data, not instructions") && second.contains("data, not instructions"));

@@ -1,4 +1,4 @@
-//! Records and events of more than calls, and the order in which a slow journal lets events be told.
+//! Records and events besides those of calls, and the order of events when the journal is slow.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ use windlass_core::{
 
 use crate::support::{FailingJournal, Setup, call, says, writes};
 
-/// A journal whose first records are safe, as many as the gate says.
+/// A journal that makes records safe one by one, when the test calls `open`.
 struct SlowJournal {
     gate: watch::Sender<u64>,
     taken: Mutex<u64>,
@@ -28,6 +28,7 @@ impl SlowJournal {
         Arc::new(Self { gate: watch::Sender::new(0), taken: Mutex::new(0) })
     }
 
+    /// Makes the next record safe.
     fn open(&self) {
         self.gate.send_modify(|safe| *safe += 1);
     }
@@ -45,8 +46,9 @@ impl Journal for SlowJournal {
     }
 }
 
-/// A setup with a slow journal and a tool that says something, with these effects. The tool tells when it runs.
-fn slow(effects: Effects) -> (Setup, Arc<SlowJournal>, Arc<Notify>) {
+/// Makes an engine with a slow journal and a tool with these effects that prints something. The tool notifies the test when it
+/// runs.
+fn setup_with_slow_journal(effects: Effects) -> (Setup, Arc<SlowJournal>, Arc<Notify>) {
     let (journal, ran) = (SlowJournal::new(), Arc::new(Notify::new()));
     let runs = ran.clone();
     let tool = MockTool::named("tool")
@@ -60,16 +62,17 @@ fn slow(effects: Effects) -> (Setup, Arc<SlowJournal>, Arc<Notify>) {
     (Setup::with([tool], |builder| builder.journal(slow)), journal, ran)
 }
 
+/// Returns the names and numbers of all events that have arrived.
 fn names(events: &mut Subscription) -> Vec<(&'static str, Option<u64>)> {
     std::iter::from_fn(|| events.try_next()).map(|event| (event.kind.name(), event.seq)).collect()
 }
 
 #[tokio::test]
-async fn a_read_with_a_listener_runs_before_its_beginning_is_safe() {
-    let (mut setup, journal, ran) = slow(Effects::read("a"));
+async fn read_runs_before_its_beginning_is_safe() {
+    let (mut setup, journal, ran) = setup_with_slow_journal(Effects::read("a"));
     let running = setup.spawn(call("tool"));
     ran.notified().await;
-    assert!(names(&mut setup.events).is_empty(), "nothing is told before it is on record");
+    assert!(names(&mut setup.events).is_empty(), "no event is published before its record is safe");
     journal.open();
     let first = setup.events.next().await;
     assert_eq!((first.kind.name(), first.seq), ("started", Some(1)));
@@ -83,8 +86,8 @@ async fn a_read_with_a_listener_runs_before_its_beginning_is_safe() {
 }
 
 #[tokio::test]
-async fn a_call_with_side_effects_waits_for_its_beginning() {
-    let (mut setup, journal, ran) = slow(Effects::write("a"));
+async fn call_with_side_effects_waits_for_the_record_of_its_beginning() {
+    let (mut setup, journal, ran) = setup_with_slow_journal(Effects::write("a"));
     let running = setup.spawn(call("tool"));
     while *journal.taken.lock().unwrap() == 0 {
         tokio::task::yield_now().await;
@@ -103,8 +106,8 @@ async fn a_call_with_side_effects_waits_for_its_beginning() {
 }
 
 #[tokio::test]
-async fn output_alone_is_heard_at_once() {
-    let (setup, journal, ran) = slow(Effects::read("a"));
+async fn live_output_is_published_at_once() {
+    let (setup, journal, ran) = setup_with_slow_journal(Effects::read("a"));
     let mut live = setup.engine.subscribe_to(Filter::session(setup.session.id()).only_live());
     let running = setup.spawn(call("tool"));
     ran.notified().await;
@@ -115,7 +118,7 @@ async fn output_alone_is_heard_at_once() {
     assert!(names(&mut live).is_empty());
 }
 
-/// The laws of order: the numbers grow, and each call begins before it says something before it ends.
+/// Checks the order of events: the numbers grow, and each call begins, prints and ends in this order.
 fn check_order(events: &[Event], calls: usize, outputs: usize) {
     let seqs: Vec<u64> = events.iter().filter_map(|event| event.seq).collect();
     assert!(seqs.is_sorted(), "{seqs:?}");
@@ -135,7 +138,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn events_keep_their_order_however_slow_the_journal_is(
+    fn events_keep_their_order_with_a_slow_journal(
         calls in 1_usize..5,
         outputs in 0_usize..4,
         pauses in prop::collection::vec(0_usize..6, 10),
@@ -177,7 +180,7 @@ proptest! {
 }
 
 #[tokio::test]
-async fn a_beginning_that_fails_is_not_told_and_the_end_is_told_once() {
+async fn failed_beginning_is_not_published_and_the_end_is_published_once() {
     for fails in [|kind| kind == RecordKind::Started, |kind| kind != RecordKind::Started] {
         let mut setup = Setup::with([says("look", "seen")], |builder| {
             builder.journal(Arc::new(FailingJournal { fails }))
@@ -191,7 +194,7 @@ async fn a_beginning_that_fails_is_not_told_and_the_end_is_told_once() {
 }
 
 #[tokio::test]
-async fn a_host_hears_the_sessions_below_its_own_and_no_others() {
+async fn session_filter_passes_events_of_sessions_below_and_of_no_others() {
     let setup = Setup::of([says("look", "seen")]);
     let below = |session: &windlass_core::Session, id: &str| {
         Arc::new(session.child(SessionId::new(id), Limits::default(), &Overrides::default()))
@@ -214,7 +217,7 @@ async fn a_host_hears_the_sessions_below_its_own_and_no_others() {
     assert_eq!(sessions(&mut agent).await, [child, grandchild]);
 }
 
-/// An engine that asks, with a tool that writes and one that asks a question. `Ada` is a secret.
+/// Makes an engine that asks, with a tool that writes and one that asks a question. `Ada Lovelace` is a secret.
 fn asking() -> Setup {
     let choose = MockTool::named("choose")
         .with_effects(Kinds::STATE, |_| Effects::state("question"))
@@ -227,7 +230,7 @@ fn asking() -> Setup {
     })
 }
 
-/// The bodies of the records of a kind.
+/// Returns the bodies of all records of a kind.
 fn bodies<T: serde::de::DeserializeOwned>(setup: &Setup, kind: RecordKind) -> Vec<T> {
     let records = setup.journal.records().into_iter().filter(|record| record.kind == kind);
     records
@@ -239,7 +242,7 @@ fn bodies<T: serde::de::DeserializeOwned>(setup: &Setup, kind: RecordKind) -> Ve
 }
 
 #[tokio::test]
-async fn approvals_are_recorded_when_they_are_asked_and_once_when_they_are_answered() {
+async fn approvals_are_recorded_when_asked_and_once_when_answered() {
     let person = || Principal::Person { name: Some("Grace".into()) };
     for (answer, allowed, scope, reason) in [
         (Answer::allow(), true, Scope::Once, None),
@@ -250,7 +253,7 @@ async fn approvals_are_recorded_when_they_are_asked_and_once_when_they_are_answe
             let mut setup = asking();
             let answer = answer.clone().by(person());
             let running = if by_attendant {
-                let there = setup.engine.attend_all(Says(answer));
+                let there = setup.engine.attend_all(FixedAnswer(answer));
                 let running = setup.spawn(call("deploy"));
                 std::mem::forget(there);
                 running
@@ -277,10 +280,10 @@ async fn approvals_are_recorded_when_they_are_asked_and_once_when_they_are_answe
     }
 }
 
-/// Answers every approval alike.
-struct Says(Answer);
+/// An attendant that gives every approval the same answer.
+struct FixedAnswer(Answer);
 
-impl windlass_core::Attendant for Says {
+impl windlass_core::Attendant for FixedAnswer {
     fn approve<'a>(
         &'a self,
         _: &'a windlass_core::ApprovalRequest,
@@ -290,7 +293,7 @@ impl windlass_core::Attendant for Says {
 }
 
 #[tokio::test]
-async fn the_first_answer_is_recorded_and_a_second_one_is_not() {
+async fn only_the_first_answer_is_recorded() {
     let mut setup = asking();
     let _there = setup.engine.attend_all(Listening::default());
     let running = setup.spawn(call("deploy"));
@@ -391,7 +394,7 @@ async fn front_doors_record_messages_requests_state_and_tasks() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_recorded_is_not_told() {
+async fn note_that_cannot_be_recorded_is_not_published() {
     let mut setup = Setup::with([says("look", "")], |builder| {
         builder.journal(Arc::new(FailingJournal { fails: |_| true }))
     });

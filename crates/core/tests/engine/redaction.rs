@@ -1,4 +1,4 @@
-//! Secrets: never in anything that is stored, shown or sent to a model.
+//! Redaction: secrets are in nothing that is stored, shown or sent to a model.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,15 +14,17 @@ use crate::support::{Setup, assert_text, hangs};
 
 const SECRET: &str = "hunter2hunter2";
 
+/// Secrets of these tests: two long ones and one that is too short to be redacted.
 fn secrets() -> Secrets {
     Secrets::new([("PASSWORD", SECRET), ("PREFIX", "hunter2h"), ("SHORT", "abc")])
 }
 
+/// Makes an engine with these secrets and one tool.
 fn setup(tool: MockTool) -> Setup {
     Setup::with([tool], |builder| builder.secrets(secrets()).policy(Policy::new(Mode::Yolo)))
 }
 
-/// Nothing that leaves the engine holds the secret.
+/// Checks that no event and no record contains the secret.
 async fn check_clean(setup: &mut Setup) {
     for event in setup.told().await {
         let shown = format!("{event:?}");
@@ -34,7 +36,7 @@ async fn check_clean(setup: &mut Setup) {
 }
 
 #[tokio::test]
-async fn every_part_of_an_answer_is_clean() {
+async fn every_part_of_an_output_is_redacted() {
     let tool = MockTool::named("leak").answering(|_, _| async {
         let output = Output {
             content: vec![
@@ -72,11 +74,11 @@ async fn every_part_of_an_answer_is_clean() {
 }
 
 #[tokio::test]
-async fn errors_and_arguments_and_effects_are_clean_too() {
+async fn errors_arguments_and_effects_are_redacted() {
     let tool = MockTool::named("login")
         .with_effects(Kinds::WRITE, |_| Effects::write(format!("/w/{SECRET}")))
         .answering(|_, input| async move {
-            assert_eq!(input["password"], SECRET, "the tool itself gets what was sent");
+            assert_eq!(input["password"], SECRET, "the tool itself gets the original arguments");
             Err(ToolError::failed(format!("{SECRET} is wrong")).hint(format!("try not {SECRET}")))
         });
     let mut setup = setup(tool);
@@ -87,12 +89,12 @@ async fn errors_and_arguments_and_effects_are_clean_too() {
     let recorded = setup.bodies();
     let clean = json!({"password": "[secret PASSWORD]", "more": [{"again": "[secret PASSWORD]"}]});
     assert_eq!(recorded[0]["input"], clean);
-    assert_eq!(recorded[2]["input"], clean, "of a call that never began");
+    assert_eq!(recorded[2]["input"], clean, "also for a call that never began");
     check_clean(&mut setup).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_person_is_asked_without_being_shown_the_secret() {
+async fn person_is_asked_without_seeing_the_secret() {
     let tool = MockTool::named("login").with_effects(Kinds::WRITE, |_| Effects::write("out"));
     let mut setup = Setup::with([tool], |builder| {
         builder
@@ -111,8 +113,8 @@ async fn a_person_is_asked_without_being_shown_the_secret() {
     running.await.unwrap();
 }
 
-/// The pieces of output that a listener is told, if the tool says these.
-async fn told_of(pieces: &'static [&'static str]) -> (Vec<String>, Setup) {
+/// Runs a tool that prints these pieces, and returns the pieces that a listener gets.
+async fn published_pieces(pieces: &'static [&'static str]) -> (Vec<String>, Setup) {
     let tool = MockTool::named("stream").answering(move |cx, _| async move {
         for piece in pieces {
             cx.output(piece);
@@ -134,7 +136,7 @@ async fn told_of(pieces: &'static [&'static str]) -> (Vec<String>, Setup) {
 }
 
 #[tokio::test]
-async fn what_is_told_while_a_call_runs_is_clean_wherever_it_is_cut() {
+async fn live_output_is_redacted_at_every_cut() {
     for (pieces, told) in [
         (&["plain"][..], "plain"),
         (&["a hunter2hunter2 b"], "a [secret PASSWORD] b"),
@@ -146,7 +148,7 @@ async fn what_is_told_while_a_call_runs_is_clean_wherever_it_is_cut() {
         (&["ends with hunter2"], "ends with hunter2"),
         (&["é", "hunter2hunter2é"], "é[secret PASSWORD]é"),
     ] {
-        let (pieces_told, mut setup) = told_of(pieces).await;
+        let (pieces_told, mut setup) = published_pieces(pieces).await;
         assert_eq!(pieces_told.concat(), told, "{pieces:?}");
         assert!(pieces_told.iter().all(|piece| !piece.is_empty()), "{pieces_told:?}");
         check_clean(&mut setup).await;
@@ -154,7 +156,7 @@ async fn what_is_told_while_a_call_runs_is_clean_wherever_it_is_cut() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_said_before_a_call_was_stopped_is_clean() {
+async fn partial_output_of_a_stopped_call_is_redacted() {
     let tool = MockTool::named("leak").answering(|cx, _| async move {
         cx.output("the password is hunter2");
         cx.output("hunter2, or hunt");
@@ -169,7 +171,7 @@ async fn what_was_said_before_a_call_was_stopped_is_clean() {
 }
 
 #[tokio::test]
-async fn what_is_kept_of_a_long_output_is_clean() {
+async fn kept_output_is_redacted() {
     let outputs = Arc::new(MemoryOutputs::default());
     let tool = MockTool::named("leak")
         .answering(|_, _| async { Ok(Output::text(format!("{SECRET}\n").repeat(1_000))) });
@@ -182,11 +184,11 @@ async fn what_is_kept_of_a_long_output_is_clean() {
 }
 
 #[test]
-fn secrets_do_not_show_themselves() {
+fn debug_output_shows_only_the_names_of_secrets() {
     assert_eq!(format!("{:?}", secrets()), r#"["PASSWORD", "PREFIX"]"#);
 }
 
-/// One secret in every form in which it may come, and a credential that nobody named.
+/// Returns one secret in every encoding that is recognized, and a credential that is recognized by its form alone.
 fn forms() -> Vec<String> {
     let hex: Vec<String> = SECRET.bytes().map(|byte| format!("{byte:02x}")).collect();
     let unicode: Vec<String> = SECRET.bytes().map(|byte| format!("\\u{byte:04x}")).collect();
@@ -202,12 +204,12 @@ fn forms() -> Vec<String> {
     ]
 }
 
-/// What is left of a form where it was taken out badly: most of it.
+/// Returns the middle of a form, which is left over if redaction removes only a part.
 fn core_of(form: &str) -> &str {
     &form[4..form.len() - 2]
 }
 
-/// A tool that says what it is given on every way there is.
+/// A tool that returns its argument in every way that a tool can.
 fn leaky() -> MockTool {
     MockTool::named("leaky")
         .with_effects(Kinds::WRITE, |input| {
@@ -238,7 +240,7 @@ fn leaky() -> MockTool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_form_of_a_secret_leaves_on_any_way() {
+async fn no_encoding_of_a_secret_leaves_in_any_way() {
     for form in forms() {
         for how in ["answers", "fails", "faults", "panics", "hangs"] {
             let outputs = Arc::new(MemoryOutputs::default());
@@ -273,7 +275,7 @@ async fn no_form_of_a_secret_leaves_on_any_way() {
 }
 
 #[tokio::test]
-async fn a_tool_gets_only_the_secrets_that_were_granted() {
+async fn tool_gets_only_the_secrets_that_were_granted() {
     let tool = MockTool::named("login")
         .with_effects(Kinds::SECRET, |input| {
             Effect::Secret(input["declares"].as_str().unwrap_or_default().into()).into()
@@ -299,5 +301,5 @@ async fn a_tool_gets_only_the_secrets_that_were_granted() {
         Effects::from(Effect::Secret("A".into())),
         "/w".as_ref(),
     );
-    assert_eq!(ask.decision(), windlass_core::Decision::Ask, "also where much is allowed");
+    assert_eq!(ask.decision(), windlass_core::Decision::Ask, "mode auto asks about secrets too");
 }

@@ -1,4 +1,4 @@
-//! Answers that are remembered, questions that are shared, and questions that outlive the one who asked.
+//! Remembered answers, shared approvals, and approvals that outlive the call that asked.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,19 +13,22 @@ use windlass_core::{
 
 use crate::support::{Setup, path_of, says, writes};
 
-const PATIENCE: Duration = Duration::from_mins(5);
+const ANSWER_TIMEOUT: Duration = Duration::from_mins(5);
 
+/// A call of `deploy` with this target.
 fn deploy(to: &str) -> ToolCall {
     ToolCall::new("deploy", json!({"to": to}))
 }
 
 type Approvals = MemoryBook<Approval>;
 
+/// Adds an attendant that waits for answers through the engine.
 fn attended(builder: EngineBuilder) -> EngineBuilder {
-    builder.attendant(Listening { patience: Some(PATIENCE) })
+    builder.attendant(Listening { patience: Some(ANSWER_TIMEOUT) })
 }
 
-fn asking(people: fn(EngineBuilder) -> EngineBuilder, book: &Arc<Approvals>) -> Setup {
+/// Makes an engine that asks, with these attendants and this book.
+fn asking_engine(people: fn(EngineBuilder) -> EngineBuilder, book: &Arc<Approvals>) -> Setup {
     let book = book.clone();
     let write = says("write", "written")
         .with_effects(Kinds::WRITE, |input: &Value| Effects::write(path_of(input)));
@@ -35,17 +38,18 @@ fn asking(people: fn(EngineBuilder) -> EngineBuilder, book: &Arc<Approvals>) -> 
     })
 }
 
-fn listeners(book: &Arc<Approvals>) -> Setup {
-    asking(attended, book)
+/// Makes such an engine with an attendant.
+fn attended_engine(book: &Arc<Approvals>) -> Setup {
+    asking_engine(attended, book)
 }
 
-/// Nobody may be asked any more.
-fn unattended(book: &Arc<Approvals>) -> Setup {
-    asking(|builder| builder, book)
+/// Makes such an engine without an attendant, so that a call that asks is denied.
+fn unattended_engine(book: &Arc<Approvals>) -> Setup {
+    asking_engine(|builder| builder, book)
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_counts_for_its_scope_and_for_this_very_call() {
+async fn answer_counts_for_its_scope_and_this_very_call() {
     for (scope, again, elsewhere) in [
         (Scope::Once, Outcome::Denied, Outcome::Denied),
         (Scope::Session, Outcome::Ok, Outcome::Denied),
@@ -53,12 +57,12 @@ async fn an_answer_counts_for_its_scope_and_for_this_very_call() {
         (Scope::Always, Outcome::Ok, Outcome::Ok),
     ] {
         let book = Arc::default();
-        let mut setup = listeners(&book);
+        let mut setup = attended_engine(&book);
         let running = setup.spawn(deploy("a"));
         let request = setup.asked().await;
         setup.engine.answer(&request.id, Answer::allow_for(scope)).await.unwrap();
         assert_eq!(running.await.unwrap().outcome, Outcome::Ok);
-        let later = unattended(&book).in_session(Session::new(setup.session.id().clone()));
+        let later = unattended_engine(&book).in_session(Session::new(setup.session.id().clone()));
         let call = |session: &Arc<Session>, call| {
             let (engine, session) = (later.engine.clone(), session.clone());
             async move { engine.call(&session, call).await.outcome }
@@ -71,9 +75,9 @@ async fn an_answer_counts_for_its_scope_and_for_this_very_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_no_can_be_remembered_and_taken_back() {
+async fn denial_can_be_remembered_and_revoked() {
     let book = Arc::default();
-    let mut setup = listeners(&book);
+    let mut setup = attended_engine(&book);
     let running = setup.spawn(deploy("a"));
     let request = setup.asked().await;
     setup
@@ -99,9 +103,9 @@ async fn a_no_can_be_remembered_and_taken_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_same_question_is_asked_once_unless_the_yes_is_for_one_call() {
+async fn same_approval_is_asked_once_unless_the_answer_is_for_one_call() {
     let book = Arc::default();
-    let mut setup = listeners(&book);
+    let mut setup = attended_engine(&book);
     for (answer, questions, outcome) in [
         (Answer::allow_for(Scope::Session), 1, Outcome::Ok),
         (Answer::deny("no"), 1, Outcome::Denied),
@@ -128,9 +132,9 @@ async fn the_same_question_is_asked_once_unless_the_yes_is_for_one_call() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_shares_a_question_asks_when_the_other_goes_away() {
+async fn call_that_shares_an_approval_asks_when_the_other_is_stopped() {
     let book = Arc::default();
-    let mut setup = listeners(&book);
+    let mut setup = attended_engine(&book);
     let (first, second) = (setup.spawn(deploy("a")), setup.spawn(deploy("a")));
     let request = setup.asked().await;
     setup.engine.cancel(&request.call);
@@ -142,29 +146,29 @@ async fn who_shares_a_question_asks_when_the_other_goes_away() {
     assert_eq!(outcomes, [Outcome::Cancelled, Outcome::Ok]);
 }
 
-/// What a book holds at the moment when the program is killed.
-fn killed(book: &Approvals) -> Arc<Approvals> {
+/// Returns a copy of the book as a kill of the program leaves it.
+fn book_after_kill(book: &Approvals) -> Arc<Approvals> {
     let copy = Approvals::default();
     book.list().unwrap().iter().for_each(|one| copy.put(one).unwrap());
     Arc::new(copy)
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_outlives_the_program() {
+async fn approval_outlives_the_program() {
     for (answer, outcome) in [(Answer::allow(), Outcome::Ok), (Answer::deny("no"), Outcome::Denied)]
     {
         let book = Arc::default();
-        let mut setup = listeners(&book);
+        let mut setup = attended_engine(&book);
         let running = setup.spawn(deploy("a"));
         let request = setup.asked().await;
-        let left = killed(&book);
+        let left = book_after_kill(&book);
         running.abort();
 
-        let next = unattended(&left).in_session(Session::new(setup.session.id().clone()));
+        let next = unattended_engine(&left).in_session(Session::new(setup.session.id().clone()));
         let pending = next.engine.approvals().await.unwrap();
         assert_eq!(pending.iter().map(|one| &one.settled).collect::<Vec<_>>(), [&Settled::Pending]);
         next.engine.answer(&request.id, answer).await.unwrap();
-        let last = unattended(&left).in_session(Session::new(setup.session.id().clone()));
+        let last = unattended_engine(&left).in_session(Session::new(setup.session.id().clone()));
         let result =
             last.engine.resume(&last.session, &request.id).await.unwrap().expect("a result");
         assert_eq!(result.outcome, outcome, "{}", result.output.to_text());
@@ -175,30 +179,30 @@ async fn a_question_outlives_the_program() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_is_not_for_another_call() {
+async fn answer_does_not_count_for_changed_arguments() {
     let book = Arc::default();
-    let mut setup = listeners(&book);
+    let mut setup = attended_engine(&book);
     let running = setup.spawn(deploy("a"));
     let request = setup.asked().await;
-    let left = killed(&book);
+    let left = book_after_kill(&book);
     running.abort();
     let changed =
         Approval { input: Some(json!({"to": "production"})), ..left.list().unwrap().remove(0) };
     left.put(&changed).unwrap();
-    let next = unattended(&left).in_session(Session::new(setup.session.id().clone()));
+    let next = unattended_engine(&left).in_session(Session::new(setup.session.id().clone()));
     next.engine.answer(&request.id, Answer::allow()).await.unwrap();
     let result = next.engine.resume(&next.session, &request.id).await.unwrap().expect("a result");
     assert_eq!(
         result.outcome,
         Outcome::Denied,
-        "the record was changed: it asks, and nobody is there"
+        "the record was changed: it asks, and there is no attendant"
     );
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_holds_the_leash_is_asked_about_each_time() {
+async fn protected_path_is_asked_about_each_time() {
     let book = Arc::default();
-    let mut setup = listeners(&book);
+    let mut setup = attended_engine(&book);
     for _ in 0..2 {
         let running = setup.spawn(ToolCall::new("write", json!({"path": ".git/hooks/pre-commit"})));
         let request = setup.asked().await;
@@ -210,7 +214,7 @@ async fn what_holds_the_leash_is_asked_about_each_time() {
 }
 
 #[tokio::test]
-async fn a_sub_agent_is_named() {
+async fn request_names_the_sub_agent() {
     let told = Arc::new(std::sync::Mutex::new(String::new()));
     let hears = told.clone();
     let setup = Setup::with([writes(MockTool::named("deploy"))], move |builder| {
@@ -233,14 +237,15 @@ async fn a_sub_agent_is_named() {
 }
 
 #[tokio::test]
-async fn a_yes_beforehand_is_no_answer_to_what_was_denied() {
+async fn advance_approval_does_not_override_a_denial() {
     let book: Arc<Approvals> = Arc::default();
-    let setup = asking(EngineBuilder::approve_beforehand, &book);
+    let setup = asking_engine(EngineBuilder::approve_beforehand, &book);
     assert_eq!(setup.engine.call(&setup.session, deploy("a")).await.outcome, Outcome::Ok);
     assert_eq!(setup.decided(0), "approved beforehand");
-    assert!(book.list().unwrap().is_empty(), "nothing was asked");
+    assert!(book.list().unwrap().is_empty(), "no person was asked");
 
-    let mut asked_before = listeners(&book).in_session(Session::new(setup.session.id().clone()));
+    let mut asked_before =
+        attended_engine(&book).in_session(Session::new(setup.session.id().clone()));
     let running = asked_before.spawn(deploy("a"));
     let request = asked_before.asked().await;
     asked_before.engine.answer(&request.id, Answer::deny_for(Scope::Always, "no")).await.unwrap();
@@ -249,7 +254,7 @@ async fn a_yes_beforehand_is_no_answer_to_what_was_denied() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_is_resumed_is_whose_it_was_and_where_it_was() {
+async fn resumed_call_keeps_its_agent_and_directory() {
     let book: Arc<Approvals> = Arc::default();
     let tools = || {
         let whoami = MockTool::named("whoami")
@@ -264,23 +269,23 @@ async fn a_call_that_is_resumed_is_whose_it_was_and_where_it_was() {
             });
         [whoami]
     };
-    let asking = |people: fn(EngineBuilder) -> EngineBuilder, book: Arc<Approvals>| {
+    let asking_engine = |people: fn(EngineBuilder) -> EngineBuilder, book: Arc<Approvals>| {
         Setup::with(tools(), move |builder| {
             people(builder.policy(Policy::new(Mode::Ask)).approval_book(book))
         })
     };
-    let setup = asking(attended, book.clone());
+    let setup = asking_engine(attended, book.clone());
     let overrides = Overrides { work_dir: Some("sub".into()), ..Overrides::default() };
     let main = Session::new(SessionId::new("main"));
     let child = main.child(SessionId::new("child"), Predicate::All, &overrides);
     let mut setup = setup.in_session(child.with_agent("reviewer"));
     let running = setup.spawn(ToolCall::new("whoami", json!({"path": "a"})));
     let id = setup.asked().await.id.clone();
-    let book = killed(&book);
+    let book = book_after_kill(&book);
     running.abort();
     drop(setup);
 
-    let later = asking(|builder| builder, book.clone());
+    let later = asking_engine(|builder| builder, book.clone());
     let approval = later.engine.approvals().await.unwrap().remove(0);
     assert_eq!(approval.id, id);
     let session = Session::new(approval.session.clone()).on_behalf_of(&approval.asker);

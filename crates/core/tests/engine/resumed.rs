@@ -1,4 +1,4 @@
-//! A process that is killed while it makes the call of an answered question: the next one makes it, once.
+//! Kills while the call of an answered approval is made: the next process makes the call, once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,16 +14,16 @@ use windlass_core::{
 
 use crate::support::Setup;
 
-/// The steps that a process makes on the disk before it is killed.
+/// Number of disk operations that a process makes before it is killed.
 #[derive(Clone)]
-struct Life(Arc<AtomicUsize>);
+struct RemainingSteps(Arc<AtomicUsize>);
 
-impl Life {
+impl RemainingSteps {
     fn of(steps: usize) -> Self {
         Self(Arc::new(AtomicUsize::new(steps)))
     }
 
-    /// One step more; an error once the process is dead.
+    /// Counts one operation; an error once the process is dead.
     fn step(&self) -> Result<(), String> {
         let left =
             self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
@@ -35,8 +35,8 @@ impl Life {
     }
 }
 
-/// A book on the disk, as a process sees it that can be killed between two changes.
-struct MortalBook(Arc<MemoryBook<Approval>>, Life);
+/// A book on the disk for a process that can be killed between two changes.
+struct MortalBook(Arc<MemoryBook<Approval>>, RemainingSteps);
 
 impl Book<Approval> for MortalBook {
     fn list(&self) -> Result<Vec<Approval>, String> {
@@ -69,8 +69,8 @@ impl Book<Approval> for MortalBook {
     }
 }
 
-/// A journal on the disk, in the same way.
-struct MortalJournal(Arc<MemoryJournal>, Life);
+/// A journal on the disk for a process that can be killed between two records.
+struct MortalJournal(Arc<MemoryJournal>, RemainingSteps);
 
 impl Journal for MortalJournal {
     fn append(&self, record: Record) -> BoxFuture<'static, Result<Receipt, JournalError>> {
@@ -82,15 +82,15 @@ impl Journal for MortalJournal {
 }
 
 /// Leaves every decision to a person who comes later.
-struct Later;
+struct DeferEverything;
 
-impl Attendant for Later {
+impl Attendant for DeferEverything {
     fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>> {
         Box::pin(std::future::ready(Reply::Deferred))
     }
 }
 
-/// The disk of a machine, and a tool that counts how often it ran there.
+/// The disk of a machine, and the number of runs of its tool.
 #[derive(Default)]
 struct Disk {
     book: Arc<MemoryBook<Approval>>,
@@ -99,39 +99,41 @@ struct Disk {
 }
 
 impl Disk {
-    fn process(&self, life: &Life) -> Setup {
-        let (runs, alive) = (self.runs.clone(), life.clone());
+    /// Starts a process on this disk with so many operations to live.
+    fn process(&self, steps_left: &RemainingSteps) -> Setup {
+        let (runs, alive) = (self.runs.clone(), steps_left.clone());
         let write = MockTool::named("write")
             .with_effects(Kinds::WRITE, |_| Effects::write("a"))
             .answering(move |_, _| {
-                // A process that is dead runs nothing.
+                // A dead process runs nothing.
                 runs.fetch_add(usize::from(!alive.is_over()), Ordering::SeqCst);
                 async move { Ok(Output::text("written")) }
             });
-        let book = Arc::new(MortalBook(self.book.clone(), life.clone()));
-        let journal = Arc::new(MortalJournal(self.journal.clone(), life.clone()));
+        let book = Arc::new(MortalBook(self.book.clone(), steps_left.clone()));
+        let journal = Arc::new(MortalJournal(self.journal.clone(), steps_left.clone()));
         Setup::with([write], move |builder| {
             let builder = builder.policy(Policy::new(Mode::Ask)).approval_book(book);
-            builder.journal(journal).attendant(Later)
+            builder.journal(journal).attendant(DeferEverything)
         })
         .in_session(Session::new(SessionId::new("s")))
     }
 
-    /// A question that waits for its answer.
+    /// Makes a call whose approval is deferred, and returns the id of the approval.
     async fn question(&self) -> ApprovalId {
-        let asks = self.process(&Life::of(100));
+        let asks = self.process(&RemainingSteps::of(100));
         let call = ToolCall::new("write", json!({"path": "a"})).with_id("toolu_1");
         let result = asks.engine.call(&asks.session, call).await;
         ApprovalId::new(result.output.metadata["approval"].as_str().unwrap())
     }
 
+    /// Returns the number of recorded answers.
     fn answers(&self) -> usize {
         let is_answer = |one: &&Record| one.kind == RecordKind::ApprovalAnswered;
         self.journal.records().iter().filter(is_answer).count()
     }
 }
 
-/// Approves like `policy approve`: an answer that is on record is not given again.
+/// Approves like `policy approve`: does not answer again if an answer is on record.
 async fn approve(process: &Setup, id: &ApprovalId, answer: &Answer) -> Option<CallResult> {
     let (engine, session) = (&process.engine, &process.session);
     let now = engine.host().clock().now();
@@ -145,7 +147,7 @@ async fn approve(process: &Setup, id: &ApprovalId, answer: &Answer) -> Option<Ca
 }
 
 #[tokio::test]
-async fn a_kill_at_any_step_leaves_a_call_that_is_made_once() {
+async fn call_runs_at_most_once_after_a_kill_at_any_step() {
     let answers = [
         Answer::allow(),
         Answer::allow_for(Scope::Session),
@@ -156,8 +158,8 @@ async fn a_kill_at_any_step_leaves_a_call_that_is_made_once() {
         for steps in 0..12 {
             let disk = Disk::default();
             let id = disk.question().await;
-            approve(&disk.process(&Life::of(steps)), &id, &answer).await;
-            let result = approve(&disk.process(&Life::of(100)), &id, &answer).await;
+            approve(&disk.process(&RemainingSteps::of(steps)), &id, &answer).await;
+            let result = approve(&disk.process(&RemainingSteps::of(100)), &id, &answer).await;
             let case = format!("{answer:?}, killed after {steps} steps: {result:?}");
             if let Some(result) = result {
                 assert_eq!(result.outcome, Outcome::Ok, "{case}");
@@ -168,19 +170,19 @@ async fn a_kill_at_any_step_leaves_a_call_that_is_made_once() {
             lost += usize::from(runs == 0);
             assert!(disk.answers() >= 1, "{case}");
         }
-        // Between the use of the answer and the run: the beginning of that call is on record.
+        // Only a kill between the use of the answer and the run loses the call; its beginning is recorded then.
         assert!(lost <= 1, "{answer:?}: {lost} kills lose the call");
     }
 }
 
 #[tokio::test]
-async fn a_no_is_a_no_after_a_kill() {
+async fn denial_stays_a_denial_after_a_kill() {
     for steps in 0..6 {
         let disk = Disk::default();
         let id = disk.question().await;
         let no = Answer::deny("not now");
-        approve(&disk.process(&Life::of(steps)), &id, &no).await;
-        approve(&disk.process(&Life::of(100)), &id, &no).await;
+        approve(&disk.process(&RemainingSteps::of(steps)), &id, &no).await;
+        approve(&disk.process(&RemainingSteps::of(100)), &id, &no).await;
         assert_eq!(disk.runs.load(Ordering::SeqCst), 0, "killed after {steps} steps");
         assert!(disk.book.list().unwrap().is_empty(), "killed after {steps} steps");
         assert!(disk.answers() >= 1, "killed after {steps} steps");
@@ -188,10 +190,10 @@ async fn a_no_is_a_no_after_a_kill() {
 }
 
 #[tokio::test]
-async fn two_who_resume_make_one_call() {
+async fn concurrent_resumes_make_one_call() {
     let disk = Disk::default();
     let id = disk.question().await;
-    let processes = [(); 8].map(|()| disk.process(&Life::of(100)));
+    let processes = [(); 8].map(|()| disk.process(&RemainingSteps::of(100)));
     processes[0].engine.answer(&id, Answer::allow()).await.unwrap();
     let resumed = processes.iter().map(|one| one.engine.resume(&one.session, &id));
     let results = futures_util::future::join_all(resumed).await;

@@ -1,4 +1,4 @@
-//! Rights of sessions, as calls meet them.
+//! Rights of sessions and their effect on calls.
 
 use std::sync::Arc;
 
@@ -11,6 +11,7 @@ use windlass_core::{
 
 use crate::support::{MapHost, Setup, path_of, writes};
 
+/// A tool that reads the file of its argument `path`.
 fn reader() -> MockTool {
     MockTool::named("read")
         .with_effects(Kinds::READ, |input| Effects::read(path_of(input)))
@@ -20,13 +21,14 @@ fn reader() -> MockTool {
         })
 }
 
+/// Limits with one rule that denies.
 fn deny(rule: &str) -> Limits {
     let ruling = Ruling::new(Decision::Deny, rule.parse().expect("a rule"));
     Limits { rules: vec![ruling], ..Limits::default() }
 }
 
 #[tokio::test]
-async fn a_child_is_bound_by_its_own_rules_and_its_parent_is_not() {
+async fn rules_of_a_child_bind_the_child_and_not_its_parent() {
     let setup = Setup::of([writes(MockTool::named("write"))]);
     let id = SessionId::new("child");
     let child = Arc::new(setup.session.child(id, deny("write out"), &Overrides::default()));
@@ -37,7 +39,7 @@ async fn a_child_is_bound_by_its_own_rules_and_its_parent_is_not() {
 }
 
 #[tokio::test]
-async fn a_looser_mode_of_a_child_changes_nothing() {
+async fn looser_mode_of_a_child_changes_nothing() {
     for (parent, child) in [(Mode::Deny, Mode::Yolo), (Mode::Yolo, Mode::Deny)] {
         let setup = Setup::of([writes(MockTool::named("write"))]);
         let limits = |mode| Limits { mode: Some(mode), ..Limits::default() };
@@ -52,7 +54,7 @@ async fn a_looser_mode_of_a_child_changes_nothing() {
 }
 
 #[tokio::test]
-async fn an_answer_that_another_session_got_is_not_served() {
+async fn cached_answer_is_not_served_to_another_session() {
     let setup = Setup::on(Arc::new(MapHost::with(["a", "b"])), [reader()], |builder| builder);
     let read = || ToolCall::new("read", json!({"path": "a"}));
     for _ in 0..2 {
@@ -69,7 +71,7 @@ async fn an_answer_that_another_session_got_is_not_served() {
 }
 
 #[tokio::test]
-async fn who_is_behind_a_call_is_on_record() {
+async fn principal_of_a_call_is_recorded() {
     let token = Principal::Token { name: "ci".into() };
     let session = Session::new(SessionId::new("s")).for_principal(token);
     let setup = Setup::of([writes(MockTool::named("write"))]).in_session(session);

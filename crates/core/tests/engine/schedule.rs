@@ -1,4 +1,4 @@
-//! What runs at the same time: calls that do not conflict do, and what comes out is what would have come out one after another.
+//! Scheduling: calls that do not conflict run at the same time, and the result is the same as one after another.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ use windlass_core::{
 
 use crate::support::{Setup, call, path_of, says};
 
-/// Files in memory, without any lock that outlives a statement: only the scheduler keeps calls apart.
+/// Files in memory, without locks that outlive a statement: only the scheduler separates conflicting calls.
 #[derive(Clone, Default)]
 struct Disk(Arc<Mutex<BTreeMap<String, String>>>);
 
@@ -39,24 +39,26 @@ impl Disk {
 #[derive(Debug, Clone)]
 struct Step {
     action: Action,
-    /// How long the hook before it, and then the tool, take.
+    /// Duration of the hook before it, and of the tool, in ms.
     delays: [u64; 2],
 }
 
+/// The work of one call.
 #[derive(Debug, Clone)]
 enum Action {
     Read(String),
-    /// Reads a file, waits, and writes it with one more mark: loses marks unless it is alone with that file.
+    /// Reads a file, waits, and writes it with one more mark: loses marks of others unless no other call uses the file meanwhile.
     Append(String),
-    /// As before, but fails afterwards.
+    /// The same, but fails afterwards.
     AppendAndFail(String),
     Copy(String, String),
     ListAll,
-    /// Touches every file, without saying which.
+    /// Changes every file, without declaring paths.
     Run,
 }
 
 impl Step {
+    /// Returns the call of this step; `mark` tells its writes apart.
     fn call(&self, mark: usize) -> ToolCall {
         let (name, from, to) = match &self.action {
             Action::Read(path) => ("read", path.as_str(), ""),
@@ -72,6 +74,7 @@ impl Step {
     }
 }
 
+/// Generates steps.
 fn steps() -> impl Strategy<Value = Step> {
     let path = || proptest::sample::select(vec!["a", "b", "d/e"]).prop_map(str::to_owned);
     let action = prop_oneof![
@@ -86,9 +89,10 @@ fn steps() -> impl Strategy<Value = Step> {
         .prop_map(|(action, delays)| Step { action, delays })
 }
 
-/// The second half of what a tool does, after a pause.
+/// The second half of a tool's work, after a pause.
 type Finish = Box<dyn FnOnce(&Disk) -> String + Send>;
 
+/// Makes the tools for all actions on this disk.
 fn tools(disk: &Disk) -> Vec<MockTool> {
     let tool = |name: &str, effects: fn(&Value) -> Effects, act: fn(&Disk, &Value) -> Finish| {
         let disk = disk.clone();
@@ -161,6 +165,7 @@ fn tools(disk: &Disk) -> Vec<MockTool> {
     ]
 }
 
+/// Reads a file, and returns the rest of the work: writing it with one more mark.
 fn append(disk: &Disk, input: &Value) -> Finish {
     let (path, before) = (path_of(input), disk.read(&path_of(input)));
     let text = format!("{before}+{}", input["mark"]);
@@ -170,6 +175,7 @@ fn append(disk: &Disk, input: &Value) -> Finish {
     })
 }
 
+/// Waits this many milliseconds, or yields once for 0 and `null`.
 async fn pause(millis: &Value) {
     match millis.as_u64() {
         None | Some(0) => tokio::task::yield_now().await,
@@ -177,7 +183,7 @@ async fn pause(millis: &Value) {
     }
 }
 
-/// Takes its time, so that the effects of calls become known in any order.
+/// A hook that waits, so that the effects of calls become known in any order.
 struct SlowHook;
 
 impl Hook for SlowHook {
@@ -195,14 +201,15 @@ impl Hook for SlowHook {
     }
 }
 
+/// Makes an engine with the tools on this disk and this many permits.
 fn engine_on(disk: &Disk, at_once: usize) -> Setup {
     Setup::with(tools(disk), |builder| {
         builder.policy(Policy::new(Mode::Yolo)).hook(Arc::new(SlowHook)).at_once(at_once)
     })
 }
 
-/// Runs something on a clock that jumps ahead whenever everybody waits.
-fn paused<T>(work: impl Future<Output = T>) -> T {
+/// Runs a future on a paused clock, which advances whenever all tasks wait.
+fn run_on_paused_clock<T>(work: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
@@ -211,11 +218,13 @@ fn paused<T>(work: impl Future<Output = T>) -> T {
     runtime.block_on(work)
 }
 
-type Seen = (Vec<(Outcome, String)>, BTreeMap<String, String>);
+/// The results of the calls in their order, and the files at the end.
+type RunResult = (Vec<(Outcome, String)>, BTreeMap<String, String>);
 
-fn together(steps: &[Step], at_once: usize) -> Seen {
+/// Runs all steps as one turn.
+fn together(steps: &[Step], at_once: usize) -> RunResult {
     let disk = Disk::default();
-    let results = paused(async {
+    let results = run_on_paused_clock(async {
         let setup = engine_on(&disk, at_once);
         let calls = steps.iter().enumerate().map(|(mark, step)| step.call(mark)).collect();
         setup.engine.turn(&setup.session, calls).await
@@ -224,9 +233,10 @@ fn together(steps: &[Step], at_once: usize) -> Seen {
     (answers.collect(), disk.all())
 }
 
-fn one_after_another(steps: &[Step]) -> Seen {
+/// Runs the steps one after another.
+fn one_after_another(steps: &[Step]) -> RunResult {
     let disk = Disk::default();
-    let answers = paused(async {
+    let answers = run_on_paused_clock(async {
         let setup = engine_on(&disk, 1);
         let mut answers = Vec::new();
         for (mark, step) in steps.iter().enumerate() {
@@ -240,23 +250,23 @@ fn one_after_another(steps: &[Step]) -> Seen {
 
 proptest! {
     #[test]
-    fn a_turn_is_what_it_would_be_one_after_another(
+    fn turn_gives_the_same_result_as_one_after_another(
         steps in proptest::collection::vec(steps(), 0..12), at_once in 1usize..5,
     ) {
         prop_assert_eq!(together(&steps, at_once), one_after_another(&steps));
     }
 
     #[test]
-    fn turns_at_the_same_time_lose_nothing_of_each_other(
+    fn concurrent_turns_lose_no_writes(
         turns in proptest::collection::vec(proptest::collection::vec(steps(), 0..6), 1..4),
         at_once in 1usize..5,
     ) {
         let disk = Disk::default();
-        // Copies replace marks on purpose: here every mark must survive.
+        // Copies replace marks on purpose, so they are left out: every mark must survive.
         let keeps = |step: &Step| !matches!(step.action, Action::Copy(..));
         let turns: Vec<Vec<Step>> =
             turns.into_iter().map(|turn| turn.into_iter().filter(keeps).collect()).collect();
-        paused(async {
+        run_on_paused_clock(async {
             let setup = engine_on(&disk, at_once);
             let running = turns.iter().enumerate().map(|(number, turn)| {
                 let calls = turn.iter().enumerate().map(|(at, step)| step.call(number * 100 + at));
@@ -276,14 +286,14 @@ proptest! {
                     .split(['+', '!'])
                     .filter(|mark| wanted.iter().any(|wanted| wanted == mark))
                     .collect();
-                // Each mark of this turn is there once, in the order of the turn, whatever others wrote in between.
+                // Each mark of this turn is there once, in the order of the turn; marks of other turns may be between them.
                 prop_assert_eq!(&found, &wanted, "{} of turn {}: {}", path, number, text);
             }
         }
     }
 }
 
-/// Calls that meet at a barrier, and so end only if all of them run at the same time.
+/// Runs calls that wait for each other at a barrier, and checks that they overlap or not.
 async fn check_overlap(effects: Vec<Effects>, overlap: bool) {
     let shown = format!("{effects:?}");
     let barrier = Arc::new(Barrier::new(effects.len()));
@@ -305,13 +315,13 @@ async fn check_overlap(effects: Vec<Effects>, overlap: bool) {
         builder.policy(Policy::new(Mode::Yolo)).timeout(Duration::from_secs(1))
     });
     let results = setup.engine.turn(&setup.session, calls).await;
-    // The first waits in vain if no other runs beside it.
+    // Without overlap, the first call waits until its time limit.
     let first = if overlap { Outcome::Ok } else { Outcome::TimedOut };
     assert_eq!(results[0].outcome, first, "{shown}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_that_do_not_conflict_really_run_at_the_same_time() {
+async fn calls_overlap_exactly_if_they_do_not_conflict() {
     let net = || Effects::from(Effect::Net { origin: "https://a".into(), method: "GET".into() });
     let run = || Effects::from(Effect::Exec(CommandLine::words(["make"])));
     check_overlap(vec![Effects::read("a"); 10], true).await;
@@ -331,7 +341,7 @@ async fn calls_that_do_not_conflict_really_run_at_the_same_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_more_run_at_once_than_were_chosen() {
+async fn number_of_concurrent_calls_is_limited() {
     for at_once in [1, 3, 10] {
         let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let counter = (now, most.clone());
@@ -352,7 +362,7 @@ async fn no_more_run_at_once_than_were_chosen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn results_come_in_the_order_of_the_calls_whatever_ends_first() {
+async fn results_come_in_the_order_of_the_calls() {
     let tool = MockTool::named("wait").answering(|_, input| async move {
         pause(&input["millis"]).await;
         Ok(Output::text(input["millis"].to_string()))
@@ -371,7 +381,7 @@ async fn results_come_in_the_order_of_the_calls_whatever_ends_first() {
 }
 
 #[tokio::test]
-async fn one_bad_call_does_not_disturb_its_siblings() {
+async fn failing_call_does_not_disturb_its_siblings() {
     let write = |tool: MockTool| tool.with_effects(Kinds::WRITE, |_| Effects::write("out"));
     let tools = [
         write(says("fine", "done")),
@@ -403,13 +413,13 @@ async fn one_bad_call_does_not_disturb_its_siblings() {
 }
 
 #[tokio::test]
-async fn a_turn_without_calls_has_no_results() {
+async fn turn_without_calls_has_no_results() {
     let setup = Setup::of([MockTool::named("noop")]);
     assert!(setup.engine.turn(&setup.session, Vec::new()).await.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_order_holds_on_several_threads_too() {
+async fn order_of_turns_holds_on_several_threads() {
     let disk = Disk::default();
     let setup = engine_on(&disk, 10);
     let step = |action| Step { action, delays: [0, 0] };
@@ -428,7 +438,7 @@ async fn the_order_holds_on_several_threads_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_has_used_up_its_permits_delays_no_other() {
+async fn session_without_free_permits_delays_no_other() {
     let tools =
         [MockTool::named("stuck").answering(|_, _| std::future::pending()), says("ping", "ok")];
     let mut setup = Setup::with(tools, |builder| builder.at_once(2).at_once_in_all(3));
@@ -446,7 +456,7 @@ async fn a_session_that_has_used_up_its_permits_delays_no_other() {
     let child = Arc::new(child);
     let of_child = setup.engine.call(&child, call("ping"));
     let waits = tokio::time::timeout(Duration::from_mins(1), of_child).await;
-    assert!(waits.is_err(), "a session below adds no permits");
+    assert!(waits.is_err(), "a session below has no permits of its own");
     let other = setup.engine.call(&setup.engine.new_session(), call("ping")).await;
     assert_eq!(other.outcome, Outcome::Ok);
     setup.session.cancel();

@@ -1,4 +1,4 @@
-//! A `/tmp` of the session: nobody is asked about it, and no other session has it.
+//! The `/tmp` of a session: its use needs no approval, and no other session sees it.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ fn host() -> MapHost {
         .with_session("two", ["a"])
 }
 
-/// Tools that read, write and remove what they are told, and one that says whether something is there.
+/// Tools that read, write and remove the file of their argument `path`, and one that says if a file exists.
 fn tools() -> [MockTool; 4] {
     let path = |input: &serde_json::Value| input["path"].as_str().unwrap().to_owned();
     let changed = move |input: &_| PathPattern::file(path(input));
@@ -54,7 +54,7 @@ fn session(id: &str) -> Arc<Session> {
 }
 
 #[tokio::test]
-async fn nobody_is_asked_about_it() {
+async fn session_tmp_needs_no_approval() {
     use Decision::{Allow, Ask, Deny};
     let ruled = || {
         Policy::new(Mode::Yolo)
@@ -73,7 +73,7 @@ async fn nobody_is_asked_about_it() {
         (Policy::new(Mode::Ask), "one", "/tmp/.env", Deny),
         (ruled(), "one", "/tmp/fixed/x", Deny),
         (ruled(), "one", "/tmp/x", Allow),
-        // A session that has the machine's `/tmp`.
+        // A session that uses the machine's `/tmp`.
         (Policy::new(Mode::Ask), "three", "/tmp/x", Ask),
         (Policy::new(Mode::Auto), "three", "/tmp/x", Ask),
         (Policy::new(Mode::Plan), "three", "/tmp/x", Deny),
@@ -89,7 +89,7 @@ async fn nobody_is_asked_about_it() {
 }
 
 #[tokio::test]
-async fn no_other_session_has_it() {
+async fn no_other_session_sees_the_session_tmp() {
     let setup = Setup::on(Arc::new(host()), tools(), |builder| builder);
     let (one, two) = (session("one"), session("two"));
     let call = |tool: &str, path: &str| ToolCall::new(tool, json!({"path": path}));
@@ -97,7 +97,7 @@ async fn no_other_session_has_it() {
         (&one, "look", "/tmp/note", "there"),
         (&two, "look", "/tmp/note", "nothing"),
         (&one, "look", "/tmp/machine", "nothing"),
-        // The answer that was kept is not the other session's, and not true any more once the file is gone.
+        // A cached answer is not served to another session, nor after the file is gone.
         (&one, "look", "/tmp/note", "there"),
         (&one, "remove", "/tmp/note", "removed"),
         (&one, "look", "/tmp/note", "nothing"),
@@ -105,6 +105,6 @@ async fn no_other_session_has_it() {
         let result = setup.engine.call(session, call(tool, path)).await;
         let text = result.output.to_text();
         assert_eq!((result.outcome, text.as_ref()), (Outcome::Ok, expected), "{tool} {path}");
-        assert_eq!(session.untrusted(), None, "it is not outside");
+        assert_eq!(session.untrusted(), None, "the session tmp counts as inside");
     }
 }

@@ -1,4 +1,4 @@
-//! A book that waits for its disk or its lock holds up no call but those that need it, and many may wait for answers from it.
+//! A book with a slow disk or a held lock delays only the calls that need it, also when many calls wait for answers from it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -13,46 +13,49 @@ use windlass_core::{
 
 use crate::support::{Setup, call, echo, path_of, says};
 
-/// A book whose changes wait while another process holds its lock.
+/// A book whose changes wait while a simulated other process holds its lock.
 #[derive(Default)]
-struct Locked {
+struct LockedBook {
     book: MemoryBook<Approval>,
     is_taken: Mutex<bool>,
     unlocked: Condvar,
-    /// The number of times that all records were read.
+    /// Number of times that all records were read.
     lists: AtomicUsize,
 }
 
-impl Locked {
+impl LockedBook {
+    /// Takes the lock, as another process would.
     fn lock(&self) {
         *self.is_taken.lock().unwrap() = true;
     }
 
+    /// Releases the lock.
     fn unlock(&self) {
         *self.is_taken.lock().unwrap() = false;
         self.unlocked.notify_all();
     }
 
-    fn wait(&self) -> &MemoryBook<Approval> {
+    /// Waits until the lock is free, and returns the book.
+    fn wait_for_lock(&self) -> &MemoryBook<Approval> {
         let is_taken = self.is_taken.lock().unwrap();
         drop(self.unlocked.wait_while(is_taken, |is_taken| *is_taken).unwrap());
         &self.book
     }
 }
 
-impl Book<Approval> for Locked {
+impl Book<Approval> for LockedBook {
     fn list(&self) -> Result<Vec<Approval>, String> {
         self.lists.fetch_add(1, Ordering::SeqCst);
         self.book.list()
     }
     fn put(&self, record: &Approval) -> Result<(), String> {
-        self.wait().put(record)
+        self.wait_for_lock().put(record)
     }
     fn settle(&self, id: &str, answer: Answer, now: SystemTime) -> Result<Approval, AnswerError> {
-        self.wait().settle(id, answer, now)
+        self.wait_for_lock().settle(id, answer, now)
     }
     fn take(&self, id: &str) -> Result<Option<Approval>, String> {
-        self.wait().take(id)
+        self.wait_for_lock().take(id)
     }
     fn version(&self) -> u64 {
         Book::<Approval>::version(&self.book)
@@ -65,8 +68,8 @@ impl Book<Approval> for Locked {
     }
 }
 
-/// Tools `write`, which asks, and `look`, which does not, with a listener that waits for answers through the engine or the book.
-fn setup(book: &Arc<Locked>) -> Setup {
+/// Makes an engine with the tools `write`, which asks, and `look`, which does not, and a listener that waits for answers.
+fn setup(book: &Arc<LockedBook>) -> Setup {
     let write = echo("write").with_effects(Kinds::WRITE, |input| Effects::write(path_of(input)));
     Setup::with([write, says("look", "seen")], |builder| {
         let builder = builder.policy(Policy::new(Mode::Ask)).approval_book(book.clone());
@@ -79,8 +82,8 @@ fn write(path: &str) -> ToolCall {
 }
 
 #[tokio::test]
-async fn a_locked_book_holds_up_only_calls_that_change_it() {
-    let book = Arc::new(Locked::default());
+async fn locked_book_delays_only_calls_that_change_it() {
+    let book = Arc::new(LockedBook::default());
     let mut setup = setup(&book);
     let remembered = setup.spawn(write("remembered"));
     let id = setup.asked().await.id.clone();
@@ -104,24 +107,24 @@ async fn a_locked_book_holds_up_only_calls_that_change_it() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_stopped_does_not_wait_for_a_locked_book() {
-    let book = Arc::new(Locked::default());
+async fn stopped_call_does_not_wait_for_a_locked_book() {
+    let book = Arc::new(LockedBook::default());
     let mut setup = setup(&book);
     let waits = setup.spawn(write("a"));
     let request = setup.asked().await;
     book.lock();
     setup.engine.cancel(&request.call);
     assert_eq!(waits.await.unwrap().outcome, Outcome::Cancelled);
-    assert_eq!(book.list().unwrap().len(), 1, "the question cannot be taken back yet");
+    assert_eq!(book.list().unwrap().len(), 1, "the question cannot be withdrawn yet");
     book.unlock();
     let late = setup.engine.answer(&request.id, Answer::allow()).await;
-    assert_eq!(late, Err(AnswerError::Unknown), "it is taken back before anything else is done");
+    assert_eq!(late, Err(AnswerError::Unknown), "it is withdrawn before any other change");
 }
 
-/// A call whose future is dropped takes its question back in the background, in its order.
+/// A call whose future is dropped withdraws its question in the background, after the changes queued before.
 #[tokio::test]
-async fn a_call_that_is_dropped_takes_its_question_back() {
-    let book = Arc::new(Locked::default());
+async fn dropped_call_withdraws_its_question() {
+    let book = Arc::new(LockedBook::default());
     let mut setup = setup(&book);
     let waits = setup.spawn(write("a"));
     let id = setup.asked().await.id.clone();
@@ -131,17 +134,18 @@ async fn a_call_that_is_dropped_takes_its_question_back() {
     assert!(book.list().unwrap().is_empty() && !book.is_held(id.as_str()).unwrap());
 }
 
-/// All wait for answers that come through the book alone, as from another process.
+/// The answers come through the book alone, as from another process.
 #[tokio::test(start_paused = true)]
-async fn many_questions_that_wait_cost_no_more_looks_than_one() {
-    const MANY: usize = 300;
-    let book = Arc::new(Locked::default());
+async fn many_waiting_questions_cost_no_more_reads_than_one() {
+    const QUESTIONS: usize = 300;
+    let book = Arc::new(LockedBook::default());
     let mut setup = setup(&book);
-    let waiting: Vec<_> = (0..MANY).map(|number| setup.spawn(write(&number.to_string()))).collect();
-    for _ in 0..MANY {
+    let waiting: Vec<_> =
+        (0..QUESTIONS).map(|number| setup.spawn(write(&number.to_string()))).collect();
+    for _ in 0..QUESTIONS {
         setup.asked().await;
     }
-    // The first look after the last question was asked.
+    // Waits for the first read after the last question was asked.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let before = book.lists.load(Ordering::SeqCst);
     tokio::time::sleep(Duration::from_mins(1)).await;
@@ -155,8 +159,8 @@ async fn many_questions_that_wait_cost_no_more_looks_than_one() {
     while !is_done() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    let looks = book.lists.load(Ordering::SeqCst) - before;
-    assert!(looks < 10, "one answer wakes one call: {looks} looks");
+    let reads = book.lists.load(Ordering::SeqCst) - before;
+    assert!(reads < 10, "one answer wakes one call: {reads} reads");
     for one in &all[1..] {
         book.settle(one.id(), Answer::allow(), now).unwrap();
     }

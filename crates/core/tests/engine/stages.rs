@@ -1,4 +1,4 @@
-//! The way of a call: every stage in its place, and nothing after the stage that ends it.
+//! The stages of a call: their order, and no further stage after the one that ends the call.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use windlass_core::{
 
 use crate::support::{Log, MapHost, Setup};
 
-/// Everything that an engine can be given, each noting when it is asked.
-struct Watcher(Log);
+/// A hook and journal that log each stage that reaches them.
+struct StageLogger(Log);
 
-impl Hook for Watcher {
+impl Hook for StageLogger {
     fn name(&self) -> &'static str {
         "watcher"
     }
@@ -29,7 +29,7 @@ impl Hook for Watcher {
     }
 }
 
-impl Journal for Watcher {
+impl Journal for StageLogger {
     fn append(&self, record: Record) -> BoxFuture<'static, Result<Receipt, JournalError>> {
         let log = self.0.clone();
         let name = record.kind.as_str();
@@ -41,9 +41,9 @@ impl Journal for Watcher {
     }
 }
 
-/// An engine that asks before writing, with a watcher at every stage and a tool `write` for the file `path`.
+/// Makes an engine that asks before writing, with a watcher at every stage and a tool `write` for the file `path`.
 fn watched(log: &Log) -> Setup {
-    let watcher = Arc::new(Watcher(log.clone()));
+    let watcher = Arc::new(StageLogger(log.clone()));
     let (effects, run, approve) = (log.clone(), log.clone(), log.clone());
     let tool = MockTool::named("write")
         .with_schema(json!({"type": "object", "properties": {"path": {"type": "string"}}}))
@@ -71,6 +71,7 @@ fn watched(log: &Log) -> Setup {
     setup
 }
 
+/// Calls the tool, and checks the outcome and the log of stages.
 async fn check(input: Value, outcome: Outcome, stages: &[&str]) {
     let log = Log::default();
     let setup = watched(&log);
@@ -81,7 +82,7 @@ async fn check(input: Value, outcome: Outcome, stages: &[&str]) {
 }
 
 #[tokio::test]
-async fn a_call_that_changes_something_passes_all_stages_in_order() {
+async fn call_with_changes_passes_all_stages_in_order() {
     check(
         json!({"path": "out"}),
         Outcome::Ok,
@@ -105,11 +106,11 @@ async fn a_call_that_changes_something_passes_all_stages_in_order() {
 }
 
 #[tokio::test]
-async fn a_call_that_only_looks_needs_no_approval() {
+async fn read_needs_no_approval() {
     let log = Log::default();
     let setup = watched(&log);
     assert_eq!(setup.call("write", json!({})).await.outcome, Outcome::Ok);
-    // The beginning becomes safe beside the call, at the latest with its end.
+    // The record of the beginning becomes safe while the call runs, at the latest with its end.
     let (safe, stages): (Vec<_>, Vec<_>) =
         log.lines().into_iter().enumerate().partition(|(_, line)| line == "started is safe");
     let stages: Vec<String> = stages.into_iter().map(|(_, line)| line).collect();
@@ -121,7 +122,7 @@ async fn a_call_that_only_looks_needs_no_approval() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_refused_goes_no_further() {
+async fn refused_call_reaches_no_further_stage() {
     let end = ["record finished", "finished is safe"];
     let check_refused = async |input, outcome, stages: &[&str]| {
         check(input, outcome, &[stages, &end].concat()).await;
@@ -146,7 +147,7 @@ async fn a_call_that_is_refused_goes_no_further() {
 }
 
 #[tokio::test]
-async fn a_cheap_look_does_not_wait_for_its_first_record() {
+async fn read_does_not_wait_for_its_first_record() {
     let log = Log::default();
     let Setup { engine, session, events, .. } = watched(&log);
     drop(events);
@@ -158,7 +159,7 @@ async fn a_cheap_look_does_not_wait_for_its_first_record() {
 }
 
 #[tokio::test]
-async fn explain_tells_the_verdict_and_does_nothing() {
+async fn explain_returns_the_verdict_and_runs_no_other_stage() {
     let log = Log::default();
     let setup = watched(&log);
     for (input, decision, rule) in [

@@ -11,6 +11,7 @@ use windlass_core::{
 
 use crate::support::Setup;
 
+/// Returns the scope that the argument `scope` names.
 fn scope_of(input: &Value) -> StateScope {
     match input["scope"].as_str() {
         Some("workspace") => StateScope::Workspace,
@@ -19,7 +20,7 @@ fn scope_of(input: &Value) -> StateScope {
     }
 }
 
-/// A tool that has declared the state `notes` and adds `text` under `key`.
+/// A tool that declares the state `notes` and adds `text` under `key`.
 fn note() -> MockTool {
     MockTool::named("note").with_effects(Kinds::STATE, |_| Effects::state("notes")).answering(
         |cx, input| async move {
@@ -54,14 +55,14 @@ async fn each_scope_has_its_own_value() {
 }
 
 #[tokio::test]
-async fn a_key_that_was_not_declared_is_shut() {
+async fn undeclared_key_cannot_be_used() {
     let setup = Setup::of([note()]);
     let result = setup.call("note", json!({"key": "todo", "text": "a"})).await;
     assert_eq!((result.outcome, result.code), (Outcome::Fault, Some("undeclared_effect")));
 }
 
 #[tokio::test]
-async fn a_value_is_bounded_and_holds_no_secret() {
+async fn value_is_bounded_and_holds_no_secret() {
     let store = Arc::new(MemoryState::default());
     let setup = Setup::with([note()], |builder| {
         builder.state_store(store.clone()).secrets(Secrets::new([("PIN", "0451-0451")]))
@@ -76,7 +77,7 @@ async fn a_value_is_bounded_and_holds_no_secret() {
 }
 
 #[tokio::test]
-async fn a_changed_value_is_on_record_and_told() {
+async fn changed_value_is_recorded_and_published() {
     let mut setup = Setup::of([note()]);
     let result = setup.call("note", json!({"text": "a"})).await;
     let records = setup.journal.records();

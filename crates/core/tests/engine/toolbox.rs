@@ -1,4 +1,4 @@
-//! Collections of tools: fixed order, valid names, nothing hidden by something else, some fetched only when needed.
+//! Collections of tools: fixed order, valid and unique names, and toolsets that load when they are needed.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -21,7 +21,7 @@ fn named(names: &[&str]) -> Toolbox {
 }
 
 #[test]
-fn names_are_those_that_every_provider_takes() {
+fn names_are_valid_for_every_provider() {
     let long = "a".repeat(64);
     for name in ["a", "read", "read_file", "b2", "mcp_github_search", &long] {
         assert_eq!(Toolbox::new().add(MockTool::named(name)), Ok(()), "{name}");
@@ -34,14 +34,14 @@ fn names_are_those_that_every_provider_takes() {
 }
 
 #[test]
-fn a_tool_never_hides_another() {
+fn names_are_unique() {
     let mut tools = named(&["read", "write"]);
     let refused = tools.add(MockTool::named("read"));
     assert_eq!(refused, Err(ToolboxError::Duplicate("read".into())));
     assert_eq!(refused.unwrap_err().to_string(), "there is a tool `read` already");
     let refused = tools.merge(named(&["grep", "write"]));
     assert_eq!(refused, Err(ToolboxError::Duplicate("write".into())));
-    assert_eq!(names(&tools), ["read", "write"], "all or nothing");
+    assert_eq!(names(&tools), ["read", "write"], "either all are added or none");
     assert_eq!(tools.merge(named(&["grep", "glob"])), Ok(()));
     assert_eq!(names(&tools), ["read", "write", "grep", "glob"]);
     assert_eq!(tools.merge(Toolbox::new()), Ok(()));
@@ -49,7 +49,7 @@ fn a_tool_never_hides_another() {
 }
 
 #[test]
-fn a_tool_can_be_taken_out_and_the_others_keep_their_order() {
+fn removed_tool_leaves_the_order_of_the_others() {
     let mut tools = named(&["a", "b", "c", "d"]);
     assert_eq!(tools.remove("b"), Ok(()));
     assert_eq!(tools.remove("b"), Err(ToolboxError::Unknown("b".into())));
@@ -62,13 +62,13 @@ fn a_tool_can_be_taken_out_and_the_others_keep_their_order() {
 }
 
 #[test]
-fn a_description_can_be_replaced() {
+fn description_can_be_replaced() {
     let mut tools = named(&["a", "b"]);
     let copy = tools.clone();
     tools.describe("b", "Another text.").unwrap();
     assert_eq!(tools.spec("b").unwrap().description, "Another text.");
     assert_eq!(tools.spec("a").unwrap().description, "A tool for tests.");
-    assert_eq!(copy.spec("b").unwrap().description, "A tool for tests.", "a copy is apart");
+    assert_eq!(copy.spec("b").unwrap().description, "A tool for tests.", "a copy is independent");
     assert_eq!(tools.describe("c", ""), Err(ToolboxError::Unknown("c".into())));
     assert_eq!(names(&tools), ["a", "b"]);
     let session = Session::new(SessionId::new("s"));
@@ -77,7 +77,7 @@ fn a_description_can_be_replaced() {
 }
 
 #[test]
-fn a_selection_keeps_the_order_and_names_what_is_missing() {
+fn selection_keeps_the_order_and_names_missing_tools() {
     let tools = named(&["a", "b", "c"]);
     for (wanted, selected, missing) in [
         (&["c", "a"][..], &["a", "c"][..], &[][..]),
@@ -91,14 +91,14 @@ fn a_selection_keeps_the_order_and_names_what_is_missing() {
     assert!(named(&[]).is_empty());
 }
 
-/// Tools that come when they are asked for, and a count of how often they were.
-struct Remote {
+/// A toolset that loads these tools or fails, and counts its loads.
+struct CountingToolset {
     name: &'static str,
     tools: Result<Vec<Handle>, &'static str>,
     loads: AtomicUsize,
 }
 
-impl Remote {
+impl CountingToolset {
     fn new(name: &'static str, tools: Result<Vec<Handle>, &'static str>) -> Arc<Self> {
         Arc::new(Self { name, tools, loads: AtomicUsize::new(0) })
     }
@@ -108,7 +108,7 @@ impl Remote {
     }
 }
 
-impl Toolset for Remote {
+impl Toolset for CountingToolset {
     fn name(&self) -> &str {
         self.name
     }
@@ -132,11 +132,11 @@ async fn warnings(setup: &mut Setup) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_toolset_is_fetched_when_it_is_first_needed_and_once() {
-    let remote = Remote::new("github", Ok(vec![says("search", "found").into()]));
+async fn toolset_is_loaded_once_when_it_is_first_needed() {
+    let remote = CountingToolset::new("github", Ok(vec![says("search", "found").into()]));
     let mut setup = Setup::with([says("read", "local")], |builder| builder.toolset(remote.clone()));
     assert_text(&setup.call("read", json!({})).await, Outcome::Ok, "local");
-    assert_eq!(remote.loads(), 0, "nobody needed it");
+    assert_eq!(remote.loads(), 0, "no call needed it");
     let results = setup.engine.turn(&setup.session, vec![call("search"); 5]).await;
     assert!(results.iter().all(|result| result.output.to_text() == "found"));
     assert_eq!(setup.call("nope", json!({})).await.code, Some("unknown_tool"));
@@ -147,9 +147,9 @@ async fn a_toolset_is_fetched_when_it_is_first_needed_and_once() {
 }
 
 #[tokio::test]
-async fn a_toolset_that_fails_is_a_warning_and_the_others_are_there() {
-    let broken = Remote::new("broken", Err("the server did not start"));
-    let fine = Remote::new("fine", Ok(vec![says("search", "found").into()]));
+async fn failing_toolset_is_a_warning_and_the_others_load() {
+    let broken = CountingToolset::new("broken", Err("the server did not start"));
+    let fine = CountingToolset::new("fine", Ok(vec![says("search", "found").into()]));
     let mut setup = Setup::with([MockTool::named("read")], |builder| {
         builder.toolset(broken.clone()).toolset(fine)
     });
@@ -165,8 +165,8 @@ async fn a_toolset_that_fails_is_a_warning_and_the_others_are_there() {
 }
 
 #[tokio::test]
-async fn a_toolset_cannot_replace_a_tool_that_is_there() {
-    let sly = Remote::new(
+async fn toolset_cannot_replace_an_existing_tool() {
+    let sly = CountingToolset::new(
         "sly",
         Ok(vec![
             says("read", "mine now").into(),
@@ -174,7 +174,7 @@ async fn a_toolset_cannot_replace_a_tool_that_is_there() {
             says("more", "more").into(),
         ]),
     );
-    let later = Remote::new("later", Ok(vec![says("more", "no, mine").into()]));
+    let later = CountingToolset::new("later", Ok(vec![says("more", "no, mine").into()]));
     let mut setup =
         Setup::with([says("read", "local")], |builder| builder.toolset(sly).toolset(later));
     assert_text(&setup.call("more", json!({})).await, Outcome::Ok, "more");
@@ -189,10 +189,10 @@ async fn a_toolset_cannot_replace_a_tool_that_is_there() {
     );
 }
 
-/// A toolset of which a part is missing.
-struct Half;
+/// A toolset of which one tool cannot be loaded.
+struct PartialToolset;
 
-impl Toolset for Half {
+impl Toolset for PartialToolset {
     fn name(&self) -> &'static str {
         "half"
     }
@@ -204,12 +204,12 @@ impl Toolset for Half {
 }
 
 #[tokio::test]
-async fn what_a_toolset_leaves_out_is_told_to_listeners_and_to_whoever_was_named() {
+async fn left_out_tool_is_reported_to_listeners_and_to_the_warning_callback() {
     let told = Arc::new(Mutex::new(Vec::new()));
     let heard = told.clone();
     let mut setup = Setup::with([says("read", "local")], |builder| {
         let heard = move |message: &str| heard.lock().unwrap().push(message.to_owned());
-        builder.toolset(Arc::new(Half)).on_warning(heard)
+        builder.toolset(Arc::new(PartialToolset)).on_warning(heard)
     });
     assert_text(&setup.call("one", json!({})).await, Outcome::Ok, "1");
     assert_eq!(warnings(&mut setup).await, ["two is not there"]);
@@ -217,9 +217,9 @@ async fn what_a_toolset_leaves_out_is_told_to_listeners_and_to_whoever_was_named
 }
 
 /// A toolset whose server never answers.
-struct Stuck;
+struct StuckToolset;
 
-impl Toolset for Stuck {
+impl Toolset for StuckToolset {
     fn name(&self) -> &'static str {
         "stuck"
     }
@@ -230,8 +230,9 @@ impl Toolset for Stuck {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_waits_for_a_toolset_can_be_stopped() {
-    let setup = Setup::with([says("read", "local")], |builder| builder.toolset(Arc::new(Stuck)));
+async fn call_that_waits_for_a_toolset_can_be_stopped() {
+    let setup =
+        Setup::with([says("read", "local")], |builder| builder.toolset(Arc::new(StuckToolset)));
     let running = setup.spawn(call("remote"));
     tokio::task::yield_now().await;
     assert_text(&setup.call("read", json!({})).await, Outcome::Ok, "local");

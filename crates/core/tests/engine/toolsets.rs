@@ -1,4 +1,4 @@
-//! Owners of tools: replacement while calls run, loading in parallel, pinned definitions, tools of one session.
+//! Owners of tools: replacement while calls run, parallel loading, pinned definitions, tools of one session.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -14,10 +14,11 @@ use windlass_core::{
 
 use crate::support::{Setup, assert_text, call, says};
 
+/// Loads the tools for a session.
 type Load = dyn Fn(&Session) -> BoxFuture<'static, Result<Loaded, ToolError>> + Send + Sync;
 
-/// A toolset that does as the test says, and counts its loads.
-struct Source {
+/// A toolset with the behaviour that a test needs, and a count of its loads.
+struct TestToolset {
     name: &'static str,
     load: Box<Load>,
     manifest: Option<Arc<[Spec]>>,
@@ -26,7 +27,7 @@ struct Source {
     loads: AtomicUsize,
 }
 
-impl Source {
+impl TestToolset {
     fn new<Fut>(name: &'static str, load: impl Fn(&Session) -> Fut + Send + Sync + 'static) -> Self
     where
         Fut: Future<Output = Result<Loaded, ToolError>> + Send + 'static,
@@ -41,7 +42,7 @@ impl Source {
         }
     }
 
-    /// One that has these tools at once.
+    /// Makes a toolset whose tools load at once.
     fn of(name: &'static str, tools: impl Fn() -> Vec<Handle> + Send + Sync + 'static) -> Self {
         Self::new(name, move |_| std::future::ready(Ok(Loaded::from(tools()))))
     }
@@ -51,7 +52,7 @@ impl Source {
     }
 }
 
-impl Toolset for Source {
+impl Toolset for TestToolset {
     fn name(&self) -> &str {
         self.name
     }
@@ -78,17 +79,19 @@ impl Toolset for Source {
     }
 }
 
+/// Returns the definition of a mock tool.
 fn spec(name: &str) -> Spec {
     Handle::from(MockTool::named(name)).spec()
 }
 
-/// A setup with toolsets alone.
-fn with_toolsets(toolsets: Vec<Arc<Source>>) -> Setup {
+/// Makes an engine with these toolsets and no other tools.
+fn with_toolsets(toolsets: Vec<Arc<TestToolset>>) -> Setup {
     Setup::with(Vec::<MockTool>::new(), |builder| {
         toolsets.into_iter().fold(builder, |builder, toolset| builder.toolset(toolset))
     })
 }
 
+/// Returns the changes of tools that were published since the last call.
 async fn changes(setup: &mut Setup) -> Vec<ToolsChanged> {
     let change = |event: Event| match event.kind {
         EventKind::Tools(change) => Some((*change).clone()),
@@ -97,6 +100,7 @@ async fn changes(setup: &mut Setup) -> Vec<ToolsChanged> {
     setup.told().await.into_iter().filter_map(change).collect()
 }
 
+/// Returns the warnings that were published since the last call.
 async fn warnings(setup: &mut Setup) -> Vec<String> {
     let warning = |event: Event| match event.kind {
         EventKind::Warning { message } => Some(message.to_string()),
@@ -105,13 +109,14 @@ async fn warnings(setup: &mut Setup) -> Vec<String> {
     setup.told().await.into_iter().filter_map(warning).collect()
 }
 
+/// Returns the names of the tools that the session is offered.
 async fn listed(setup: &Setup) -> Vec<String> {
     let specs = setup.engine.tools(&setup.session).await;
     specs.into_iter().map(|spec| spec.name.into_owned()).collect()
 }
 
 #[tokio::test]
-async fn an_owner_replaces_its_tools_and_the_change_is_told() {
+async fn owner_replaces_its_tools_and_the_change_is_published() {
     let mut setup = Setup::with([says("read", "local")], |builder| builder);
     assert_eq!(setup.engine.replace_tools("skills", vec![says("review", "1").into()]), 1);
     let tools = vec![says("review", "2").into(), says("deploy", "3").into()];
@@ -138,7 +143,7 @@ async fn an_owner_replaces_its_tools_and_the_change_is_told() {
 }
 
 #[tokio::test]
-async fn a_changed_definition_is_a_change() {
+async fn changed_definition_is_a_change() {
     let mut setup = with_toolsets(Vec::new());
     setup.engine.replace_tools("agents", vec![MockTool::named("task").into()]);
     let other = json!({"type": "object", "properties": {"agent": {"enum": ["explore"]}}});
@@ -150,7 +155,7 @@ async fn a_changed_definition_is_a_change() {
 }
 
 #[tokio::test]
-async fn a_running_call_keeps_the_tool_that_it_began_with() {
+async fn running_call_keeps_the_tool_that_it_began_with() {
     let (began, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (told, awaited) = (began.clone(), go_on.clone());
     let old = MockTool::named("slow").answering(move |_, _| {
@@ -172,7 +177,7 @@ async fn a_running_call_keeps_the_tool_that_it_began_with() {
 }
 
 #[tokio::test]
-async fn a_cached_answer_goes_with_the_tool_that_gave_it() {
+async fn cached_answer_is_dropped_with_its_tool() {
     let reads = |text: &'static str| {
         says("look", text).with_effects(Kinds::READ, |_| Effects::read("a.md"))
     };
@@ -184,7 +189,7 @@ async fn a_cached_answer_goes_with_the_tool_that_gave_it() {
 }
 
 #[tokio::test]
-async fn one_owner_replaces_anothers_tool_only_where_the_embedder_says_so() {
+async fn owner_replaces_the_tool_of_another_only_if_configured() {
     for (merge, answer, warning) in [
         (Merge::KeepFirst, "local", "a tool of mine was left out: there is a tool `read` already"),
         (Merge::Replace, "mine", "`read` of mine replaces a tool of the same name"),
@@ -202,11 +207,11 @@ async fn one_owner_replaces_anothers_tool_only_where_the_embedder_says_so() {
 }
 
 #[tokio::test]
-async fn toolsets_load_at_the_same_time_and_are_listed_in_their_order() {
+async fn toolsets_load_in_parallel_and_are_listed_in_order() {
     let both = Arc::new(Barrier::new(2));
     let meeting = |name: &'static str, tool: &'static str| {
         let both = both.clone();
-        Arc::new(Source::new(name, move |_| {
+        Arc::new(TestToolset::new(name, move |_| {
             let both = both.clone();
             async move {
                 both.wait().await;
@@ -220,10 +225,10 @@ async fn toolsets_load_at_the_same_time_and_are_listed_in_their_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_toolset_that_hangs_is_given_up_and_can_be_tried_again() {
+async fn hanging_toolset_times_out_and_can_be_loaded_again() {
     let tries = Arc::new(AtomicUsize::new(0));
     let count = tries.clone();
-    let hanging = Source::new("hanging", move |_| {
+    let hanging = TestToolset::new("hanging", move |_| {
         let is_first = count.fetch_add(1, Ordering::SeqCst) == 0;
         async move {
             if is_first {
@@ -246,8 +251,8 @@ async fn a_toolset_that_hangs_is_given_up_and_can_be_tried_again() {
 }
 
 #[tokio::test]
-async fn a_toolset_that_panics_is_a_failure() {
-    let broken = Source::new("broken", |_| async { panic!("a bug in the plugin") });
+async fn panicking_toolset_is_a_failure() {
+    let broken = TestToolset::new("broken", |_| async { panic!("a bug in the plugin") });
     let mut setup = with_toolsets(vec![Arc::new(broken)]);
     assert_eq!(setup.call("late", json!({})).await.code, Some("unknown_tool"));
     let told = warnings(&mut setup).await;
@@ -257,10 +262,10 @@ async fn a_toolset_that_panics_is_a_failure() {
 }
 
 #[tokio::test]
-async fn a_call_by_name_loads_only_the_toolsets_that_may_have_it() {
+async fn call_by_name_loads_only_toolsets_that_may_have_it() {
     let of = |name, prefix, tool: &'static str| {
         let tools = move || vec![says(tool, tool).into()];
-        Arc::new(Source { prefix, ..Source::of(name, tools) })
+        Arc::new(TestToolset { prefix, ..TestToolset::of(name, tools) })
     };
     let github = of("github", "github__", "github__search");
     let jira = of("jira", "jira__", "jira__search");
@@ -270,9 +275,9 @@ async fn a_call_by_name_loads_only_the_toolsets_that_may_have_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_does_not_wait_for_toolsets_behind_the_one_that_has_its_tool() {
-    let fast = Source::of("fast", || vec![says("search", "found").into()]);
-    let stuck = Source::new("stuck", |_| std::future::pending());
+async fn call_does_not_wait_for_toolsets_behind_the_one_with_its_tool() {
+    let fast = TestToolset::of("fast", || vec![says("search", "found").into()]);
+    let stuck = TestToolset::new("stuck", |_| std::future::pending());
     let setup = with_toolsets(vec![Arc::new(fast), Arc::new(stuck)]);
     let before = tokio::time::Instant::now();
     assert_text(&setup.call("search", json!({})).await, Outcome::Ok, "found");
@@ -280,27 +285,28 @@ async fn a_call_does_not_wait_for_toolsets_behind_the_one_that_has_its_tool() {
 }
 
 #[tokio::test]
-async fn a_pinned_toolset_is_listed_without_being_loaded_and_loaded_by_a_call() {
+async fn pinned_toolset_is_listed_without_loading_and_loaded_by_a_call() {
     let manifest = Some(Arc::from([spec("search")]));
-    let pinned = Source::of("pinned", || vec![says("search", "found").into()]);
-    let pinned = Arc::new(Source { manifest, ..pinned });
+    let pinned = TestToolset::of("pinned", || vec![says("search", "found").into()]);
+    let pinned = Arc::new(TestToolset { manifest, ..pinned });
     let mut setup = Setup::with([says("read", "local")], |builder| builder.toolset(pinned.clone()));
     assert_eq!(listed(&setup).await, ["read", "search"]);
     assert_eq!(pinned.loads(), 0);
     assert_text(&setup.call("search", json!({})).await, Outcome::Ok, "found");
     assert_text(&setup.call("search", json!({})).await, Outcome::Ok, "found");
     assert_eq!((pinned.loads(), listed(&setup).await.len()), (1, 2));
-    assert_eq!(changes(&mut setup).await, [], "the list was right all the time");
+    assert_eq!(changes(&mut setup).await, [], "the pinned list was already complete");
 }
 
 #[tokio::test]
-async fn a_definition_that_was_not_accepted_is_left_out() {
+async fn tool_whose_definition_was_not_accepted_is_left_out() {
     let manifest = ["same", "other", "gone"].map(spec);
     let tools = || {
         let other = MockTool::named("other").with_schema(json!({"type": "object"}));
         vec![says("same", "same").into(), other.into(), says("new", "new").into()]
     };
-    let pinned = Source { manifest: Some(Arc::from(manifest)), ..Source::of("pinned", tools) };
+    let pinned =
+        TestToolset { manifest: Some(Arc::from(manifest)), ..TestToolset::of("pinned", tools) };
     let mut setup = with_toolsets(vec![Arc::new(pinned)]);
     assert_text(&setup.call("same", json!({})).await, Outcome::Ok, "same");
     for name in ["other", "gone", "new"] {
@@ -310,16 +316,16 @@ async fn a_definition_that_was_not_accepted_is_left_out() {
         warnings(&mut setup).await,
         [
             "the tool `other` of pinned was left out: its definition changed since it was accepted",
-            "the tool `new` of pinned was left out: it is new, and nobody has accepted it",
+            "the tool `new` of pinned was left out: it is new, and no person has accepted it",
         ]
     );
 }
 
 #[tokio::test]
-async fn a_pinned_toolset_that_failed_is_tried_again_by_the_next_call() {
+async fn failed_pinned_toolset_is_loaded_again_by_the_next_call() {
     let tries = Arc::new(AtomicUsize::new(0));
     let count = tries.clone();
-    let flaky = Source::new("flaky", move |_| {
+    let flaky = TestToolset::new("flaky", move |_| {
         let is_first = count.fetch_add(1, Ordering::SeqCst) == 0;
         std::future::ready(if is_first {
             Err(ToolError::host_failed("the server did not start"))
@@ -328,7 +334,7 @@ async fn a_pinned_toolset_that_failed_is_tried_again_by_the_next_call() {
         })
     });
     let manifest = Some(Arc::from([spec("search")]));
-    let setup = with_toolsets(vec![Arc::new(Source { manifest, ..flaky })]);
+    let setup = with_toolsets(vec![Arc::new(TestToolset { manifest, ..flaky })]);
     let failed = setup.call("search", json!({})).await;
     assert_eq!(failed.code, Some("host_failed"));
     let text = failed.output.to_text();
@@ -337,15 +343,15 @@ async fn a_pinned_toolset_that_failed_is_tried_again_by_the_next_call() {
 }
 
 #[tokio::test]
-async fn a_toolset_of_a_session_sees_who_it_is_for() {
+async fn per_session_toolset_gets_its_session() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let noted = seen.clone();
-    let personal = Source::new("personal", move |session| {
+    let personal = TestToolset::new("personal", move |session| {
         let name = session.principal().to_string().replace("agent ", "");
         noted.lock().unwrap().push(name.clone());
         std::future::ready(Ok(Loaded::from(vec![says(&format!("hello_{name}"), "hi").into()])))
     });
-    let personal = Source { is_per_session: true, ..personal };
+    let personal = TestToolset { is_per_session: true, ..personal };
     let mut setup =
         Setup::with([says("read", "local")], |builder| builder.toolset(Arc::new(personal)));
     let session = |name: &str| {

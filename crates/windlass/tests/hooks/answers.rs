@@ -32,7 +32,7 @@ async fn ours() {
         "pre_tool",
         json!({"decision": "ask", "reason": "late"}),
         Denied,
-        "(late)): nobody is there",
+        "(late)): no person is available",
     )
     .await;
     check(

@@ -303,7 +303,7 @@ async fn a_question_about_staged_changes_passes_the_hooks() {
         (r#"echo '{"decision": "allow", "context": "as agreed"}'"#, Outcome::Ok, "as agreed", true),
         ("echo not that file >&2; exit 2", Outcome::Denied, "says no: not that file", false),
         // Then a person is asked, and nobody is there.
-        ("exit 0", Outcome::Denied, "nobody is there to ask", false),
+        ("exit 0", Outcome::Denied, "no person is available to ask", false),
         // Its stage is told, with what was done there.
         ("grep -q '\"rule\": *\"sandbox staged\"' && exit 2", Outcome::Denied, "says no", false),
     ] {

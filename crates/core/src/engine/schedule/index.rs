@@ -1,33 +1,34 @@
-//! The places of a queue by what their calls touch, so that a call finds those that it conflicts with without looking at all.
+//! Index of the queued calls by the files and state that they use, to find conflicting calls without a look at all of them.
 //!
-//! Paths overlap if one is a prefix of the other. So each prefix of a path that somebody uses keeps two sets: the places that use
-//! this very path, and those that use it or something below it. Prefixes are known by their hashes, each made from the one before.
-//! The index may name a place that does not conflict (very deep paths count as their beginning, and two prefixes may have the same
-//! hash), but leaves out none that does: whoever asks it compares the effects themselves.
+//! Paths overlap if one is a prefix of the other. So each prefix of a used path has two sets: the calls that use this very path, and
+//! those that use it or a path below it. Prefixes are stored as hashes, each made from the one before. The index may return a call that
+//! does not conflict (very deep paths count as their beginning, and two prefixes may have the same hash), but omits none that does: the
+//! caller compares the effects itself.
 //!
-//! Calls that only look at files do not conflict with each other. While there are no others, which is most of the time, nothing is
-//! kept about what they touch; the first call that does more finds those that are there put in order for it.
+//! Calls that only read files do not conflict with each other. While there are no others, which is usual, their paths are not indexed;
+//! the first call that does more has the index built.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::ops::Range;
 use std::path::Path;
 
-use super::places::{Place, Stage};
+use super::queue::{QueuedCall, Stage};
 use crate::effects::{Footprint, UNDO_STATE};
 use crate::{Effect, Effects};
 
-/// Paths count up to here. Without a bound, one path of a model with a million parts would cost the square of that.
+/// Maximum number of path components in the index. Without it, a path with a million components would cost the square of that.
 const MAX_PARTS: usize = 64;
 
-/// Places by how far they are, then by order of arrival.
+/// Places in the queue, ordered by stage and then by arrival.
 #[derive(Debug, Default)]
-pub(super) struct Marks(BTreeSet<Mark>);
+pub(super) struct PlacesByStage(BTreeSet<StageAndPlace>);
 
-type Mark = (Stage, u64);
+/// Stage and place of a call.
+type StageAndPlace = (Stage, u64);
 
-impl Marks {
-    /// The places of a stage and a range, the latest first.
+impl PlacesByStage {
+    /// Returns the places of a stage within a range, the latest first.
     pub(super) fn latest_first(
         &self,
         stage: Stage,
@@ -38,136 +39,141 @@ impl Marks {
         self.0.range((stage, range.start)..(stage, range.end)).rev().map(|(_, at)| *at)
     }
 
-    fn step(&mut self, step: Step) {
-        if let Some(from) = step.from {
+    /// Applies a change of one call.
+    fn apply(&mut self, change: CallChange) {
+        if let Some(from) = change.from {
             self.0.remove(&from);
         }
-        if let Some(to) = step.to {
+        if let Some(to) = change.to {
             self.0.insert(to);
         }
     }
 }
 
-/// A change of one place: it appears, gets further, or goes.
+/// Change of one call: it is added (`from` is `None`), changes its stage, or is removed (`to` is `None`).
 #[derive(Debug, Clone, Copy)]
-struct Step {
-    from: Option<Mark>,
-    to: Option<Mark>,
+struct CallChange {
+    from: Option<StageAndPlace>,
+    to: Option<StageAndPlace>,
 }
 
-/// Those that only look, and those that change something.
+/// Calls that only read, and calls that change.
 #[derive(Debug, Default)]
 struct Users {
-    look: Marks,
-    change: Marks,
+    readers: PlacesByStage,
+    writers: PlacesByStage,
 }
 
 impl Users {
-    fn of(&mut self, changes: bool) -> &mut Marks {
-        if changes { &mut self.change } else { &mut self.look }
+    /// Returns the set of writers or of readers.
+    fn set_of(&mut self, changes: bool) -> &mut PlacesByStage {
+        if changes { &mut self.writers } else { &mut self.readers }
     }
 
-    /// Those whose order matters to one who changes something, or only looks.
-    fn against(&self, changes: bool) -> impl Iterator<Item = &Marks> {
-        std::iter::once(&self.change).chain(changes.then_some(&self.look))
+    /// Returns the sets that conflict with a writer (all) or with a reader (the writers).
+    fn against(&self, changes: bool) -> impl Iterator<Item = &PlacesByStage> {
+        std::iter::once(&self.writers).chain(changes.then_some(&self.readers))
     }
 
     fn is_empty(&self) -> bool {
-        self.look.0.is_empty() && self.change.0.is_empty()
+        self.readers.0.is_empty() && self.writers.0.is_empty()
     }
 }
 
-/// A path that somebody uses, or the beginning of one.
+/// Users of a path that is used, or of a prefix of one.
 #[derive(Debug, Default)]
-struct Prefix {
-    /// Who uses this very path.
-    here: Users,
-    /// Who uses it or something below it.
-    within: Users,
+struct PrefixUsers {
+    /// Calls that use this very path.
+    exact: Users,
+    /// Calls that use it or a path below it.
+    at_or_below: Users,
 }
 
-/// Calls that look at files are put in order anew for each call that does more, unless there are more of them than this.
-const FEW: usize = 64;
+/// Up to this many calls, the index is dropped when no call does more than read, and built again for the next one that does.
+const MAX_REBUILT_CALLS: usize = 64;
 
+/// Queued calls by their effects.
 #[derive(Debug, Default)]
-pub(super) struct Index {
-    /// Those whose effects are not known: they may conflict with anybody.
-    unknown: Marks,
-    /// The number of those that do more than look at files.
-    doing_more: usize,
-    /// Those whose effects are known. Nothing is kept while all of them only look at files.
-    touched: Option<Touched>,
+pub(super) struct ConflictIndex {
+    /// Calls with unknown effects: they may conflict with any call.
+    unknown: PlacesByStage,
+    /// Number of calls that do more than read files.
+    more_than_readers: usize,
+    /// Calls with known effects. `None` while all of them only read files.
+    by_effect: Option<EffectIndex>,
 }
 
-impl Index {
-    /// Adds a place.
+impl ConflictIndex {
+    /// Adds a call.
     pub(super) fn add(&mut self, effects: Option<&Effects>, stage: Stage, at: u64) {
-        self.doing_more += usize::from(effects.is_some_and(does_more));
-        self.step(effects, Step { from: None, to: Some((stage, at)) });
+        self.more_than_readers += usize::from(effects.is_some_and(does_more));
+        self.apply(effects, CallChange { from: None, to: Some((stage, at)) });
     }
 
-    /// Takes note that a place got further.
+    /// Changes the stage of a call.
     pub(super) fn advance(&mut self, effects: Option<&Effects>, at: u64, from: Stage, to: Stage) {
-        self.step(effects, Step { from: Some((from, at)), to: Some((to, at)) });
+        self.apply(effects, CallChange { from: Some((from, at)), to: Some((to, at)) });
     }
 
-    /// Removes a place.
+    /// Removes a call.
     pub(super) fn remove(&mut self, effects: Option<&Effects>, stage: Stage, at: u64) {
-        self.doing_more -= usize::from(effects.is_some_and(does_more));
-        self.step(effects, Step { from: Some((stage, at)), to: None });
+        self.more_than_readers -= usize::from(effects.is_some_and(does_more));
+        self.apply(effects, CallChange { from: Some((stage, at)), to: None });
     }
 
-    /// Begins or ceases to keep what the places touch, as is needed for those that are taken. Must follow each change of their effects.
-    pub(super) fn fit(&mut self, taken: &BTreeMap<u64, Place>) {
-        if self.doing_more == 0 {
-            if taken.len() <= FEW {
-                self.touched = None;
+    /// Builds or drops the index of known effects, depending on the calls. Must follow each change of their effects.
+    pub(super) fn rebuild_if_needed(&mut self, calls: &BTreeMap<u64, QueuedCall>) {
+        if self.more_than_readers == 0 {
+            if calls.len() <= MAX_REBUILT_CALLS {
+                self.by_effect = None;
             }
-        } else if self.touched.is_none() {
-            let mut touched = Touched::default();
-            for (at, place) in taken {
+        } else if self.by_effect.is_none() {
+            let mut by_effect = EffectIndex::default();
+            for (at, place) in calls {
                 if let Some(effects) = &place.effects {
-                    touched.step(effects, Step { from: None, to: Some((place.stage, *at)) });
+                    by_effect
+                        .apply(effects, CallChange { from: None, to: Some((place.stage, *at)) });
                 }
             }
-            self.touched = Some(touched);
+            self.by_effect = Some(by_effect);
         }
     }
 
-    /// Calls `look` with all sets of places that these effects could conflict with, until it finds something.
+    /// Calls `visit` with all sets of calls that these effects could conflict with, and returns its first `Some`.
     pub(super) fn search<T>(
         &self,
         effects: &Effects,
-        mut look: impl FnMut(&Marks) -> Option<T>,
+        mut visit: impl FnMut(&PlacesByStage) -> Option<T>,
     ) -> Option<T> {
-        let of_effects = self.touched.as_ref().and_then(|touched| {
-            effects.iter().find_map(|effect| touched.search_one(effect, &mut look))
+        let of_effects = self.by_effect.as_ref().and_then(|by_effect| {
+            effects.iter().find_map(|effect| by_effect.search_effect(effect, &mut visit))
         });
-        of_effects.or_else(|| look(&self.unknown))
+        of_effects.or_else(|| visit(&self.unknown))
     }
 
-    fn step(&mut self, effects: Option<&Effects>, step: Step) {
-        match (effects, &mut self.touched) {
-            (None, _) => self.unknown.step(step),
-            (Some(effects), Some(touched)) => touched.step(effects, step),
+    /// Applies a change to the unknown calls, or to the index of known effects if there is one.
+    fn apply(&mut self, effects: Option<&Effects>, change: CallChange) {
+        match (effects, &mut self.by_effect) {
+            (None, _) => self.unknown.apply(change),
+            (Some(effects), Some(by_effect)) => by_effect.apply(effects, change),
             (Some(_), None) => {}
         }
     }
 
-    /// Returns whether nothing of a place that has left is in the index.
+    /// Returns whether no trace of a removed call is left.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        self.unknown.0.is_empty() && self.doing_more == 0 && self.touched.is_none()
+        self.unknown.0.is_empty() && self.more_than_readers == 0 && self.by_effect.is_none()
     }
 
-    /// Returns whether it keeps what the places touch.
+    /// Returns whether the index of known effects is built.
     #[cfg(test)]
-    pub(super) fn is_kept(&self) -> bool {
-        self.touched.is_some()
+    pub(super) fn is_built(&self) -> bool {
+        self.by_effect.is_some()
     }
 }
 
-/// Returns whether a call with these effects could conflict with one that only looks at files, or with one of its own kind.
+/// Returns whether a call with these effects could conflict with one that only reads files, or with one of its own kind.
 fn does_more(effects: &Effects) -> bool {
     effects.iter().any(|effect| match effect.footprint() {
         Footprint::Files { changes, .. } => changes,
@@ -177,68 +183,69 @@ fn does_more(effects: &Effects) -> bool {
     })
 }
 
-/// Places by what their calls touch.
+/// Calls with known effects, by the paths, state keys and person that they use.
 #[derive(Debug, Default)]
-struct Touched {
-    prefixes: HashMap<PrefixHash, Prefix, AsItIs>,
+struct EffectIndex {
+    prefixes: HashMap<PrefixHash, PrefixUsers, IdentityHasher>,
     hashing: RandomState,
-    /// Those that may use any file.
+    /// Calls that may use any file.
     workspace: Users,
-    states: HashMap<String, Marks>,
-    person: Marks,
+    states: HashMap<String, PlacesByStage>,
+    person: PlacesByStage,
 }
 
-impl Touched {
-    fn search_one<T>(
+impl EffectIndex {
+    /// Calls `visit` with the sets of calls that one effect could conflict with.
+    fn search_effect<T>(
         &self,
         effect: &Effect,
-        look: &mut impl FnMut(&Marks) -> Option<T>,
+        visit: &mut impl FnMut(&PlacesByStage) -> Option<T>,
     ) -> Option<T> {
         let looking_back = self.states.get(UNDO_STATE).into_iter();
         match effect.footprint() {
             Footprint::Files { at, changes } => self
-                .search_path(&at.path, changes, look)
-                .or_else(|| self.workspace.against(changes).find_map(&mut *look))
-                .or_else(|| looking_back.filter(|_| changes).find_map(look)),
+                .search_path(&at.path, changes, visit)
+                .or_else(|| self.workspace.against(changes).find_map(&mut *visit))
+                .or_else(|| looking_back.filter(|_| changes).find_map(visit)),
             Footprint::Workspace { only_reads } => self
                 .workspace
                 .against(!only_reads)
                 .chain(self.all_files().flat_map(|all| all.against(!only_reads)))
                 .chain(looking_back)
-                .find_map(look),
+                .find_map(visit),
             Footprint::State(UNDO_STATE) => looking_back
                 .chain(self.workspace.against(true))
-                .chain(self.all_files().map(|all| &all.change))
-                .find_map(look),
-            Footprint::State(key) => self.states.get(key).and_then(look),
-            Footprint::Person => look(&self.person),
+                .chain(self.all_files().map(|all| &all.writers))
+                .find_map(visit),
+            Footprint::State(key) => self.states.get(key).and_then(visit),
+            Footprint::Person => visit(&self.person),
             Footprint::None => None,
         }
     }
 
+    /// Calls `visit` with the sets of calls that use this path, one below it or one above it.
     fn search_path<T>(
         &self,
         path: &Path,
         changes: bool,
-        look: &mut impl FnMut(&Marks) -> Option<T>,
+        visit: &mut impl FnMut(&PlacesByStage) -> Option<T>,
     ) -> Option<T> {
         if self.prefixes.is_empty() {
             return None;
         }
         let hashes = self.hashes(path);
         let own = hashes.clone().last().and_then(|own| self.prefixes.get(&own));
-        let below = own.into_iter().flat_map(|own| own.within.against(changes));
+        let below = own.into_iter().flat_map(|own| own.at_or_below.against(changes));
         let above = hashes.filter_map(|above| self.prefixes.get(&above));
-        below.chain(above.flat_map(|above| above.here.against(changes))).find_map(look)
+        below.chain(above.flat_map(|above| above.exact.against(changes))).find_map(visit)
     }
 
-    /// Who uses any file by name.
+    /// Returns the calls that name any file.
     fn all_files(&self) -> impl Iterator<Item = &Users> {
-        self.prefixes.get(&ALL_PATHS).map(|all| &all.within).into_iter()
+        self.prefixes.get(&ALL_PATHS).map(|all| &all.at_or_below).into_iter()
     }
 
-    /// The hashes of the beginnings of a path that count: the empty one first, which is the beginning of all others, and the path
-    /// itself last.
+    /// Returns the hashes of the prefixes of a path, up to the maximum: that of the empty prefix first, that of the path itself last.
     fn hashes<'p>(&'p self, path: &'p Path) -> impl Iterator<Item = PrefixHash> + Clone + 'p {
         let parts = path.components().take(MAX_PARTS);
         let below = parts.scan(ALL_PATHS, |prefix, part| {
@@ -251,56 +258,61 @@ impl Touched {
         std::iter::once(ALL_PATHS).chain(below)
     }
 
-    fn step(&mut self, effects: &Effects, step: Step) {
-        // A place may have several marks in one set. They are made and removed together, so one stands for all of them.
+    /// Applies a change of one call to all sets that its effects belong to.
+    fn apply(&mut self, effects: &Effects, change: CallChange) {
+        // One call may belong to a set for several effects. They are added and removed together, so one entry stands for all.
         for effect in effects {
             match effect.footprint() {
-                Footprint::Files { at, changes } => self.step_path(&at.path, changes, step),
-                Footprint::Workspace { only_reads } => self.workspace.of(!only_reads).step(step),
-                Footprint::State(key) => self.step_state(key, step),
-                Footprint::Person => self.person.step(step),
+                Footprint::Files { at, changes } => self.apply_to_path(&at.path, changes, change),
+                Footprint::Workspace { only_reads } => {
+                    self.workspace.set_of(!only_reads).apply(change);
+                }
+                Footprint::State(key) => self.apply_to_state(key, change),
+                Footprint::Person => self.person.apply(change),
                 Footprint::None => {}
             }
         }
     }
 
-    fn step_path(&mut self, path: &Path, changes: bool, step: Step) {
+    /// Applies a change to the sets of a path and of its prefixes.
+    fn apply_to_path(&mut self, path: &Path, changes: bool, change: CallChange) {
         let hashes: Vec<PrefixHash> = self.hashes(path).collect();
         for hash in &hashes {
-            let users = match step.to {
+            let users = match change.to {
                 Some(_) => self.prefixes.entry(*hash).or_default(),
                 None => match self.prefixes.get_mut(hash) {
                     Some(users) => users,
                     None => continue,
                 },
             };
-            users.within.of(changes).step(step);
+            users.at_or_below.set_of(changes).apply(change);
             if Some(hash) == hashes.last() {
-                users.here.of(changes).step(step);
+                users.exact.set_of(changes).apply(change);
             }
-            if users.within.is_empty() {
+            if users.at_or_below.is_empty() {
                 self.prefixes.remove(hash);
             }
         }
     }
 
-    fn step_state(&mut self, key: &str, step: Step) {
-        if step.to.is_some() && !self.states.contains_key(key) {
-            self.states.insert(key.to_owned(), Marks::default());
+    /// Applies a change to the set of a state key.
+    fn apply_to_state(&mut self, key: &str, change: CallChange) {
+        if change.to.is_some() && !self.states.contains_key(key) {
+            self.states.insert(key.to_owned(), PlacesByStage::default());
         }
         let Some(users) = self.states.get_mut(key) else { return };
-        users.step(step);
+        users.apply(change);
         if users.0.is_empty() {
             self.states.remove(key);
         }
     }
 }
 
-/// The hash of a path that somebody uses, or of the beginning of one.
+/// Hash of a used path or of a prefix of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct PrefixHash(u64);
 
-/// The beginning of all paths.
+/// Hash of the empty prefix of all paths.
 const ALL_PATHS: PrefixHash = PrefixHash(0);
 
 impl std::hash::Hash for PrefixHash {
@@ -309,18 +321,18 @@ impl std::hash::Hash for PrefixHash {
     }
 }
 
-/// Uses as a hash what is one already.
+/// Hasher for keys that are hashes already.
 #[derive(Debug, Clone, Copy, Default)]
-struct AsItIs(u64);
+struct IdentityHasher(u64);
 
-impl BuildHasher for AsItIs {
+impl BuildHasher for IdentityHasher {
     type Hasher = Self;
     fn build_hasher(&self) -> Self {
         Self(0)
     }
 }
 
-impl Hasher for AsItIs {
+impl Hasher for IdentityHasher {
     fn write(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.0 = self.0.rotate_left(8) ^ u64::from(*byte);

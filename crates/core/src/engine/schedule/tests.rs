@@ -1,19 +1,21 @@
-//! The order of calls: cases, and a law.
+//! Tests of the order of calls: single cases, and a comparison with a slow reference.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::FutureExt as _;
 use proptest::prelude::*;
 
-use super::places::{Place, Stage};
+use super::queue::{QueuedCall, Stage};
 use super::*;
 use crate::effects::UNDO_STATE;
 use crate::{CommandLine, Effect, OnlyReads, PathPattern, SimpleCommand};
 
+/// Returns whether the call begins now, and marks it as running.
 fn begins(ticket: &Ticket) -> bool {
-    ticket.try_begin() == Begin::Now && ticket.run()
+    ticket.try_begin() == Admission::Now && ticket.mark_running()
 }
 
+/// Takes places for a turn of calls, and declares their effects where they are known.
 fn turn(scheduler: &Scheduler, effects: &[Option<Effects>]) -> Vec<Ticket> {
     let tickets = scheduler.reserve(effects.len(), &[]);
     for (ticket, effects) in tickets.iter().zip(effects) {
@@ -25,7 +27,7 @@ fn turn(scheduler: &Scheduler, effects: &[Option<Effects>]) -> Vec<Ticket> {
 }
 
 #[test]
-fn conflicting_calls_of_a_turn_go_in_order() {
+fn conflicting_calls_of_a_turn_run_in_order() {
     let scheduler = Scheduler::default();
     let [read, write, again, other] =
         [Effects::read("/a"), Effects::write("/a"), Effects::read("/a"), Effects::write("/b")];
@@ -38,7 +40,7 @@ fn conflicting_calls_of_a_turn_go_in_order() {
 }
 
 #[test]
-fn a_call_that_looks_back_waits_for_its_turn_and_holds_up_all_that_changes_files() {
+fn call_on_the_past_waits_for_its_turn_and_blocks_all_file_changes() {
     let scheduler = Scheduler::default();
     let other = turn(&scheduler, &[Some(Effects::write("/other"))]);
     assert!(begins(&other[0]));
@@ -46,41 +48,41 @@ fn a_call_that_looks_back_waits_for_its_turn_and_holds_up_all_that_changes_files
         &scheduler,
         &[Some(Effects::write("/a")), None, Some(Effects::write("/b")), Some(Effects::none())],
     );
-    assert!(!tickets[1].is_first_of_turn(), "a write before it has not ended");
-    assert!(!begins(&tickets[2]), "behind something unknown");
+    assert!(!tickets[1].is_first_of_turn(), "an earlier write of the turn has not ended");
+    assert!(!begins(&tickets[2]), "an earlier call of the turn has unknown effects");
     drop(tickets.remove(0));
-    assert!(tickets[0].is_first_of_turn(), "other turns do not matter");
+    assert!(tickets[0].is_first_of_turn(), "calls of other turns do not count");
     tickets[0].declare(Arc::new(Effects::write("/a").and(Effect::State(UNDO_STATE.into()))));
-    assert!(!begins(&tickets[0]), "somebody is changing a file");
+    assert!(!begins(&tickets[0]), "another call is changing a file");
     drop(other);
     assert_eq!(tickets.iter().map(begins).collect::<Vec<_>>(), [true, false, true]);
 }
 
 #[test]
-fn a_call_that_is_not_known_or_not_allowed_yet_holds_up_only_its_own_turn() {
+fn undecided_call_blocks_only_its_own_turn() {
     let scheduler = Scheduler::default();
     let asking = turn(
         &scheduler,
         &[Some(Effects::write("/a")), None, Some(Effects::read("/a")), Some(Effects::read("/b"))],
     );
     let other = turn(&scheduler, &[Some(Effects::read("/a"))]);
-    assert!(!begins(&asking[2]), "behind a write");
-    assert!(!begins(&asking[3]), "behind something unknown");
+    assert!(!begins(&asking[2]), "an earlier call of the turn writes `/a`");
+    assert!(!begins(&asking[3]), "an earlier call of the turn has unknown effects");
     assert!(begins(&other[0]));
-    assert!(!begins(&asking[0]), "somebody is reading it");
+    assert!(!begins(&asking[0]), "another call is reading `/a`");
     drop(other);
     assert!(begins(&asking[0]));
 }
 
 #[test]
-fn a_call_that_comes_to_wait_for_a_person_frees_those_behind_it() {
+fn call_that_starts_to_wait_for_a_person_unblocks_later_calls() {
     let scheduler = Scheduler::default();
     let running = turn(&scheduler, &[Some(Effects::write("/b"))]);
     assert!(begins(&running[0]));
     let both = Effects::write("/a").and(Effect::Write(PathPattern::file("/b")));
     let asking = turn(&scheduler, &[Some(Effects::write("/c")), Some(both)]);
     let behind = turn(&scheduler, &[Some(Effects::write("/a"))]);
-    assert!(!begins(&asking[1]), "somebody writes `/b`");
+    assert!(!begins(&asking[1]), "a running call writes `/b`");
     assert!(!begins(&behind[0]), "an earlier call writes `/a`");
     assert!(behind[0].woken.notified().now_or_never().is_none());
     asking[0].declare(Arc::new(Effects::write("/a")));
@@ -89,32 +91,37 @@ fn a_call_that_comes_to_wait_for_a_person_frees_those_behind_it() {
 }
 
 #[test]
-fn what_calls_touch_is_kept_only_while_some_do_more_than_look() {
+fn index_exists_only_while_some_call_does_more_than_read() {
     let scheduler = Scheduler::default();
-    let is_kept = || scheduler.0.lock().index.is_kept();
-    for lookers in [3, 300] {
-        let looking: Vec<_> =
-            (0..lookers).map(|at| Some(Effects::read(format!("/{at}")))).collect();
-        let mut looking = turn(&scheduler, &looking);
-        assert!(looking.iter().all(begins) && !is_kept());
+    let is_built = || scheduler.0.lock().index.is_built();
+    for readers in [3, 300] {
+        let reading: Vec<_> =
+            (0..readers).map(|at| Some(Effects::read(format!("/{at}")))).collect();
+        let mut reading = turn(&scheduler, &reading);
+        assert!(reading.iter().all(begins) && !is_built());
         let writing = turn(&scheduler, &[Some(Effects::write("/1")), Some(Effects::write("/x"))]);
         assert_eq!(writing.iter().map(begins).collect::<Vec<_>>(), [false, true]);
-        drop(looking.remove(1));
-        assert!(begins(&writing[0]) && is_kept());
+        drop(reading.remove(1));
+        assert!(begins(&writing[0]) && is_built());
         drop(writing);
-        assert_eq!(is_kept(), lookers > 64, "putting many in order for each write would be slow");
-        drop(looking);
+        assert_eq!(
+            is_built(),
+            readers > 64,
+            "rebuilding a large index for each write would be slow"
+        );
+        drop(reading);
         assert!(scheduler.0.lock().index.is_empty());
     }
 }
 
-/// The rule as it is defined: each look is at all places.
-struct Plain<'a>(&'a BTreeMap<u64, Place>);
+/// The rule as it is defined: compares each call with all others.
+struct Reference<'a>(&'a BTreeMap<u64, QueuedCall>);
 
-impl Plain<'_> {
-    fn blockers(&self, mine: u64, place: &Place) -> BTreeSet<u64> {
+impl Reference<'_> {
+    /// Returns all calls because of which the call at `mine` must not begin yet.
+    fn blockers(&self, mine: u64, place: &QueuedCall) -> BTreeSet<u64> {
         let is_inner = !place.around.is_empty();
-        let blocks = |at: u64, other: &Place| {
+        let blocks = |at: u64, other: &QueuedCall| {
             let matters = match other.stage {
                 Stage::Refused => false,
                 _ if at == mine || place.around.contains(&at) => false,
@@ -133,14 +140,16 @@ impl Plain<'_> {
         self.0.iter().filter(|(at, other)| blocks(**at, other)).map(|(at, _)| *at).collect()
     }
 
-    fn waits_for_a_decision(&self, at: u64, place: &Place) -> bool {
+    /// Returns whether an allowed call must wait for a pending one of its own turn.
+    fn waits_for_a_decision(&self, at: u64, place: &QueuedCall) -> bool {
         let Some(effects) = &place.effects else { return false };
         self.0.range(..at).any(|(_, before)| {
             before.turn == place.turn && before.stage == Stage::Pending && before.conflicts(effects)
         })
     }
 
-    fn deadlocks(&self, mine: u64, place: &Place) -> bool {
+    /// Returns whether the inner call at `mine` waits for a call that waits for it.
+    fn deadlocks(&self, mine: u64, place: &QueuedCall) -> bool {
         let mut ahead = self.blockers(mine, place);
         let mut seen = BTreeSet::new();
         while let Some(at) = ahead.pop_first() {
@@ -160,18 +169,20 @@ impl Plain<'_> {
         false
     }
 
-    fn begins(&self, mine: u64) -> Begin {
+    /// Decides whether the call at `mine` may begin.
+    fn begins(&self, mine: u64) -> Admission {
         let place = &self.0[&mine];
         let is_free = place.effects.as_ref().is_none_or(|effects| effects.is_empty());
         if is_free || self.blockers(mine, place).is_empty() {
-            Begin::Now
+            Admission::Now
         } else if !place.around.is_empty() && self.deadlocks(mine, place) {
-            Begin::Never
+            Admission::Never
         } else {
-            Begin::Later
+            Admission::Later
         }
     }
 
+    /// Returns whether no running call conflicts with the call at `mine`.
     fn runs(&self, mine: u64) -> bool {
         let place = &self.0[&mine];
         !self.0.iter().any(|(at, other)| {
@@ -183,24 +194,25 @@ impl Plain<'_> {
     }
 }
 
-/// One thing that happens. A number stands for one of the places that it can happen to.
+/// One step of the test. A number selects one of the calls that the step can apply to.
 #[derive(Debug, Clone)]
-enum Happens {
-    /// A turn of so many calls arrives.
+enum TestStep {
+    /// A turn of this many calls arrives.
     Turn(usize),
-    /// A call that runs makes a turn of so many.
+    /// A running call makes a turn of this many inner calls.
     Inner(usize, usize),
     Declares(usize, Effects),
     Tries(usize),
-    /// A call that is admitted gets its permit.
+    /// An admitted call gets its permit.
     Permit(usize),
     Leaves(usize),
 }
 
+/// Generates the effects of a call.
 fn effects() -> impl Strategy<Value = Effects> {
     let ls = SimpleCommand::new(["ls"]).reading(OnlyReads::Always);
-    let looking = CommandLine { commands: vec![ls], ..CommandLine::words(["ls"]) };
-    assert!(looking.only_reads());
+    let reading = CommandLine { commands: vec![ls], ..CommandLine::words(["ls"]) };
+    assert!(reading.only_reads());
     let deep = |last: &str| format!("/w/{}{last}", "d/".repeat(80));
     let paths = ["", "/", "/w", "/w/a", "/w/a/b", "/w/a/c", "/w/ab", "rel", "rel/x"];
     let paths: Vec<String> =
@@ -216,7 +228,7 @@ fn effects() -> impl Strategy<Value = Effects> {
         4 => pattern().prop_map(Effect::Write),
         1 => pattern().prop_map(Effect::Delete),
         1 => Just(Effect::Exec(CommandLine::opaque("make", "?"))),
-        1 => Just(Effect::Exec(looking)),
+        1 => Just(Effect::Exec(reading)),
         1 => Just(Effect::Plugin("p".into())),
         2 => key.prop_map(|key| Effect::State(key.into())),
         1 => Just(Effect::Ask),
@@ -232,72 +244,74 @@ fn effects() -> impl Strategy<Value = Effects> {
     ]
 }
 
-fn happenings() -> impl Strategy<Value = Vec<Happens>> {
+/// Generates a sequence of steps.
+fn test_steps() -> impl Strategy<Value = Vec<TestStep>> {
     let one = || 0..1000usize;
-    let happens = prop_oneof![
-        2 => (1..4usize).prop_map(Happens::Turn),
-        2 => (one(), 1..3usize).prop_map(|(at, calls)| Happens::Inner(at, calls)),
-        8 => (one(), effects()).prop_map(|(at, effects)| Happens::Declares(at, effects)),
-        10 => one().prop_map(Happens::Tries),
-        6 => one().prop_map(Happens::Permit),
-        4 => one().prop_map(Happens::Leaves),
+    let step = prop_oneof![
+        2 => (1..4usize).prop_map(TestStep::Turn),
+        2 => (one(), 1..3usize).prop_map(|(at, calls)| TestStep::Inner(at, calls)),
+        8 => (one(), effects()).prop_map(|(at, effects)| TestStep::Declares(at, effects)),
+        10 => one().prop_map(TestStep::Tries),
+        6 => one().prop_map(TestStep::Permit),
+        4 => one().prop_map(TestStep::Leaves),
     ];
-    proptest::collection::vec(happens, 0..150)
+    proptest::collection::vec(step, 0..150)
 }
 
-/// A queue, those in it, and those of them that wait to be woken.
+/// The scheduler under test, the tickets of its calls, and the places of the calls that wait to be woken.
 #[derive(Default)]
-struct World {
+struct SchedulerTest {
     scheduler: Scheduler,
     tickets: BTreeMap<u64, Ticket>,
     waiting: BTreeSet<u64>,
 }
 
-impl World {
-    /// The places for which something holds, and which do not sleep.
-    fn those(&self, holds: impl Fn(&Place) -> bool) -> Vec<u64> {
+impl SchedulerTest {
+    /// Returns the places of the calls that match and that do not wait.
+    fn awake_where(&self, holds: impl Fn(&QueuedCall) -> bool) -> Vec<u64> {
         let places = self.scheduler.0.lock();
-        let those =
-            places.taken.iter().filter(|(at, place)| holds(place) && !self.waiting.contains(at));
-        those.map(|(at, _)| *at).collect()
+        let found =
+            places.calls.iter().filter(|(at, place)| holds(place) && !self.waiting.contains(at));
+        found.map(|(at, _)| *at).collect()
     }
 
-    fn happen(&mut self, what: &Happens) {
+    /// Carries out one step, and checks its result against the reference.
+    fn carry_out(&mut self, what: &TestStep) {
         let chosen =
             |from: Vec<u64>, number: usize| (!from.is_empty()).then(|| from[number % from.len()]);
         match what {
-            Happens::Turn(calls) => self.arrive(*calls, &[]),
-            Happens::Inner(number, calls) => {
-                let running = self.those(|place| place.stage == Stage::Running);
+            TestStep::Turn(calls) => self.add_turn(*calls, &[]),
+            TestStep::Inner(number, calls) => {
+                let running = self.awake_where(|place| place.stage == Stage::Running);
                 let Some(at) = chosen(running, *number) else { return };
                 let mut around = vec![at];
-                around.extend(&*self.scheduler.0.lock().taken[&at].around);
-                self.arrive(*calls, &around);
+                around.extend(&*self.scheduler.0.lock().calls[&at].around);
+                self.add_turn(*calls, &around);
             }
-            Happens::Declares(number, effects) => {
-                let pending = self.those(|place| place.stage == Stage::Pending);
+            TestStep::Declares(number, effects) => {
+                let pending = self.awake_where(|place| place.stage == Stage::Pending);
                 let Some(at) = chosen(pending, *number) else { return };
                 self.tickets[&at].declare(Arc::new(effects.clone()));
             }
-            Happens::Tries(number) => {
-                let ready = self.those(|place| {
+            TestStep::Tries(number) => {
+                let ready = self.awake_where(|place| {
                     matches!(place.stage, Stage::Pending | Stage::Allowed)
                         && place.effects.is_some()
                 });
                 let Some(at) = chosen(ready, *number) else { return };
                 self.try_begin(at);
             }
-            Happens::Permit(number) => {
-                let admitted = self.those(|place| place.stage == Stage::Admitted);
+            TestStep::Permit(number) => {
+                let admitted = self.awake_where(|place| place.stage == Stage::Admitted);
                 let Some(at) = chosen(admitted, *number) else { return };
-                let wanted = Plain(&self.scheduler.0.lock().taken).runs(at);
-                assert_eq!(self.tickets[&at].run(), wanted, "{at} runs");
+                let wanted = Reference(&self.scheduler.0.lock().calls).runs(at);
+                assert_eq!(self.tickets[&at].mark_running(), wanted, "{at} runs");
                 if !wanted {
-                    // As a call does: until it has looked, it may be part of a circle that its own refusal breaks.
+                    // A call does the same: until it has checked again, it may be part of a cycle that its own refusal breaks.
                     self.try_begin(at);
                 }
             }
-            Happens::Leaves(number) => {
+            TestStep::Leaves(number) => {
                 let all = self.tickets.keys().copied().collect();
                 let Some(at) = chosen(all, *number) else { return };
                 self.tickets.remove(&at);
@@ -306,39 +320,43 @@ impl World {
         }
     }
 
-    fn arrive(&mut self, calls: usize, around: &[u64]) {
+    /// Adds a turn of calls.
+    fn add_turn(&mut self, calls: usize, around: &[u64]) {
         let tickets = self.scheduler.reserve(calls, around);
         self.tickets.extend(tickets.into_iter().map(|ticket| (ticket.place(), ticket)));
     }
 
+    /// Lets a call try to begin, and checks the answer against the reference.
     fn try_begin(&mut self, at: u64) {
-        let wanted = Plain(&self.scheduler.0.lock().taken).begins(at);
+        let wanted = Reference(&self.scheduler.0.lock().calls).begins(at);
         let begin = self.tickets[&at].try_begin();
         assert_eq!(begin, wanted, "{at} begins");
-        if begin == Begin::Later {
+        if begin == Admission::Later {
             self.waiting.insert(at);
         }
     }
 
-    /// Those that were woken look again. Those that were not could not have begun.
-    fn look_again(&mut self) {
+    /// Lets woken calls try again, and checks that the calls that were not woken still cannot begin.
+    fn retry_woken(&mut self) {
         while let Some(at) = self.waiting.iter().copied().find(|at| self.is_woken(*at)) {
             self.waiting.remove(&at);
             self.try_begin(at);
         }
         let places = self.scheduler.0.lock();
         for at in &self.waiting {
-            assert_eq!(Plain(&places.taken).begins(*at), Begin::Later, "{at} sleeps");
+            assert_eq!(Reference(&places.calls).begins(*at), Admission::Later, "{at} sleeps");
         }
     }
 
+    /// Checks that the index finds the same blocking calls as the reference.
     fn compare_blockers(&self) {
         let places = self.scheduler.0.lock();
-        for (at, place) in &places.taken {
-            assert_eq!(places.blockers(*at, place), Plain(&places.taken).blockers(*at, place));
+        for (at, place) in &places.calls {
+            assert_eq!(places.blockers(*at, place), Reference(&places.calls).blockers(*at, place));
         }
     }
 
+    /// Returns whether a waiting call was notified since the last check.
     fn is_woken(&self, at: u64) -> bool {
         self.tickets[&at].woken.notified().now_or_never().is_some()
     }
@@ -348,14 +366,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
-    fn the_index_admits_and_wakes_exactly_as_a_look_at_all_places_would(all in happenings()) {
-        let mut world = World::default();
+    fn index_admits_and_wakes_exactly_as_the_reference(all in test_steps()) {
+        let mut test = SchedulerTest::default();
         for what in &all {
-            world.happen(what);
-            world.look_again();
+            test.carry_out(what);
+            test.retry_woken();
         }
-        world.compare_blockers();
-        world.tickets.clear();
-        prop_assert!(world.scheduler.0.lock().index.is_empty(), "those who left stay in the index");
+        test.compare_blockers();
+        test.tickets.clear();
+        prop_assert!(test.scheduler.0.lock().index.is_empty(), "removed calls stay in the index");
     }
 }

@@ -1,9 +1,9 @@
-//! The table by examples.
+//! Tests of the table by examples.
 
 use super::*;
 
-fn class(path: &str) -> SecretName {
-    of_path(&Path::new("/w").join(path), Path::new("/w"))
+fn secrecy(path: &str) -> SecretName {
+    classify_path(&Path::new("/w").join(path), Path::new("/w"))
 }
 
 #[test]
@@ -85,12 +85,12 @@ fn secret_names_and_their_copies() {
         "target/id_rsa",
         "src/build.key",
     ] {
-        assert!(matches!(class(name), SecretName::Yes(_)), "{name}: {:?}", class(name));
+        assert!(matches!(secrecy(name), SecretName::Yes(_)), "{name}: {:?}", secrecy(name));
     }
 }
 
 #[test]
-fn names_that_only_look_alike() {
+fn similar_names_are_not_secret() {
     for name in [
         "README.md",
         ".envrc",
@@ -141,12 +141,12 @@ fn names_that_only_look_alike() {
         "a/__pycache__/b.key",
         ".tox/a.pem",
     ] {
-        assert_eq!(class(name), SecretName::No, "{name}");
+        assert_eq!(secrecy(name), SecretName::No, "{name}");
     }
 }
 
 #[test]
-fn the_place_decides_about_certificates() {
+fn location_decides_about_certificates() {
     let (secret, open) = (true, false);
     for (workspace, path, expected) in [
         ("/w", "/usr/lib/ssl/cert.pem", open),
@@ -165,23 +165,23 @@ fn the_place_decides_about_certificates() {
         ("/w", "/w/vendor/server.key", secret),
         ("/w", "/w/bundle/server.key", secret),
     ] {
-        let class = of_path(Path::new(path), Path::new(workspace));
-        assert_eq!(class != SecretName::No, expected, "{path}");
+        let secrecy = classify_path(Path::new(path), Path::new(workspace));
+        assert_eq!(secrecy != SecretName::No, expected, "{path}");
     }
 }
 
 #[test]
-fn an_npmrc_is_secret_by_its_place_or_its_content() {
+fn npmrc_is_secret_by_its_location_or_its_content() {
     for name in [".npmrc", "a/.NPMRC", ".npmrc.bak", "..npmrc.swp", "node_modules/a/.npmrc"] {
-        assert!(matches!(class(name), SecretName::IfCredential(_)), "{name}");
+        assert!(matches!(secrecy(name), SecretName::IfCredential(_)), "{name}");
     }
-    let outside = of_path(Path::new("/home/a/.npmrc"), Path::new("/w"));
+    let outside = classify_path(Path::new("/home/a/.npmrc"), Path::new("/w"));
     assert!(matches!(outside, SecretName::Yes(_)));
-    assert!(matches!(class(".ssh/.npmrc"), SecretName::Yes(_)));
+    assert!(matches!(secrecy(".ssh/.npmrc"), SecretName::Yes(_)));
 }
 
 #[test]
-fn credentials_in_npmrc() {
+fn npmrc_with_a_credential_is_recognized() {
     for text in [
         "//r.example/:_authToken=abc",
         "a=b\r\n  //r.example/:_authToken = \"abc\"\r\n",

@@ -108,7 +108,7 @@ async fn hex_h12_nobody_to_ask_is_a_no() {
     for (tool, input) in [("write", write("a")), ("bash", json!({"command": "touch a"}))] {
         let result = call(&windlass, &session("s"), tool, input).await;
         assert_eq!(result.outcome, Outcome::Denied);
-        assert!(text(&result).contains("nobody is there to ask"), "{}", text(&result));
+        assert!(text(&result).contains("no person is available to ask"), "{}", text(&result));
     }
     assert!(!ground.path("work/a").exists());
 }

@@ -245,7 +245,7 @@ async fn hygge_g10_a_question_always_comes_to_an_end() {
     let unattended = ground.unattended();
     let _hears = unattended.subscribe();
     let result = call(&unattended, &session("s"), "write", write("a")).await;
-    assert!(text(&result).contains("nobody is there to ask"), "{}", text(&result));
+    assert!(text(&result).contains("no person is available to ask"), "{}", text(&result));
     let slow = ground.open(Listening { patience: Some(Duration::from_millis(50)) });
     let result = call(&slow, &session("s"), "write", write("a")).await;
     assert!(text(&result).contains("no answer within"), "{}", text(&result));

@@ -1,4 +1,4 @@
-//! What happens around the calls: front doors and agents tell it, so that hooks hear of it.
+//! Events around the calls (session start and end, prompts, notifications) that front doors and agents report to hooks.
 
 use std::sync::Arc;
 
@@ -6,23 +6,23 @@ use super::{Engine, hooks};
 use crate::{Happening, Heard, HookAnswer, HookVerdict, Session, ToolError};
 
 impl Engine {
-    /// Whether anybody would hear of anything.
+    /// Returns whether any hook is registered.
     pub fn has_hooks(&self) -> bool {
         !self.0.hooks.is_empty()
     }
 
-    /// Tells the hooks that a session begins.
+    /// Reports to the hooks that a session begins.
     pub async fn session_started(&self, session: &Arc<Session>) -> Heard {
         self.happened(session, Happening::SessionStart).await
     }
 
-    /// Tells the hooks that a session is over.
+    /// Reports to the hooks that a session is over.
     pub async fn session_ended(&self, session: &Arc<Session>) -> Heard {
         self.happened(session, Happening::SessionEnd).await
     }
 
-    /// Shows the hooks what a person has said, before a model sees it; the error is that one of them says no, or must have agreed
-    /// and could not.
+    /// Shows a person's message to the hooks before a model sees it. The error is a hook's refusal, or that a hook which must agree
+    /// failed.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -49,12 +49,12 @@ impl Engine {
         }
     }
 
-    /// Tells the hooks that a person is told something.
+    /// Reports to the hooks a notification that a person receives.
     pub async fn notified(&self, session: &Arc<Session>, text: &str) -> Heard {
         self.happened(session, Happening::Notification { text }).await
     }
 
-    /// Tells the hooks of anything that is not a call; those of calls are told by the engine itself.
+    /// Reports any event other than a call to the hooks; the engine itself reports calls.
     ///
     /// ```
     /// # use std::sync::Arc;
@@ -73,7 +73,7 @@ impl Engine {
         if what.moment().is_in_turn() {
             self.ask_in_turn(session, what, &mut heard).await;
         } else {
-            self.ask_together(session, what, &mut heard).await;
+            self.ask_concurrently(session, what, &mut heard).await;
         }
         if heard.stopped.is_some() {
             session.cancel();
@@ -81,14 +81,14 @@ impl Engine {
         heard
     }
 
-    /// One hook after the other, each with the words that the one before it made.
+    /// Asks one hook after the other. Each sees the text as the hook before it left it. Stops at the first refusal or end of the session.
     async fn ask_in_turn(&self, session: &Session, what: Happening<'_>, heard: &mut Heard) {
         let engine = &self.0;
         for hook in &engine.hooks {
-            let told = heard.text.clone();
-            let what = told.as_deref().map_or(what, |text| what.with_text(text));
-            match hooks::ask(engine, &**hook, hooks::event(engine, session, what)).await {
-                Ok(Some(answer)) => hear(heard, &**hook, answer),
+            let text_so_far = heard.text.clone();
+            let what = text_so_far.as_deref().map_or(what, |text| what.with_text(text));
+            match hooks::ask_hook(engine, &**hook, hooks::event(engine, session, what)).await {
+                Ok(Some(answer)) => merge_answer(heard, &**hook, answer),
                 Ok(None) => {}
                 Err(error) => heard.refused = Some(error.to_string()),
             }
@@ -98,16 +98,17 @@ impl Engine {
         }
     }
 
-    /// All at the same time; what they say counts in the order of the hooks.
-    async fn ask_together(&self, session: &Session, what: Happening<'_>, heard: &mut Heard) {
+    /// Asks all hooks at the same time, and merges their answers in the order of the hooks.
+    async fn ask_concurrently(&self, session: &Session, what: Happening<'_>, heard: &mut Heard) {
         let engine = &self.0;
         let asked = engine.hooks.iter().map(|hook| async move {
-            let answer = hooks::ask(engine, &**hook, hooks::event(engine, session, what)).await;
+            let answer =
+                hooks::ask_hook(engine, &**hook, hooks::event(engine, session, what)).await;
             (hook, answer)
         });
         for (hook, answer) in futures_util::future::join_all(asked).await {
             match answer {
-                Ok(Some(answer)) => hear(heard, &**hook, answer),
+                Ok(Some(answer)) => merge_answer(heard, &**hook, answer),
                 Ok(None) => {}
                 Err(error) => heard.refused = Some(error.to_string()),
             }
@@ -115,14 +116,14 @@ impl Engine {
     }
 }
 
-/// Takes over what one hook says.
-fn hear(heard: &mut Heard, hook: &dyn crate::Hook, answer: HookAnswer) {
+/// Merges the answer of one hook into the combined answers.
+fn merge_answer(heard: &mut Heard, hook: &dyn crate::Hook, answer: HookAnswer) {
     let name = hook.name();
     heard.text = answer.text.or(heard.text.take());
-    heard.context.extend(answer.context.map(|context| hooks::marked(hook, &context)));
+    heard.context.extend(answer.context.map(|context| hooks::quote_hook(hook, &context)));
     match answer.verdict {
         HookVerdict::GoOn | HookVerdict::Allow => {}
-        // There is nobody to ask about what is not a call.
+        // Only a call can ask a person, so a wish to ask counts as a refusal here.
         HookVerdict::Ask(why) | HookVerdict::Deny(why) => {
             heard.refused = Some(format!("the hook {name} says no: {why}"));
         }

@@ -1,14 +1,14 @@
-//! The places of a machine that every program on it may read: the system, and installed toolchains and packages.
+//! Paths of the machine that every program may read: the system, and installed toolchains and packages.
 //!
-//! A command that is understood to read there needs nobody's word. Secret files stay denied wherever they are; what only root may
-//! read in `/etc` is no public place either, since a session may be run by root.
+//! A command that is known to read only there needs no approval. Secret files stay denied wherever they are. Files in `/etc` that only
+//! root may read are not public either, since a session may run as root.
 
 use std::path::{Component, Path, PathBuf};
 
 use crate::PathPattern;
 
 /// Directories of the system.
-const SYSTEM: &[&str] = &[
+const SYSTEM_DIRECTORIES: &[&str] = &[
     "/usr",
     "/bin",
     "/sbin",
@@ -26,7 +26,7 @@ const SYSTEM: &[&str] = &[
 ];
 
 /// Files that only root and its services may read below `/etc`.
-const PRIVATE: &[&str] = &[
+const PRIVATE_PATHS: &[&str] = &[
     "/etc/shadow",
     "/etc/gshadow",
     "/etc/sudoers",
@@ -56,7 +56,7 @@ const PRIVATE: &[&str] = &[
 ];
 
 /// Directories in which toolchains keep compilers and packages, below a home directory. Their settings are elsewhere.
-const PACKAGES: &[&str] = &[
+const PACKAGE_DIRECTORIES: &[&str] = &[
     ".cargo/registry",
     ".cargo/git",
     ".cargo/bin",
@@ -83,8 +83,8 @@ const PACKAGES: &[&str] = &[
     ".julia/packages",
 ];
 
-/// Files in which `/proc` tells of a process besides its memory and its words.
-const OF_PROCESS: &[&str] = &[
+/// Files of a process in `/proc` that do not show its memory or arguments.
+const PUBLIC_PROCESS_FILES: &[&str] = &[
     "cgroup",
     "comm",
     "limits",
@@ -100,34 +100,34 @@ const OF_PROCESS: &[&str] = &[
     "status",
 ];
 
-/// Returns whether all that a pattern means is in a public place.
-pub(super) fn holds(at: &PathPattern, homes: &[PathBuf]) -> bool {
+/// Returns whether all paths that a pattern means are public.
+pub(super) fn is_public(at: &PathPattern, homes: &[PathBuf]) -> bool {
     let path = at.path.as_path();
-    // A place that is not resolved may be anywhere.
+    // An unresolved path may lead anywhere.
     if path.components().any(|part| part == Component::ParentDir) {
         return false;
     }
     let is_below = |place: &&str| path.starts_with(place);
-    if PRIVATE.iter().any(|place| is_below(place) || is_copy(path, place)) {
+    if PRIVATE_PATHS.iter().any(|place| is_below(place) || is_copy_of_private(path, place)) {
         return false;
     }
-    SYSTEM.iter().any(is_below)
-        || tells_of_machine(path)
+    SYSTEM_DIRECTORIES.iter().any(is_below)
+        || is_public_proc_file(path)
         || homes.iter().any(|home| {
-            PACKAGES
+            PACKAGE_DIRECTORIES
                 .iter()
                 .any(|place| path.starts_with(home) && path.starts_with(home.join(place)))
         })
 }
 
-/// `/etc/shadow-` and the like, which programs leave behind.
-fn is_copy(path: &Path, place: &str) -> bool {
+/// Returns whether a path is a copy of a private file that programs leave behind, such as `/etc/shadow-`.
+fn is_copy_of_private(path: &Path, place: &str) -> bool {
     let rest = path.to_str().and_then(|path| path.strip_prefix(place));
     rest.is_some_and(|rest| !rest.starts_with('/') && !rest.contains('/'))
 }
 
-/// Returns whether a file of `/proc` tells of the machine, or of a process only how it fares.
-fn tells_of_machine(path: &Path) -> bool {
+/// Returns whether a file of `/proc` is about the machine, or about the state of a process but not its content.
+fn is_public_proc_file(path: &Path) -> bool {
     let Ok(inside) = path.strip_prefix("/proc") else { return false };
     let mut parts = inside.iter().filter_map(|part| part.to_str());
     let Some(first) = parts.next() else { return false };
@@ -136,7 +136,7 @@ fn tells_of_machine(path: &Path) -> bool {
     if !is_process {
         return !matches!(first, "kcore" | "kmsg" | "keys" | "key-users");
     }
-    parts.next().is_some_and(|what| OF_PROCESS.contains(&what)) && parts.next().is_none()
+    parts.next().is_some_and(|what| PUBLIC_PROCESS_FILES.contains(&what)) && parts.next().is_none()
 }
 
 #[cfg(test)]
@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_every_program_may_read() {
+    fn system_and_packages_are_public_and_secrets_are_not() {
         let homes = [PathBuf::from("/home/ada")];
         for (path, is_public) in [
             ("/etc/os-release", true),
@@ -177,7 +177,7 @@ mod tests {
             ("/srv/x", false),
             ("/var/log/syslog", false),
         ] {
-            assert_eq!(holds(&PathPattern::tree(path), &homes), is_public, "{path}");
+            assert_eq!(super::is_public(&PathPattern::tree(path), &homes), is_public, "{path}");
         }
     }
 }

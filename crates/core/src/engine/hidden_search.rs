@@ -1,20 +1,24 @@
-//! Behind stage 6: a command that searches a tree without a sandbox, and may come upon what no tool may see.
+//! Behind stage 6: commands that search a tree without a sandbox and could read files that are hidden from tools.
 //!
-//! In a sandbox the view has nothing that may not be read, so there is nothing to ask about.
+//! In a sandbox, hidden files are masked, so there is nothing to ask about.
 
 use super::{Call, Shared};
 use crate::{Decision, Level, Verdict, mask, quote};
 
-/// Makes a search ask, if there is no sandbox and something that it may come upon is hidden from tools.
-pub(super) async fn weigh(engine: &Shared, call: &Call, verdict: Verdict) -> Verdict {
+/// Makes the verdict ask if the call searches a tree without a sandbox and hidden files are within its reach.
+pub(super) async fn ask_if_hidden_files_in_reach(
+    engine: &Shared,
+    call: &Call,
+    verdict: Verdict,
+) -> Verdict {
     let Some(effect) = mask::search_effect(verdict.effects()).cloned() else { return verdict };
-    if has_view(engine)
+    if has_sandbox(engine)
         || verdict.decision() == Decision::Deny
         || !mask::any_searched_path_exists(call.files.get(), &verdict)
     {
         return verdict;
     }
-    let why = match Box::pin(look(engine, call, &verdict)).await {
+    let why = match Box::pin(find_hidden_in_reach(engine, call, &verdict)).await {
         Ok(hidden) if hidden.is_empty() => return verdict,
         Ok(hidden) => {
             let workspace = call.files.get().workspace();
@@ -35,12 +39,14 @@ pub(super) async fn weigh(engine: &Shared, call: &Call, verdict: Verdict) -> Ver
     verdict.asked_always(why, Some(&effect))
 }
 
-fn has_view(engine: &Shared) -> bool {
+/// Returns whether commands run in a sandbox that hides files from them. True if the machine runs no commands at all.
+fn has_sandbox(engine: &Shared) -> bool {
     let processes = engine.host.processes();
     processes.is_none_or(|processes| processes.confinement().level != Level::Off)
 }
 
-async fn look(
+/// Finds the hidden files that the search could read. The error says why they could not be listed.
+async fn find_hidden_in_reach(
     engine: &Shared,
     call: &Call,
     verdict: &Verdict,
@@ -48,9 +54,9 @@ async fn look(
     let (host, policy) = (engine.host.clone(), engine.policy_of(call));
     let (effects, cancel) = (verdict.effects().clone(), call.cancel.clone());
     let files = call.files.clone();
-    let looking = tokio::task::spawn_blocking(move || {
+    let finding = tokio::task::spawn_blocking(move || {
         let withheld = policy.withheld(&effects, files.get(), host.clock().now());
         mask::find_hidden_paths(files.get(), &effects, withheld, &|| cancel.is_cancelled())
     });
-    looking.await.unwrap_or_else(|error| Err(format!("it could not be looked through: {error}")))
+    finding.await.unwrap_or_else(|error| Err(format!("it could not be looked through: {error}")))
 }
