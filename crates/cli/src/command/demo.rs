@@ -20,7 +20,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use self::narrator::Narrator;
 use self::sample::Sample;
 use self::tour::{Interrupt, Tour};
-use super::{Interrupts, block_on, interrupted};
+use super::{Interrupts, block_on, interrupted_exit_code};
 use crate::options::Global;
 
 /// A step of the tour.
@@ -90,7 +90,7 @@ pub(super) fn run(global: &Global) -> Result<ExitCode> {
         sample.remove()?;
         if interrupt.has_happened() {
             narrator.interrupted(&place)?;
-            return Ok(interrupted());
+            return Ok(interrupted_exit_code());
         }
         passed?;
         narrator.close(&place)

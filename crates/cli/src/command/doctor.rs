@@ -150,7 +150,7 @@ fn print(checks: &[Check], paint: Paint) -> Result<()> {
 }
 
 fn workspace(global: &Global) -> Result<String> {
-    let workspace = setup::workspace(global)?;
+    let workspace = setup::workspace_path(global)?;
     Windlass::builder(&workspace).build()?;
     Ok(workspace.display().to_string())
 }
@@ -167,7 +167,7 @@ fn configuration(global: &Global) -> Result<String> {
 
 /// The shell of commands, and whether its commands are understood.
 fn shell(global: &Global) -> Result<String> {
-    let workspace = setup::workspace(global)?;
+    let workspace = setup::workspace_path(global)?;
     let config = setup::hub(global)?.config(&workspace)?;
     let (shell, confinement) = (config.shell()?, confined(global)?);
     let settings = ProcessSettings { shell, confinement, ..ProcessSettings::default() };
@@ -207,7 +207,7 @@ fn command_tools(global: &Global) -> Result<String> {
 }
 
 fn journal(global: &Global) -> Result<String> {
-    let state = setup::state(global)?;
+    let state = setup::state_directory(global)?;
     let verified = setup::hub(global)?.store()?.verify()?;
     Ok(format!("{} records in {}, whole", verified.records, state.display()))
 }
@@ -257,7 +257,7 @@ fn atomic_writes() -> Result<String> {
 
 /// How this invocation would confine a command, on this machine.
 fn confined(global: &Global) -> Result<Confinement> {
-    let workspace = setup::workspace(global)?;
+    let workspace = setup::workspace_path(global)?;
     let confinement = setup::hub(global)?.config(&workspace)?.confinement()?;
     let settings = ProcessSettings { confinement, ..ProcessSettings::default() };
     Ok(settings.settled(&workspace).confinement)

@@ -45,10 +45,10 @@ pub(crate) enum JobsWhat {
 }
 
 pub(super) fn run(global: &Global, jobs: JobsCommand) -> Result<ExitCode> {
-    let state = setup::state(global)?;
+    let state = setup::state_directory(global)?;
     let whole = |given: &str| {
         let jobs = ask_jobs(&state, &JobQuestion::List)?;
-        ids::whole(
+        ids::expand(
             "job",
             given,
             jobs.iter().filter_map(|job| Some(job["job"].as_str()?.to_owned())),

@@ -72,7 +72,7 @@ pub(super) fn run(global: &Global, log: &Log) -> Result<ExitCode> {
     if let Some(LogCommand::Verify) = log.what {
         return verify(global, &store);
     }
-    let session = global.session.as_ref().map(|id| ids::session(&store, id)).transpose()?;
+    let session = global.session.as_ref().map(|id| ids::expand_session(&store, id)).transpose()?;
     if let Some(session) = &session {
         store.session(session)?;
     }

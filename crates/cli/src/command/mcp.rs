@@ -24,7 +24,7 @@ pub(super) fn run(global: &Global) -> Result<ExitCode> {
         let setup = Setup::open(global, Recording::Whole)?;
         let session = &setup.session;
         let _jobs = setup.windlass.serve_jobs(session);
-        setup.begin(global).await;
+        setup.run_start_hooks(global).await;
         let served = windlass_mcp::serve_stdio(
             setup.windlass.engine().clone(),
             session.clone(),
@@ -33,7 +33,7 @@ pub(super) fn run(global: &Global) -> Result<ExitCode> {
         let served = until_stopped(setup.windlass.engine(), session, served).await?;
         let _away = setup.windlass.engine().attend(session.id(), Away);
         end_jobs(session).await;
-        setup.end(global).await;
+        setup.run_end_hooks(global).await;
         served.transpose()?;
         Ok(ExitCode::SUCCESS)
     })?

@@ -20,7 +20,7 @@ use windlass::session::SessionId;
 use windlass::{Session, ToolCall, ToolError, Windlass};
 
 use super::call;
-use crate::options::{Global, session_id};
+use crate::options::{Global, parse_session_id};
 
 /// `windlass policy`
 #[derive(Debug, Args)]
@@ -101,7 +101,7 @@ pub(crate) enum PolicyWhat {
     /// What would be decided now about each call of an earlier session.
     Replay {
         /// The session's id.
-        #[arg(value_parser = session_id)]
+        #[arg(value_parser = parse_session_id)]
         id: SessionId,
     },
 }
@@ -115,7 +115,7 @@ pub(super) fn run(global: &Global, policy: PolicyCommand) -> Result<ExitCode> {
         PolicyWhat::Approve { id, scope, reason, input } => {
             let mut answer = Answer::allow_for(scope);
             answer.reason = reason;
-            answer.input = input.map(|input| call::input(&input)).transpose()?;
+            answer.input = input.map(|input| call::parse_input(&input)).transpose()?;
             answer::run(global, &id, &answer)
         }
         PolicyWhat::Deny { id, why, scope } => {

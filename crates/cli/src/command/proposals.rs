@@ -65,7 +65,7 @@ pub(super) fn run(global: &Global, command: ProposalsCommand) -> Result<ExitCode
             let paths = named(workspace, &paths);
             let applying = windlass.apply(&setup.session, &proposals, paths.as_deref());
             let result = block_on(until_interrupted(windlass.engine(), &setup.session, applying))??;
-            call::show(global, &result)
+            call::print_result(global, &result)
         }
         ProposalsWhat::Drop { paths } => {
             let proposals = chosen(global, windlass, workspace)?;
@@ -93,7 +93,7 @@ fn named(workspace: &Path, paths: &[PathBuf]) -> Option<Vec<PathBuf>> {
 /// The proposals of the session that was named, or of the only one that has any.
 fn chosen(global: &Global, windlass: &Workspace, workspace: &Path) -> Result<Arc<Proposals>> {
     let session = match &global.session {
-        Some(session) => ids::changed_session(windlass, session)?,
+        Some(session) => ids::expand_changed_session(windlass, session)?,
         None => only_session(windlass, workspace)?,
     };
     let proposals = windlass.proposals(&session)?;

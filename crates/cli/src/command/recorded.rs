@@ -168,7 +168,8 @@ pub(super) fn workspace(global: &Global, store: &Store, session: &SessionId) -> 
     match recorded {
         Some(path) if path.is_dir() => Ok(path),
         gone => {
-            let here = setup::workspace(global).context("and the session's own is not known")?;
+            let here =
+                setup::workspace_path(global).context("and the session's own is not known")?;
             if let Some(gone) = gone {
                 let (gone, here) = (gone.display(), here.display());
                 terminal::note(

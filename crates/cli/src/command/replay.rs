@@ -27,7 +27,7 @@ use windlass_hub::{Hub, People, Recording, SessionOptions, Settings, Workspace};
 use super::recorded::{self, Recorded, Was};
 use super::{block_on, until_interrupted};
 use crate::ids;
-use crate::options::{Global, session_id};
+use crate::options::{Global, parse_session_id};
 use crate::scratch::Scratch;
 use crate::setup;
 use crate::terminal;
@@ -38,7 +38,7 @@ use names::Names;
 #[derive(Debug, Args)]
 pub(crate) struct Replay {
     /// The session's id.
-    #[arg(value_parser = session_id)]
+    #[arg(value_parser = parse_session_id)]
     id: SessionId,
     /// Begin with the workspace as it is now, not as it was before the session.
     #[arg(long)]
@@ -55,10 +55,10 @@ pub(super) fn run(global: &Global, options: &Replay) -> Result<ExitCode> {
         );
     }
     let store = setup::hub(global)?.store()?;
-    let id = &ids::session(&store, &options.id)?;
+    let id = &ids::expand_session(&store, &options.id)?;
     let calls = recorded::calls(&store, id)?;
     let workspace = recorded::workspace(global, &store, id)?;
-    let history = UndoHistory::open(&setup::state(global)?)?;
+    let history = UndoHistory::open(&setup::state_directory(global)?)?;
     let scratch = Scratch::new("replay")?;
     terminal::note(global, &format!("copying {}", workspace.display()));
     let how = if options.without_ignored { Isolation::CopyWithoutIgnored } else { Isolation::Copy };

@@ -12,7 +12,7 @@ use windlass::event::{EventKind, Filter, Subscription};
 use windlass::{Event, ToolCall, wire};
 use windlass_hub::Recording;
 
-use super::{block_on, end_jobs, interrupted, until_interrupted};
+use super::{block_on, end_jobs, interrupted_exit_code, until_interrupted};
 use crate::options::Global;
 use crate::setup::Setup;
 use crate::terminal;
@@ -39,11 +39,11 @@ pub(super) fn run(global: &Global, run: &Run) -> Result<ExitCode> {
     block_on(async {
         let setup = Setup::open(global, Recording::Whole)?;
         let _jobs = setup.windlass.serve_jobs(&setup.session);
-        setup.begin(global).await;
+        setup.run_start_hooks(global).await;
         let work = async {
             let answered = answer_all(&setup, lines, run.events).await;
             end_jobs(&setup.session).await;
-            setup.end(global).await;
+            setup.run_end_hooks(global).await;
             answered
         };
         until_interrupted(setup.windlass.engine(), &setup.session, work).await?
@@ -72,7 +72,7 @@ async fn answer_lines(setup: &Setup, lines: Lines, events: &mut Events) -> Resul
                 () = setup.session.interrupted() => None,
             }
         });
-        let Some(read) = read.await? else { return Ok(interrupted()) };
+        let Some(read) = read.await? else { return Ok(interrupted_exit_code()) };
         let (kind, lines, line) = read?;
         let Some(kind) = kind.context("cannot read the input")? else { break };
         match kind {
@@ -83,7 +83,7 @@ async fn answer_lines(setup: &Setup, lines: Lines, events: &mut Events) -> Resul
             Line::Whole => answer(setup, &line, events).await?,
         }
         if setup.session.is_interrupted() {
-            return Ok(interrupted());
+            return Ok(interrupted_exit_code());
         }
         reader = Some((lines, line));
     }

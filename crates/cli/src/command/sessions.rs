@@ -13,7 +13,7 @@ use windlass::session::SessionId;
 use super::export::{self, ExportFormat};
 use super::log::{self, Filter};
 use crate::ids;
-use crate::options::{Global, session_id};
+use crate::options::{Global, parse_session_id};
 use crate::setup;
 use crate::terminal::{self, Paint};
 
@@ -32,19 +32,19 @@ pub(crate) enum SessionsCommand {
     /// Show the calls of one.
     Show {
         /// Its id, or a beginning of it that no other one has.
-        #[arg(value_parser = session_id)]
+        #[arg(value_parser = parse_session_id)]
         id: SessionId,
     },
     /// Print its records as JSON lines.
     Export {
         /// Its id, or a beginning of it that no other one has.
-        #[arg(value_parser = session_id)]
+        #[arg(value_parser = parse_session_id)]
         id: SessionId,
     },
     /// Remove what its calls said and answered; the journal keeps that they happened.
     Delete {
         /// Its id, or a beginning of it that no other one has.
-        #[arg(value_parser = session_id)]
+        #[arg(value_parser = parse_session_id)]
         id: SessionId,
     },
 }
@@ -54,19 +54,20 @@ pub(super) fn run(global: &Global, sessions: Sessions) -> Result<ExitCode> {
     match sessions.what.unwrap_or(SessionsCommand::List) {
         SessionsCommand::List => list(global, &store.sessions(SessionFilter::default())?)?,
         SessionsCommand::Show { id } => {
-            let id = ids::session(&store, &id)?;
+            let id = ids::expand_session(&store, &id)?;
             store.session(&id)?;
             log::show(global, &store, &Filter::of_session(id), 0)?;
         }
         SessionsCommand::Export { id } => {
-            let id = ids::session(&store, &id)?;
+            let id = ids::expand_session(&store, &id)?;
             store.session(&id)?;
             return export::run(global, &store, Some(&id), ExportFormat::Jsonl);
         }
         SessionsCommand::Delete { id } => {
-            let id = ids::session(&store, &id)?;
+            let id = ids::expand_session(&store, &id)?;
             store.delete_session(&id)?;
-            windlass::changes::UndoHistory::open(&setup::state(global)?)?.forget_session(&id)?;
+            windlass::changes::UndoHistory::open(&setup::state_directory(global)?)?
+                .forget_session(&id)?;
             forget_answers(global, &id)?;
             if global.json {
                 terminal::print_json(&json!({"deleted": id}))?;
@@ -85,7 +86,7 @@ pub(super) fn run(global: &Global, sessions: Sessions) -> Result<ExitCode> {
 
 /// Forgets the answers that count for a session, with the rules that came with them.
 fn forget_answers(global: &Global, id: &SessionId) -> Result<()> {
-    let book = ApprovalFile::in_state(&setup::state(global)?);
+    let book = ApprovalFile::in_state(&setup::state_directory(global)?);
     let is_of_session = |one: &Approval| {
         one.session == *id && one.scope == Scope::Session && one.settled != Settled::Pending
     };

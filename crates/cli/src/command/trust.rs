@@ -31,7 +31,7 @@ pub(crate) struct Trust {
 }
 
 pub(super) fn run(global: &Global, command: &Trust) -> Result<ExitCode> {
-    let state = setup::state(global)?;
+    let state = setup::state_directory(global)?;
     if command.list {
         return list(global, &state);
     }
@@ -95,7 +95,7 @@ pub(super) fn run(global: &Global, command: &Trust) -> Result<ExitCode> {
 fn place(global: &Global, command: &Trust) -> Result<PathBuf> {
     match &command.dir {
         Some(dir) => Ok(dir.clone()),
-        None => setup::workspace(global),
+        None => setup::workspace_path(global),
     }
 }
 

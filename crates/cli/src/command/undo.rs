@@ -52,8 +52,8 @@ pub(super) fn run(global: &Global, options: &UndoCommand) -> Result<ExitCode> {
     let setup = Setup::for_person(global, Recording::Whole)?;
     let session = named_session(global, &setup)?;
     let what = match (&options.call, &options.turn, session) {
-        (Some(call), ..) => Undo::Call(ids::call(&setup.windlass, call)?),
-        (_, Some(turn), _) => Undo::Turn(ids::turn(&setup.windlass, turn)?),
+        (Some(call), ..) => Undo::Call(ids::expand_call(&setup.windlass, call)?),
+        (_, Some(turn), _) => Undo::Turn(ids::expand_turn(&setup.windlass, turn)?),
         (_, _, Some(session)) => Undo::Session(session),
         (None, None, None) => Undo::Last,
     };
@@ -70,7 +70,7 @@ pub(super) fn run(global: &Global, options: &UndoCommand) -> Result<ExitCode> {
     }
     let paint = Paint::of(global);
     if global.json || !paint.is_on() {
-        return call::show(global, &result);
+        return call::print_result(global, &result);
     }
     terminal::print_painted(&format!("{}\n", paint.diff(&result.output.to_text())))?;
     Ok(ExitCode::from(result.outcome.exit_code()))
@@ -81,7 +81,7 @@ fn named_session(global: &Global, setup: &Setup) -> Result<Option<SessionId>> {
     let (Some(session), Some(store)) = (&global.session, setup.windlass.store()) else {
         return Ok(global.session.clone());
     };
-    let session = ids::changed_session(&setup.windlass, session)?;
+    let session = ids::expand_changed_session(&setup.windlass, session)?;
     let changes = setup.windlass.history().checkpoints(&Query::Session(session.clone()))?;
     if changes.is_empty() {
         store.session(&session)?;

@@ -37,7 +37,7 @@ impl Guest {
 
 impl Attendant for Guest {
     fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>> {
-        let question = person::shown(request, self.0.paint);
+        let question = person::approval_prompt(request, self.0.paint);
         self.0.questions.lock().unwrap_or_else(PoisonError::into_inner).push(question);
         match &self.0.person {
             Some(person) => person.approve(request),

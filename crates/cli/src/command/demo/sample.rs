@@ -83,7 +83,7 @@ impl Sample {
         let data = Some(self.path().join("data"));
         Settings {
             places: Places { data, ..Places::default() },
-            on_warning: OnWarning::call(terminal::tell),
+            on_warning: OnWarning::call(terminal::print_to_stderr),
             ..Settings::new(self.state())
         }
     }

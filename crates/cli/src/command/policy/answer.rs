@@ -93,7 +93,7 @@ pub(super) fn run(global: &Global, id: &str, answer: &Answer) -> Result<ExitCode
             return Ok(ExitCode::SUCCESS);
         };
         take_back_unused(global, &book, &question)?;
-        let shown = call::show(global, &result)?;
+        let shown = call::print_result(global, &result)?;
         Ok(if !answer.is_yes() && result.outcome == Outcome::Denied {
             ExitCode::SUCCESS
         } else {
@@ -170,7 +170,7 @@ pub(super) fn call_of(question: &Approval, input: Value) -> ToolCall {
 /// Finds a question by its id, or by a beginning of it that no other has.
 pub(super) fn question(global: &Global, book: &ApprovalFile, id: &str) -> Result<Approval> {
     let all = approvals::all(global, book)?;
-    let id = ids::whole("approval", id, all.iter().map(|one| one.id.to_string()))?;
+    let id = ids::expand("approval", id, all.iter().map(|one| one.id.to_string()))?;
     let found = all.into_iter().find(|one| one.id.as_str() == id);
     let id = quote::visible(&id);
     found.ok_or_else(|| {

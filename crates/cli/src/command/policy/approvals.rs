@@ -29,7 +29,7 @@ pub(super) fn run(global: &Global) -> Result<ExitCode> {
 }
 
 pub(super) fn book(global: &Global) -> Result<ApprovalFile> {
-    Ok(ApprovalFile::in_state(&setup::state(global)?))
+    Ok(ApprovalFile::in_state(&setup::state_directory(global)?))
 }
 
 /// All that can be understood; a person is told of the rest.

@@ -19,7 +19,7 @@ use crate::terminal::{self, Paint};
 pub(super) fn run(global: &Global, id: &SessionId) -> Result<ExitCode> {
     let hub = setup::hub(global)?;
     let store = hub.store()?;
-    let id = &ids::session(&store, id)?;
+    let id = &ids::expand_session(&store, id)?;
     let workspace = recorded::workspace(global, &store, id)?;
     let calls = recorded::calls(&store, id)?;
     let (mut differ, mut undecided) = (0_usize, 0_usize);

@@ -22,7 +22,7 @@ pub(super) fn run(global: &Global, ids: &[String], all: bool) -> Result<ExitCode
     let all_known = approvals::all(global, &book)?;
     let known: Vec<ApprovalId> = all_known.iter().map(|one| one.id.clone()).collect();
     let whole = |id: &String| {
-        ids::whole("approval", id, known.iter().map(ToString::to_string)).map(ApprovalId::new)
+        ids::expand("approval", id, known.iter().map(ToString::to_string)).map(ApprovalId::new)
     };
     let ids: Vec<ApprovalId> =
         if all { known.clone() } else { ids.iter().map(whole).collect::<Result<_>>()? };
@@ -53,7 +53,7 @@ pub(super) fn run(global: &Global, ids: &[String], all: bool) -> Result<ExitCode
     }
     for id in unknown {
         let id = quote::visible(id.as_str());
-        terminal::tell(&format!(
+        terminal::print_to_stderr(&format!(
             "there is no `{id}`: `windlass policy approvals` lists what there is"
         ));
     }

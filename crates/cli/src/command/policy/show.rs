@@ -69,7 +69,7 @@ pub(super) fn run(global: &Global) -> Result<ExitCode> {
 /// The rules that people gave the session that is named, each with the answer that gave it.
 fn given_rules(global: &Global) -> Result<Vec<(ApprovalId, String)>> {
     let Some(session) = &global.session else { return Ok(Vec::new()) };
-    let workspace = setup::workspace(global)?;
+    let workspace = setup::workspace_path(global)?;
     let answers = approvals::all(global, &approvals::book(global)?)?;
     let of = |one: &Approval| {
         let rules = one.rules_of(session, &workspace).iter();
