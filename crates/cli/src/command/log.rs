@@ -168,7 +168,7 @@ impl Printer {
     fn print(&self, rows: Vec<JournalRow>) -> Result<()> {
         let mut out = std::io::BufWriter::new(std::io::stdout().lock());
         for mut row in rows {
-            export::clean(&mut row, &self.secrets);
+            export::redact_record(&mut row, &self.secrets);
             if self.is_json {
                 serde_json::to_writer(&mut out, &row)?;
                 writeln!(out)?;
