@@ -56,7 +56,7 @@ pub(super) fn run(global: &Global, sessions: Sessions) -> Result<ExitCode> {
         SessionsCommand::Show { id } => {
             let id = ids::expand_session(&store, &id)?;
             store.session(&id)?;
-            log::show(global, &store, &Filter::of_session(id), 0)?;
+            log::print_records(global, &store, &Filter::of_session(id), 0)?;
         }
         SessionsCommand::Export { id } => {
             let id = ids::expand_session(&store, &id)?;

@@ -50,7 +50,7 @@ pub(super) fn call(global: &Global, call: &Recorded, replayed: &Replayed) -> Res
     let what = format!(
         "{} {}  {}",
         paint.bold(&quote::visible(&call.tool)),
-        log::short(&call.input),
+        log::one_line(&call.input),
         paint.dim(call.id.as_str())
     );
     let text = match replayed {
