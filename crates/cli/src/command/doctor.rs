@@ -336,7 +336,7 @@ fn plural(count: u32, what: &str) -> String {
 fn network(global: &Global) -> Result<String> {
     let confinement = effective_confinement(global)?;
     if confinement.network == NetworkAccess::Full || confinement.level == Level::Off {
-        return Ok("open: commands can talk to everybody".into());
+        return Ok("open: commands can reach every host".into());
     }
     let scratch = new_scratch()?;
     let listener = std::net::TcpListener::bind("127.0.0.1:0")?;

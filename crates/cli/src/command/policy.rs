@@ -53,7 +53,7 @@ pub(crate) enum PolicySubcommand {
     Approve {
         /// The approval's id.
         id: String,
-        /// How long the answer is remembered: once, session, project, always.
+        /// The lifetime of the answer: once, session, project, always.
         #[arg(long, default_value = "once")]
         scope: Scope,
         /// A reason, which the model reads.
@@ -70,7 +70,7 @@ pub(crate) enum PolicySubcommand {
         /// A reason, which the model reads.
         #[arg(long, value_name = "TEXT")]
         why: Option<String>,
-        /// How long the answer is remembered: once, session, project, always.
+        /// The lifetime of the answer: once, session, project, always.
         #[arg(long, default_value = "once")]
         scope: Scope,
     },

@@ -1,4 +1,4 @@
-//! `windlass sessions`: what was done before, session by session.
+//! `windlass sessions`: lists, shows, exports and deletes recorded sessions.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -21,37 +21,38 @@ use crate::terminal::{self, Paint};
 #[derive(Debug, Args)]
 pub(crate) struct Sessions {
     #[command(subcommand)]
-    what: Option<SessionsCommand>,
+    subcommand: Option<SessionsCommand>,
 }
 
-/// What to do with sessions.
+/// The subcommands of `windlass sessions`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionsCommand {
-    /// List them, newest first.
+    /// List the sessions, newest first.
     List,
-    /// Show the calls of one.
+    /// Show the records of a session.
     Show {
-        /// Its id, or a beginning of it that no other one has.
+        /// The session's id, or a beginning of it that no other id has.
         #[arg(value_parser = parse_session_id)]
         id: SessionId,
     },
-    /// Print its records as JSON lines.
+    /// Print the records of a session as JSON lines.
     Export {
-        /// Its id, or a beginning of it that no other one has.
+        /// The session's id, or a beginning of it that no other id has.
         #[arg(value_parser = parse_session_id)]
         id: SessionId,
     },
-    /// Remove what its calls said and answered; the journal keeps that they happened.
+    /// Delete the arguments and results of a session's calls; the journal keeps that the calls happened.
     Delete {
-        /// Its id, or a beginning of it that no other one has.
+        /// The session's id, or a beginning of it that no other id has.
         #[arg(value_parser = parse_session_id)]
         id: SessionId,
     },
 }
 
+/// Runs the subcommand; without one, lists the sessions.
 pub(super) fn run(global: &Global, sessions: Sessions) -> Result<ExitCode> {
     let store = setup::hub(global)?.store()?;
-    match sessions.what.unwrap_or(SessionsCommand::List) {
+    match sessions.subcommand.unwrap_or(SessionsCommand::List) {
         SessionsCommand::List => list(global, &store.sessions(SessionFilter::default())?)?,
         SessionsCommand::Show { id } => {
             let id = ids::expand_session(&store, &id)?;
@@ -76,7 +77,7 @@ pub(super) fn run(global: &Global, sessions: Sessions) -> Result<ExitCode> {
             terminal::note(
                 global,
                 &format!(
-                    "what session {id} said and answered is gone; the journal keeps that it was"
+                    "the arguments and results of session {id} are deleted; the journal keeps that its calls happened"
                 ),
             );
         }
@@ -84,7 +85,7 @@ pub(super) fn run(global: &Global, sessions: Sessions) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Forgets the answers that count for a session, with the rules that came with them.
+/// Forgets the answers that are remembered for a session, with their rules.
 fn forget_answers(global: &Global, id: &SessionId) -> Result<()> {
     let book = ApprovalFile::in_state(&setup::state_directory(global)?);
     let is_of_session = |one: &Approval| {
@@ -96,6 +97,7 @@ fn forget_answers(global: &Global, id: &SessionId) -> Result<()> {
     Ok(())
 }
 
+/// Prints sessions, one per line.
 fn list(global: &Global, rows: &[SessionRow]) -> Result<()> {
     if global.json {
         for row in rows {

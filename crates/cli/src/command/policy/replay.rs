@@ -9,7 +9,7 @@ use windlass::session::SessionId;
 use windlass::{ToolCall, quote};
 
 use super::decide;
-use crate::command::recorded::{self, Recorded, Was};
+use crate::command::recorded::{self, RecordedCall, RecordedDecision};
 use crate::command::{block_on, log};
 use crate::ids;
 use crate::options::Global;
@@ -21,8 +21,8 @@ pub(super) fn run(global: &Global, id: &SessionId) -> Result<ExitCode> {
     let hub = setup::hub(global)?;
     let store = hub.store()?;
     let id = &ids::expand_session(&store, id)?;
-    let workspace = recorded::workspace(global, &store, id)?;
-    let calls = recorded::calls(&store, id)?;
+    let workspace = recorded::workspace_of(global, &store, id)?;
+    let calls = recorded::read_calls(&store, id)?;
     let (mut differ, mut undecided) = (0_usize, 0_usize);
     block_on(async {
         let windlass = hub.open(&workspace)?;
@@ -34,8 +34,8 @@ pub(super) fn run(global: &Global, id: &SessionId) -> Result<ExitCode> {
                 Ok(decided) => (decision_word(decided.decision), decided.rule),
                 Err(error) => ("not decided", error.to_string()),
             };
-            let was = call.was();
-            if was == Was::Undecided || now.0 == "not decided" {
+            let was = call.recorded_decision();
+            if was == RecordedDecision::Undecided || now.0 == "not decided" {
                 undecided += 1;
             } else if was.word() != now.0 {
                 differ += 1;
@@ -61,8 +61,8 @@ fn decision_word(decision: Decision) -> &'static str {
 }
 
 /// Prints a call whose decision differs.
-fn print_difference(global: &Global, call: &Recorded, now: &str, rule: &str) -> Result<()> {
-    let (was, by) = (call.was().word(), call.decided_by());
+fn print_difference(global: &Global, call: &RecordedCall, now: &str, rule: &str) -> Result<()> {
+    let (was, by) = (call.recorded_decision().word(), call.decided_by());
     if global.json {
         return terminal::print_json(&json!({
             "call": call.id, "tool": call.tool, "input": call.input,
