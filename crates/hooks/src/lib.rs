@@ -23,8 +23,8 @@ use windlass_core::{
 pub use definition::{HookCommand, HookDefinition, HookShape};
 pub use file::{HookFile, HookFileError};
 pub use matching::HookMatcher;
-pub use pins::{Pin, named_files};
-pub use reach::{PINNABLE, reached_files};
+pub use pins::{Pin, PinError, named_files};
+pub use reach::{PINNABLE, ReachError, reached_files};
 pub use running::HookRunner;
 
 /// A hook that is a program, as the engine calls it.
@@ -60,12 +60,13 @@ impl CommandHook {
             return Err(ToolError::failed(why.clone()));
         }
         let mut all: Option<HookAnswer> = None;
-        let inputs = telling::hook_inputs(&self.definition, &event).map_err(ToolError::failed)?;
+        let inputs = telling::hook_inputs(&self.definition, &event)
+            .map_err(|error| ToolError::failed(error.to_string()))?;
         let is_one = inputs.len() == 1;
         for input in inputs {
             let ran = self.runner.run(&self.definition, &input).await?;
             let answer = answering::parse_answer(&self.definition, &event, &ran)
-                .map_err(ToolError::failed)?;
+                .map_err(|error| ToolError::failed(error.to_string()))?;
             if !is_one && (answer.input.is_some() || answer.output.is_some()) {
                 return Err(ToolError::failed(
                     "it wants to change a call that touches several files, of which it was told one at a time",

@@ -219,7 +219,7 @@ impl Found {
                 at,
                 hook: hook.name.clone(),
                 is_gate: hook.can_refuse(),
-                why,
+                why: why.to_string(),
             }),
         }
     }
