@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use anyhow::{Result, bail};
 use clap::{Args, Parser, ValueEnum};
 use windlass::process::Level;
 use windlass::session::SessionId;
@@ -93,10 +94,10 @@ pub(crate) enum Color {
 }
 
 /// Parses a session id: 1 to 64 letters, digits, `-`, `_` or `.`, because ids become file names.
-pub(crate) fn parse_session_id(text: &str) -> Result<SessionId, String> {
+pub(crate) fn parse_session_id(text: &str) -> Result<SessionId> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     if text.is_empty() || text.len() > 64 || !text.bytes().all(fits) {
-        return Err("a session id is 1 to 64 letters, digits, `-`, `_` or `.`".into());
+        bail!("a session id is 1 to 64 letters, digits, `-`, `_` or `.`");
     }
     Ok(SessionId::new(text))
 }

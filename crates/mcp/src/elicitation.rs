@@ -30,10 +30,28 @@ pub(crate) struct ClientRequests {
     waiting: Mutex<HashMap<String, oneshot::Sender<ClientResponse>>>,
 }
 
-/// Response of the client: the text of a result, or the message of an error.
-pub(crate) type ClientResponse = Result<String, String>;
+/// Reason why a request of this server got no result.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ClientError {
+    #[error("the client is gone")]
+    Gone,
+    #[error("the client answered with a result and an error")]
+    ResultAndError,
+    #[error("the client answered nothing")]
+    NoAnswer,
+    /// The message of the client's error.
+    #[error("{0}")]
+    Refused(String),
+    /// The client's error cannot be parsed.
+    #[error("{0}")]
+    UnreadableError(serde_json::Error),
+}
+
+/// Response of the client: the text of a result, or an error.
+pub(crate) type ClientResponse = Result<String, ClientError>;
 
 impl ClientRequests {
+    /// Records whether the client can show forms.
     pub(crate) fn set_can_elicit(&self, can: bool) {
         self.can_elicit.store(can, Ordering::Relaxed);
     }
@@ -60,7 +78,7 @@ impl ClientRequests {
         outgoing.queue(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
         let answered = receiver.await;
         drop(cancel);
-        answered.unwrap_or_else(|_| Err("the client is gone".to_owned()))
+        answered.unwrap_or(Err(ClientError::Gone))
     }
 }
 

@@ -16,7 +16,7 @@ use serde_json::error::Category;
 use serde_json::value::RawValue;
 
 use crate::calls::CallRequest;
-use crate::elicitation::ClientResponse;
+use crate::elicitation::{ClientError, ClientResponse};
 
 /// A parsed line.
 #[derive(Debug)]
@@ -113,13 +113,14 @@ fn answered(result: Option<&RawValue>, error: Option<&RawValue>) -> ClientRespon
     struct Fault {
         message: String,
     }
-    let unreadable = |error: serde_json::Error| error.to_string();
     match (result, error) {
-        (Some(_), Some(_)) => Err("the client answered with a result and an error".to_owned()),
+        (Some(_), Some(_)) => Err(ClientError::ResultAndError),
         (Some(result), None) => Ok(result.get().to_owned()),
         (None, Some(error)) => Err(serde_json::from_str::<Fault>(error.get())
-            .map_or_else(unreadable, |fault| fault.message)),
-        (None, None) => Err("the client answered nothing".to_owned()),
+            .map_or_else(ClientError::UnreadableError, |fault| {
+                ClientError::Refused(fault.message)
+            })),
+        (None, None) => Err(ClientError::NoAnswer),
     }
 }
 
@@ -257,7 +258,10 @@ mod tests {
             Message::Request(id, request) => format!("{id}: {}", request.method()),
             Message::CallRequest(id, call, _) => format!("{id}: call {}", call.tool),
             Message::Cancelled(id) => format!("cancelled {id}"),
-            Message::ClientResponse(id, answered) => format!("{id}: answered {answered:?}"),
+            Message::ClientResponse(id, answered) => {
+                let answered = answered.map_err(|error| error.to_string());
+                format!("{id}: answered {answered:?}")
+            }
             Message::Nothing => "nothing".into(),
             Message::Refused(id, error) => {
                 let id = id.map_or("?".into(), |id| id.to_string());

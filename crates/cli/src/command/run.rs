@@ -147,7 +147,7 @@ fn kind(bytes: usize) -> LineKind {
 async fn answer_line(setup: &Setup, line: &[u8], events: &mut EventPrinter) -> Result<()> {
     let items = match read_items(line) {
         Ok(items) => items,
-        Err(error) => return print_error(&error),
+        Err(error) => return print_error(&format!("{error:#}")),
     };
     let mut calls: Vec<ToolCall> = Vec::new();
     let mut formats = Vec::new();
@@ -173,10 +173,9 @@ async fn answer_line(setup: &Setup, line: &[u8], events: &mut EventPrinter) -> R
 }
 
 /// Parses a line into its calls; an item that is not a call is an error of its own.
-fn read_items(line: &[u8]) -> Result<Vec<Result<wire::Asked, wire::WireError>>, String> {
-    let value =
-        serde_json::from_slice(line).map_err(|error| format!("the line is not JSON: {error}"))?;
-    wire::read_turn(value).map_err(|error| error.to_string())
+fn read_items(line: &[u8]) -> Result<Vec<Result<wire::Asked, wire::WireError>>> {
+    let value = serde_json::from_slice(line).context("the line is not JSON")?;
+    Ok(wire::read_turn(value)?)
 }
 
 /// Prints the events of the session while other work runs, if events are wanted. An event is published when the journal has numbered its

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use windlass::policy::Layer;
 
-use super::{Config, ConfigError};
+use super::{Config, ConfigError, wrong_override};
 use crate::trust::{Acting, Change, Found, Known, Role, TrustedContents, listed};
 use crate::{Error, Settings, hook_files, rules};
 
@@ -55,7 +55,7 @@ impl Config {
         for (key, rules) in [("allow", &overrides.allow), ("deny", &overrides.deny)] {
             if !rules.is_empty() {
                 let rules = toml::Value::from(rules.clone());
-                rules::check(&rules).map_err(|why| ConfigError::WrongOverride { key, why })?;
+                rules::check(&rules).map_err(wrong_override(key))?;
                 self.set(key, rules);
             }
         }

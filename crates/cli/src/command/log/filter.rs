@@ -3,6 +3,7 @@
 use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
+use anyhow::{Result, anyhow};
 use windlass::Outcome;
 use windlass::journal::{JournalRow, utc};
 use windlass::session::SessionId;
@@ -50,10 +51,10 @@ impl Since {
 }
 
 impl FromStr for Since {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
+    type Err = anyhow::Error;
+    fn from_str(text: &str) -> Result<Self> {
         let wrong = || {
-            format!(
+            anyhow!(
                 "`{text}` is no time: it is 30s, 10m, 2h or 3d, or 2026-11-18 or 2026-11-18T16:30 (UTC)"
             )
         };
@@ -87,9 +88,9 @@ fn is_date(text: &str) -> bool {
 }
 
 /// Parses an outcome by its name.
-pub(super) fn parse_outcome(text: &str) -> Result<Outcome, String> {
+pub(super) fn parse_outcome(text: &str) -> Result<Outcome> {
     Outcome::ALL.into_iter().find(|outcome| outcome.as_str() == text).ok_or_else(|| {
-        format!(
+        anyhow!(
             "unknown outcome `{text}`: it is one of {}",
             Outcome::ALL.map(Outcome::as_str).join(", ")
         )
