@@ -163,6 +163,7 @@ impl Config {
         &self.warnings
     }
 
+    /// Adds warnings for the person.
     pub(crate) fn warn(&mut self, warnings: impl IntoIterator<Item = String>) {
         self.warnings.extend(warnings);
     }

@@ -44,6 +44,7 @@ pub enum TrustError {
 }
 
 impl TrustError {
+    /// Returns a conversion of I/O errors to errors about the state directory; `tried` describes the attempt.
     fn state(tried: String) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::State { tried, source }
     }
@@ -104,6 +105,7 @@ pub struct Acting {
 }
 
 impl Acting {
+    /// Returns the hash of the content.
     fn hash(&self) -> ContentHash {
         ContentHash::of(&self.bytes)
     }
@@ -229,6 +231,7 @@ impl Found {
         self.files.iter().any(|file| file.role.acts())
     }
 
+    /// Returns the hash of each file, by its path in quoted form.
     fn hashes(&self) -> BTreeMap<String, ContentHash> {
         let hash = |file: &Acting| (quoted_path(&file.path), file.hash());
         self.files.iter().map(hash).collect()
@@ -345,6 +348,7 @@ impl Trusted {
         self.unaccepted.iter().find(|hook| hook.at == at && hook.file == file)
     }
 
+    /// Returns the trusted hash of a file or script.
     fn hash(&self, path: &Path) -> Option<ContentHash> {
         let name = quoted_path(path);
         self.files.get(&name).or_else(|| self.scripts.get(&name)).copied()

@@ -241,9 +241,13 @@ fn unavailable<A>(why: &str) -> Reply<A> {
     Reply::Unavailable(quote::visible(why).into_owned())
 }
 
+/// Name of the form field with the decision.
 const DECISION: &str = "decision";
+/// Name of the form field with the reason.
 const REASON: &str = "reason";
+/// Value of the decision that denies once.
 const DENY: &str = "deny";
+/// Value of the decision that denies now and later.
 const ALWAYS_DENY: &str = "always deny";
 
 /// Decisions that a form offers.
@@ -409,12 +413,14 @@ fn read_selection(content: &Map<String, Value>, at: usize, question: &Question) 
     Selection { selected, other: text(&other_field(at)).filter(|other| !other.is_empty()) }
 }
 
+/// Appends formatted text to a string.
 fn append(text: &mut String, piece: std::fmt::Arguments<'_>) {
     use std::fmt::Write as _;
     // Writing to a string cannot fail.
     let _infallible = text.write_fmt(piece);
 }
 
+/// Returns the fields of an object; none for another value.
 fn into_map(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(map) => map,

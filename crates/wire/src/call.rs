@@ -52,6 +52,7 @@ pub struct BadCall {
 }
 
 impl Asked {
+    /// Creates a call from parsed parts; wrong parts make it a [`BadCall`].
     pub(super) fn new(
         format: Format,
         id: Option<Value>,

@@ -118,6 +118,7 @@ fn described(value: &Value) -> String {
     }
 }
 
+/// Describes an object by its first keys, for error messages.
 fn described_object(map: &Map<String, Value>) -> String {
     const MAX_KEYS: usize = 5;
     let names: Vec<String> = map
@@ -133,6 +134,7 @@ fn described_object(map: &Map<String, Value>) -> String {
     }
 }
 
+/// Returns the first 40 characters of a text.
 fn shortened(text: &str) -> &str {
     text.char_indices().nth(40).map_or(text, |(at, _)| &text[..at])
 }

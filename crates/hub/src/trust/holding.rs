@@ -59,6 +59,7 @@ impl Trusted {
     }
 }
 
+/// The last part of messages about a workspace that changed: the effect, and the remedy.
 const NEXT_STEP: &str = "every call is denied until `windlass trust` has shown what is there now and a person allows it";
 
 impl Role {

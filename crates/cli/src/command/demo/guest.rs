@@ -12,6 +12,7 @@ use crate::terminal::Paint;
 #[derive(Clone)]
 pub(super) struct Guest(Arc<Inner>);
 
+/// State that clones share.
 struct Inner {
     person: Option<Person>,
     paint: Paint,
@@ -20,6 +21,7 @@ struct Inner {
 }
 
 impl Guest {
+    /// Creates an attendant; without a person the tour answers.
     pub(super) fn new(person: Option<Person>, paint: Paint) -> Self {
         Self(Arc::new(Inner { person, paint, questions: Mutex::default() }))
     }

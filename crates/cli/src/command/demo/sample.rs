@@ -81,6 +81,7 @@ impl Sample {
         Hub::new(self.settings())
     }
 
+    /// Returns a hub's settings with the sample project's own state and data directories.
     fn settings(&self) -> Settings {
         let data = Some(self.path().join("data"));
         Settings {
@@ -90,6 +91,7 @@ impl Sample {
         }
     }
 
+    /// Returns the state directory of the tour.
     pub(super) fn state(&self) -> PathBuf {
         self.path().join("state")
     }
@@ -101,6 +103,7 @@ impl Sample {
         Ok(tree)
     }
 
+    /// Removes the directory, and returns an error if that fails.
     pub(super) fn remove(self) -> Result<()> {
         self.scratch.remove()
     }

@@ -28,6 +28,7 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 #[derive(Clone, Default)]
 pub(super) struct Interrupt(Arc<InterruptState>);
 
+/// State of the interrupt, shared by clones.
 #[derive(Default)]
 struct InterruptState {
     has_happened: AtomicBool,
@@ -48,6 +49,7 @@ impl Interrupt {
         }
     }
 
+    /// Returns whether the tour was interrupted.
     pub(super) fn has_happened(&self) -> bool {
         self.0.has_happened.load(Ordering::SeqCst)
     }

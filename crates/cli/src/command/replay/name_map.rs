@@ -17,6 +17,7 @@ pub(super) struct NameMap {
 }
 
 impl NameMap {
+    /// Creates a map of the workspace's path to the copy's.
     pub(super) fn new(workspace: &Path, copy: &Path) -> Self {
         Self { workspace: workspace.to_owned(), copy: copy.to_owned(), pairs: Vec::new() }
     }
