@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::support::Home;
 
 #[test]
-fn paths_that_lead_out_are_asked_about_and_never_read() {
+fn paths_out_of_the_workspace_are_asked_about_and_not_read() {
     let home = Home::in_sight().having(&[("sub/a", "inside\n")]);
     let outside = home.workspace().parent().expect("a parent").join("outside");
     std::fs::write(&outside, "top secret\n").expect("a file");
@@ -58,7 +58,7 @@ fn special_files_are_refused_before_they_are_opened() {
 }
 
 #[test]
-fn arguments_that_are_too_large_or_too_deep() {
+fn too_large_and_too_deep_arguments_are_errors() {
     let home = Home::new();
     let large = format!("{{\"path\":\"{}\"}}", "x".repeat(40 << 20));
     let ran = home.run_with_input(&["call", "read", "-", "--json"], large.as_bytes());
@@ -72,7 +72,7 @@ fn arguments_that_are_too_large_or_too_deep() {
 }
 
 #[test]
-fn a_state_that_cannot_be_used_is_a_clear_error() {
+fn unusable_state_directory_is_a_clear_error() {
     let home = Home::with(&[("a", "x\n"), ("file", "x\n")]);
     for (state, prepare) in
         [("file", None), ("garbage", Some(&b"this is not a database at all, by any measure"[..]))]
@@ -113,7 +113,7 @@ fn an_unreadable_directory_is_a_note_for_an_ordinary_user() {
 
 /// However few files may be open, the answer says so, and a change is made or not.
 #[test]
-fn few_open_files() {
+fn too_few_file_descriptors_are_a_clear_error() {
     let home = Home::with(&[("a", "old\n"), ("b", "old\n")]);
     std::fs::hard_link(home.workspace().join("a"), home.workspace().join("c")).expect("a link");
     // With fewer the program is not even loaded.

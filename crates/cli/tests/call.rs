@@ -30,7 +30,7 @@ fn json_has_the_promised_keys() {
 }
 
 #[test]
-fn a_job_that_ends_with_its_call_is_told() {
+fn call_reports_a_job_that_ends_with_it() {
     let home = Home::with(&[("a.txt", "one\n")]);
     let call = |command: &str| {
         let input = json!({"command": command, "background": true}).to_string();
@@ -45,7 +45,7 @@ fn a_job_that_ends_with_its_call_is_told() {
 }
 
 #[test]
-fn outcomes_and_exit_codes() {
+fn exit_code_tells_the_outcome() {
     let home = Home::with(&[("a.txt", "one\n"), (".env", "KEY=1\n")]);
     for (options, tool, input, outcome, code) in [
         (&[][..], "read", json!({"path": "a.txt"}), "ok", 0),
@@ -103,7 +103,7 @@ fn a_denial_names_the_rule_and_what_would_allow_it() {
 }
 
 #[test]
-fn arguments_from_a_file_and_from_standard_input() {
+fn arguments_are_read_from_a_file_and_from_standard_input() {
     let home = Home::with(&[("a.txt", "one\n"), ("input.json", r#"{"path":"a.txt"}"#)]);
     assert_eq!(home.run(&["call", "read", "@input.json"]).code, 0);
     assert_eq!(home.run_with_input(&["call", "read", "-"], br#"{"path":"a.txt"}"#).code, 0);
@@ -113,7 +113,7 @@ fn arguments_from_a_file_and_from_standard_input() {
 }
 
 #[test]
-fn options_before_and_after_the_command() {
+fn options_work_before_and_after_the_command() {
     let home = Home::with(&[("sub/a.txt", "one\n")]);
     for arguments in [
         ["-C", "sub", "call", "read", r#"{"path":"a.txt"}"#],
@@ -124,13 +124,13 @@ fn options_before_and_after_the_command() {
 }
 
 #[test]
-fn an_unknown_tool_names_a_near_one() {
+fn unknown_tool_names_the_nearest_one() {
     let ran = Home::new().run(&["call", "raed", "{}"]);
     assert!(ran.stdout.contains("did you mean `read`?"), "{ran:?}");
 }
 
 #[test]
-fn this_repository_has_a_main_function() {
+fn grep_finds_the_main_function_of_this_repository() {
     let home = Home::new();
     let repository = repository();
     let ran = home.run(&[

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::support::Home;
 
 /// Twenty lines, each to be changed by an edit of its own.
-fn numbers() -> String {
+fn numbered_lines() -> String {
     (0..20).map(|number| format!("line {number} old\n")).collect::<Vec<_>>().concat()
 }
 
@@ -15,7 +15,7 @@ fn edit(number: usize) -> serde_json::Value {
 }
 
 /// Every edit that says that it was made is in the file, and every other says `stale`.
-fn check(home: &Home, results: &[serde_json::Value]) {
+fn check_edits(home: &Home, results: &[serde_json::Value]) {
     let text = std::fs::read_to_string(home.workspace().join("a.txt")).expect("the file");
     assert_eq!(text.lines().count(), 20, "{text}");
     for (number, result) in results.iter().enumerate() {
@@ -31,7 +31,7 @@ fn check(home: &Home, results: &[serde_json::Value]) {
 
 #[test]
 fn cc_2_twenty_edits_from_two_processes() {
-    let home = Home::with(&[("a.txt", &numbers())]);
+    let home = Home::with(&[("a.txt", &numbered_lines())]);
     let half = |from: usize| {
         let calls: Vec<_> = (from..from + 10)
             .map(|number| json!({"name": "edit", "input": edit(number)}))
@@ -44,12 +44,12 @@ fn cc_2_twenty_edits_from_two_processes() {
         let second = half(10);
         (first.join().expect("the first half"), second)
     });
-    check(&home, &[first, second].concat());
+    check_edits(&home, &[first, second].concat());
 }
 
 #[test]
 fn cc_2_twenty_edits_from_twenty_processes() {
-    let home = Home::with(&[("a.txt", &numbers())]);
+    let home = Home::with(&[("a.txt", &numbered_lines())]);
     let results: Vec<_> = std::thread::scope(|scope| {
         let running: Vec<_> = (0..20)
             .map(|number| {
@@ -63,11 +63,11 @@ fn cc_2_twenty_edits_from_twenty_processes() {
             .collect();
         running.into_iter().map(|one| one.join().expect("an edit")).collect()
     });
-    check(&home, &results);
+    check_edits(&home, &results);
 }
 
 /// Runs the same call in several processes at once; what each of them answers.
-fn at_once(home: &Home, processes: usize, arguments: &[&str]) -> Vec<serde_json::Value> {
+fn run_at_once(home: &Home, processes: usize, arguments: &[&str]) -> Vec<serde_json::Value> {
     std::thread::scope(|scope| {
         let call = || home.run(arguments).lines().remove(0);
         let running: Vec<_> = (0..processes).map(|_| scope.spawn(call)).collect();
@@ -76,7 +76,7 @@ fn at_once(home: &Home, processes: usize, arguments: &[&str]) -> Vec<serde_json:
 }
 
 /// Runs two calls in two processes at once; what each of them answers.
-fn both(home: &Home, calls: &[(&str, serde_json::Value); 2]) -> Vec<serde_json::Value> {
+fn run_both(home: &Home, calls: &[(&str, serde_json::Value); 2]) -> Vec<serde_json::Value> {
     let start = std::sync::Barrier::new(2);
     std::thread::scope(|scope| {
         let call = |(tool, input): &(&str, serde_json::Value)| {
@@ -99,7 +99,7 @@ fn undo_all(home: &Home, made: usize) {
 }
 
 /// The ways to change a line of a file from `old` to `new`.
-fn ways_to_change(line: &str) -> [(&'static str, serde_json::Value); 3] {
+fn changing_calls(line: &str) -> [(&'static str, serde_json::Value); 3] {
     let (old, new) = (format!("{line} old"), format!("{line} new"));
     let patch =
         format!("*** Begin Patch\n*** Update File: a.txt\n@@\n-{old}\n+{new}\n*** End Patch\n");
@@ -115,12 +115,12 @@ fn ways_to_change(line: &str) -> [(&'static str, serde_json::Value); 3] {
 fn cc_2_two_processes_change_a_file_in_every_way() {
     let text = "first old\nbetween\nmore\nbetween\nsecond old\n";
     let append = json!({"path": "a.txt", "content": "appended new\n", "mode": "append"});
-    let mut others: Vec<_> = ways_to_change("second").map(|way| ("second new", way)).into();
+    let mut others: Vec<_> = changing_calls("second").map(|way| ("second new", way)).into();
     others.push(("appended new", ("write", append)));
-    for first in ways_to_change("first") {
+    for first in changing_calls("first") {
         for (added, second) in &others {
             let home = Home::with(&[("a.txt", text)]);
-            let answers = both(&home, &[first.clone(), second.clone()]);
+            let answers = run_both(&home, &[first.clone(), second.clone()]);
             let now = std::fs::read_to_string(home.workspace().join("a.txt")).expect("the file");
             let mut made = 0;
             for (answer, new) in answers.iter().zip(["first new", added]) {
@@ -154,7 +154,7 @@ fn cc_2_two_processes_create_a_file_in_every_way() {
     for first in ways("first") {
         for second in ways("second") {
             let home = Home::with(&[]);
-            let answers = both(&home, &[first.clone(), second.clone()]);
+            let answers = run_both(&home, &[first.clone(), second.clone()]);
             let is_ok = |number: usize| answers[number]["outcome"] == "ok";
             assert!(is_ok(0) != is_ok(1), "{first:?} {second:?}: {answers:?}");
             let now = std::fs::read_to_string(home.workspace().join("d/new.txt"));
@@ -219,7 +219,7 @@ fn cc_2_one_of_four_creates_a_file() {
     for round in 0..8 {
         let path = format!("new/{round}/a.txt");
         let input = json!({"path": path, "content": "the same\n", "mode": "create"}).to_string();
-        let results = at_once(&home, 4, &["--mode", "auto", "--json", "call", "write", &input]);
+        let results = run_at_once(&home, 4, &["--mode", "auto", "--json", "call", "write", &input]);
         let made = results.iter().filter(|result| result["outcome"] == "ok").count();
         assert_eq!(made, 1, "{results:?}");
         let file = home.workspace().join(&path);

@@ -3,7 +3,7 @@ use serde_json::json;
 use crate::support::Home;
 
 #[test]
-fn a_value_says_where_it_comes_from() {
+fn config_names_the_source_of_a_value() {
     let home = Home::with(&[("more.toml", "timeout = 5\n")]);
     let ran = home.run(&["config", "explain", "timeout"]);
     assert!(ran.stdout.contains("600  from default"), "{ran:?}");
@@ -17,7 +17,7 @@ fn a_value_says_where_it_comes_from() {
 }
 
 #[test]
-fn a_workspace_is_not_obeyed_before_it_is_trusted_and_then_only_narrows() {
+fn workspace_configuration_needs_trust_and_only_narrows() {
     let home = Home::with(&[
         (".windlass/config.toml", "deny = [\"read a\"]\nallow = [\"write **\"]\n"),
         ("a", "x\n"),
@@ -91,7 +91,7 @@ fn wrong_usage_is_exit_code_2() {
 
 /// A rule, a tool or a mode that is misspelt would have no effect: that is an error in every layer.
 #[test]
-fn what_is_misspelt_is_an_error_that_names_it_and_its_place() {
+fn misspelling_is_an_error_with_its_place() {
     let wrong = [
         ("allow = [\"wirte docs/**\"]", "`allow`", "`write`"),
         ("deny = [{ rule = \"exce rm\" }]", "`deny`", "`exec`"),
@@ -178,14 +178,14 @@ fn errors_are_json_with_json() {
 }
 
 #[test]
-fn completions_and_manual() {
+fn completions_and_manual_are_printed() {
     let home = Home::new();
     assert!(home.run(&["completions", "bash"]).stdout.contains("windlass"));
     assert!(home.run(&["man"]).stdout.contains(".TH windlass"));
 }
 
 #[test]
-fn doctor_names_what_is_wrong_in_a_configuration() {
+fn doctor_names_the_error_in_a_configuration() {
     let home = Home::new();
     std::fs::create_dir_all(home.config()).expect("a folder");
     for (text, parts) in [
@@ -207,7 +207,7 @@ fn doctor_names_what_is_wrong_in_a_configuration() {
 }
 
 #[test]
-fn doctor_tells_of_the_filter_of_system_calls() {
+fn doctor_reports_the_filter_of_system_calls() {
     let home = Home::new();
     let report = home.run(&["doctor", "--json"]).lines().remove(0);
     let checks = report["checks"].as_array().expect("checks");

@@ -13,12 +13,12 @@ const QUESTION: &str = "Allow this? ";
 const STEPS: [&str; 5] = ["together", "ask", "undo", "escape", "record"];
 
 /// A home whose directory for temporary files is its own.
-struct Place {
+struct TestHome {
     home: Home,
     temporary: PathBuf,
 }
 
-impl Place {
+impl TestHome {
     fn new(home: Home) -> Self {
         let temporary = home.workspace().join("../temporary");
         std::fs::create_dir(&temporary).expect("a directory");
@@ -45,13 +45,13 @@ fn names(directory: &Path) -> Vec<String> {
 }
 
 /// The answers to what was done in a step.
-fn answers(step: &Value) -> Vec<&Value> {
+fn step_outputs(step: &Value) -> Vec<&Value> {
     step["done"].as_array().expect("what was done").iter().collect()
 }
 
 #[test]
-fn the_tour_without_a_terminal_is_whole_plain_and_leaves_nothing() {
-    for place in [Place::new(Home::new()), Place::new(Home::in_sight())] {
+fn tour_without_a_terminal_is_complete_plain_and_leaves_nothing() {
+    for place in [TestHome::new(Home::new()), TestHome::new(Home::in_sight())] {
         // A tour that was killed left this.
         let left = place.temporary.join("windlass-demo-0/paint");
         std::fs::create_dir_all(left).expect("a directory");
@@ -89,8 +89,8 @@ fn the_tour_without_a_terminal_is_whole_plain_and_leaves_nothing() {
 }
 
 #[test]
-fn the_tour_as_json_has_every_call_and_every_check() {
-    let place = Place::new(Home::new());
+fn json_tour_has_every_call_and_every_check() {
+    let place = TestHome::new(Home::new());
     let ran = place.demo(&["--json"]);
     assert_eq!(ran.code, 0, "{ran:?}");
     let lines = ran.lines();
@@ -102,7 +102,7 @@ fn the_tour_as_json_has_every_call_and_every_check() {
         assert_eq!((&step["type"], &step["outcome"]), (&json!("step"), &json!("ok")), "{step}");
         let checks = step["checks"].as_array().expect("checks");
         assert!(!checks.is_empty() && checks.iter().all(|check| check["holds"] == true), "{step}");
-        assert!(answers(step).iter().all(|answer| answer["text"].is_string()), "{step}");
+        assert!(step_outputs(step).iter().all(|answer| answer["text"].is_string()), "{step}");
     }
     let question = steps[1]["questions"][0].as_str().expect("a question");
     assert!(question.contains("[y] yes, keep it") && question.ends_with(QUESTION), "{question}");
@@ -114,8 +114,8 @@ fn the_tour_as_json_has_every_call_and_every_check() {
 }
 
 #[test]
-fn a_quiet_tour_is_a_line_for_each_step() {
-    let place = Place::new(Home::new());
+fn quiet_tour_prints_a_line_for_each_step() {
+    let place = TestHome::new(Home::new());
     let ran = place.demo(&["--quiet"]);
     assert_eq!((ran.code, ran.stdout.lines().count()), (0, STEPS.len()), "{ran:?}");
     assert!(ran.stdout.lines().all(|line| line.starts_with("ok ")), "{ran:?}");
@@ -124,8 +124,8 @@ fn a_quiet_tour_is_a_line_for_each_step() {
 
 /// Without a sandbox the tour says so and takes the steps that need none.
 #[test]
-fn without_a_sandbox_steps_are_passed_over() {
-    let place = Place::new(Home::new());
+fn without_a_sandbox_steps_are_skipped() {
+    let place = TestHome::new(Home::new());
     let windlass = place.home.command(&["demo", "--json"]);
     let script = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$0\" \"$@\"";
     let mut limited = Command::new("unshare");
@@ -147,8 +147,8 @@ fn without_a_sandbox_steps_are_passed_over() {
 
 /// The tour believes nothing that it has not seen: where there is no shell, no command does what it is there for.
 #[test]
-fn steps_that_do_not_do_what_they_say_are_named() {
-    let place = Place::new(Home::new());
+fn failed_steps_are_named() {
+    let place = TestHome::new(Home::new());
     let mut command = place.home.command(&["demo", "--json"]);
     let command = command.env("TMPDIR", &place.temporary).env("PATH", "/nonexistent");
     let ran = Ran::of(command.output().expect("the binary runs"));
@@ -162,7 +162,7 @@ fn steps_that_do_not_do_what_they_say_are_named() {
 }
 
 /// Starts the tour at a terminal, up to its question.
-fn asked(place: &Place, options: &[&str]) -> Terminal {
+fn start_to_question(place: &TestHome, options: &[&str]) -> Terminal {
     let temporary = place.temporary.to_str().expect("UTF-8");
     let arguments = [&["demo"][..], options].concat();
     let mut terminal = Terminal::on_screen(&place.home, ROWS, &arguments, &[("TMPDIR", temporary)]);
@@ -171,19 +171,19 @@ fn asked(place: &Place, options: &[&str]) -> Terminal {
 }
 
 #[test]
-fn at_a_terminal_the_person_answers() {
+fn person_answers_at_a_terminal() {
     // A tour with somebody who reads along takes its time.
     std::thread::scope(|scope| {
-        scope.spawn(|| answered("y", "yes: the files hold the new lines"));
-        scope.spawn(|| answered("n", "no: the files are as they were before"));
-        scope.spawn(|| answered("", "no: the files are as they were before"));
+        scope.spawn(|| run_with_answer("y", "yes: the files hold the new lines"));
+        scope.spawn(|| run_with_answer("n", "no: the files are as they were before"));
+        scope.spawn(|| run_with_answer("", "no: the files are as they were before"));
     });
 }
 
 /// Takes the tour with this answer, which is told so.
-fn answered(typed: &str, told: &str) {
-    let place = Place::new(Home::new());
-    let mut terminal = asked(&place, &[]);
+fn run_with_answer(typed: &str, told: &str) {
+    let place = TestHome::new(Home::new());
+    let mut terminal = start_to_question(&place, &[]);
     assert!(!terminal.shown().contains("the tour answers"), "{}", terminal.shown());
     terminal.answer(typed, told);
     terminal.expect("Every step did what it says.");
@@ -197,9 +197,9 @@ fn answered(typed: &str, told: &str) {
 }
 
 #[test]
-fn with_yes_nobody_is_asked_at_a_terminal() {
-    let place = Place::new(Home::new());
-    let mut terminal = asked(&place, &["--yes", "--color", "never"]);
+fn with_yes_the_person_is_not_asked_at_a_terminal() {
+    let place = TestHome::new(Home::new());
+    let mut terminal = start_to_question(&place, &["--yes", "--color", "never"]);
     terminal.expect("y   (--yes: the tour answers)");
     terminal.expect("Every step did what it says.");
     let (ran, shown) = terminal.end();
@@ -209,10 +209,10 @@ fn with_yes_nobody_is_asked_at_a_terminal() {
 }
 
 #[test]
-fn an_interrupt_leaves_nothing() {
+fn interrupted_tour_leaves_nothing() {
     const INTERRUPT: u8 = 3;
-    let place = Place::new(Home::new());
-    let mut terminal = asked(&place, &[]);
+    let place = TestHome::new(Home::new());
+    let mut terminal = start_to_question(&place, &[]);
     terminal.press(INTERRUPT);
     terminal.expect("Interrupted.");
     let (ran, shown) = terminal.end();
@@ -222,10 +222,10 @@ fn an_interrupt_leaves_nothing() {
 
 /// Whoever is ended by a signal while a command runs removes what it has made, too.
 #[test]
-fn a_signal_in_the_middle_of_a_command_leaves_nothing() {
+fn signal_during_a_command_leaves_nothing() {
     use rustix::process::{Pid, Signal, kill_process};
     for signal in [Signal::TERM, Signal::HUP, Signal::INT] {
-        let place = Place::new(Home::new());
+        let place = TestHome::new(Home::new());
         let mut command = place.home.command(&["demo"]);
         let mut child = command.env("TMPDIR", &place.temporary).spawn().expect("the binary runs");
         let mut told = child.stdout.take().expect("a pipe");

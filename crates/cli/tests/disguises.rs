@@ -16,7 +16,7 @@ use crate::terminal::Terminal;
 
 const QUESTION: &str = "Allow this? ";
 /// The part that a person must see.
-const DANGER: &str = "rm -rf ~/all";
+const DANGEROUS_PART: &str = "rm -rf ~/all";
 
 /// A text that hides the dangerous part, and how it shows that it does.
 struct Disguise {
@@ -28,13 +28,13 @@ struct Disguise {
 
 fn disguises() -> Vec<Disguise> {
     let one = |name, text: String, sign| Disguise { name, text, sign };
-    let before = |hidden: &str| format!("ls{hidden}; {DANGER}");
+    let before = |hidden: &str| format!("ls{hidden}; {DANGEROUS_PART}");
     vec![
         one("a line that is erased", before("\x1b[2K\x1b[1A"), r"\x1b[2K\x1b[1A"),
         one("a link", before("\x1b]8;;http://a\x07b\x1b]8;;\x07"), r"\x1b]8;;http://a\x07b"),
         one("a colour like that of the background", before("\x1b[30;40m"), r"\x1b[30;40m"),
-        one("a carriage return", format!("{DANGER} #\rls       "), r"#\x0dls"),
-        one("backspaces", format!("{DANGER} #{}ls", "\x08".repeat(9)), r"\x08\x08\x08"),
+        one("a carriage return", format!("{DANGEROUS_PART} #\rls       "), r"#\x0dls"),
+        one("backspaces", format!("{DANGEROUS_PART} #{}ls", "\x08".repeat(9)), r"\x08\x08\x08"),
         one("a C1 control", before("\u{9b}2K"), r"\u{9b}2K"),
         one("text from right to left", before("\u{202e}"), r"\u{202e}"),
         one("isolated text", before("\u{2066}x\u{2069}"), r"\u{2066}x\u{2069}"),
@@ -82,9 +82,9 @@ fn home() -> Home {
 }
 
 fn check(door: &str, name: &str, sign: &str, shown: &str) {
-    assert!(shown.contains(DANGER), "{door}: {name}: the danger is not shown: {shown:?}");
+    assert!(shown.contains(DANGEROUS_PART), "{door}: {name}: the danger is not shown: {shown:?}");
     assert!(shown.contains(sign), "{door}: {name}: {sign} is not shown: {shown:?}");
-    let is_once = !name.starts_with("bash") || shown.matches(DANGER).count() == 1;
+    let is_once = !name.starts_with("bash") || shown.matches(DANGEROUS_PART).count() == 1;
     assert!(is_once, "{door}: {name}: the command is not shown once: {shown}");
     let acts = |c: char| quote::is_invisible(c) && c != '\n';
     assert!(!shown.contains(acts), "{door}: {name}: {shown:?}");
@@ -97,7 +97,7 @@ fn check(door: &str, name: &str, sign: &str, shown: &str) {
 }
 
 #[test]
-fn at_a_terminal() {
+fn terminal_shows_the_danger_and_the_disguise() {
     let home = home();
     let mut lines = String::new();
     for (_, _, tool, input) in calls() {
@@ -122,7 +122,7 @@ fn at_a_terminal() {
 }
 
 #[test]
-fn in_the_form_of_an_mcp_client() {
+fn mcp_form_shows_the_danger_and_the_disguise() {
     let home = home();
     let child = home.command(&["mcp"]).stdin(Stdio::piped()).spawn();
     let mut server = child.expect("a server");
@@ -155,7 +155,7 @@ fn in_the_form_of_an_mcp_client() {
 
 /// The difference that an embedder shows.
 #[test]
-fn in_the_library() {
+fn library_diff_shows_the_danger_and_the_disguise() {
     let folder = tempfile::tempdir().expect("a folder");
     let heard = Arc::new(Mutex::new(String::new()));
     let hear = heard.clone();

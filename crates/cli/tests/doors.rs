@@ -217,7 +217,7 @@ fn remove(path: &Path) {
 }
 
 #[test]
-fn the_library_says_what_the_table_says() {
+fn library_decides_as_the_table_says() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.expect("a runtime");
     check(|home, row| {
@@ -234,7 +234,7 @@ fn the_library_says_what_the_table_says() {
 }
 
 #[test]
-fn call_says_what_the_table_says() {
+fn call_decides_as_the_table_says() {
     check(|home, row| {
         let (code, answer) = home.call(row.options, row.tool, &row.input);
         let outcome = answer["outcome"].as_str().expect("an outcome");
@@ -250,7 +250,7 @@ fn call_says_what_the_table_says() {
 }
 
 #[test]
-fn run_says_what_the_table_says() {
+fn run_decides_as_the_table_says() {
     check(|home, row| {
         let line = json!({"type": "tool_use", "id": "1", "name": row.tool, "input": row.input});
         let arguments = [&["run"], row.options].concat();
@@ -263,7 +263,7 @@ fn run_says_what_the_table_says() {
 }
 
 #[test]
-fn mcp_says_what_the_table_says() {
+fn mcp_decides_as_the_table_says() {
     check(|home, row| {
         let messages = [
             json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {

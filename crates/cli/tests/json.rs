@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::ask_by_effect::deferred;
+use crate::ask_by_effect::defer_command;
 use crate::support::{Home, Ran};
 
 /// stdout as JSON lines; the test fails where it is something else, or has nothing.
@@ -43,7 +43,7 @@ fn home() -> Home {
 #[test]
 fn every_command_answers_in_json() {
     let home = home();
-    let [first, second, third] = [0; 3].map(|_| deferred(&home, "echo x > c"));
+    let [first, second, third] = [0; 3].map(|_| defer_command(&home, "echo x > c"));
     let write = json!({"path": "b", "content": "x\n"}).to_string();
     let denied = json!({"path": "new", "content": "x\n"}).to_string();
     for (arguments, code) in [

@@ -6,9 +6,9 @@ use crate::support::{Home, Ran};
 use crate::terminal::Terminal;
 
 /// Arguments, the exit code, and what stdout and stderr contain.
-type Row<'a> = (&'a [&'a str], i32, &'a str, &'a str);
+type MessageCase<'a> = (&'a [&'a str], i32, &'a str, &'a str);
 
-fn check(home: &Home, rows: &[Row<'_>]) {
+fn check(home: &Home, rows: &[MessageCase<'_>]) {
     for (arguments, code, stdout, stderr) in rows {
         let ran = home.run(arguments);
         assert_eq!(ran.code, *code, "{arguments:?}: {ran:?}");
@@ -18,7 +18,7 @@ fn check(home: &Home, rows: &[Row<'_>]) {
 }
 
 #[test]
-fn a_slip_says_what_is_meant() {
+fn misspelling_gets_a_suggestion() {
     let home = Home::with(&[("a", "x\n"), ("a dir/b", "x\n")]);
     home.run(&["--proposals", "--yes", "call", "write", r#"{"path":"new","content":"x"}"#]);
     check(
@@ -71,7 +71,7 @@ fn a_slip_says_what_is_meant() {
 }
 
 #[test]
-fn trust_says_what_is_left_out_and_what_cannot_be_used() {
+fn trust_reports_ignored_and_unusable_files() {
     for (config, code, said) in [
         ("mode = \"yolo\"\n", 0, "`mode` in "),
         ("mode = \"plan\"\n", 0, ""),
@@ -94,7 +94,7 @@ fn trust_says_what_is_left_out_and_what_cannot_be_used() {
 
 /// A hook that is misspelt could be a gate: nothing goes on without it.
 #[test]
-fn a_misspelt_hook_stops_everything() {
+fn misspelt_hook_stops_every_command() {
     let hook = "[[hooks]]\nname = \"guard\"\nevent = \"pre_tol\"\ncommand = \"exit 2\"\n";
     let home = Home::with(&[("a", "x\n"), ("own.toml", hook)]);
     let read =
@@ -122,7 +122,7 @@ fn a_misspelt_hook_stops_everything() {
 }
 
 #[test]
-fn the_log_shows_who_decided_and_why_not() {
+fn log_shows_the_decider_and_the_reason_of_a_denial() {
     let home = Home::with(&[("a", "x\n")]);
     let call = |options: &[&str], tool: &str, input: &str| {
         home.run(&[options, &["call", tool, input]].concat());
@@ -164,7 +164,7 @@ fn explain_names_the_rules_for_what_a_command_changes() {
 }
 
 #[test]
-fn the_list_of_changes_names_the_workspace_directory() {
+fn undo_list_names_the_workspace_directory() {
     let home = Home::with(&[("a", "x\n")]);
     home.run(&["--yes", "call", "bash", r#"{"command":"chmod 700 ."}"#]);
     let ran = home.run(&["undo", "--list"]);
@@ -173,7 +173,7 @@ fn the_list_of_changes_names_the_workspace_directory() {
 
 /// Where nobody can be asked, a call that fails anyway says so, unless that would tell what it may not read.
 #[test]
-fn a_call_that_fails_anyway_is_not_told_that_it_needs_a_yes() {
+fn call_that_fails_anyway_reports_its_error_not_the_approval() {
     let home = Home::in_sight().having(&[
         ("a", "alpha\n"),
         ("b", "beta\n"),

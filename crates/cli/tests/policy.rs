@@ -58,7 +58,7 @@ fn a_policy_is_tested_by_its_own_examples() {
 }
 
 #[test]
-fn a_command_does_not_come_upon_what_no_tool_may_see() {
+fn commands_cannot_read_files_denied_to_tools() {
     let home = Home::in_sight().having(&[
         (".env", "PLAN env\n"),
         ("id_rsa", "PLAN key\n"),
@@ -103,7 +103,7 @@ fn a_policy_is_tested_alone() {
 }
 
 #[test]
-fn what_is_wrong_with_a_policy_file_is_said() {
+fn errors_in_policy_files_are_explained() {
     for (text, why) in [
         ("mode = \"ask\"\n", "[[example]]"),
         ("[[example]]\ntool = \"read\"\n", "example 1"),
@@ -123,7 +123,7 @@ fn what_is_wrong_with_a_policy_file_is_said() {
 }
 
 #[test]
-fn examples_do_not_matter_to_who_loads_them() {
+fn examples_have_no_effect_in_a_loaded_configuration() {
     let wrong = "[[example]]\ntool = \"read\"\ninput = { path = \"a\" }\nexpect = \"deny\"\n";
     let home = Home::with(&[("more.toml", wrong), ("a", "x\n")]);
     let options = ["--config", "more.toml"];
@@ -251,7 +251,7 @@ fn the_journal_is_exported_as_spans() {
 /// A tool that a person has switched off stays off, for listing and for calls, until they switch it on again; a list that is given
 /// means just these, and an empty one none.
 #[test]
-fn errata_disabled_tools_are_kept_and_lists_mean_what_they_say() {
+fn errata_disabled_tools_stay_off_and_tool_lists_are_exact() {
     let home = Home::with(&[("a", "x\n")]);
     let listed = |options: &[&str]| -> Vec<String> {
         let ran = home.run(&[&["tools", "--format", "json"][..], options].concat());
@@ -281,7 +281,7 @@ fn errata_disabled_tools_are_kept_and_lists_mean_what_they_say() {
 
 /// A rule for writing is enough to write, also outside of the workspace, by every way of doing so.
 #[test]
-fn a_rule_for_writing_suffices_outside_of_the_workspace() {
+fn write_rule_suffices_outside_the_workspace() {
     let home = Home::in_sight().having(&[("a", "one\n")]);
     let elsewhere = Home::in_sight().having(&[("old", "x\n")]);
     let folder = elsewhere.workspace();

@@ -46,7 +46,7 @@ fn every_provider_is_answered_in_its_own_form() {
 }
 
 #[test]
-fn a_line_that_is_no_call_gets_an_error_and_the_run_goes_on() {
+fn invalid_line_gets_an_error_and_the_run_continues() {
     let home = Home::with(&[("a", "hello\n")]);
     let deep = "[".repeat(10_000);
     let input = format!(
@@ -62,7 +62,7 @@ fn a_line_that_is_no_call_gets_an_error_and_the_run_goes_on() {
 }
 
 #[test]
-fn an_item_that_is_no_call_gets_an_error_and_its_neighbours_run() {
+fn invalid_item_gets_an_error_and_its_neighbours_run() {
     let home = Home::with(&[("a", "hello\n")]);
     let read =
         |id: &str| json!({"type": "tool_use", "id": id, "name": "read", "input": {"path": "a"}});
@@ -83,7 +83,7 @@ fn an_item_that_is_no_call_gets_an_error_and_its_neighbours_run() {
 }
 
 #[test]
-fn events_tell_what_happens_meanwhile() {
+fn events_are_printed_between_results() {
     let home = Home::with(&[("a", "hello\n")]);
     let lines = home
         .run_with_input(&["run", "--events"], b"{\"tool\":\"read\",\"input\":{\"path\":\"a\"}}\n")
@@ -102,7 +102,7 @@ fn events_tell_what_happens_meanwhile() {
 }
 
 #[test]
-fn an_answer_does_not_wait_for_events() {
+fn result_does_not_wait_for_events() {
     let home = Home::with(&[("a", "hello\n"), ("b", "hello\n")]);
     let read = |path: &str| json!({"tool": "read", "input": {"path": path}});
     home.run_with_input(&["run", "--events"], format!("{}\n", read("a")).as_bytes());
@@ -137,14 +137,14 @@ fn an_answer_does_not_wait_for_events() {
 }
 
 #[test]
-fn a_file_that_is_not_there_is_an_error_of_the_command() {
+fn missing_input_file_is_an_error() {
     let ran = Home::new().run(&["run", "missing.jsonl"]);
     assert_eq!(ran.code, 2);
     assert!(ran.stderr.contains("missing.jsonl"));
 }
 
 #[test]
-fn what_a_session_read_it_may_overwrite() {
+fn continued_session_may_overwrite_files_that_it_has_read() {
     let home = Home::with(&[("a", "old\n")]);
     let write = json!({"tool": "write", "input": {"path": "a", "content": "new\n"}});
     let read = json!({"tool": "read", "input": {"path": "a"}});

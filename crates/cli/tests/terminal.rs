@@ -12,9 +12,9 @@ use rustix::termios::{Winsize, tcsetwinsize};
 use crate::support::{Home, Ran, binary};
 
 /// When a test gives up.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TEST_TIMEOUT: Duration = Duration::from_mins(1);
 /// What was typed while the question was still being asked does not count, so that it is typed again after a while.
-const AGAIN: Duration = Duration::from_secs(2);
+const RETYPE_INTERVAL: Duration = Duration::from_secs(2);
 
 type Screen = Arc<(Mutex<String>, Condvar)>;
 
@@ -30,7 +30,9 @@ impl Terminal {
     /// Starts the binary at a terminal of so many rows, which does not get its answer. Typed beforehand, `early` waits for whoever
     /// reads first.
     pub(crate) fn start(home: &Home, rows: u16, early: &str, arguments: &[&str]) -> Self {
-        Self::with(home, rows, early, |command, _| command.args(arguments).stdout(Stdio::piped()))
+        Self::start_with(home, rows, early, |command, _| {
+            command.args(arguments).stdout(Stdio::piped())
+        })
     }
 
     /// Starts the binary at a terminal of so many rows, which is all that it has.
@@ -40,12 +42,12 @@ impl Terminal {
         arguments: &[&str],
         environment: &[(&str, &str)],
     ) -> Self {
-        Self::with(home, rows, "", |command, terminal| {
+        Self::start_with(home, rows, "", |command, terminal| {
             command.args(arguments).envs(environment.iter().copied()).stdout(terminal)
         })
     }
 
-    fn with(
+    fn start_with(
         home: &Home,
         rows: u16,
         early: &str,
@@ -72,16 +74,20 @@ impl Terminal {
             .spawn()
             .expect("setsid of util-linux");
         drop(command);
-        let screen = watch(keyboard.try_clone().expect("a file"));
+        let screen = collect_output(keyboard.try_clone().expect("a file"));
         Self { keyboard, screen, child, read: 0 }
     }
 
     /// Waits until this is shown after what was waited for before.
     pub(crate) fn expect(&mut self, text: &str) {
-        assert!(self.comes(text, PATIENCE), "{text:?} did not come; shown was:\n{}", self.shown());
+        assert!(
+            self.appears_within(text, TEST_TIMEOUT),
+            "{text:?} did not come; shown was:\n{}",
+            self.shown()
+        );
     }
 
-    fn comes(&mut self, text: &str, patience: Duration) -> bool {
+    fn appears_within(&mut self, text: &str, patience: Duration) -> bool {
         let end = Instant::now() + patience;
         let (shown, changed) = &*self.screen;
         let mut shown = shown.lock().expect("nobody panicked");
@@ -100,10 +106,10 @@ impl Terminal {
 
     /// Types a line, until that has the effect that this is shown.
     pub(crate) fn answer(&mut self, line: &str, then: &str) {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TEST_TIMEOUT;
         while Instant::now() < end {
             self.type_line(line);
-            if self.comes(then, AGAIN) {
+            if self.appears_within(then, RETYPE_INTERVAL) {
                 return;
             }
         }
@@ -112,10 +118,10 @@ impl Terminal {
 
     /// Types a line, until that ends the program.
     pub(crate) fn answer_and_end(mut self, line: &str) -> (Ran, String) {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TEST_TIMEOUT;
         while Instant::now() < end {
             self.type_line(line);
-            if self.ends(AGAIN / 4) {
+            if self.ends_within(RETYPE_INTERVAL / 4) {
                 return self.end();
             }
         }
@@ -133,10 +139,10 @@ impl Terminal {
 
     /// Presses a key until that ends the program.
     pub(crate) fn press_and_end(mut self, key: u8) -> (Ran, String) {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TEST_TIMEOUT;
         while Instant::now() < end {
             self.press(key);
-            if self.ends(AGAIN / 4) {
+            if self.ends_within(RETYPE_INTERVAL / 4) {
                 return self.end();
             }
         }
@@ -146,11 +152,15 @@ impl Terminal {
     /// Presses a key once and waits until the program ends. For Ctrl-C, which is a signal and is not lost when input is flushed.
     pub(crate) fn press_once_and_end(mut self, key: u8) -> (Ran, String) {
         self.press(key);
-        assert!(self.ends(PATIENCE), "the key {key} did not end it; shown was:\n{}", self.shown());
+        assert!(
+            self.ends_within(TEST_TIMEOUT),
+            "the key {key} did not end it; shown was:\n{}",
+            self.shown()
+        );
         self.end()
     }
 
-    fn ends(&mut self, patience: Duration) -> bool {
+    fn ends_within(&mut self, patience: Duration) -> bool {
         let end = Instant::now() + patience;
         while Instant::now() < end {
             if self.child.try_wait().expect("a child").is_some() {
@@ -180,7 +190,7 @@ impl Terminal {
 }
 
 /// Gathers what is shown. An error is the end: nobody has the other side any more.
-fn watch(mut from: File) -> Screen {
+fn collect_output(mut from: File) -> Screen {
     let screen = Screen::default();
     let (told, mut kept) = (screen.clone(), Vec::new());
     std::thread::spawn(move || {

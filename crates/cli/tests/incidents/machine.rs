@@ -8,16 +8,16 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::put;
+use super::write_file;
 use crate::support::Home;
 
 /// Long enough for the slowest machine; whoever comes here hangs.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TEST_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Whether something becomes true while one looks.
-fn becomes(mut is: impl FnMut() -> bool) -> bool {
+fn wait_until(mut is: impl FnMut() -> bool) -> bool {
     let begun = Instant::now();
-    while begun.elapsed() < PATIENCE {
+    while begun.elapsed() < TEST_TIMEOUT {
         if is() {
             return true;
         }
@@ -37,7 +37,7 @@ fn is_alive(word: &str) -> bool {
 }
 
 /// Seconds that nobody else sleeps for.
-fn mark(which: u32) -> String {
+fn unique_seconds(which: u32) -> String {
     format!("{}.{which}", 200_000 + std::process::id())
 }
 
@@ -49,8 +49,8 @@ fn home_of(home: &Home) -> std::path::PathBuf {
 fn i_15_a_command_that_deletes_the_home_directory_deletes_nothing() {
     let home = Home::in_sight().having(&[("tests/a", "x\n"), ("plan/b", "y\n")]);
     let photo = home_of(&home).join("photos/1.jpg");
-    put(&home.config().join("config.toml"), "# mine\n");
-    put(&photo, "photo\n");
+    write_file(&home.config().join("config.toml"), "# mine\n");
+    write_file(&photo, "photo\n");
     let command = json!({"command": "rm -rf tests/ patches/ plan/ ~/"});
     assert_eq!(home.call(&[], "bash", &command).0, 3, "nobody was asked");
     assert!(home.workspace().join("tests/a").exists());
@@ -71,9 +71,9 @@ fn i_29_secrets_are_out_of_reach_and_the_record_tells_what_was_tried() {
     let secrets =
         [".aws/credentials", ".ssh/id_ed25519", ".pgpass", ".netrc", ".config/gh/hosts.yml"];
     for secret in secrets {
-        put(&home_of(&home).join(secret), "production-secret\n");
+        write_file(&home_of(&home).join(secret), "production-secret\n");
     }
-    put(&home.workspace().join("notes.txt"), "readable-note\n");
+    write_file(&home.workspace().join("notes.txt"), "readable-note\n");
     for secret in secrets {
         let command = json!({"command": format!("cat $(echo ~)/{secret}; cat notes.txt")});
         let (_, answer) = home.call(&["--mode", "yolo"], "bash", &command);
@@ -93,7 +93,7 @@ fn i_29_secrets_are_out_of_reach_and_the_record_tells_what_was_tried() {
 }
 
 /// A server with its input open.
-fn serving(home: &Home, options: &[&str]) -> Child {
+fn start_server(home: &Home, options: &[&str]) -> Child {
     let arguments = [&["mcp"], options].concat();
     let mut child = home.command(&arguments).stdin(Stdio::piped()).spawn().expect("runs");
     let stdin = child.stdin.as_mut().expect("a pipe");
@@ -103,7 +103,7 @@ fn serving(home: &Home, options: &[&str]) -> Child {
     child
 }
 
-fn ask(child: &mut Child, id: u64, tool: &str, arguments: &Value) {
+fn send_request(child: &mut Child, id: u64, tool: &str, arguments: &Value) {
     let call = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call",
         "params": {"name": tool, "arguments": arguments}});
     writeln!(child.stdin.as_mut().expect("a pipe"), "{call}").expect("a message");
@@ -122,7 +122,7 @@ fn answer_to(child: &mut Child, id: u64) -> Value {
 }
 
 /// The sockets of the internet at which a process listens, or that are bound without a peer.
-fn listening(pid: u32) -> Vec<String> {
+fn listening_sockets(pid: u32) -> Vec<String> {
     let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("descriptors");
     let held: HashSet<String> = descriptors
         .filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok())
@@ -144,10 +144,10 @@ fn listening(pid: u32) -> Vec<String> {
 #[test]
 fn i_45_the_one_socket_there_is_belongs_to_the_person_alone() {
     let home = Home::new();
-    let mut child = serving(&home, &["--mode", "auto"]);
+    let mut child = start_server(&home, &["--mode", "auto"]);
     answer_to(&mut child, 0);
     let sockets = home.state().join("jobs");
-    assert!(becomes(|| sockets.read_dir().is_ok_and(|mut entries| entries.next().is_some())));
+    assert!(wait_until(|| sockets.read_dir().is_ok_and(|mut entries| entries.next().is_some())));
     for place in [home.state(), sockets] {
         let mode = std::fs::metadata(&place).expect("it is there").permissions().mode();
         assert_eq!(mode & 0o077, 0, "others can get at {}", place.display());
@@ -159,29 +159,29 @@ fn i_45_the_one_socket_there_is_belongs_to_the_person_alone() {
 #[test]
 fn i_46_a_server_over_standard_input_listens_nowhere() {
     let home = Home::new();
-    let mut child = serving(&home, &["--mode", "auto"]);
+    let mut child = start_server(&home, &["--mode", "auto"]);
     answer_to(&mut child, 0);
-    assert_eq!(listening(child.id()), [""; 0]);
+    assert_eq!(listening_sockets(child.id()), [""; 0]);
     drop(child.stdin.take());
     child.wait().expect("it ends");
     let ours = std::net::TcpListener::bind("127.0.0.1:0").expect("a socket");
-    assert_eq!(listening(std::process::id()).len(), 1, "it shows nothing: {ours:?}");
+    assert_eq!(listening_sockets(std::process::id()).len(), 1, "it shows nothing: {ours:?}");
 }
 
 /// With hosts that programs may reach there is a proxy, but only a program in its sandbox finds it.
 #[test]
 fn i_47_the_proxy_of_a_program_is_nobody_elses() {
     let home = Home::new();
-    let mut child = serving(&home, &["--mode", "auto", "--net", "docs.rs"]);
-    let seconds = mark(47);
+    let mut child = start_server(&home, &["--mode", "auto", "--net", "docs.rs"]);
+    let seconds = unique_seconds(47);
     let command = format!("echo ${{http_proxy##*:}}; sleep {seconds}");
-    ask(&mut child, 1, "bash", &json!({"command": command, "background": true}));
+    send_request(&mut child, 1, "bash", &json!({"command": command, "background": true}));
     let said = answer_to(&mut child, 1)["result"]["content"][0]["text"].to_string();
     assert!(is_alive(&seconds), "it shows nothing: {said}");
-    assert_eq!(listening(child.id()), [""; 0]);
+    assert_eq!(listening_sockets(child.id()), [""; 0]);
     drop(child.stdin.take());
     child.wait().expect("it ends");
-    assert!(becomes(|| !is_alive(&seconds)));
+    assert!(wait_until(|| !is_alive(&seconds)));
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn i_60_what_was_started_dies_with_us_however_we_die() {
         .zip(60..)
     {
         for background in [false, true] {
-            let seconds = mark(which * 2 + u32::from(background));
+            let seconds = unique_seconds(which * 2 + u32::from(background));
             let command = way.replace("{}", &seconds);
             let call =
                 json!({"tool": "bash", "input": {"command": command, "background": background}});
@@ -224,10 +224,10 @@ fn i_60_what_was_started_dies_with_us_however_we_die() {
                 .spawn()
                 .expect("runs");
             writeln!(child.stdin.as_mut().expect("a pipe"), "{call}").expect("a line");
-            assert!(becomes(|| is_alive(&seconds)), "{way} does not begin");
+            assert!(wait_until(|| is_alive(&seconds)), "{way} does not begin");
             child.kill().expect("a process to kill");
             child.wait().expect("it ends");
-            assert!(becomes(|| !is_alive(&seconds)), "{way} outlives us");
+            assert!(wait_until(|| !is_alive(&seconds)), "{way} outlives us");
         }
     }
 }
@@ -296,7 +296,7 @@ fn i_63_configuration_that_is_no_file_keeps_nobody_waiting() {
         assert!(made.success());
         for arguments in [&["call", "read", r#"{"path":"a"}"#][..], &["trust"], &["tools"]] {
             let mut child = home.command(arguments).spawn().expect("runs");
-            let ends = becomes(|| child.try_wait().expect("a child").is_some());
+            let ends = wait_until(|| child.try_wait().expect("a child").is_some());
             if !ends {
                 child.kill().expect("a process to kill");
             }
@@ -334,7 +334,7 @@ fn i_64_no_secret_of_ours_is_in_the_environment_of_a_program() {
     assert!(said.contains("PATH="), "it shows nothing: {said}");
     assert!(!said.contains("key-"), "{said}");
     assert!(!call("env", &["--sandbox", "off", "--yes"]).contains("key-one"));
-    put(&home.config().join("config.toml"), "env = [\"ANTHROPIC_API_KEY\"]\n");
+    write_file(&home.config().join("config.toml"), "env = [\"ANTHROPIC_API_KEY\"]\n");
     let said = call(look, &[]);
     assert!(said.contains("ANTHROPIC_API_KEY=") && !said.contains("key-two"), "{said}");
 }

@@ -8,12 +8,12 @@ mod trust;
 use std::path::Path;
 
 /// Somebody puts a file there.
-fn put(path: &Path, content: &str) {
+fn write_file(path: &Path, content: &str) {
     std::fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
     std::fs::write(path, content).expect("a file");
 }
 
 /// A command file.
-fn tool(name: &str, command: &str) -> String {
+fn command_tool_file(name: &str, command: &str) -> String {
     format!("---\nname: {name}\ncommand: {command}\n---\nTry something.\n")
 }

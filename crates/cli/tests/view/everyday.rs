@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::project::{Project, add_rust, link_or_copy};
-use super::put;
+use super::write_file;
 use crate::support::{Ran, installed};
 
 #[test]
@@ -80,7 +80,7 @@ fn install_npm(home: &Path) {
     copied.arg("-r").arg(installed("WINDLASS_TEST_NPM")).arg(place.join("npm"));
     assert!(copied.status().expect("cp runs").success());
     let npm = place.join("bin/npm");
-    put(&npm, "#!/bin/sh\nexec node \"${0%/*}/../npm/bin/npm-cli.js\" \"$@\"\n");
+    write_file(&npm, "#!/bin/sh\nexec node \"${0%/*}/../npm/bin/npm-cli.js\" \"$@\"\n");
     std::fs::set_permissions(npm, PermissionsExt::from_mode(0o755)).expect("a mode");
 }
 

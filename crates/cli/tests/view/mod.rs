@@ -38,7 +38,7 @@ impl Random {
 }
 
 /// Puts a file there, with its directories.
-fn put(path: &Path, content: &str) {
+fn write_file(path: &Path, content: &str) {
     std::fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
     std::fs::write(path, content).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
 }

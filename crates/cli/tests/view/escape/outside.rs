@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::scene::Ground;
+use super::scene::SceneDirectories;
 use super::starts::python;
 
 /// How the process and what it shares are reached.
@@ -59,7 +59,7 @@ pub(super) struct Process {
 
 impl Process {
     /// Starts it, with sockets at all places that the ground names.
-    pub(super) fn start(ground: &Ground) -> (Self, Reachable) {
+    pub(super) fn start(ground: &SceneDirectories) -> (Self, Reachable) {
         let canary = "canary outside in memory".to_owned();
         let mut child = Command::new(python())
             .args(["-c", include_str!("outside.py")])
