@@ -1,4 +1,4 @@
-//! A command runs before it is asked about: what it changed is shown, and kept or dropped by the answer.
+//! Commands that run before they are asked about: the approval shows their changes, which the answer keeps or drops.
 
 use std::fs;
 use std::path::Path;
@@ -6,12 +6,12 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::mcp;
-use crate::support::{Home, Ran};
+use crate::support::{Home, RunResult};
 use crate::terminal::Terminal;
 
 const QUESTION: &str = "Allow this? ";
 
-fn bash(home: &Home, command: &str, options: &[&str]) -> Ran {
+fn bash(home: &Home, command: &str, options: &[&str]) -> RunResult {
     let input = json!({"command": command}).to_string();
     home.run(&[&["call", "bash", &input][..], options].concat())
 }
@@ -20,7 +20,7 @@ fn read(home: &Home, name: &str) -> Option<String> {
     fs::read_to_string(home.workspace().join(name)).ok()
 }
 
-/// Every entry below a directory, with kind, mode and content.
+/// Returns every entry below a directory, with kind, mode and content.
 fn tree(directory: &Path) -> Vec<String> {
     use std::os::unix::fs::PermissionsExt as _;
     let mut found = Vec::new();
@@ -39,7 +39,7 @@ fn tree(directory: &Path) -> Vec<String> {
 }
 
 fn home() -> Home {
-    Home::in_sight().having(&[
+    Home::new_outside_tmp().with_files(&[
         ("a", "one\ntwo\n"),
         ("src/b", "b\n"),
         ("secret/c", "c\n"),
@@ -113,7 +113,8 @@ fn rules_apply_to_the_actual_changes_of_a_command() {
 
 #[test]
 fn changes_in_build_directories_wait_for_an_answer_too() {
-    let home = Home::in_sight().having(&[(".gitignore", "target/\n"), ("target/old", "x\n")]);
+    let home =
+        Home::new_outside_tmp().with_files(&[(".gitignore", "target/\n"), ("target/old", "x\n")]);
     let mut git = std::process::Command::new("git");
     let git = git.args(["init", "-q"]).current_dir(home.workspace()).status();
     assert!(git.expect("git runs").success());
@@ -198,12 +199,12 @@ fn approval_shows_every_changed_line_once_and_one_answer_settles_it() {
     }
 }
 
-/// The changes of a command whose question outlived its call, and the id of the question.
+/// Runs a command through an MCP client without forms, so that its approval is deferred. Returns the id of the approval.
 pub(crate) fn defer_command(home: &Home, command: &str) -> String {
     defer_call(home, "bash", &json!({"command": command}))
 }
 
-/// The same for any call.
+/// Makes a call through an MCP client without forms, so that its approval is deferred. Returns the id of the approval.
 fn defer_call(home: &Home, tool: &str, arguments: &Value) -> String {
     let call = json!({"name": tool, "arguments": arguments});
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call});
@@ -288,7 +289,8 @@ fn caches_and_times_are_not_kept_with_other_changes() {
         assert!(home.workspace().join(".eslintcache").symlink_metadata().is_err(), "{options:?}");
         assert_eq!(time(), before, "{options:?}");
     }
-    let home = Home::in_sight().having(&[("src/__pycache__/b.pyc", "x"), ("src/b", "b\n")]);
+    let home =
+        Home::new_outside_tmp().with_files(&[("src/__pycache__/b.pyc", "x"), ("src/b", "b\n")]);
     let ran = bash(&home, "rm -r src", &["--yes"]);
     assert_eq!((ran.code, home.workspace().join("src").exists()), (0, false), "{ran:?}");
 }
@@ -296,7 +298,8 @@ fn caches_and_times_are_not_kept_with_other_changes() {
 /// There is no history of a build directory: what a person did there meanwhile would be lost.
 #[test]
 fn a_late_answer_does_not_overwrite_a_build_directory_that_changed() {
-    let home = Home::in_sight().having(&[(".gitignore", "target/\n"), ("target/old", "x\n")]);
+    let home =
+        Home::new_outside_tmp().with_files(&[(".gitignore", "target/\n"), ("target/old", "x\n")]);
     let mut git = std::process::Command::new("git");
     let git = git.args(["init", "-q"]).current_dir(home.workspace()).status();
     assert!(git.expect("git runs").success());
@@ -325,7 +328,7 @@ fn test_tool_lists_dropped_changes_after_its_output() {
 #[test]
 fn late_yes_keeps_the_change_of_a_masked_file() {
     let script = "printf 'NEW=1\\n' > .env; echo x >> a\n";
-    let home = home().having(&[(".env", "OLD=1\n"), ("script", script)]);
+    let home = home().with_files(&[(".env", "OLD=1\n"), ("script", script)]);
     let id = defer_command(&home, "sh script");
     let ran = home.run(&["policy", "approve", &id]);
     assert_eq!(ran.code, 0, "{ran:?}");
@@ -335,7 +338,7 @@ fn late_yes_keeps_the_change_of_a_masked_file() {
     assert_eq!(read(&home, "a").as_deref(), Some("one\ntwo\n"));
 }
 
-/// An answer that cannot be carried out uses up nothing: the changes are held on, and the question is open.
+/// An answer that cannot be applied is not used up: the changes stay held, and the approval stays open.
 #[test]
 fn approval_stays_open_if_its_changes_cannot_be_made() {
     let home = home();
@@ -365,12 +368,13 @@ fn approval_stays_open_if_its_changes_cannot_be_made() {
     assert_eq!(read(&home, "n").as_deref(), Some("n\n"));
 }
 
-/// To make a secret file that was not there is a change like every other: it is named, can be taken back, and is masked from then on.
+/// A new secret file is a change like every other: it is named, can be undone, and is masked from then on.
 #[test]
 fn new_secret_file_of_a_command_is_named_undoable_and_masked() {
     for options in [&["--mode", "auto"][..], &["--allow", "write **"]] {
         let script = "cp .env.example .env; ls -A\n";
-        let home = Home::in_sight().having(&[(".env.example", "KEY=1\n"), ("script", script)]);
+        let home =
+            Home::new_outside_tmp().with_files(&[(".env.example", "KEY=1\n"), ("script", script)]);
         let ran = bash(&home, "sh script", options);
         assert_eq!((ran.code, read(&home, ".env").as_deref()), (0, Some("KEY=1\n")), "{ran:?}");
         assert!(ran.stdout.contains("changed: A .env"), "{ran:?}");
@@ -379,14 +383,14 @@ fn new_secret_file_of_a_command_is_named_undoable_and_masked() {
         assert_eq!(home.run(&["undo"]).code, 0);
         assert_eq!(read(&home, ".env"), None);
     }
-    let home = Home::in_sight()
-        .having(&[(".env.example", "KEY=1\n"), ("script", "cp .env.example .env\n")]);
+    let home = Home::new_outside_tmp()
+        .with_files(&[(".env.example", "KEY=1\n"), ("script", "cp .env.example .env\n")]);
     let ran = bash(&home, "sh script", &[]);
     assert_eq!((ran.code, read(&home, ".env")), (3, None), "{ran:?}");
     assert!(ran.stdout.contains("created .env"), "{ran:?}");
 }
 
-/// The stages that hold changes of commands.
+/// Returns the stages that hold changes of commands.
 fn stages(home: &Home) -> usize {
     fs::read_dir(home.state().join("stages")).map_or(0, Iterator::count)
 }
@@ -405,7 +409,7 @@ fn revoked_or_denied_approval_frees_its_stage() {
     }
 }
 
-/// Each object of git has a name of its own, so that a rule about one would be of use once.
+/// Each git object has its own name, so that a rule about one would help only once.
 #[test]
 fn denial_of_git_add_names_a_rule_that_covers_later_calls() {
     let home = home();
@@ -455,7 +459,7 @@ fn approval_lists_many_files_up_to_a_limit() {
     assert_eq!(whole["effects"].as_str().unwrap_or_default().matches("write ").count(), 25);
 }
 
-/// Thousands of changed files are asked about on one screen.
+/// An approval about thousands of changed files fits on one screen.
 #[test]
 fn large_change_is_summarized_and_shown_whole_on_demand() {
     let home = home();
@@ -478,7 +482,7 @@ fn large_change_is_summarized_and_shown_whole_on_demand() {
     }
 }
 
-/// A command that does not come to its end is told as that, also where what it changed is not kept.
+/// A command that exceeds its time limit is reported so, even if its changes are dropped.
 #[test]
 fn timed_out_command_is_reported_as_timed_out_when_its_changes_are_dropped() {
     let home = home();
@@ -497,7 +501,7 @@ fn timed_out_command_is_reported_as_timed_out_when_its_changes_are_dropped() {
     assert_eq!(read(&home, "a").as_deref(), Some("one\ntwo\n"));
 }
 
-/// A rule that came with an answer holds in its session and workspace, whichever process makes the calls, until it is taken back.
+/// A rule given with an answer holds in its session and workspace for every process until it is revoked.
 #[test]
 fn session_rule_outlives_the_process() {
     let home = home();
@@ -532,7 +536,7 @@ fn session_rule_outlives_the_process() {
     let [kept] = &home.run(&["policy", "approvals", "--json"]).lines()[..] else { panic!("one") };
     assert_eq!((&kept["rules"], &kept["scope"]), (&json!(["write src/**"]), &json!("session")));
     assert!(home.run(&["policy", "approvals"]).stdout.contains("the rule `write src/**`"));
-    let elsewhere = Home::in_sight().having(&[("src/b", "b\n")]);
+    let elsewhere = Home::new_outside_tmp().with_files(&[("src/b", "b\n")]);
     let there = elsewhere.workspace();
     let there = there.to_str().expect("UTF-8");
     let ran = bash(&home, "echo x >> src/b", &["--session", "one", "-C", there]);
@@ -559,7 +563,7 @@ fn files_in_the_home_are_dropped_with_the_changes_of_a_command() {
         &["--sandbox", "discard", "--mode", "auto"],
         &["--sandbox", "read-only", "--mode", "auto"],
     ];
-    let home = Home::in_sight().having(&[("plant", plant), ("look", look)]);
+    let home = Home::new_outside_tmp().with_files(&[("plant", plant), ("look", look)]);
     let looks = || bash(&home, "sh look", &["--mode", "auto"]).stdout;
     for options in cases {
         let ran = bash(&home, "sh plant", options);
@@ -574,7 +578,7 @@ fn files_in_the_home_are_dropped_with_the_changes_of_a_command() {
 #[test]
 fn approval_about_one_file_shows_all_changes() {
     let script = "printf 'NEW=1\\n' > .env; echo three >> a; echo x > target/made\n";
-    let home = home().having(&[
+    let home = home().with_files(&[
         (".env", "OLD=1\n"),
         ("script", script),
         ("target/CACHEDIR.TAG", "Signature: 8a477f597d28d172789f06886806bc55\n"),
@@ -594,7 +598,7 @@ fn approval_about_one_file_shows_all_changes() {
 #[test]
 fn approval_shows_mode_changes_beside_content() {
     let script = "echo x >> a; chmod 777 a; printf '#!/bin/sh\\n' > tool; chmod 755 tool\n";
-    let home = home().having(&[("script", script)]);
+    let home = home().with_files(&[("script", script)]);
     let input = json!({"command": "sh script"}).to_string();
     let arguments = ["call", "bash", &input, "--color", "never"];
     let mut terminal = Terminal::start(&home, 60, "", &arguments);
@@ -610,7 +614,7 @@ fn approval_shows_mode_changes_beside_content() {
 fn offered_rule_for_a_build_directory_allows_its_changes() {
     let tag = "Signature: 8a477f597d28d172789f06886806bc55\n";
     let home =
-        home().having(&[("build.sh", "echo x > target/made\n"), ("target/CACHEDIR.TAG", tag)]);
+        home().with_files(&[("build.sh", "echo x > target/made\n"), ("target/CACHEDIR.TAG", tag)]);
     assert_eq!(bash(&home, "sh build.sh", &[]).code, 3);
     let ran = bash(&home, "sh build.sh", &["--allow", "write target/**"]);
     assert_eq!((ran.code, read(&home, "target/made").as_deref()), (0, Some("x\n")), "{ran:?}");
@@ -688,11 +692,11 @@ fn yes_to_changes_has_only_the_scope_once() {
     assert_eq!(home.run(&other).code, 2);
 }
 
-/// What is asked and what is remembered can be traced back to its call.
+/// The list of approvals shows the call of each question and of each remembered answer.
 #[test]
 fn list_shows_the_call_of_each_approval_and_answer() {
     let tag = "Signature: 8a477f597d28d172789f06886806bc55\n";
-    let home = home().having(&[("target/CACHEDIR.TAG", tag)]);
+    let home = home().with_files(&[("target/CACHEDIR.TAG", tag)]);
     let command = "echo 1 > made; echo 2 > target/x";
     let id = defer_command(&home, command);
     let shown = home.run(&["policy", "diff", &id]).stdout;
@@ -753,7 +757,7 @@ fn policy_diff_shows_the_changes_of_a_waiting_call() {
     assert!(shown.code == 2 && shown.stderr.contains("not known before it runs"), "{shown:?}");
 }
 
-/// What changes besides the lines of a text is named in the difference that a person decides on.
+/// The diff that a person decides on shows changes besides the lines of a text.
 #[test]
 fn diff_shows_changes_besides_the_text_of_a_file() {
     let home = home();

@@ -4,7 +4,7 @@ use crate::support::{Home, repository};
 
 #[test]
 fn stdout_is_what_a_model_would_see() {
-    let home = Home::with(&[("a.txt", "one\ntwo\n")]);
+    let home = Home::with_workspace(&[("a.txt", "one\ntwo\n")]);
     let ran = home.run(&["call", "read", r#"{"path":"a.txt"}"#]);
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(ran.stdout.starts_with("1\tone\n2\ttwo\n"), "{ran:?}");
@@ -13,7 +13,7 @@ fn stdout_is_what_a_model_would_see() {
 
 #[test]
 fn json_has_the_promised_keys() {
-    let home = Home::with(&[("a.txt", "one\n")]);
+    let home = Home::with_workspace(&[("a.txt", "one\n")]);
     let (code, answer) = home.call(&["--session", "s-1"], "read", &json!({"path": "a.txt"}));
     assert_eq!(code, 0);
     assert_eq!(answer["type"], "tool_result");
@@ -31,7 +31,7 @@ fn json_has_the_promised_keys() {
 
 #[test]
 fn call_reports_a_job_that_ends_with_it() {
-    let home = Home::with(&[("a.txt", "one\n")]);
+    let home = Home::with_workspace(&[("a.txt", "one\n")]);
     let call = |command: &str| {
         let input = json!({"command": command, "background": true}).to_string();
         home.run(&["--mode", "auto", "call", "bash", &input])
@@ -46,7 +46,7 @@ fn call_reports_a_job_that_ends_with_it() {
 
 #[test]
 fn exit_code_tells_the_outcome() {
-    let home = Home::with(&[("a.txt", "one\n"), (".env", "KEY=1\n")]);
+    let home = Home::with_workspace(&[("a.txt", "one\n"), (".env", "KEY=1\n")]);
     for (options, tool, input, outcome, code) in [
         (&[][..], "read", json!({"path": "a.txt"}), "ok", 0),
         (&[], "read", json!({"path": "missing"}), "error", 1),
@@ -104,7 +104,7 @@ fn a_denial_names_the_rule_and_what_would_allow_it() {
 
 #[test]
 fn arguments_are_read_from_a_file_and_from_standard_input() {
-    let home = Home::with(&[("a.txt", "one\n"), ("input.json", r#"{"path":"a.txt"}"#)]);
+    let home = Home::with_workspace(&[("a.txt", "one\n"), ("input.json", r#"{"path":"a.txt"}"#)]);
     assert_eq!(home.run(&["call", "read", "@input.json"]).code, 0);
     assert_eq!(home.run_with_input(&["call", "read", "-"], br#"{"path":"a.txt"}"#).code, 0);
     let ran = home.run(&["call", "read", "{"]);
@@ -114,7 +114,7 @@ fn arguments_are_read_from_a_file_and_from_standard_input() {
 
 #[test]
 fn options_work_before_and_after_the_command() {
-    let home = Home::with(&[("sub/a.txt", "one\n")]);
+    let home = Home::with_workspace(&[("sub/a.txt", "one\n")]);
     for arguments in [
         ["-C", "sub", "call", "read", r#"{"path":"a.txt"}"#],
         ["call", "-C", "sub", "read", r#"{"path":"a.txt"}"#],

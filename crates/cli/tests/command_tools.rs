@@ -4,13 +4,13 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::{Home, Ran};
+use crate::support::{Home, RunResult};
 
 fn file(name: &str, lines: &str) -> String {
     format!("---\nname: {name}\n{lines}\n---\nTry something.\n")
 }
 
-/// Somebody puts a file there.
+/// Writes a file and creates its directory.
 fn write_file(path: &Path, content: &str) {
     std::fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
     std::fs::write(path, content).expect("a file");
@@ -18,11 +18,11 @@ fn write_file(path: &Path, content: &str) {
 
 /// A workspace with a command tool of its own.
 fn workspace(lines: &str) -> Home {
-    Home::with(&[(".windlass/tools/greet.md", &file("greet", lines))])
+    Home::with_workspace(&[(".windlass/tools/greet.md", &file("greet", lines))])
 }
 
-/// What the workspace's tool answers, with the exit code.
-fn call_greet(home: &Home) -> Ran {
+/// Calls the workspace's tool. Returns the exit code and the text.
+fn call_greet(home: &Home) -> RunResult {
     home.run(&["call", "greet", "{}", "--mode", "auto"])
 }
 
@@ -92,7 +92,7 @@ fn command_tools_of_a_workspace_need_trust_again_after_a_change() {
         assert!(ran.stderr.contains(said), "{when}: {ran:?}");
         assert!(!tool_names(&home).contains(&"greet".to_owned()), "{when}");
     };
-    not_there("before anybody trusted it");
+    not_there("before a person trusted it");
     let ran = home.run(&["trust"]);
     assert!(ran.stdout.contains("greet.md:\n---\nname: greet\ncommand: echo hello\n"), "{ran:?}");
     let ran = call_greet(&home);
@@ -117,7 +117,7 @@ fn command_tools_of_a_workspace_need_trust_again_after_a_change() {
 
 #[test]
 fn workspace_tool_cannot_replace_one_of_the_person_or_a_built_in_one() {
-    let home = Home::with(&[
+    let home = Home::with_workspace(&[
         (".windlass/tools/a.md", &file("mine", "command: echo theirs")),
         (".windlass/tools/b.md", &file("read", "command: echo theirs")),
         (".windlass/tools/c.md", &file("look", "command: echo theirs\neffects: [read]")),
@@ -136,7 +136,7 @@ fn workspace_tool_cannot_replace_one_of_the_person_or_a_built_in_one() {
     assert_eq!(ran.stdout, "theirs\n", "{ran:?}");
 }
 
-/// A tool must not be able to make tools.
+/// No call can create a command tool.
 #[test]
 fn no_call_adds_a_command_tool() {
     let home = Home::new();

@@ -1,10 +1,10 @@
-//! Several processes at one file: nothing is lost in silence.
+//! Several processes change the same file: no change is lost without a message.
 
 use serde_json::json;
 
 use crate::support::Home;
 
-/// Twenty lines, each to be changed by an edit of its own.
+/// Returns twenty lines, each to be changed by its own edit.
 fn numbered_lines() -> String {
     (0..20).map(|number| format!("line {number} old\n")).collect::<Vec<_>>().concat()
 }
@@ -14,7 +14,7 @@ fn edit(number: usize) -> serde_json::Value {
     json!({"path": "a.txt", "old_string": line("old"), "new_string": line("new")})
 }
 
-/// Every edit that says that it was made is in the file, and every other says `stale`.
+/// Checks that the file has every edit that reported success, and that every other edit reported `stale`.
 fn check_edits(home: &Home, results: &[serde_json::Value]) {
     let text = std::fs::read_to_string(home.workspace().join("a.txt")).expect("the file");
     assert_eq!(text.lines().count(), 20, "{text}");
@@ -31,7 +31,7 @@ fn check_edits(home: &Home, results: &[serde_json::Value]) {
 
 #[test]
 fn cc_2_twenty_edits_from_two_processes() {
-    let home = Home::with(&[("a.txt", &numbered_lines())]);
+    let home = Home::with_workspace(&[("a.txt", &numbered_lines())]);
     let half = |from: usize| {
         let calls: Vec<_> = (from..from + 10)
             .map(|number| json!({"name": "edit", "input": edit(number)}))
@@ -49,7 +49,7 @@ fn cc_2_twenty_edits_from_two_processes() {
 
 #[test]
 fn cc_2_twenty_edits_from_twenty_processes() {
-    let home = Home::with(&[("a.txt", &numbered_lines())]);
+    let home = Home::with_workspace(&[("a.txt", &numbered_lines())]);
     let results: Vec<_> = std::thread::scope(|scope| {
         let running: Vec<_> = (0..20)
             .map(|number| {
@@ -66,7 +66,7 @@ fn cc_2_twenty_edits_from_twenty_processes() {
     check_edits(&home, &results);
 }
 
-/// Runs the same call in several processes at once; what each of them answers.
+/// Runs the same call in several processes at once, and returns their results.
 fn run_at_once(home: &Home, processes: usize, arguments: &[&str]) -> Vec<serde_json::Value> {
     std::thread::scope(|scope| {
         let call = || home.run(arguments).lines().remove(0);
@@ -75,7 +75,7 @@ fn run_at_once(home: &Home, processes: usize, arguments: &[&str]) -> Vec<serde_j
     })
 }
 
-/// Runs two calls in two processes at once; what each of them answers.
+/// Runs two calls in two processes at once, and returns their results.
 fn run_both(home: &Home, calls: &[(&str, serde_json::Value); 2]) -> Vec<serde_json::Value> {
     let start = std::sync::Barrier::new(2);
     std::thread::scope(|scope| {
@@ -89,7 +89,7 @@ fn run_both(home: &Home, calls: &[(&str, serde_json::Value); 2]) -> Vec<serde_js
     })
 }
 
-/// Takes back everything that was made.
+/// Undoes all changes.
 fn undo_all(home: &Home, made: usize) {
     for _ in 0..made {
         let ran = home.run(&["undo"]);
@@ -98,7 +98,7 @@ fn undo_all(home: &Home, made: usize) {
     assert_eq!(home.run(&["undo"]).code, 1, "more was recorded than made");
 }
 
-/// The ways to change a line of a file from `old` to `new`.
+/// Returns calls that change a line of a file from `old` to `new`, one for each tool that can.
 fn changing_calls(line: &str) -> [(&'static str, serde_json::Value); 3] {
     let (old, new) = (format!("{line} old"), format!("{line} new"));
     let patch =
@@ -119,7 +119,7 @@ fn cc_2_two_processes_change_a_file_in_every_way() {
     others.push(("appended new", ("write", append)));
     for first in changing_calls("first") {
         for (added, second) in &others {
-            let home = Home::with(&[("a.txt", text)]);
+            let home = Home::with_workspace(&[("a.txt", text)]);
             let answers = run_both(&home, &[first.clone(), second.clone()]);
             let now = std::fs::read_to_string(home.workspace().join("a.txt")).expect("the file");
             let mut made = 0;
@@ -153,7 +153,7 @@ fn cc_2_two_processes_create_a_file_in_every_way() {
     };
     for first in ways("first") {
         for second in ways("second") {
-            let home = Home::with(&[]);
+            let home = Home::with_workspace(&[]);
             let answers = run_both(&home, &[first.clone(), second.clone()]);
             let is_ok = |number: usize| answers[number]["outcome"] == "ok";
             assert!(is_ok(0) != is_ok(1), "{first:?} {second:?}: {answers:?}");
@@ -174,7 +174,8 @@ fn cc_2_two_processes_create_a_file_in_every_way() {
 fn cc_2_a_job_ends_beside_a_command_of_another_process() {
     let plant = "while ! test -e go; do :; done; mkdir -p target; echo built > target/out; echo evil > .envrc\n";
     for _ in 0..3 {
-        let home = Home::with(&[("plant.sh", plant), (".gitignore", "target\n"), ("log", "")]);
+        let home =
+            Home::with_workspace(&[("plant.sh", plant), (".gitignore", "target\n"), ("log", "")]);
         let calls = [
             json!({"name": "bash", "input": {"command": "sh plant.sh", "background": true}}),
             json!({"name": "bash", "input": {"command": "while test -e .envrc || ! test -e target/out; do sleep 0.02; done"}}),
@@ -215,7 +216,7 @@ fn cc_2_a_job_ends_beside_a_command_of_another_process() {
 /// Exactly one of those who create the same file says that it did, and the file is there; one `undo` takes it back.
 #[test]
 fn cc_2_one_of_four_creates_a_file() {
-    let home = Home::with(&[]);
+    let home = Home::with_workspace(&[]);
     for round in 0..8 {
         let path = format!("new/{round}/a.txt");
         let input = json!({"path": path, "content": "the same\n", "mode": "create"}).to_string();

@@ -1,18 +1,18 @@
-//! The tour: each step does what it says, nobody is asked who is not there, and nothing of it is left behind.
+//! The tour: each step does what it claims, asks only a person who is there, and leaves nothing behind.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::support::{Home, Ran};
+use crate::support::{Home, RunResult};
 use crate::terminal::Terminal;
 
 const ROWS: u16 = 40;
 const QUESTION: &str = "Allow this? ";
 const STEPS: [&str; 5] = ["together", "ask", "undo", "escape", "record"];
 
-/// A home whose directory for temporary files is its own.
+/// A test home with its own directory for temporary files.
 struct TestHome {
     home: Home,
     temporary: PathBuf,
@@ -25,12 +25,14 @@ impl TestHome {
         Self { home, temporary }
     }
 
-    fn demo(&self, options: &[&str]) -> Ran {
+    fn demo(&self, options: &[&str]) -> RunResult {
         let mut command = self.home.command(&[&["demo"][..], options].concat());
-        Ran::of(command.env("TMPDIR", &self.temporary).output().expect("the binary runs"))
+        RunResult::from_output(
+            command.env("TMPDIR", &self.temporary).output().expect("the binary runs"),
+        )
     }
 
-    /// Nothing is left of the tour: neither where it was, nor in the person's directories, nor in the current one.
+    /// Checks that the tour left nothing in the temporary directory, the home and the current directory.
     fn assert_untouched(&self) {
         let home = self.home.workspace().join("../home");
         for place in [&self.temporary, &self.home.workspace(), &home] {
@@ -44,14 +46,14 @@ fn names(directory: &Path) -> Vec<String> {
     entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into()).collect()
 }
 
-/// The answers to what was done in a step.
+/// Returns the outputs of the calls and commands of a step.
 fn step_outputs(step: &Value) -> Vec<&Value> {
     step["done"].as_array().expect("what was done").iter().collect()
 }
 
 #[test]
 fn tour_without_a_terminal_is_complete_plain_and_leaves_nothing() {
-    for place in [TestHome::new(Home::new()), TestHome::new(Home::in_sight())] {
+    for place in [TestHome::new(Home::new()), TestHome::new(Home::new_outside_tmp())] {
         // A tour that was killed left this.
         let left = place.temporary.join("windlass-demo-0/paint");
         std::fs::create_dir_all(left).expect("a directory");
@@ -122,7 +124,7 @@ fn quiet_tour_prints_a_line_for_each_step() {
     place.assert_untouched();
 }
 
-/// Without a sandbox the tour says so and takes the steps that need none.
+/// Without a sandbox the tour says so and runs the steps that need none.
 #[test]
 fn without_a_sandbox_steps_are_skipped() {
     let place = TestHome::new(Home::new());
@@ -132,7 +134,7 @@ fn without_a_sandbox_steps_are_skipped() {
     limited.args(["--user", "--map-root-user", "sh", "-c", script]);
     limited.arg(windlass.get_program()).args(windlass.get_args());
     place.home.prepare(&mut limited).env("TMPDIR", &place.temporary);
-    let ran = Ran::of(limited.output().expect("unshare, of util-linux"));
+    let ran = RunResult::from_output(limited.output().expect("unshare, of util-linux"));
     assert_eq!(ran.code, 0, "{ran:?}");
     let lines = ran.lines();
     let (tour, steps) = lines.split_last().expect("lines");
@@ -145,13 +147,13 @@ fn without_a_sandbox_steps_are_skipped() {
     place.assert_untouched();
 }
 
-/// The tour believes nothing that it has not seen: where there is no shell, no command does what it is there for.
+/// The tour checks every claim: without a shell its commands do nothing, and the steps fail.
 #[test]
 fn failed_steps_are_named() {
     let place = TestHome::new(Home::new());
     let mut command = place.home.command(&["demo", "--json"]);
     let command = command.env("TMPDIR", &place.temporary).env("PATH", "/nonexistent");
-    let ran = Ran::of(command.output().expect("the binary runs"));
+    let ran = RunResult::from_output(command.output().expect("the binary runs"));
     assert_eq!(ran.code, 1, "{ran:?}");
     let lines = ran.lines();
     let (tour, steps) = lines.split_last().expect("lines");
@@ -172,7 +174,7 @@ fn start_to_question(place: &TestHome, options: &[&str]) -> Terminal {
 
 #[test]
 fn person_answers_at_a_terminal() {
-    // A tour with somebody who reads along takes its time.
+    // The tour pauses for a person who reads along.
     std::thread::scope(|scope| {
         scope.spawn(|| run_with_answer("y", "yes: the files hold the new lines"));
         scope.spawn(|| run_with_answer("n", "no: the files are as they were before"));
@@ -180,7 +182,7 @@ fn person_answers_at_a_terminal() {
     });
 }
 
-/// Takes the tour with this answer, which is told so.
+/// Runs the tour with this answer to its approval.
 fn run_with_answer(typed: &str, told: &str) {
     let place = TestHome::new(Home::new());
     let mut terminal = start_to_question(&place, &[]);
@@ -220,7 +222,7 @@ fn interrupted_tour_leaves_nothing() {
     place.assert_untouched();
 }
 
-/// Whoever is ended by a signal while a command runs removes what it has made, too.
+/// A tour that a signal ends during a command removes its files, too.
 #[test]
 fn signal_during_a_command_leaves_nothing() {
     use rustix::process::{Pid, Signal, kill_process};

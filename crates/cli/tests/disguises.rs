@@ -1,4 +1,4 @@
-//! Texts that want to look like something else: whoever is asked sees what is dangerous, and that it was disguised.
+//! Texts that imitate harmless ones: a person who is asked sees the dangerous part, and that it was disguised.
 
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -15,10 +15,10 @@ use crate::support::Home;
 use crate::terminal::Terminal;
 
 const QUESTION: &str = "Allow this? ";
-/// The part that a person must see.
+/// The part of each text that the person must see.
 const DANGEROUS_PART: &str = "rm -rf ~/all";
 
-/// A text that hides the dangerous part, and how it shows that it does.
+/// A text that hides the dangerous part, and the visible sign of the disguise.
 struct Disguise {
     name: &'static str,
     text: String,
@@ -55,7 +55,7 @@ fn disguises() -> Vec<Disguise> {
     ]
 }
 
-/// Each disguise as the content of a new file and, where a shell could be given it, as a command.
+/// Returns calls with each disguise: as the content of a new file and, if a shell accepts it, as a command.
 fn calls() -> Vec<(String, &'static str, String, Value)> {
     let mut calls = Vec::new();
     for Disguise { name, text, sign } in disguises() {
@@ -153,14 +153,14 @@ fn mcp_form_shows_the_danger_and_the_disguise() {
     assert!(server.wait().expect("it ends").success());
 }
 
-/// The difference that an embedder shows.
+/// The diff that the library gives an embedder.
 #[test]
 fn library_diff_shows_the_danger_and_the_disguise() {
     let folder = tempfile::tempdir().expect("a folder");
     let heard = Arc::new(Mutex::new(String::new()));
     let hear = heard.clone();
     let attendant = move |request: &ApprovalRequest| {
-        *hear.lock().expect("nobody panicked") =
+        *hear.lock().expect("the lock is not poisoned") =
             Difference::of(request, &Look::plain().whole()).shown();
         false
     };
@@ -171,6 +171,6 @@ fn library_diff_shows_the_danger_and_the_disguise() {
     for (name, sign, tool, input) in calls().into_iter().filter(|(.., tool, _)| tool == "write") {
         let session = windlass.new_session();
         runtime.block_on(windlass.call(&session, ToolCall::new(tool, input)));
-        check("library", &name, sign, &heard.lock().expect("nobody panicked"));
+        check("library", &name, sign, &heard.lock().expect("the lock is not poisoned"));
     }
 }

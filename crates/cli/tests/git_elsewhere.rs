@@ -12,7 +12,7 @@ struct Repository(Home);
 
 impl Repository {
     fn new() -> Self {
-        let home = Home::in_sight().having(&[("a", "one\n"), ("sub/b", "two\n")]);
+        let home = Home::new_outside_tmp().with_files(&[("a", "one\n"), ("sub/b", "two\n")]);
         let this = Self(home);
         for arguments in [
             &["init", "-q"][..],

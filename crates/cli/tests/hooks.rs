@@ -5,10 +5,10 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::{Home, Ran};
+use crate::support::{Home, RunResult};
 use crate::terminal::Terminal;
 
-/// A change, and what is said of it.
+/// A change of the workspace, and the text that `trust` prints about it.
 type TrustChange<'a> = (&'a str, &'a dyn Fn(&Home));
 
 fn write_file(path: &Path, content: &str) {
@@ -16,7 +16,7 @@ fn write_file(path: &Path, content: &str) {
     std::fs::write(path, content).expect("a file");
 }
 
-/// A script that anybody may run.
+/// Writes an executable script.
 fn write_script(path: &Path, content: &str) {
     write_file(path, &format!("#!/bin/sh\n{content}\n"));
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("a mode");
@@ -27,13 +27,13 @@ fn claude(command: &str) -> String {
         .to_string()
 }
 
-fn read(home: &Home) -> Ran {
+fn read(home: &Home) -> RunResult {
     home.run(&["call", "read", r#"{"path":"a"}"#])
 }
 
 /// A workspace whose own hook is this script.
 fn workspace(content: &str) -> Home {
-    let home = Home::with(&[
+    let home = Home::with_workspace(&[
         ("a", "alpha\n"),
         (".claude/settings.json", &claude("\"$CLAUDE_PROJECT_DIR\"/.claude/check.sh")),
     ]);
@@ -43,7 +43,7 @@ fn workspace(content: &str) -> Home {
 
 #[test]
 fn hooks_of_the_person_apply_in_every_front_door() {
-    let home = Home::with(&[("a", "alpha\n")]);
+    let home = Home::with_workspace(&[("a", "alpha\n")]);
     write_file(
         &home.config().join("config.toml"),
         "[[hooks]]\nname = \"guard\"\nevent = \"pre_tool\"\nmatch = { tool = \"read\" }\ncommand = \"echo not today >&2; exit 2\"\n",
@@ -69,7 +69,7 @@ fn hooks_of_the_person_apply_in_every_front_door() {
 
 #[test]
 fn hooks_run_at_the_start_and_end_of_sessions() {
-    let home = Home::with(&[("a", "alpha\n")]);
+    let home = Home::with_workspace(&[("a", "alpha\n")]);
     let log = home.workspace().join("log");
     write_file(
         &home.config().join("hooks.json"),
@@ -111,7 +111,7 @@ fn pl1_workspace_hooks_do_not_run_before_trust() {
     let ran = read(&home);
     assert_eq!(ran.code, 3, "{ran:?}");
     assert!(ran.stdout.contains("says no: from the workspace"), "{ran:?}");
-    let broken = Home::with(&[
+    let broken = Home::with_workspace(&[
         ("a", "alpha\n"),
         (".claude/settings.json", "{"),
         (".windlass/config.toml", "= 3"),
@@ -176,7 +176,7 @@ fn trust_shows_the_files_and_later_the_changes() {
     assert_eq!(read(&home).code, 3, "it is not trusted");
 }
 
-/// A gate that is not what was trusted could let pass what it refused, so nothing passes, also not what it never heard of.
+/// A changed gate could allow calls that it refused before, so every call is denied, even those that it never saw.
 #[test]
 fn changed_gate_denies_every_call_until_trusted_again() {
     let path = |home: &Home, name: &str| home.workspace().join(name);
@@ -214,7 +214,7 @@ fn changed_gate_denies_every_call_until_trusted_again() {
     }
 }
 
-/// However a gate's command line reaches its script, a change of it is a changed gate.
+/// A change of a gate's script is found in every form of command line that runs it.
 #[test]
 fn changed_script_of_a_gate_is_found_in_every_form_of_command() {
     for (command, changed) in [
@@ -223,7 +223,7 @@ fn changed_script_of_a_gate_is_found_in_every_form_of_command() {
         ("python3 -I gate.py", "gate.py"),
         ("./sources.sh", "scripts/gate.sh"),
     ] {
-        let home = Home::with(&[
+        let home = Home::with_workspace(&[
             ("a", "alpha\n"),
             (".claude/settings.json", &claude(command)),
             ("gate.py", "raise SystemExit(0)\n"),
@@ -254,7 +254,8 @@ fn gate_that_cannot_be_pinned_denies_every_call() {
         ("sh -c \"$GATE\"", "known only then"),
         ("./sources.sh", "sources.sh: what `.` runs is known only then"),
     ] {
-        let home = Home::with(&[("a", "alpha\n"), (".claude/settings.json", &claude(command))]);
+        let home =
+            Home::with_workspace(&[("a", "alpha\n"), (".claude/settings.json", &claude(command))]);
         write_script(&home.workspace().join("sources.sh"), ". \"$LIB\"");
         let ran = home.run(&["trust"]);
         assert_eq!(ran.code, 1, "{command}: {ran:?}");
@@ -272,7 +273,7 @@ fn gate_that_cannot_be_pinned_denies_every_call() {
             "{command}: it hears of nothing else"
         );
     }
-    let home = Home::with(&[(
+    let home = Home::with_workspace(&[(
         ".windlass/hooks.json",
         r#"{"hooks": [{"event": "session_start", "command": "make greeting"}]}"#,
     )]);
@@ -290,7 +291,7 @@ fn rules_and_gates_hold_from_the_trusted_copy() {
         (Some("= not even TOML"), ".windlass/config.toml (changed)"),
         (None, ".windlass/config.toml (removed)"),
     ] {
-        let home = Home::with(&[
+        let home = Home::with_workspace(&[
             ("a", "alpha\n"),
             ("b", "beta\n"),
             (".windlass/config.toml", "deny = [\"read a\"]\nmode = \"plan\"\n"),
@@ -353,7 +354,7 @@ fn changed_gate_does_not_stop_an_undo() {
 /// PL-2: a workspace only narrows; its hook cannot say yes for a person, nor leave its sandbox.
 #[test]
 fn pl2_workspace_hooks_cannot_allow_more() {
-    let home = Home::with(&[(
+    let home = Home::with_workspace(&[(
         ".windlass/config.toml",
         "[[hooks]]\nevent = \"pre_tool\"\nsandbox = \"off\"\ncommand = \"touch made; echo '{\\\"decision\\\": \\\"allow\\\"}'\"\n",
     )]);
@@ -365,7 +366,7 @@ fn pl2_workspace_hooks_cannot_allow_more() {
     assert!(ran.stderr.contains("a hook of a workspace cannot change anything"), "{ran:?}");
 }
 
-/// What a call changes does not act in the process that it runs in, nor in the next one before a person has looked.
+/// A hook file that a call changes takes effect neither in the running process nor in the next one before a person has trusted it.
 #[test]
 fn hook_file_written_by_a_call_takes_no_effect() {
     let home = workspace("exit 0");
@@ -389,7 +390,7 @@ fn hook_file_written_by_a_call_takes_no_effect() {
 /// A script in the workspace acts for the person only if they have looked at it.
 #[test]
 fn hook_of_the_person_runs_a_workspace_script_only_as_trusted() {
-    let home = Home::with(&[("a", "alpha\n")]);
+    let home = Home::with_workspace(&[("a", "alpha\n")]);
     write_script(&home.workspace().join("check.sh"), "echo '{\"decision\": \"allow\"}'");
     write_file(
         &home.config().join("config.toml"),
@@ -411,7 +412,7 @@ fn hook_of_the_person_runs_a_workspace_script_only_as_trusted() {
 
 #[test]
 fn hook_warnings_name_their_place() {
-    let home = Home::with(&[("a", "alpha\n")]);
+    let home = Home::with_workspace(&[("a", "alpha\n")]);
     let path = home.config().join("config.toml");
     write_file(
         &path,
@@ -429,10 +430,10 @@ fn hook_warnings_name_their_place() {
     assert_eq!(answer["files"], json!([]));
 }
 
-/// What could make a look hang or lead elsewhere is said, and not used.
+/// Files that could block a reader or lead elsewhere are reported and not read.
 #[test]
 fn special_files_as_hook_files_are_reported_and_not_read() {
-    let home = Home::with(&[("a", "alpha\n")]);
+    let home = Home::with_workspace(&[("a", "alpha\n")]);
     let outside = home.config().join("elsewhere");
     write_file(&outside.join("config.toml"), "deny = [\"read a\"]\n");
     std::os::unix::fs::symlink(&outside, home.workspace().join(".windlass")).expect("a link");

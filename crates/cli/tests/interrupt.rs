@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::mcp::initialize;
-use crate::support::{Home, Ran};
+use crate::support::{Home, RunResult};
 use crate::terminal::Terminal;
 
 const QUESTION: &str = "Allow this? ";
@@ -43,14 +43,14 @@ fn interrupt(child: &Child) {
     assert!(killed.expect("kill").success());
 }
 
-fn run_and_interrupt(home: &Home, number: u32, options: &[&str]) -> (Ran, Value) {
+fn run_and_interrupt(home: &Home, number: u32, options: &[&str]) -> (RunResult, Value) {
     let (command, seconds) = waiting_command(number);
     let input = json!({"command": command}).to_string();
     let child = home.command(&[&["call", "bash", &input, "--json"][..], options].concat()).spawn();
     let child = child.expect("the binary runs");
     wait_for_sleep(&seconds);
     interrupt(&child);
-    let ran = Ran::of(child.wait_with_output().expect("it ends"));
+    let ran = RunResult::from_output(child.wait_with_output().expect("it ends"));
     let answer = ran.lines().into_iter().next().unwrap_or_else(|| panic!("{ran:?}"));
     (ran, answer)
 }
@@ -72,7 +72,7 @@ fn interrupted_command_keeps_output_and_allowed_changes() {
         ),
         (4, &[], false, "what it changed was dropped"),
     ] {
-        let home = Home::in_sight();
+        let home = Home::new_outside_tmp();
         let (ran, answer) = run_and_interrupt(&home, number, options);
         assert_eq!((ran.code, &answer["outcome"]), (130, &json!("cancelled")), "{ran:?}");
         let text = text(&answer);
@@ -91,7 +91,7 @@ fn interrupted_command_keeps_output_and_allowed_changes() {
 #[test]
 fn person_is_asked_after_the_first_interrupt_only() {
     for (number, is_kept) in [(5, true), (6, false)] {
-        let home = Home::in_sight();
+        let home = Home::new_outside_tmp();
         let (command, seconds) = waiting_command(number);
         let input = json!({"command": command}).to_string();
         let mut terminal = Terminal::start(&home, 40, "", &["call", "bash", &input]);
@@ -113,7 +113,7 @@ fn person_is_asked_after_the_first_interrupt_only() {
 
 #[test]
 fn interrupted_run_answers_its_calls_and_ends() {
-    let home = Home::in_sight();
+    let home = Home::new_outside_tmp();
     let (command, seconds) = waiting_command(7);
     let call = |command: &str| json!({"tool": "bash", "input": {"command": command}});
     // The second changes the same file, so that it waits for the first.
@@ -124,7 +124,7 @@ fn interrupted_run_answers_its_calls_and_ends() {
     writeln!(input, "{turn}").expect("it reads");
     wait_for_sleep(&seconds);
     interrupt(&child);
-    let ran = Ran::of(child.wait_with_output().expect("it ends"));
+    let ran = RunResult::from_output(child.wait_with_output().expect("it ends"));
     drop(input);
     assert_eq!(ran.code, 130, "{ran:?}");
     let answers = ran.lines();
@@ -136,7 +136,7 @@ fn interrupted_run_answers_its_calls_and_ends() {
 /// A run that waits for its next line, after one that it has answered, can be interrupted too.
 #[test]
 fn interrupted_run_ends_while_waiting_for_a_line() {
-    let home = Home::with(&[("a", "hello\n")]);
+    let home = Home::with_workspace(&[("a", "hello\n")]);
     let child = home.command(&["run"]).stdin(Stdio::piped()).spawn();
     let mut child = child.expect("the binary runs");
     let mut input = child.stdin.take().expect("a pipe");
@@ -154,7 +154,7 @@ fn interrupted_run_ends_while_waiting_for_a_line() {
 #[test]
 fn call_cancelled_by_a_client_keeps_output_and_no_changes() {
     for (number, is_asked) in [(8, false), (9, true)] {
-        let home = Home::in_sight();
+        let home = Home::new_outside_tmp();
         let (mut command, seconds) = waiting_command(number);
         if is_asked {
             "echo printed; echo x > made".clone_into(&mut command);

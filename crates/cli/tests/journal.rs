@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use crate::support::Home;
 
 fn home_with_calls(calls: usize) -> Home {
-    let home = Home::with(&[("a", "hello\n")]);
+    let home = Home::with_workspace(&[("a", "hello\n")]);
     let line = json!({"tool": "read", "input": {"path": "a"}}).to_string() + "\n";
     let ran = home.run_with_input(&["run", "--session", "one"], line.repeat(calls).as_bytes());
     assert_eq!(ran.code, 0, "{ran:?}");
@@ -102,7 +102,7 @@ fn log_prints_a_timeline() {
 
 #[test]
 fn secrets_of_the_environment_do_not_reach_model_or_journal() {
-    let home = Home::with(&[("a", "token is tok-1234567890abcdef\n")]);
+    let home = Home::with_workspace(&[("a", "token is tok-1234567890abcdef\n")]);
     let output = home
         .command(&["call", "read", r#"{"path":"a"}"#])
         .env("MY_TOKEN", "tok-1234567890abcdef")
@@ -114,7 +114,7 @@ fn secrets_of_the_environment_do_not_reach_model_or_journal() {
 
 #[test]
 fn many_processes_share_one_journal() {
-    let home = Home::with(&[("a", "hello\n")]);
+    let home = Home::with_workspace(&[("a", "hello\n")]);
     let line = json!({"tool": "read", "input": {"path": "a"}}).to_string() + "\n";
     std::thread::scope(|scope| {
         for _ in 0..6 {
@@ -159,12 +159,12 @@ fn doctor_checks_everything() {
     }
 }
 
-/// Runs on a machine that gives out no namespaces: one of our own, in which there are no more.
+/// Runs the binary in a namespace in which no further ones can be made, as on a machine that forbids them.
 fn without_namespaces(home: &Home, arguments: &[&str]) -> std::process::Output {
     without_namespaces_after("", home, arguments)
 }
 
-/// The same, after a line of shell.
+/// Does the same after a line of shell.
 fn without_namespaces_after(first: &str, home: &Home, arguments: &[&str]) -> std::process::Output {
     let windlass = home.command(arguments);
     let mut command = std::process::Command::new("unshare");
@@ -182,7 +182,7 @@ fn without_namespaces_after(first: &str, home: &Home, arguments: &[&str]) -> std
     command.output().expect("unshare, of util-linux")
 }
 
-/// The status of each of doctor's checks, and what it says.
+/// Returns the status and the text of each of doctor's checks.
 fn doctor_checks(output: &std::process::Output) -> impl Fn(&str) -> (String, String) + use<> {
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a report");
     move |name| {
@@ -207,7 +207,7 @@ fn doctor_claims_only_what_it_could_try() {
     assert!(found.starts_with("not in use: "), "{found}");
 }
 
-/// What would hold, and what is used, by what a person has chosen.
+/// Doctor reports for each backend whether it works and whether the configuration uses it.
 #[test]
 fn doctor_tries_each_sandbox_backend() {
     let not_held = "it does not hold modes of files outside, times of files outside, what git runs";
@@ -277,7 +277,7 @@ fn weaker_sandbox_is_used_only_if_chosen_and_is_reported() {
     }
 }
 
-/// Who may make no namespace is given one by bubblewrap, if that may. Here it hands out one that was made while that was allowed.
+/// Bubblewrap provides namespaces where they are forbidden for us, if it may. In this test it gives out one that was made before.
 #[test]
 fn bubblewrap_is_used_where_namespaces_are_forbidden() {
     let call =
@@ -309,11 +309,11 @@ fn bubblewrap_is_used_where_namespaces_are_forbidden() {
     assert!(!home.workspace().join("b.txt").exists(), "what it did can be undone");
 }
 
-/// What cannot be undone, and leaves alone nothing that others act on, is not run without asking.
+/// Commands whose changes cannot be undone or can affect other processes do not run without asking.
 #[test]
 fn rules_treat_a_weaker_sandbox_as_none() {
     for (backend, is_asked) in [("namespaces", false), ("landlock", true)] {
-        let home = Home::with(&[("script", "echo b > b.txt\n")]);
+        let home = Home::with_workspace(&[("script", "echo b > b.txt\n")]);
         std::fs::create_dir_all(home.config()).expect("a directory");
         let config = format!("sandbox_backend = \"{backend}\"\n");
         std::fs::write(home.config().join("config.toml"), config).expect("a file");
@@ -326,7 +326,7 @@ fn rules_treat_a_weaker_sandbox_as_none() {
 fn secrets_are_neither_shown_nor_recorded() {
     let token = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9".repeat(2));
     let text = format!("open-sesame-4711, b3Blbi1zZXNhbWUtNDcxMQ==, other-word-9, {token}\n");
-    let home = Home::with(&[
+    let home = Home::with_workspace(&[
         (".env", "API_TOKEN=open-sesame-4711\n"),
         ("key", "other-word-9\n"),
         ("a", &text),
@@ -351,10 +351,10 @@ fn secrets_are_neither_shown_nor_recorded() {
 #[test]
 fn export_redacts_secrets_in_names() {
     const SECRET: &str = "s3cr3tv4lueXYZ987";
-    let home = Home::with(&[(&format!("file-{SECRET}.txt"), "x\n")]);
+    let home = Home::with_workspace(&[(&format!("file-{SECRET}.txt"), "x\n")]);
     let run = |arguments: &[&str]| {
         let output = home.command(arguments).env("MY_API_TOKEN", SECRET).output().expect("runs");
-        crate::support::Ran::of(output)
+        crate::support::RunResult::from_output(output)
     };
     let rule = format!("read file-{SECRET}.txt");
     let options = ["--session", "one", "--mode", "auto", "--allow", &rule];
@@ -388,7 +388,7 @@ fn export_redacts_secrets_in_names() {
 #[test]
 fn export_redacts_secrets_that_became_known_later() {
     const SECRET: &str = "s3cr3tv4lueXYZ987";
-    let home = Home::with(&[(&format!("file-{SECRET}.txt"), "x\n")]);
+    let home = Home::with_workspace(&[(&format!("file-{SECRET}.txt"), "x\n")]);
     let input = json!({"path": format!("file-{SECRET}.txt")}).to_string();
     let ran = home.run(&["call", "read", &input, "--session", "one"]);
     assert_eq!(ran.code, 0, "{ran:?}");
@@ -397,7 +397,10 @@ fn export_redacts_secrets_that_became_known_later() {
         &["log", "export", "--format", "otlp"],
         &["sessions", "export", "one"],
     ] {
-        assert!(home.run(command).stdout.contains(SECRET), "{command:?}: nobody knows it");
+        assert!(
+            home.run(command).stdout.contains(SECRET),
+            "{command:?}: it is not known as a secret yet"
+        );
         let known = home.command(command).env("MY_API_TOKEN", SECRET).output().expect("runs");
         let known = String::from_utf8_lossy(&known.stdout).into_owned();
         assert!(known.contains("[secret MY_API_TOKEN]"), "{command:?}: {known}");
@@ -445,7 +448,7 @@ fn replay_leaves_no_anchor() {
     assert_eq!(count(), 2);
 }
 
-/// A beginning that only one id has stands for the id.
+/// A beginning that only one id has stands for that id.
 #[test]
 fn ids_can_be_shortened() {
     let home = Home::new();
@@ -487,7 +490,7 @@ fn ids_can_be_shortened() {
 
 #[test]
 fn log_filters_records() {
-    let home = Home::with(&[("a", "x\n")]);
+    let home = Home::with_workspace(&[("a", "x\n")]);
     home.call(&[], "read", &json!({"path": "a"}));
     home.call(&[], "read", &json!({"path": "missing"}));
     home.call(&[], "write", &json!({"path": "b", "content": "x"}));

@@ -12,7 +12,7 @@ const KILL_ROUNDS: u64 = 200;
 
 #[test]
 fn kill_at_random_moments_loses_no_acknowledged_record() {
-    let home = Home::with(&[("a", "hello\n")]);
+    let home = Home::with_workspace(&[("a", "hello\n")]);
     let mut acknowledged = HashSet::new();
     for round in 0..KILL_ROUNDS {
         acknowledged.extend(run_and_kill(&home, round));
@@ -39,7 +39,7 @@ fn kill_at_random_moments_loses_no_acknowledged_record() {
     }
 }
 
-/// Starts a run, kills it after a number of answers and a short while that depends on the round; the calls it acknowledged.
+/// Starts `windlass run` and kills it after a number of results and a short time that depends on the round. Returns the acknowledged calls.
 fn run_and_kill(home: &Home, round: u64) -> Vec<String> {
     let mut child =
         home.command(&["run", "--mode", "auto"]).stdin(Stdio::piped()).spawn().expect("runs");
@@ -76,7 +76,7 @@ fn run_and_kill(home: &Home, round: u64) -> Vec<String> {
         .collect()
 }
 
-/// The files in the state that only a living process needs.
+/// Returns the files in the state directory that only a running process needs.
 fn abandoned_files(home: &Home) -> Vec<String> {
     let script = "cd \"$0\" && find tmp jobs outputs/unfinished stages stand-ins -mindepth 1 2>/dev/null; find . -name '*.tmp'";
     let found = std::process::Command::new("sh")
@@ -90,7 +90,7 @@ fn abandoned_files(home: &Home) -> Vec<String> {
 #[test]
 fn next_server_removes_files_of_a_killed_one() {
     // In a `/tmp` with a workspace in it, the directories above the workspace stay.
-    let home = Home::in_sight().having(&[("a", "hello\n")]);
+    let home = Home::new_outside_tmp().with_files(&[("a", "hello\n")]);
     let mut child =
         home.command(&["run", "--mode", "auto"]).stdin(Stdio::piped()).spawn().expect("runs");
     let mut stdin = child.stdin.take().expect("a pipe");

@@ -27,7 +27,7 @@ pub(crate) fn answer(answers: &[Value], id: u64) -> &Value {
 
 #[test]
 fn list_and_call_on_the_older_wire() {
-    let home = Home::with(&[("a", "hello\n")]);
+    let home = Home::with_workspace(&[("a", "hello\n")]);
     let answers = exchange(
         &home,
         &[],
@@ -53,7 +53,7 @@ fn list_and_call_on_the_older_wire() {
 
 #[test]
 fn discover_and_call_on_the_newer_wire() {
-    let home = Home::with(&[("a", "hello\n")]);
+    let home = Home::with_workspace(&[("a", "hello\n")]);
     let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}});
     let answers = exchange(
         &home,
@@ -185,7 +185,7 @@ fn signal_ends_the_server_during_a_call() {
     assert_eq!(home.run(&["log", "verify"]).code, 0);
 }
 
-/// Starts a job that changes a file on its stage, waits until it has, and ends the server in a way.
+/// Starts a job that changes a file on its stage, waits for the change, and ends the server in this way.
 fn end_with_a_job(home: &Home, options: &[&str], end: &str) -> String {
     use std::io::{BufRead as _, BufReader, Read as _, Write as _};
     use std::process::Stdio;
@@ -226,11 +226,11 @@ fn end_with_a_job(home: &Home, options: &[&str], end: &str) -> String {
     told
 }
 
-/// What a job changed on its stage does not go without a word when its session ends.
+/// Changes of a staged job are decided on and reported when its session ends.
 #[test]
 fn changes_of_a_staged_job_are_decided_on_when_its_session_ends() {
     for end in ["close", "TERM"] {
-        let home = Home::in_sight();
+        let home = Home::new_outside_tmp();
         let told = end_with_a_job(&home, &["--sandbox", "staged"], end);
         let approvals = home.run(&["policy", "approvals", "--json"]);
         let [open] = &approvals.lines()[..] else { panic!("{end}: {approvals:?} {told}") };
@@ -244,7 +244,7 @@ fn changes_of_a_staged_job_are_decided_on_when_its_session_ends() {
         assert_eq!(home.run(&["policy", "approve", id]).code, 0, "{end}");
         assert!(home.workspace().join("clo").exists(), "{end}");
 
-        let home = Home::in_sight();
+        let home = Home::new_outside_tmp();
         let told = end_with_a_job(&home, &["--proposals"], end);
         let list = home.run(&["proposals", "list", "--json"]);
         assert_eq!(list.lines().len(), 1, "{end}: {list:?} {told}");

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use crate::support::Home;
 
-/// Copies the state directory that is kept beside the tests.
+/// Copies the old state directory that is stored beside the tests.
 fn old_state() -> Home {
-    let home = Home::with(&[("a.txt", "hello\n")]);
+    let home = Home::with_workspace(&[("a.txt", "hello\n")]);
     copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/state-v1"), &home.state());
     home
 }

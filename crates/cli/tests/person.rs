@@ -1,8 +1,8 @@
-//! A person at a terminal is asked, and what they say is what happens.
+//! Approvals at a terminal: the person is asked, and the answer decides.
 
 use serde_json::{Value, json};
 
-use crate::support::{Home, Ran};
+use crate::support::{Home, RunResult};
 use crate::terminal::Terminal;
 
 const ROWS: u16 = 40;
@@ -12,7 +12,7 @@ fn write(path: &str) -> String {
     json!({"path": path, "content": "x\n"}).to_string()
 }
 
-/// Asks about a call that writes `new`, at a terminal.
+/// Starts a call that writes `new`, at a terminal, up to its prompt.
 fn start_asking_write(home: &Home, options: &[&str]) -> Terminal {
     let write = write("new");
     let arguments = [&["call", "write", &write][..], options].concat();
@@ -184,7 +184,7 @@ fn two_calls_of_a_turn_are_asked_about_one_after_the_other() {
 
 #[test]
 fn change_that_would_fail_is_not_asked_about() {
-    let home = Home::with(&[("a", "one\n")]);
+    let home = Home::with_workspace(&[("a", "one\n")]);
     let edit = json!({"path": "a", "old_string": "two", "new_string": "3"}).to_string();
     let terminal = Terminal::start(&home, ROWS, "", &["call", "edit", &edit]);
     let (ran, shown) = terminal.end();
@@ -308,8 +308,8 @@ fn person_can_change_the_arguments() {
     }
 }
 
-/// Runs these commands in processes of their own, all at once; how each ended.
-fn run_all_at_once(home: &Home, commands: &[Vec<&str>]) -> Vec<Ran> {
+/// Runs these commands at once, each in its own process, and returns their results.
+fn run_all_at_once(home: &Home, commands: &[Vec<&str>]) -> Vec<RunResult> {
     let start = std::sync::Barrier::new(commands.len());
     std::thread::scope(|scope| {
         let run = |command| {
@@ -334,7 +334,7 @@ fn only_one_of_eight_simultaneous_answers_counts() {
             answers.iter().cycle().take(8).map(|answer| vec!["policy", answer, id]).collect();
         let ran = run_all_at_once(&home, &commands);
         // One that comes between the answer and the call makes the call, and says that the answer is another's.
-        let is_own = |ran: &Ran| ran.code == 0 && !ran.stderr.contains("already; its call");
+        let is_own = |ran: &RunResult| ran.code == 0 && !ran.stderr.contains("already; its call");
         let counted: Vec<usize> = (0..8).filter(|number| is_own(&ran[*number])).collect();
         let [counted] = counted[..] else { panic!("{} answers count: {ran:?}", counted.len()) };
         assert!(ran.iter().all(|ran| matches!(ran.code, 0 | 2)), "{ran:?}");
@@ -373,7 +373,7 @@ fn approval_interrupted_by_a_kill_is_resumed() {
     }
 }
 
-/// What was answered is not what is there now: it asks again, and the answer is not kept for something else.
+/// If the call has changed since the approval, the person is asked again, and the old answer is not kept for another call.
 #[test]
 fn answer_does_not_apply_to_a_changed_call() {
     let home = Home::new();

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::support::Home;
 
 fn record_calls(files: &[(&str, &str)], calls: &[Value]) -> Home {
-    let home = Home::with(files);
+    let home = Home::with_workspace(files);
     let lines: String = calls.iter().map(|line| format!("{line}\n")).collect();
     let run = ["run", "--session", "one", "--mode", "auto"];
     let ran = home.run_with_input(&run, lines.as_bytes());
@@ -25,7 +25,7 @@ fn statuses(lines: &[Value]) -> Vec<&str> {
 
 #[test]
 fn replay_of_a_self_contained_session_is_the_same() {
-    let home = Home::with(&[("a", "one\n"), ("sub/old", "old\n")]);
+    let home = Home::with_workspace(&[("a", "one\n"), ("sub/old", "old\n")]);
     let there = home.workspace().canonicalize().expect("the workspace");
     let calls = [
         json!({"tool": "read", "input": {"path": "a"}}),
@@ -122,7 +122,7 @@ fn replay_repeats_the_recorded_answers() {
     let home = Home::new();
     let write = json!({"path": "a", "content": "x\n"}).to_string();
     let denied = home.run(&["call", "write", &write, "--session", "one"]);
-    assert_eq!(denied.code, 3, "nobody is there");
+    assert_eq!(denied.code, 3, "there is no attendant");
     assert_eq!(home.run(&["call", "write", &write, "--session", "one", "--yes"]).code, 0);
     let (code, lines) = replay(&home, &[]);
     assert_eq!((code, statuses(&lines)), (0, vec!["same", "same"]), "{lines:#?}");

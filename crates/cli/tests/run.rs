@@ -7,7 +7,7 @@ use crate::support::Home;
 
 #[test]
 fn a_turn_is_answered_in_order_and_an_unknown_tool_names_near_ones() {
-    let home = Home::with(&[("README.md", "hello\n")]);
+    let home = Home::with_workspace(&[("README.md", "hello\n")]);
     let turn = json!([
         {"type": "tool_use", "id": "a", "name": "read", "input": {"path": "README.md"}},
         {"type": "tool_use", "id": "b", "name": "nope", "input": {}},
@@ -24,7 +24,7 @@ fn a_turn_is_answered_in_order_and_an_unknown_tool_names_near_ones() {
 
 #[test]
 fn every_provider_is_answered_in_its_own_form() {
-    let home = Home::with(&[("a", "hello\n")]);
+    let home = Home::with_workspace(&[("a", "hello\n")]);
     let input = [
         json!({"type": "tool_use", "id": "1", "name": "read", "input": {"path": "a"}}),
         json!({"id": "2", "type": "function", "function": {"name": "read", "arguments": "{\"path\":\"a\"}"}}),
@@ -47,7 +47,7 @@ fn every_provider_is_answered_in_its_own_form() {
 
 #[test]
 fn invalid_line_gets_an_error_and_the_run_continues() {
-    let home = Home::with(&[("a", "hello\n")]);
+    let home = Home::with_workspace(&[("a", "hello\n")]);
     let deep = "[".repeat(10_000);
     let input = format!(
         "not json\n\n{{\"x\":1}}\n{deep}\n\"\\u0000\"\n{}\n",
@@ -63,7 +63,7 @@ fn invalid_line_gets_an_error_and_the_run_continues() {
 
 #[test]
 fn invalid_item_gets_an_error_and_its_neighbours_run() {
-    let home = Home::with(&[("a", "hello\n")]);
+    let home = Home::with_workspace(&[("a", "hello\n")]);
     let read =
         |id: &str| json!({"type": "tool_use", "id": id, "name": "read", "input": {"path": "a"}});
     let turn = json!([
@@ -84,7 +84,7 @@ fn invalid_item_gets_an_error_and_its_neighbours_run() {
 
 #[test]
 fn events_are_printed_between_results() {
-    let home = Home::with(&[("a", "hello\n")]);
+    let home = Home::with_workspace(&[("a", "hello\n")]);
     let lines = home
         .run_with_input(&["run", "--events"], b"{\"tool\":\"read\",\"input\":{\"path\":\"a\"}}\n")
         .lines();
@@ -103,7 +103,7 @@ fn events_are_printed_between_results() {
 
 #[test]
 fn result_does_not_wait_for_events() {
-    let home = Home::with(&[("a", "hello\n"), ("b", "hello\n")]);
+    let home = Home::with_workspace(&[("a", "hello\n"), ("b", "hello\n")]);
     let read = |path: &str| json!({"tool": "read", "input": {"path": path}});
     home.run_with_input(&["run", "--events"], format!("{}\n", read("a")).as_bytes());
     // Events wait for the numbers of their records, and these for the database.
@@ -145,7 +145,7 @@ fn missing_input_file_is_an_error() {
 
 #[test]
 fn continued_session_may_overwrite_files_that_it_has_read() {
-    let home = Home::with(&[("a", "old\n")]);
+    let home = Home::with_workspace(&[("a", "old\n")]);
     let write = json!({"tool": "write", "input": {"path": "a", "content": "new\n"}});
     let read = json!({"tool": "read", "input": {"path": "a"}});
     let input = format!("{write}\n{read}\n{write}\n");

@@ -4,14 +4,14 @@ use serde_json::{Value, json};
 
 use crate::support::Home;
 
-/// Makes a call that has to succeed, in the mode in which everything is asked that can be; the text of the answer.
+/// Makes a call that must succeed, in the mode that asks about the most effects. Returns the text of its result.
 fn call_text(home: &Home, session: &str, tool: &str, input: &Value) -> String {
     let (code, answer) = home.call(&["--mode", "ask", "--session", session], tool, input);
     assert_eq!(code, 0, "{tool} {input}: {answer}");
     answer["content"][0]["text"].as_str().unwrap_or_default().to_owned()
 }
 
-/// A path in the machine's own `/tmp` at which nothing is.
+/// Returns a path in the machine's own `/tmp` at which there is no file.
 fn unused_tmp_path() -> String {
     let made = tempfile::Builder::new().prefix("note-").tempfile_in("/tmp").expect("a file");
     made.path().to_str().expect("a name").to_owned()
@@ -19,7 +19,7 @@ fn unused_tmp_path() -> String {
 
 #[test]
 fn file_tools_and_programs_mean_the_same_directory() {
-    for home in [Home::in_sight(), Home::new()] {
+    for home in [Home::new_outside_tmp(), Home::new()] {
         let note = unused_tmp_path();
         call_text(&home, "s1", "write", &json!({"path": note, "content": "by a tool\n"}));
         let cat = json!({"command": format!("cat {note}")});
@@ -44,7 +44,7 @@ fn file_tools_and_programs_mean_the_same_directory() {
 
 #[test]
 fn a_change_is_undone_in_its_session() {
-    let home = Home::in_sight();
+    let home = Home::new_outside_tmp();
     let note = unused_tmp_path();
     call_text(&home, "s1", "write", &json!({"path": note, "content": "one\n"}));
     let changes = home.run(&["undo", "--list", "--json", "--session", "s1"]).lines();

@@ -31,7 +31,7 @@ fn repeated_undo_walks_back_and_can_be_undone() {
 
 #[test]
 fn undo_refuses_files_that_were_changed_since() {
-    let home = Home::with(&[("a.txt", "one\n")]);
+    let home = Home::with_workspace(&[("a.txt", "one\n")]);
     let edit = json!({"path": "a.txt", "old_string": "one", "new_string": "two"}).to_string();
     let session = ["--mode", "auto", "--session", "s"];
     assert_eq!(home.run(&[&session[..], &["call", "edit", &edit]].concat()).code, 0);
@@ -54,12 +54,12 @@ fn unknown_ids_are_errors() {
         assert_eq!(home.run(&[&session[..], &call].concat()).code, 0);
     }
     for (arguments, code, words) in [
-        (&["undo", "--session", "nobody"][..], 2, "there is no session nobody"),
-        (&["undo", "--list", "--session", "nobody"], 2, "there is no session nobody"),
+        (&["undo", "--session", "missing"][..], 2, "there is no session missing"),
+        (&["undo", "--list", "--session", "missing"], 2, "there is no session missing"),
         (&["undo", "--session", "read"], 1, "there is nothing to undo"),
         (&["undo", "--list", "--session", "read"], 0, "nothing was changed here"),
-        (&["undo", "--turn", "nobody"], 1, "no change of the turn nobody is known"),
-        (&["undo", "--call", "nobody"], 1, "no change of the call nobody is known"),
+        (&["undo", "--turn", "missing"], 1, "no change of the turn missing is known"),
+        (&["undo", "--call", "missing"], 1, "no change of the call missing is known"),
     ] {
         let ran = home.run(arguments);
         assert_eq!(ran.code, code, "{arguments:?}: {ran:?}");
@@ -71,7 +71,7 @@ fn unknown_ids_are_errors() {
 
 #[test]
 fn dropped_history_is_reported() {
-    let home = Home::with(&[("small.toml", "undo_megabytes = 1\n")]);
+    let home = Home::with_workspace(&[("small.toml", "undo_megabytes = 1\n")]);
     let config = home.workspace().join("small.toml");
     let small = ["--config", config.to_str().expect("UTF-8"), "--session", "s", "--mode", "auto"];
     let run = |arguments: &[&str]| home.run(&[&small[..], arguments].concat());
@@ -100,7 +100,7 @@ fn dropped_history_is_reported() {
 
 #[test]
 fn continued_session_knows_the_files_that_it_has_read() {
-    let home = Home::with(&[("a.txt", "one\n")]);
+    let home = Home::with_workspace(&[("a.txt", "one\n")]);
     let write = json!({"path": "a.txt", "content": "two\n"}).to_string();
     let call = |session: &str, tool: &str, input: &str| {
         home.run(&["--mode", "auto", "--session", session, "call", tool, input])
@@ -112,7 +112,7 @@ fn continued_session_knows_the_files_that_it_has_read() {
 
 #[test]
 fn proposals_are_listed_shown_applied_and_dropped() {
-    let home = Home::with(&[("a.txt", "one two\n"), ("b.txt", "b\n")]);
+    let home = Home::with_workspace(&[("a.txt", "one two\n"), ("b.txt", "b\n")]);
     for (path, old) in [("a.txt", "two"), ("b.txt", "b")] {
         let edit = json!({"path": path, "old_string": old, "new_string": "2"}).to_string();
         let held = ["--mode", "auto", "--proposals", "--session", "p", "call", "edit", &edit];
@@ -129,7 +129,7 @@ fn proposals_are_listed_shown_applied_and_dropped() {
     assert_eq!(read("a.txt"), "one two\n");
 }
 
-/// Every path of a workspace with the content of files.
+/// Returns every path of a workspace, with the content of files.
 fn workspace_content(home: &Home) -> Vec<(String, Option<String>)> {
     fn add_directory(root: &Path, directory: &Path, found: &mut Vec<(String, Option<String>)>) {
         for entry in std::fs::read_dir(directory).expect("a directory") {
@@ -160,7 +160,7 @@ fn moved_directories_are_proposed_applied_dropped_and_undone() {
         ("mkdir -p x/y; mv a x/y/a; mv c x/y/a/in/c", &[("x/y/a/f", &moved)]),
         ("mv a/in c/q; mv a b", &[("b/f", &moved), ("c/q/g", &in_moved)]),
     ] {
-        let home = Home::in_sight().having(&files);
+        let home = Home::new_outside_tmp().with_files(&files);
         std::fs::create_dir(home.workspace().join("a/empty")).expect("a directory");
         let before = workspace_content(&home);
         let input = json!({"command": command}).to_string();

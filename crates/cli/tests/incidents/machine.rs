@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 use super::write_file;
 use crate::support::Home;
 
-/// Long enough for the slowest machine; whoever comes here hangs.
+/// The time after which a test fails; long enough for the slowest machine.
 const TEST_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Whether something becomes true while one looks.
+/// Waits until a condition holds, at most `TEST_TIMEOUT`, and returns whether it does.
 fn wait_until(mut is: impl FnMut() -> bool) -> bool {
     let begun = Instant::now();
     while begun.elapsed() < TEST_TIMEOUT {
@@ -26,7 +26,7 @@ fn wait_until(mut is: impl FnMut() -> bool) -> bool {
     false
 }
 
-/// Whether a program with this word among its own is there, anywhere on the machine.
+/// Returns whether a process with this command-line argument runs on the machine.
 fn is_alive(word: &str) -> bool {
     let processes = std::fs::read_dir("/proc").expect("/proc");
     let commands =
@@ -36,7 +36,7 @@ fn is_alive(word: &str) -> bool {
     commands.into_iter().any(is_meant)
 }
 
-/// Seconds that nobody else sleeps for.
+/// Returns a duration in seconds that no other test sleeps for.
 fn unique_seconds(which: u32) -> String {
     format!("{}.{which}", 200_000 + std::process::id())
 }
@@ -47,12 +47,12 @@ fn home_of(home: &Home) -> std::path::PathBuf {
 
 #[test]
 fn i_15_a_command_that_deletes_the_home_directory_deletes_nothing() {
-    let home = Home::in_sight().having(&[("tests/a", "x\n"), ("plan/b", "y\n")]);
+    let home = Home::new_outside_tmp().with_files(&[("tests/a", "x\n"), ("plan/b", "y\n")]);
     let photo = home_of(&home).join("photos/1.jpg");
     write_file(&home.config().join("config.toml"), "# mine\n");
     write_file(&photo, "photo\n");
     let command = json!({"command": "rm -rf tests/ patches/ plan/ ~/"});
-    assert_eq!(home.call(&[], "bash", &command).0, 3, "nobody was asked");
+    assert_eq!(home.call(&[], "bash", &command).0, 3, "no person was asked");
     assert!(home.workspace().join("tests/a").exists());
     let command =
         json!({"command": "rm -rf tests plan \"$(echo ~)\" 2>/dev/null; ls -A $(echo ~)"});
@@ -66,8 +66,8 @@ fn i_15_a_command_that_deletes_the_home_directory_deletes_nothing() {
 
 #[test]
 fn i_29_secrets_are_out_of_reach_and_the_record_tells_what_was_tried() {
-    let home =
-        Home::in_sight().having(&[(".env", "DATABASE_URL=postgres://production\n"), ("a", "x\n")]);
+    let home = Home::new_outside_tmp()
+        .with_files(&[(".env", "DATABASE_URL=postgres://production\n"), ("a", "x\n")]);
     let secrets =
         [".aws/credentials", ".ssh/id_ed25519", ".pgpass", ".netrc", ".config/gh/hosts.yml"];
     for secret in secrets {
@@ -92,7 +92,7 @@ fn i_29_secrets_are_out_of_reach_and_the_record_tells_what_was_tried() {
     assert_eq!(home.run(&["log", "verify"]).code, 0);
 }
 
-/// A server with its input open.
+/// Starts an MCP server with open input.
 fn start_server(home: &Home, options: &[&str]) -> Child {
     let arguments = [&["mcp"], options].concat();
     let mut child = home.command(&arguments).stdin(Stdio::piped()).spawn().expect("runs");
@@ -109,7 +109,7 @@ fn send_request(child: &mut Child, id: u64, tool: &str, arguments: &Value) {
     writeln!(child.stdin.as_mut().expect("a pipe"), "{call}").expect("a message");
 }
 
-/// Reads answers until that to `id`.
+/// Reads responses until the one with this id.
 fn answer_to(child: &mut Child, id: u64) -> Value {
     let mut lines = BufReader::new(child.stdout.as_mut().expect("a pipe")).lines();
     loop {
@@ -121,7 +121,7 @@ fn answer_to(child: &mut Child, id: u64) -> Value {
     }
 }
 
-/// The sockets of the internet at which a process listens, or that are bound without a peer.
+/// Returns the internet sockets at which a process listens, or that are bound without a peer.
 fn listening_sockets(pid: u32) -> Vec<String> {
     let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("descriptors");
     let held: HashSet<String> = descriptors
@@ -170,7 +170,7 @@ fn i_46_a_server_over_standard_input_listens_nowhere() {
 
 /// With hosts that programs may reach there is a proxy, but only a program in its sandbox finds it.
 #[test]
-fn i_47_the_proxy_of_a_program_is_nobody_elses() {
+fn i_47_the_proxy_of_a_program_is_reachable_for_that_program_only() {
     let home = Home::new();
     let mut child = start_server(&home, &["--mode", "auto", "--net", "docs.rs"]);
     let seconds = unique_seconds(47);
@@ -235,7 +235,7 @@ fn i_60_what_was_started_dies_with_us_however_we_die() {
 #[test]
 fn i_62_many_processes_and_sudden_ends_leave_the_journal_whole() {
     const PROCESSES: usize = 8;
-    let home = Home::with(&[("a", "x\n")]);
+    let home = Home::with_workspace(&[("a", "x\n")]);
     let run = |which: usize| -> Vec<String> {
         let mut child =
             home.command(&["run", "--mode", "auto"]).stdin(Stdio::piped()).spawn().expect("runs");
@@ -278,16 +278,16 @@ fn i_62_many_processes_and_sudden_ends_leave_the_journal_whole() {
     }
 }
 
-/// A name says nothing about what is behind it: here, configuration that nobody ever finishes writing.
+/// Configuration may be a pipe that no process ever finishes writing.
 #[test]
-fn i_63_configuration_that_is_no_file_keeps_nobody_waiting() {
+fn i_63_configuration_that_is_not_a_file_does_not_block() {
     for (make, what) in [
         ("mkfifo", ".windlass/config.toml"),
         ("ln -s /dev/zero", ".windlass/config.toml"),
         ("mkfifo", ".windlass/tools/t.md"),
         ("ln -s /dev/zero", ".windlass/tools/t.md"),
     ] {
-        let home = Home::with(&[("a", "hello\n"), (".windlass/tools/README.md", "")]);
+        let home = Home::with_workspace(&[("a", "hello\n"), (".windlass/tools/README.md", "")]);
         let made = std::process::Command::new("bash")
             .args(["-c", &format!("{make} {what}")])
             .current_dir(home.workspace())

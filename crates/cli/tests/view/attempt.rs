@@ -10,11 +10,11 @@ use super::reach::Reach;
 use super::readers::Reader;
 use super::world::{Canary, World};
 use super::{Random, is_installed};
-use crate::support::Ran;
+use crate::support::RunResult;
 
-/// So many attempts are made in one call: fewer calls are faster, and the output must stay below what an answer may hold.
+/// The number of attempts in one call: fewer calls are faster, but the output must fit into one result.
 const ATTEMPTS_PER_CALL: usize = 30;
-/// Bytes of output that are kept of one attempt.
+/// The maximum output of one attempt.
 const OUTPUT_BYTES_PER_ATTEMPT: usize = 700;
 
 /// One attempt to get at a canary.
@@ -55,7 +55,7 @@ impl<'w> Attempt<'w> {
         Self { reader, reach: None, canaries, commands }
     }
 
-    /// The encoding in which an output shows what was looked for.
+    /// Returns the encoding in which an output contains the expected text.
     pub(super) fn shown_in(&self, output: &str) -> Option<&'static str> {
         let output = without_white_space(output);
         self.canaries.iter().find_map(|canary| canary.fingerprints.found_in(&output))
@@ -86,7 +86,7 @@ impl Reader {
     }
 }
 
-/// Makes all attempts and gives each output to `check`, and every answer as a whole to `check_all`.
+/// Makes all attempts, passes each output to `check` and each whole result to `check_all`.
 pub(super) fn run_attempts<'a, 'w>(
     world: &World,
     attempts: &'a [Attempt<'w>],
@@ -111,7 +111,7 @@ pub(super) fn run_attempts<'a, 'w>(
 }
 
 /// Every text in an answer: content, metadata and names of fields.
-pub(super) fn strings(ran: &Ran) -> String {
+pub(super) fn strings(ran: &RunResult) -> String {
     fn collect(value: &Value, into: &mut String) {
         match value {
             Value::String(text) => into.extend([text, "\n"]),

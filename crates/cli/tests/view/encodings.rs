@@ -13,7 +13,7 @@ pub(super) const CANARY_LENGTH: usize = 40;
 const FRAGMENT_LENGTH: usize = 12;
 const FRAGMENT_STEP: usize = 4;
 
-/// Everything that gives a canary away, prepared once for many outputs.
+/// All encoded forms of a canary, prepared once for many outputs.
 #[derive(Debug)]
 pub(super) struct Fingerprints(Vec<(&'static str, String)>);
 
@@ -56,7 +56,7 @@ impl Fingerprints {
         Self(found)
     }
 
-    /// The encoding in which an output has the canary. The output must be `squeezed`.
+    /// Returns the encoding in which an output contains the canary. The caller has removed white space with `without_white_space`.
     pub(super) fn found_in(&self, output: &str) -> Option<&'static str> {
         self.0.iter().find(|(_, fragment)| output.contains(fragment)).map(|(name, _)| *name)
     }
@@ -84,7 +84,7 @@ impl FragmentIndex {
         index
     }
 
-    /// The places of all canaries that an output shows.
+    /// Returns the index of each canary that an output contains.
     pub(super) fn found_in(&self, output: &str) -> BTreeSet<String> {
         let output = without_white_space(output);
         let bytes = output.as_bytes();
@@ -99,7 +99,7 @@ impl FragmentIndex {
     }
 }
 
-/// An output without the white space and zero bytes that programs put between characters.
+/// Removes the white space and zero bytes that programs put between characters.
 pub(super) fn without_white_space(output: &str) -> String {
     output.chars().filter(|c| !c.is_whitespace() && *c != '\0').collect()
 }

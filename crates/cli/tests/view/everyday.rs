@@ -8,7 +8,7 @@ use std::process::Command;
 
 use super::project::{Project, add_rust, link_or_copy};
 use super::write_file;
-use crate::support::{Ran, installed};
+use crate::support::{RunResult, installed};
 
 #[test]
 fn git_begins_a_repository() {
@@ -235,10 +235,10 @@ fn uv_runs_a_project() {
     project.run(script);
 }
 
-/// What a script prints in the Python environment of the tests.
+/// Runs a script in the Python environment of the tests, and returns its output.
 fn ask_python(script: &str) -> String {
     let mut python = Command::new(installed("WINDLASS_TEST_PYTHON"));
-    let ran = Ran::of(python.args(["-c", script]).output().expect("python runs"));
+    let ran = RunResult::from_output(python.args(["-c", script]).output().expect("python runs"));
     assert_eq!(ran.code, 0, "a package is missing: `cargo xtask setup` installs it: {ran:?}");
     ran.stdout.trim().to_owned()
 }

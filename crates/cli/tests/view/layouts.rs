@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::escape::{is_root, python};
-use crate::support::{Ran, binary};
+use crate::support::{RunResult, binary};
 
 /// Prints every secret and every socket of the layout that can be found.
 const SEARCH_SCRIPT: &str = "cat /etc/shadow /etc/gshadow /etc/ssh/ssh_host_* /etc/ssl/private/* /etc/pki/tls/private/* \
@@ -17,7 +17,7 @@ const SEARCH_SCRIPT: &str = "cat /etc/shadow /etc/gshadow /etc/ssh/ssh_host_* /e
 
 struct Layout {
     name: &'static str,
-    /// Where programs are.
+    /// Directories of programs.
     path: &'static str,
     binary: &'static str,
     /// Commands, and a part of what they print.
@@ -119,7 +119,7 @@ fn state_directory_on_an_overlay() {
 fn without_user_namespaces() {
     let ground = LayoutDirectories::new();
     let program = binary().display().to_string();
-    // Somebody without any capability: a container's root who has them could do without user namespaces.
+    // Without any capability: a container's root with capabilities would need no user namespaces.
     let words = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", &program];
     let run = |arguments: &[&str]| {
         ground.enter("without_namespaces", USUAL_LAYOUT, &[&words[..], arguments].concat())
@@ -192,7 +192,7 @@ fn check_outside(layout: &Layout, ground: &LayoutDirectories) {
     }
 }
 
-/// What outlives a run in a layout.
+/// Directories that outlive a run in a layout.
 struct LayoutDirectories {
     directory: TempDir,
 }
@@ -218,7 +218,7 @@ impl LayoutDirectories {
     }
 
     /// Makes the layout anew and runs a program in it, in the workspace `/home/me/work`.
-    fn enter(&self, layout: &str, path: &str, words: &[&str]) -> Ran {
+    fn enter(&self, layout: &str, path: &str, words: &[&str]) -> RunResult {
         let needs_users = !is_root() || layout == "without_namespaces";
         let mut command = Command::new("unshare");
         command.args([if needs_users { "-Urm" } else { "-m" }, "--"]).arg(python());
@@ -230,6 +230,6 @@ impl LayoutDirectories {
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         let home = if layout == "without_namespaces" { self.home() } else { "/home/me".into() };
         command.env("HOME", home).stdin(Stdio::null());
-        Ran::of(command.output().expect("unshare, of util-linux"))
+        RunResult::from_output(command.output().expect("unshare, of util-linux"))
     }
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::json;
 
 use super::{system_path, write_file};
-use crate::support::{Home, Ran, repository};
+use crate::support::{Home, RunResult, repository};
 
 pub(super) struct Project {
     outside: Home,
@@ -21,7 +21,7 @@ pub(super) struct Project {
 impl Project {
     pub(super) fn new(files: &[(&str, &str)]) -> Self {
         let [outside, inside] = [(), ()].map(|()| {
-            let home = Home::in_sight().having(files);
+            let home = Home::new_outside_tmp().with_files(files);
             write_file(
                 &home_of(&home).join(".gitconfig"),
                 "[user]\n\tname = Ada\n\temail = ada@example.org\n",
@@ -50,7 +50,7 @@ impl Project {
         self
     }
 
-    /// Does something to both home directories before the work begins.
+    /// Prepares both home directories before the work begins.
     pub(super) fn with_home(self, prepare: impl Fn(&Path)) -> Self {
         for home in [&self.outside, &self.inside] {
             prepare(&home_of(home));
@@ -86,23 +86,23 @@ impl Project {
     }
 }
 
-/// A script in a plain shell.
-fn run_plain(home: &Home, script: &str) -> Ran {
+/// Runs a script in a plain shell.
+fn run_plain(home: &Home, script: &str) -> RunResult {
     // Programs leave things in the temporary directory, and the machine's is not ours.
     let temporary = home.workspace().with_file_name("tmp");
     std::fs::create_dir_all(&temporary).expect("a folder");
     let mut command = Command::new("bash");
     home.prepare(&mut command).args(["-c", script]);
     command.env("PATH", search_path(home)).env("TMPDIR", temporary);
-    Ran::of(command.output().expect("the shell runs"))
+    RunResult::from_output(command.output().expect("the shell runs"))
 }
 
-/// A script in a confined shell, in a session of its own.
-fn run_confined(home: &Home, script: &str) -> Ran {
+/// Runs a script in a confined shell, in a session of its own.
+fn run_confined(home: &Home, script: &str) -> RunResult {
     let input = json!({"command": script}).to_string();
     let mut command = home.command(&["--mode", "auto", "call", "bash", &input]);
     command.env("PATH", search_path(home));
-    Ran::of(command.output().expect("the binary runs"))
+    RunResult::from_output(command.output().expect("the binary runs"))
 }
 
 fn search_path(home: &Home) -> std::ffi::OsString {
@@ -152,7 +152,7 @@ pub(super) fn add_rust(home: &Path) {
         .current_dir(repository())
         .output()
         .expect("rustc runs");
-    let sysroot = PathBuf::from(Ran::of(output).stdout.trim());
+    let sysroot = PathBuf::from(RunResult::from_output(output).stdout.trim());
     let toolchain = home.join(".rustup/toolchains/test");
     let is_needed = |name: &str| {
         let library = name.strip_prefix("lib/").unwrap_or_default();

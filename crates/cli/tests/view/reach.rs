@@ -58,7 +58,8 @@ pub(super) struct ReachedFile {
 }
 
 impl Reach {
-    /// How a command in `workspace` names a file in this way. `$T` is a scratch directory of the command; `link` leads to the file.
+    /// Returns the name by which a command in `workspace` reaches a file in this way. `$T` is a scratch directory of the command; `link` leads
+    /// to the file.
     pub(super) fn to(self, file: &Path, link: &Path, workspace: &Path) -> ReachedFile {
         let directory = file.parent().expect("a parent").display();
         let name = file.file_name().expect("a name").to_string_lossy();

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::encodings::{CANARY_LENGTH, Fingerprints};
 use super::{Random, system_path, write_file};
-use crate::support::{Home, Ran};
+use crate::support::{Home, RunResult};
 
 /// Rules of the session, beside what is masked without any.
 const DENY_RULES: &[&str] = &["read plans/merger.txt", "read vault/**", "read **/*.sealed"];
@@ -119,13 +119,13 @@ impl Canary {
         Self { path, text, fingerprints }
     }
 
-    /// Puts it into its file, twice: some programs print only lines that repeat.
+    /// Writes the canary into its file, twice: some programs print only lines that repeat.
     fn place(&self, shape: &str) {
         write_file(&self.path, &shape.replace("CANARY", &self.text).repeat(2));
     }
 }
 
-/// How calls are made in the world.
+/// The confinement of calls in the world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Confinement {
     /// At this level, in mode `auto`.
@@ -151,7 +151,7 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new(confinement: Confinement, random: &mut Random) -> Self {
-        let home = Home::in_sight();
+        let home = Home::new_outside_tmp();
         let root = home.workspace().parent().expect("a parent").to_owned();
         let name = root.file_name().expect("a name").to_string_lossy().replace('.', "");
         let left_in_tmp = Path::new("/tmp").join(format!("windlass-{name}.txt"));
@@ -200,7 +200,7 @@ impl World {
         let in_tmp = self.contents.last().expect("a canary");
         let script =
             format!("for i in 1 2; do echo {}; done >{}", in_tmp.text, in_tmp.path.display());
-        let ran = self.shell("somebody-else", &script);
+        let ran = self.shell("another-session", &script);
         assert_eq!(ran.code, 0, "{ran:?}");
     }
 
@@ -219,11 +219,11 @@ impl World {
     }
 
     /// Runs a script in a shell that reads it from its input, so that nothing of it can be understood beforehand.
-    pub(super) fn shell(&self, session: &str, script: &str) -> Ran {
+    pub(super) fn shell(&self, session: &str, script: &str) -> RunResult {
         self.call(session, &json!({"command": "bash -s", "stdin": script}))
     }
 
-    pub(super) fn call(&self, session: &str, input: &Value) -> Ran {
+    pub(super) fn call(&self, session: &str, input: &Value) -> RunResult {
         let input = input.to_string();
         let mut arguments = vec!["call", "bash", &input, "--json", "--session", session];
         arguments.extend(match self.confinement {
@@ -233,7 +233,7 @@ impl World {
         arguments.extend(DENY_RULES.iter().flat_map(|rule| ["--deny", rule]));
         let mut command = self.home.command(&arguments);
         command.env("PATH", system_path()).env("SOME_SERVICE_LOGIN", &self.variable.text);
-        Ran::of(command.output().expect("the binary runs"))
+        RunResult::from_output(command.output().expect("the binary runs"))
     }
 }
 

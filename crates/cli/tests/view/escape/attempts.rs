@@ -9,7 +9,7 @@ use super::outside::Reachable;
 use super::reach::{connections, other_attempts};
 use super::scene::{SceneDirectories, shadow_line};
 
-/// One thing that a program may not do.
+/// One forbidden operation.
 pub(super) struct Attempt {
     pub(super) name: String,
     pub(super) operation: &'static str,
@@ -40,7 +40,7 @@ pub(super) enum OutsideResult {
     WorksForRoot,
     /// Depends on the machine.
     Varies,
-    /// Not tried: it would change the machine or ask somebody, or there is nothing to get out of.
+    /// Not tried: it would change the machine or prompt a person, or there is no boundary to cross.
     NotTried,
 }
 
@@ -80,7 +80,7 @@ pub(super) const CANARY_FILES: &[&str] = &[
     "work/denied.txt",
 ];
 
-/// As many of them are read in every way.
+/// The number of canary files that are read in every way.
 const CANARIES_READ_IN_EVERY_WAY: usize = 5;
 
 const SIMPLE_READS: &[(&str, OutsideResult)] = &[
@@ -108,7 +108,7 @@ const OTHER_READS: &[(&str, OutsideResult)] = &[
     ("read_everywhere", Works),
 ];
 
-/// Programs that are, or start, somebody with more rights. `PATH` stands for the file.
+/// Programs that run, or start programs, with more rights. `PATH` stands for the file.
 const PRIVILEGED_PROGRAMS: &[(&str, &[&str], OutsideResult)] = &[
     ("su", &["su", "root", "-c", "cat PATH"], WorksForRoot),
     ("sudo", &["sudo", "-n", "cat", "PATH"], Varies),

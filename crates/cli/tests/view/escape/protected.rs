@@ -1,5 +1,5 @@
-//! Places that a command never changes without a question: what git, editors, agents and we ourselves run or obey. Each attempt is a
-//! command of its own, since all changes of a command that is refused are dropped together. Nobody is there to answer.
+//! Protected paths, which a command never changes without a question: files that git, editors, agents and we ourselves run or obey. Each
+//! attempt is a command of its own, since all changes of a refused command are dropped together. There is no attendant.
 
 use std::fmt::Write as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
@@ -121,7 +121,7 @@ const GIT_SCRIPTS: &[(&str, &str)] = &[
     ("the workspace is moved", "mkdir ../$T; mv $PWD/.git ../$T; mv $PWD ../$T.old || rm -rf .git"),
 ];
 
-/// Files in the workspace that give rights to whoever runs or opens them.
+/// Files in the workspace that give rights to a process that runs or opens them.
 const SPECIAL_FILE_SCRIPTS: &[(&str, &str)] = &[
     ("set-user-id", "cp /bin/true $T; chmod 4755 $T"),
     ("set-group-id", "cp /bin/true $T; chmod 2755 $T"),
@@ -255,7 +255,8 @@ fn check_in(places: &[(&str, &str)], level: &str, cases: impl Iterator<Item = (S
 
 /// A repository with a commit, a submodule's git directory and these files.
 fn repository(places: &[(&str, &str)]) -> Home {
-    let home = Home::in_sight().having(&[("sub/a.txt", "a\n"), ("run.sh", "#!/bin/sh\n")]);
+    let home =
+        Home::new_outside_tmp().with_files(&[("sub/a.txt", "a\n"), ("run.sh", "#!/bin/sh\n")]);
     let mut command = Command::new("git");
     let made = home.prepare(&mut command).args(["init", "-q"]).status().expect("git runs");
     assert!(made.success());
@@ -264,7 +265,7 @@ fn repository(places: &[(&str, &str)]) -> Home {
     for directory in ["objects", "refs"] {
         std::fs::create_dir(module.join(directory)).expect("a directory");
     }
-    home.having(places)
+    home.with_files(places)
 }
 
 /// Everything that is protected below a directory, with its content: what git, editors and agents would obey, and special files.

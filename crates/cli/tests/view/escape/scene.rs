@@ -35,7 +35,7 @@ pub(super) struct SceneDirectories {
 impl SceneDirectories {
     fn new() -> Self {
         let temporary = |place: &str| tempfile::tempdir_in(place).expect("a directory");
-        let home = Home::in_sight();
+        let home = Home::new_outside_tmp();
         let id = home.workspace().parent().and_then(Path::file_name).map(ToOwned::to_owned);
         let id = id.expect("a name").to_string_lossy().into_owned();
         let mut ground = Self {

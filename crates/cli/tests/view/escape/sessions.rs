@@ -48,8 +48,8 @@ print("looked")
 
 #[test]
 fn session_sees_nothing_of_another_session() {
-    let home =
-        Home::in_sight().having(&[("server.py", SERVER_SCRIPT), ("client.py", CLIENT_SCRIPT)]);
+    let home = Home::new_outside_tmp()
+        .with_files(&[("server.py", SERVER_SCRIPT), ("client.py", CLIENT_SCRIPT)]);
     let python = python().display().to_string();
     let options = ["run", "-", "--mode", "auto", "--session"];
     let mut one = Run::start(home.command(&[&options[..], &["one"]].concat()));
@@ -94,7 +94,7 @@ for path in sys.argv[1:]:
 
 #[test]
 fn only_sockets_named_by_the_person_are_reachable() {
-    let home = Home::in_sight().having(&[("knock.py", CONNECT_SCRIPT)]);
+    let home = Home::new_outside_tmp().with_files(&[("knock.py", CONNECT_SCRIPT)]);
     let [named, other] = ["named.socket", "other.socket"].map(|name| {
         let path = home.workspace().with_file_name("home").join(name);
         let listener = UnixListener::bind(&path).expect("a socket");

@@ -45,7 +45,7 @@ impl Start {
         }
     }
 
-    /// Whether the program certainly runs. Git may as well refuse to start what a repository names.
+    /// Returns whether the program certainly runs. Git may refuse to start a program that a repository names.
     pub(super) fn certainly_runs(self) -> bool {
         self != Self::Git
     }

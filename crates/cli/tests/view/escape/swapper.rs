@@ -1,5 +1,5 @@
-//! Directories of the workspace that somebody exchanges with links to the outside, again and again, while commands start and end. A
-//! mount or a change that is made by name instead of by handle would now and then lead out.
+//! Another process replaces directories of the workspace by links to the outside, again and again, while commands start and end. A mount
+//! or a change that is made by name instead of by handle would now and then lead out.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -95,7 +95,7 @@ fn swapped_directories_lead_out_without_a_sandbox() {
 }
 
 fn ground() -> Home {
-    let home = Home::in_sight().having(&[(".gitignore", "node_modules\ntarget\n")]);
+    let home = Home::new_outside_tmp().with_files(&[(".gitignore", "node_modules\ntarget\n")]);
     for name in SWAPPED_DIRECTORIES {
         write_file(&home.workspace().join(name).join("in/own.txt"), "own\n");
         let there = outside(&home).join(name);
