@@ -12,7 +12,7 @@ use std::str::FromStr;
 use serde_json::{Map, Value};
 use windlass_core::{Author, Moment, likeness, quote};
 
-use super::telling::claude_moment;
+use super::hook_input::claude_moment;
 use super::{HookDefinition, HookShape};
 
 /// Maximum hooks in one file.

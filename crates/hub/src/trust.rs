@@ -5,10 +5,10 @@
 //! later. A change of one byte, an added file or a removed file requires trust again, and is named in the request. Until then, the
 //! restrictions of the trusted files stay in force, from copies in the state directory.
 
+mod acting_files;
 mod contents;
-mod holding;
+mod held_restrictions;
 mod known;
-mod places;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ use windlass::quote;
 use windlass::tool::{Author, CommandFile};
 
 pub(crate) use contents::TrustedContents;
-pub(crate) use holding::DenyEveryCall;
+pub(crate) use held_restrictions::DenyEveryCall;
 pub use known::Known;
 
 /// Error: the files of a workspace that need trust cannot be read, or trust cannot be stored.
@@ -166,11 +166,11 @@ pub struct Found {
 impl Found {
     /// Reads all files of a workspace that could act, except scripts of hooks.
     pub fn in_workspace(workspace: &Path) -> Result<Self, TrustError> {
-        if places::have_no_files(workspace) {
+        if acting_files::have_no_files(workspace) {
             return Ok(Self::default());
         }
         let host = LocalHost::open(workspace)?;
-        Ok(places::scan(host.files()))
+        Ok(acting_files::scan(host.files()))
     }
 
     /// Adds the files of the workspace that hooks reach: hooks of the workspace and of the person. Call it only when a person

@@ -10,7 +10,7 @@ use serde_json::Value;
 use windlass_core::{CallResult, Content, EmbeddedResource, Metadata, ResourceBody, Spec};
 
 use crate::definition::definition;
-use crate::wire::Lifecycle;
+use crate::lifecycle::Lifecycle;
 
 /// Key in `_meta` under which a result names its server.
 const SERVER_INFO_KEY: &str = "io.modelcontextprotocol/serverInfo";

@@ -100,7 +100,7 @@ impl Envelope<'_> {
             (Some(LineText(method)), Some(id), 0) => request(id.clone(), &method, self.params)
                 .unwrap_or_else(|error| Message::Refused(Some(id), error)),
             (Some(LineText(method)), None, 0) => notification(&method, self.params),
-            (None, Some(id), 1) => Message::ClientResponse(id, answered(self.result, error)),
+            (None, Some(id), 1) => Message::ClientResponse(id, client_response(self.result, error)),
             (None, None, 1) => Message::Nothing,
             (_, id, _) => Message::Refused(id, invalid("it is neither a request nor an answer")),
         }
@@ -108,7 +108,7 @@ impl Envelope<'_> {
 }
 
 /// Converts the client's response to a request of this server.
-fn answered(result: Option<&RawValue>, error: Option<&RawValue>) -> ClientResponse {
+fn client_response(result: Option<&RawValue>, error: Option<&RawValue>) -> ClientResponse {
     #[derive(Deserialize)]
     struct Fault {
         message: String,
@@ -197,9 +197,9 @@ impl Params<'_> {
     fn read<P: DeserializeOwned>(&self) -> Result<P, ErrorData> {
         // Serde would accept an array as the fields in their order.
         if !self.text.starts_with('{') {
-            return Err(self.do_not_fit("they must be an object"));
+            return Err(self.invalid_params("they must be an object"));
         }
-        serde_json::from_str(self.text).map_err(|error| self.do_not_fit(&error.to_string()))
+        serde_json::from_str(self.text).map_err(|error| self.invalid_params(&error.to_string()))
     }
 
     /// Parses the parameters, and takes their metadata.
@@ -222,7 +222,7 @@ impl Params<'_> {
     }
 
     /// Makes the error of invalid parameters.
-    fn do_not_fit(&self, why: &str) -> ErrorData {
+    fn invalid_params(&self, why: &str) -> ErrorData {
         let text = format!("the parameters of `{}` do not fit: {why}", self.method);
         ErrorData::invalid_params(text, None)
     }

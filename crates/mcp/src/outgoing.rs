@@ -10,7 +10,7 @@ use serde::Serialize;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
 
-use crate::ended::EndSignal;
+use crate::end_signal::EndSignal;
 
 /// Size of the buffer above which reading and progress wait for the client to take what is queued.
 const MAX_QUEUED_BYTES: usize = 4 * 1024 * 1024;

@@ -18,9 +18,9 @@ use tokio::io::AsyncRead;
 use crate::calls::{CallRequest, CallRunner};
 use crate::connection::Connection;
 use crate::in_flight::{Refusal, RequestState};
+use crate::lifecycle::Lifecycle;
 use crate::lines::{Line, Lines};
 use crate::message::Message;
-use crate::wire::Lifecycle;
 
 /// Error code for too many requests. JSON-RPC reserves this code for servers.
 const TOO_MANY: ErrorCode = ErrorCode(-32000);

@@ -6,7 +6,7 @@ use serde_json::Value;
 use windlass_core::{Author, Kinds, Level, Moment, quote};
 
 use super::{Fields, HookFileReader, is_misspelt};
-use crate::matching::{PathMatch, regex_to_stars, tool_names};
+use crate::matcher::{PathMatch, regex_to_stars, tool_names};
 use crate::{HookCommand, HookDefinition, HookMatcher, HookShape};
 
 impl HookFileReader<'_> {

@@ -91,7 +91,8 @@ impl Config {
         let changes = trusted.changes(workspace, &found)?;
         if !changes.is_empty() {
             self.warn([not_in_force(&found, &changes)]);
-            let holding = trusted.holding(&found, &TrustedContents::in_state(state), &changes);
+            let holding =
+                trusted.held_restrictions(&found, &TrustedContents::in_state(state), &changes);
             self.only_gates = true;
             self.closed = holding.closed;
             self.add_narrowing(workspace, &holding.files)?;

@@ -9,8 +9,8 @@ use windlass_core::{
 };
 use windlass_host::{LocalProcesses, ProcessSettings};
 
+use super::hook_input::HookInput;
 use super::pins::PinError;
-use super::telling::HookInput;
 use super::{HookCommand, HookDefinition};
 
 /// Maximum bytes that a hook may print.

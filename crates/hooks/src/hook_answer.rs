@@ -5,7 +5,7 @@
 use serde_json::{Map, Value};
 use windlass_core::{HookAnswer, HookEvent, HookVerdict, Moment, Output, ProcessEnd, plain, quote};
 
-use super::running::ProgramRun;
+use super::runner::ProgramRun;
 use super::{HookDefinition, HookShape};
 
 /// Maximum bytes of a program's error output that become a reason.

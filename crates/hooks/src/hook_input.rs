@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 use windlass_core::{Happening, HookCall, HookEvent, Moment, Reach, quote};
 
-use super::matching::{claude_tool_name, touched_paths};
+use super::matcher::{claude_tool_name, touched_paths};
 use super::{HookDefinition, HookShape};
 
 /// Maximum inputs for one call, one for each file.
