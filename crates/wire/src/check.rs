@@ -17,12 +17,12 @@ use super::{Format, Rules};
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{broken}")]
-pub struct DefinitionError {
+pub struct WireDefinitionError {
     /// Description of the rule and of its place in the definition.
     broken: String,
 }
 
-impl DefinitionError {
+impl WireDefinitionError {
     /// Creates an error with this description.
     fn new(broken: impl Into<String>) -> Self {
         Self { broken: broken.into() }
@@ -38,7 +38,7 @@ impl DefinitionError {
 /// let error = check_definition(Format::Anthropic, &definition).unwrap_err();
 /// assert_eq!(error.to_string(), "the name `a b` is ill-formed");
 /// ```
-pub fn check_definition(format: Format, definition: &Value) -> Result<(), DefinitionError> {
+pub fn check_definition(format: Format, definition: &Value) -> Result<(), WireDefinitionError> {
     let (function, keys): (_, &[&str]) = match format {
         Format::Plain => (definition, &["name", "title", "description", "input_schema", "effects"]),
         Format::Anthropic => (definition, &["name", "description", "input_schema"]),
@@ -48,16 +48,17 @@ pub fn check_definition(format: Format, definition: &Value) -> Result<(), Defini
         }
         Format::Gemini => (definition, &["name", "description", "parameters"]),
     };
-    let function =
-        function.as_object().ok_or_else(|| DefinitionError::new("the definition is no object"))?;
+    let function = function
+        .as_object()
+        .ok_or_else(|| WireDefinitionError::new("the definition is no object"))?;
     if let Some(unknown) = function.keys().find(|key| !keys.contains(&key.as_str())) {
-        return Err(DefinitionError::new(format!("`{unknown}` is not known")));
+        return Err(WireDefinitionError::new(format!("`{unknown}` is not known")));
     }
     check_name_and_description(format, function)?;
     match (format, function.get("input_schema").or_else(|| function.get("parameters"))) {
         (Format::Gemini, None) => Ok(()),
         (_, Some(schema)) => check_root(format, schema),
-        (_, None) => Err(DefinitionError::new("the schema is missing")),
+        (_, None) => Err(WireDefinitionError::new("the schema is missing")),
     }
 }
 
@@ -65,7 +66,7 @@ pub fn check_definition(format: Format, definition: &Value) -> Result<(), Defini
 fn check_name_and_description(
     format: Format,
     function: &Map<String, Value>,
-) -> Result<(), DefinitionError> {
+) -> Result<(), WireDefinitionError> {
     let word = |key: &str| function.get(key).and_then(Value::as_str).unwrap_or_default();
     let name = word("name");
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
@@ -78,7 +79,7 @@ fn check_name_and_description(
 }
 
 /// Checks that the root of a schema is a plain object.
-fn check_root(format: Format, schema: &Value) -> Result<(), DefinitionError> {
+fn check_root(format: Format, schema: &Value) -> Result<(), WireDefinitionError> {
     let rules = match format {
         Format::Plain => return Ok(()),
         Format::Anthropic => Rules::ANTHROPIC,
@@ -94,11 +95,12 @@ fn check_root(format: Format, schema: &Value) -> Result<(), DefinitionError> {
 }
 
 /// Checks a schema and those below it.
-fn check_schema(schema: &Value, rules: Rules, place: &str) -> Result<(), DefinitionError> {
-    let map =
-        schema.as_object().ok_or_else(|| DefinitionError::new(format!("{place} is no object")))?;
+fn check_schema(schema: &Value, rules: Rules, place: &str) -> Result<(), WireDefinitionError> {
+    let map = schema
+        .as_object()
+        .ok_or_else(|| WireDefinitionError::new(format!("{place} is no object")))?;
     if let Some(keyword) = map.keys().find(|keyword| !rules.accepts(keyword)) {
-        return Err(DefinitionError::new(format!("{place} has `{keyword}`")));
+        return Err(WireDefinitionError::new(format!("{place} has `{keyword}`")));
     }
     let empty = Map::new();
     let properties = map.get("properties").and_then(Value::as_object).unwrap_or(&empty);
@@ -123,7 +125,7 @@ fn check_schema(schema: &Value, rules: Rules, place: &str) -> Result<(), Definit
 }
 
 /// Checks Gemini's rules beyond the keywords.
-fn check_openapi(map: &Map<String, Value>, place: &str) -> Result<(), DefinitionError> {
+fn check_openapi(map: &Map<String, Value>, place: &str) -> Result<(), WireDefinitionError> {
     if map.contains_key("anyOf") {
         let is_choice = map.len() == 1 && array_items(map, "anyOf").count() > 1;
         return ensure(is_choice, || format!("{place} is no choice and nothing else"));
@@ -147,8 +149,8 @@ fn array_items<'m>(map: &'m Map<String, Value>, key: &str) -> impl Iterator<Item
 }
 
 /// Returns an error with the text of `otherwise`, unless a condition holds.
-fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), DefinitionError> {
-    if holds { Ok(()) } else { Err(DefinitionError::new(otherwise())) }
+fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), WireDefinitionError> {
+    if holds { Ok(()) } else { Err(WireDefinitionError::new(otherwise())) }
 }
 
 #[cfg(test)]
@@ -198,7 +200,10 @@ mod tests {
             if format == Format::OpenAiChat {
                 definition = json!({"type": "function", "function": definition});
             }
-            assert_eq!(check_definition(format, &definition), Err(DefinitionError::new(broken)));
+            assert_eq!(
+                check_definition(format, &definition),
+                Err(WireDefinitionError::new(broken))
+            );
         }
     }
 }

@@ -20,7 +20,7 @@ mod subset;
 use serde_json::{Map, Value};
 
 pub use call::{Asked, BadCall, read_calls, read_turn, write_call};
-pub use check::{DefinitionError, check_definition};
+pub use check::{WireDefinitionError, check_definition};
 pub use definition::{definition, definitions};
 pub use reply::{Reply, answer, read_reply, to_api, to_line};
 pub use rules::Rules;
