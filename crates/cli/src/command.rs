@@ -40,7 +40,7 @@ use crate::terminal;
 pub(crate) enum Command {
     /// Run one tool call and print the result as a model would see it.
     Call(call::Call),
-    /// Read tool calls as JSON lines, run them, and print each result as a JSON line in the same provider's form.
+    /// Read tool calls as JSON lines, run them, and print results as JSON lines in the form of the same provider.
     Run(run::Run),
     /// List the tools that a model would be offered.
     Tools(tools::Tools),

@@ -32,7 +32,7 @@ pub(crate) struct Global {
     /// The state directory: sessions, journal and kept outputs [default: the platform's].
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) state: Option<PathBuf>,
-    /// One more configuration file; its values replace those of all others.
+    /// One more configuration file, which takes precedence over all others; lists of rules add up.
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// The default for effects that no rule decides: ask, auto, plan, deny, yolo.

@@ -91,11 +91,11 @@ impl Config {
         let changes = trusted.changes(workspace, &found)?;
         if !changes.is_empty() {
             self.warn([not_in_force(&found, &changes)]);
-            let holding =
+            let held =
                 trusted.held_restrictions(&found, &TrustedContents::in_state(state), &changes);
             self.only_gates = true;
-            self.closed = holding.closed;
-            self.add_narrowing(workspace, &holding.files)?;
+            self.closed = held.closed;
+            self.add_narrowing(workspace, &held.files)?;
             self.trusted = Some(trusted);
             return Ok(());
         }
