@@ -35,67 +35,68 @@ use windlass::{Outcome, Session};
 use crate::options::Arguments;
 use crate::terminal;
 
-/// What to do.
+/// The subcommands.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Run one tool call and print what a model would see.
+    /// Run one tool call and print the result as a model would see it.
     Call(call::Call),
-    /// Run calls from JSON lines, as models send them, and answer in the same form.
+    /// Read tool calls as JSON lines, run them, and print results as JSON lines in the form of the same provider.
     Run(run::Run),
     /// List the tools that a model would be offered.
     Tools(tools::Tools),
     /// Serve the tools to an MCP host over stdin and stdout.
     Mcp,
-    /// Take back what calls did to files, or show what can be taken back.
+    /// Undo the file changes of calls, or list the changes that can be undone.
     Undo(undo::UndoCommand),
-    /// Look at changes that are only proposed; apply or drop them.
+    /// List, show, apply or drop file changes that are held as proposals.
     Proposals(proposals::ProposalsCommand),
-    /// Look at earlier sessions.
+    /// List, show, export or delete recorded sessions.
     Sessions(sessions::Sessions),
-    /// Look at programs that go on behind the calls of running sessions, or end them.
+    /// List the background jobs of running sessions, print their output, or end them.
     Jobs(jobs::JobsCommand),
-    /// Show the journal, or check that nobody changed it.
+    /// Show the journal, verify that its records were not changed, or export them.
     Log(log::Log),
-    /// Run the calls of an earlier session again in a copy of the workspace, and show what differs.
+    /// Run the calls of a recorded session again in a copy of the workspace, and show the differences.
     #[command(
-        after_help = "What a person was asked then is answered as it was answered then. What would reach beyond the copy \
-        (other files, the network, MCP servers, people) is skipped. Exit code 1 when something differs."
+        after_help = "Approvals get the answers that they got in the recorded session. Calls that would reach beyond the copy (other \
+        files, the network, MCP servers, people) are skipped. Exit code 1 when something differs."
     )]
     Replay(replay::Replay),
-    /// Say what the policy would decide and why, test it, and answer or take back approvals.
+    /// Explain, show and test the policy, answer open approvals, and forget remembered answers.
     Policy(policy::PolicyCommand),
-    /// Let the configuration, the command tools and the hooks of a workspace take effect.
+    /// Trust a workspace: let its configuration, command tools and hooks take effect.
     Trust(trust::Trust),
-    /// Show the configuration in force and where each value comes from.
+    /// Show the configuration in force and the source of each value.
     Config(config::ConfigCommand),
-    /// Show in seconds what Windlass does, in a sample project that is removed again.
+    /// Demonstrate in seconds what Windlass does, in a sample project that is removed afterwards.
     #[command(
-        after_help = "Everything happens for real, in a temporary directory with a state of its own: of the options above, only --yes, \
-        --json, --quiet and --color count. On a terminal you are asked once; with --yes, --json, --quiet or without a terminal the tour \
-        answers itself. Each step is checked: exit code 1 when one did not do what it says. Where commands cannot be confined, steps \
-        that need them are passed over."
+        after_help = "All calls are real and run in a temporary directory with its own state: of the global options, only --yes, --json, \
+        --quiet and --color have an effect. On a terminal you are asked once; with --yes, --json, --quiet or without a terminal the tour \
+        answers itself. Each step checks its result: exit code 1 when a check fails. Steps that need the sandbox are skipped on a machine \
+        that has none."
     )]
     Demo,
-    /// Check what works on this machine, by trying it.
+    /// Check what works on this machine by trying it: sandbox, network, limits, journal, undo.
     Doctor,
-    /// Print this help, or that of a command.
+    /// Print this help, or the help of a command.
     Help {
-        /// The command, such as `call` or `policy explain`.
+        /// The name of the command, such as `call` or `policy explain`.
         command: Vec<String>,
     },
-    /// Print completions for a shell.
+    /// Print a completion script for a shell.
     Completions(completions::Completions),
     /// Print the manual page.
     Man,
     /// Print generated documentation.
     #[command(hide = true)]
     Docs {
-        /// Which: cli or config.
+        /// The page: cli or config.
         #[arg(value_parser = ["cli", "config"])]
         which: String,
     },
 }
 
+/// Runs the subcommand and returns the exit code.
 pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     let Arguments { global, command } = arguments;
     match command {
@@ -131,7 +132,7 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
     }
 }
 
-/// Prints what `--help` prints for a command.
+/// Prints the help of a command, given by its words; fails with the nearest name if there is no such command.
 fn help(names: &[String]) -> Result<ExitCode> {
     let mut root = Arguments::command();
     root.build();
@@ -149,9 +150,9 @@ fn help(names: &[String]) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs a future on this thread. Threads for blocking work are started when there is some.
+/// Runs a future to its end on this thread. Threads for blocking work are started when needed.
 fn block_on<T>(future: impl Future<Output = T>) -> Result<T> {
-    check_that_files_can_be_opened().context("cannot start the runtime")?;
+    check_free_descriptors().context("cannot start the runtime")?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -162,7 +163,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> Result<T> {
     Ok(value)
 }
 
-/// Ends the jobs of a session, and says what is not kept of what they changed.
+/// Ends the running jobs of a session, and prints why changes of a job were not kept.
 async fn end_jobs(session: &Session) {
     let jobs = session.all_jobs();
     let running: Vec<_> = jobs.iter().filter(|job| job.end().is_none()).collect();
@@ -170,13 +171,13 @@ async fn end_jobs(session: &Session) {
     for job in running {
         let ended = job.end();
         if let Some(Err(error)) = ended.as_deref().map(|end| &end.changed) {
-            terminal::tell(&format!("{} ended: {}", job.id(), error.message().text));
+            terminal::print_to_stderr(&format!("{} ended: {}", job.id(), error.message().text));
         }
     }
 }
 
-/// The runtime panics where it may not open the few descriptors that it needs for itself.
-fn check_that_files_can_be_opened() -> std::io::Result<()> {
+/// Checks that file descriptors can be opened: without the few that it needs, the runtime would panic.
+fn check_free_descriptors() -> std::io::Result<()> {
     let pair = || std::os::unix::net::UnixStream::pair();
     let _needed = (pair()?, pair()?, pair()?);
     Ok(())
@@ -185,7 +186,7 @@ fn check_that_files_can_be_opened() -> std::io::Result<()> {
 /// The longest wait for calls to stop after the second interrupt.
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The work was abandoned: calls did not stop in time after a second interrupt, or a third one came.
+/// The error of work that was abandoned: calls did not stop in time after a second interrupt, or a third one came.
 #[derive(Debug)]
 pub(crate) struct Interrupted;
 
@@ -197,13 +198,13 @@ impl std::fmt::Display for Interrupted {
     }
 }
 
-/// The exit code of a command that a person interrupted.
-fn interrupted() -> ExitCode {
+/// Returns the exit code of a command that a person interrupted.
+fn interrupted_exit_code() -> ExitCode {
     ExitCode::from(Outcome::Cancelled.exit_code())
 }
 
-/// Does the work. The first interrupt ends running commands as a time limit does; their calls return results. The second cancels all
-/// calls. The third abandons them.
+/// Runs work and handles interrupts. The first ends running commands as a time limit does; their calls return results. The second
+/// cancels all calls. The third abandons them, as does a wait of `STOP_TIMEOUT` after the second.
 async fn until_interrupted<T>(
     engine: &Engine,
     session: &Arc<Session>,
@@ -229,20 +230,20 @@ async fn until_interrupted<T>(
     }
 }
 
-/// SIGINT and SIGTERM.
+/// A listener for SIGINT and SIGTERM.
 struct Interrupts {
     interrupt: Signal,
     terminate: Signal,
 }
 
 impl Interrupts {
-    /// Listens from now on.
+    /// Starts to listen.
     fn listen() -> Result<Self> {
         let interrupt = signal(SignalKind::interrupt())?;
         Ok(Self { interrupt, terminate: signal(SignalKind::terminate())? })
     }
 
-    /// Ends with the next of them.
+    /// Waits for the next of these signals.
     async fn next(&mut self) {
         tokio::select! {
             _ = self.interrupt.recv() => {}
@@ -251,14 +252,18 @@ impl Interrupts {
     }
 }
 
-/// The bytes of `FILE`, `-` being standard input, up to a limit that no honest input reaches.
-fn read_all(mut input: impl std::io::Read, what: &str) -> Result<String> {
-    const MOST: u64 = 64 << 20;
+/// Reads a whole input as UTF-8 text, at most 64 MiB. `what` names the input in errors.
+fn read_text(mut input: impl std::io::Read, what: &str) -> Result<String> {
+    const MAX_INPUT_BYTES: u64 = 64 << 20;
     let mut bytes = Vec::new();
     (&mut input)
-        .take(MOST + 1)
+        .take(MAX_INPUT_BYTES + 1)
         .read_to_end(&mut bytes)
         .with_context(|| format!("cannot read {what}"))?;
-    anyhow::ensure!(bytes.len() as u64 <= MOST, "{what} is larger than {} MiB", MOST >> 20);
+    anyhow::ensure!(
+        bytes.len() as u64 <= MAX_INPUT_BYTES,
+        "{what} is larger than {} MiB",
+        MAX_INPUT_BYTES >> 20
+    );
     String::from_utf8(bytes).with_context(|| format!("{what} is not UTF-8"))
 }

@@ -1,4 +1,4 @@
-//! Ids that a person has shortened: a beginning that only one of them has stands for it.
+//! Shortened ids: a beginning that only one id has stands for that id.
 
 use anyhow::{Result, bail};
 use windlass::changes::Query;
@@ -7,12 +7,12 @@ use windlass::quote;
 use windlass::session::{CallId, SessionId, TurnId};
 use windlass_hub::Workspace;
 
-/// The candidates that an error about an ambiguous id names.
-const MOST_NAMED: usize = 10;
+/// The number of candidates that an error about an ambiguous id names.
+const MAX_NAMED_CANDIDATES: usize = 10;
 
-/// Finds the one id that begins with a text. What is an id itself, or the beginning of none, is returned as it is: the command then
-/// finds it, or says that there is none.
-pub(crate) fn whole(
+/// Returns the one known id that begins with a text, or an error if there are several. A text that is itself an id, or begins none, is
+/// returned as it is: the command then finds it or reports that it does not exist.
+pub(crate) fn expand(
     kind: &str,
     given: &str,
     known: impl IntoIterator<Item = String>,
@@ -26,9 +26,9 @@ pub(crate) fn whole(
     if let [only] = &found[..] {
         return Ok(only.clone());
     }
-    let more = found.len().saturating_sub(MOST_NAMED);
+    let more = found.len().saturating_sub(MAX_NAMED_CANDIDATES);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    found.truncate(MOST_NAMED);
+    found.truncate(MAX_NAMED_CANDIDATES);
     bail!(
         "`{}` is the beginning of several {kind} ids: {}{more}",
         quote::visible(given),
@@ -36,39 +36,45 @@ pub(crate) fn whole(
     )
 }
 
-/// The session that a text names, of those in the journal.
-pub(crate) fn session(store: &Store, given: &SessionId) -> Result<SessionId> {
+/// Completes a shortened session id from those in the journal.
+pub(crate) fn expand_session(store: &Store, given: &SessionId) -> Result<SessionId> {
     if store.session(given).is_ok() {
         return Ok(given.clone());
     }
     let known = store.sessions(SessionFilter::default())?.into_iter().map(|row| row.id.to_string());
-    Ok(SessionId::new(whole("session", given.as_str(), known)?))
+    Ok(SessionId::new(expand("session", given.as_str(), known)?))
 }
 
-/// The session that a text names, of those in the journal and of those that changed files.
-pub(crate) fn changed_session(workspace: &Workspace, given: &SessionId) -> Result<SessionId> {
+/// Completes a shortened session id from those in the journal and those that changed files of the workspace.
+pub(crate) fn expand_changed_session(
+    workspace: &Workspace,
+    given: &SessionId,
+) -> Result<SessionId> {
     let Some(store) = workspace.store() else { return Ok(given.clone()) };
-    let found = session(store, given)?;
+    let found = expand_session(store, given)?;
     if found != *given {
         return Ok(found);
     }
-    let known = checkpoints(workspace)?.map(|origin| origin.session.to_string());
-    Ok(SessionId::new(whole("session", given.as_str(), known)?))
+    let known = checkpoint_origins(workspace)?.map(|origin| origin.session.to_string());
+    Ok(SessionId::new(expand("session", given.as_str(), known)?))
 }
 
-/// The call that a text names, of those that changed files of the workspace.
-pub(crate) fn call(workspace: &Workspace, given: &str) -> Result<CallId> {
-    let known = checkpoints(workspace)?.map(|origin| origin.call.to_string());
-    Ok(CallId::new(whole("call", given, known)?))
+/// Completes a shortened call id from those that changed files of the workspace.
+pub(crate) fn expand_call(workspace: &Workspace, given: &str) -> Result<CallId> {
+    let known = checkpoint_origins(workspace)?.map(|origin| origin.call.to_string());
+    Ok(CallId::new(expand("call", given, known)?))
 }
 
-/// The turn that a text names, of those that changed files of the workspace.
-pub(crate) fn turn(workspace: &Workspace, given: &str) -> Result<TurnId> {
-    let known = checkpoints(workspace)?.map(|origin| origin.turn.to_string());
-    Ok(TurnId::new(whole("turn", given, known)?))
+/// Completes a shortened turn id from those that changed files of the workspace.
+pub(crate) fn expand_turn(workspace: &Workspace, given: &str) -> Result<TurnId> {
+    let known = checkpoint_origins(workspace)?.map(|origin| origin.turn.to_string());
+    Ok(TurnId::new(expand("turn", given, known)?))
 }
 
-fn checkpoints(workspace: &Workspace) -> Result<impl Iterator<Item = windlass::changes::Origin>> {
+/// Returns the origins (session, turn, call) of all checkpoints of the workspace.
+fn checkpoint_origins(
+    workspace: &Workspace,
+) -> Result<impl Iterator<Item = windlass::changes::Origin>> {
     let query = Query::Workspace(workspace.path().to_owned());
     Ok(workspace.history().checkpoints(&query)?.into_iter().map(|checkpoint| checkpoint.origin))
 }
@@ -78,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_beginning_that_one_id_has_stands_for_it() {
+    fn unique_beginning_stands_for_its_id() {
         let known = ["c1ab", "c1abc", "c1ac", "c2"].map(str::to_owned);
         for (given, wanted) in [
             ("c2", Ok("c2")),
@@ -90,7 +96,7 @@ mod tests {
             ("c1", Err("c1ab, c1abc, c1ac")),
             ("c", Err("several call ids")),
         ] {
-            match (whole("call", given, known.clone()), wanted) {
+            match (expand("call", given, known.clone()), wanted) {
                 (Ok(id), Ok(wanted)) => assert_eq!(id, wanted),
                 (Err(error), Err(wanted)) => assert!(error.to_string().contains(wanted), "{error}"),
                 (found, wanted) => panic!("{given}: {found:?}, not {wanted:?}"),
@@ -98,7 +104,7 @@ mod tests {
         }
         let many = (0..30).map(|number| format!("a{number:02}"));
         assert!(
-            whole("call", "a", many).expect_err("many").to_string().ends_with("a09 and 20 more")
+            expand("call", "a", many).expect_err("many").to_string().ends_with("a09 and 20 more")
         );
     }
 }

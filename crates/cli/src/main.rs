@@ -7,24 +7,24 @@ mod command;
 mod ids;
 mod options;
 mod person;
-mod places;
 mod scratch;
 mod setup;
 mod terminal;
+mod user_dirs;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
 fn main() -> ExitCode {
-    // What we know is not for the programs that we start. Where that cannot be had, the sandbox still stands between them and us.
+    // Programs that we start must not read our memory. If the kernel refuses that, the sandbox still separates them from us.
     drop(windlass::process::hide_memory());
     windlass::process::share_heap();
     let arguments = match options::Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) if error.use_stderr() && wants_json() => {
             let text = error.render().to_string();
-            return failed(true, "usage", text.trim_start_matches("error: ").trim_end());
+            return report_failure(true, "usage", text.trim_start_matches("error: ").trim_end());
         }
         Err(error) => error.exit(),
     };
@@ -32,11 +32,11 @@ fn main() -> ExitCode {
     match command::run(arguments) {
         Ok(code) => code,
         Err(error) if error.is::<command::Interrupted>() => {
-            terminal::tell(&error.to_string());
+            terminal::print_to_stderr(&error.to_string());
             ExitCode::from(windlass::Outcome::Cancelled.exit_code())
         }
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => failed(is_json, "failed", &format!("{error:#}")),
+        Err(error) => report_failure(is_json, "failed", &format!("{error:#}")),
     }
 }
 
@@ -45,15 +45,15 @@ fn wants_json() -> bool {
     std::env::args_os().skip(1).take_while(|one| one != "--").any(|one| one == "--json")
 }
 
-/// Tells why a command failed: as data on stdout with `--json`, otherwise on stderr.
-fn failed(is_json: bool, code: &str, why: &str) -> ExitCode {
+/// Reports why a command failed: as data on stdout with `--json`, otherwise on stderr. Returns exit code 2.
+fn report_failure(is_json: bool, code: &str, why: &str) -> ExitCode {
     if !is_json || terminal::print_json(&terminal::error_line(code, why)).is_err() {
-        terminal::tell(why);
+        terminal::print_to_stderr(why);
     }
     ExitCode::from(2)
 }
 
-/// Whoever read our output has seen enough (`windlass log | head`): that is not an error.
+/// Returns whether an error comes from a closed pipe on stdout: a reader such as `head` has seen enough, which is not an error.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .chain()

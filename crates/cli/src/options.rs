@@ -1,8 +1,9 @@
-//! The options that every command takes. Those of one command stand beside it, in `command/`. The doc comments are the help texts
-//! and, through `windlass docs cli`, the manual.
+//! The options that every command takes. The options of a single command are in its file in `command/`. The doc comments are the help
+//! texts and, through `windlass docs cli`, the manual.
 
 use std::path::PathBuf;
 
+use anyhow::{Result, bail};
 use clap::{Args, Parser, ValueEnum};
 use windlass::process::Level;
 use windlass::session::SessionId;
@@ -25,55 +26,55 @@ pub(crate) struct Arguments {
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 #[derive(Debug, Args)]
 pub(crate) struct Global {
-    /// The workspace.
+    /// The workspace: the directory whose files the tools read and change.
     #[arg(short = 'C', long, global = true, value_name = "DIR", default_value = ".")]
     pub(crate) workspace: PathBuf,
-    /// Where sessions, journal and outputs live [default: the platform's state directory].
+    /// The state directory: sessions, journal and kept outputs [default: the platform's].
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) state: Option<PathBuf>,
-    /// One more configuration file, over all others.
+    /// One more configuration file, which takes precedence over all others; lists of rules add up.
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// What happens where no rule decides: ask, auto, plan, deny, yolo.
+    /// The default for effects that no rule decides: ask, auto, plan, deny, yolo.
     #[arg(long, global = true, value_name = "MODE")]
     pub(crate) mode: Option<Mode>,
-    /// Allow these effects, for example 'write docs/**' (repeatable).
+    /// Allow an effect, for example 'write docs/**' (repeatable).
     #[arg(long, global = true, value_name = "RULE")]
     pub(crate) allow: Vec<Rule>,
-    /// Deny these effects; wins over every --allow (repeatable).
+    /// Deny an effect; wins over every --allow (repeatable).
     #[arg(long, global = true, value_name = "RULE")]
     pub(crate) deny: Vec<Rule>,
-    /// Only these tools, separated by commas; an empty list means none.
+    /// Offer only these tools, separated by commas; an empty list means none.
     #[arg(long, global = true, value_name = "LIST")]
     pub(crate) tools: Option<String>,
-    /// All tools but these.
+    /// Offer all tools but these, separated by commas.
     #[arg(long, global = true, value_name = "LIST")]
     pub(crate) without: Option<String>,
-    /// A named set of tools: explorer, planner, coder (also called full).
+    /// Restrict the session to a named set of tools: explorer, planner, coder (also called full).
     #[arg(long, global = true, value_name = "ROLE")]
     pub(crate) role: Option<Role>,
-    /// How programs run: off, read-only, workspace, staged, discard.
+    /// The sandbox level of commands: off, read-only, workspace, staged, discard.
     #[arg(long, global = true, value_name = "LEVEL")]
     pub(crate) sandbox: Option<Level>,
-    /// Whom programs can talk to: none, full, or hosts separated by commas.
+    /// The hosts that commands can reach: none, full, or names separated by commas.
     #[arg(long, global = true, value_name = "HOSTS")]
     pub(crate) net: Option<String>,
-    /// Append to this session; it is created if there is none [default: a new one].
-    #[arg(long, global = true, value_name = "ID", value_parser = session_id)]
+    /// Add the calls to this session, which is created if it does not exist [default: a new one].
+    #[arg(long, global = true, value_name = "ID", value_parser = parse_session_id)]
     pub(crate) session: Option<SessionId>,
-    /// Hold changes of files as proposals instead of making them; see `windlass proposals`.
+    /// Keep file changes as proposals instead of making them; see `windlass proposals`.
     #[arg(long, global = true)]
     pub(crate) proposals: bool,
-    /// Approve what would be asked (never what is denied).
+    /// Answer yes to every approval without asking; what is denied stays denied.
     #[arg(long, global = true)]
     pub(crate) yes: bool,
-    /// Answer with JSON.
+    /// Print the result as JSON.
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Say nothing but the answer.
+    /// Print no notes, hints or warnings, only the result.
     #[arg(long, global = true)]
     pub(crate) quiet: bool,
-    /// Colours: auto, always, never.
+    /// Use colours: auto (on a terminal), always, never.
     #[arg(
         long,
         global = true,
@@ -84,7 +85,7 @@ pub(crate) struct Global {
     pub(crate) color: Color,
 }
 
-/// When to use colours.
+/// The values of `--color`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Color {
     Auto,
@@ -92,11 +93,11 @@ pub(crate) enum Color {
     Never,
 }
 
-/// Ids become file names and columns: letters, digits, `-`, `_` and `.`, at most 64.
-pub(crate) fn session_id(text: &str) -> Result<SessionId, String> {
+/// Parses a session id: 1 to 64 letters, digits, `-`, `_` or `.`, because ids become file names.
+pub(crate) fn parse_session_id(text: &str) -> Result<SessionId> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     if text.is_empty() || text.len() > 64 || !text.bytes().all(fits) {
-        return Err("a session id is 1 to 64 letters, digits, `-`, `_` or `.`".into());
+        bail!("a session id is 1 to 64 letters, digits, `-`, `_` or `.`");
     }
     Ok(SessionId::new(text))
 }

@@ -1,7 +1,7 @@
-//! The person at this terminal: shown the whole truth about a call, and asked.
+//! The person at this terminal: sees a call with all its details, and answers approvals and questions.
 //!
-//! Everything that came from elsewhere is made visible first, so that no text can paint over the question. What was typed before the
-//! question was there does not answer it, and one question is asked at a time.
+//! Control characters in text from elsewhere are made visible first, so that no text can paint over the prompt. Input that was typed
+//! before the prompt was there does not answer it, and one prompt is shown at a time.
 
 mod question;
 mod terminal;
@@ -23,29 +23,30 @@ use windlass::tool::diff::Look;
 use self::terminal::Terminal;
 use crate::terminal::{Paint, add};
 
-/// The person at this terminal. There is one only if what we write to stderr can be seen.
+/// The attendant that asks at this terminal. It exists only if stderr is a terminal, so that the person sees our output.
 pub(crate) struct Person {
     paint: Paint,
-    /// Held by whoever asks.
-    asking: Arc<Mutex<()>>,
+    /// Locked while a prompt is open.
+    prompt_lock: Arc<Mutex<()>>,
 }
 
 impl Person {
+    /// Returns the person, if stderr is a terminal and `/dev/tty` can be opened.
     pub(crate) fn at_terminal(paint: Paint) -> Option<Self> {
         let is_there = std::io::stderr().is_terminal() && Terminal::open().is_ok();
-        is_there.then(|| Self { paint, asking: Arc::default() })
+        is_there.then(|| Self { paint, prompt_lock: Arc::default() })
     }
 
-    /// Asks when no other question is asked at this terminal, and stops asking when the future is dropped.
-    async fn at_turn<A: Send + 'static>(
+    /// Runs `ask` with the terminal once no other prompt is open. Stops asking when the future is dropped.
+    async fn with_terminal<A: Send + 'static>(
         &self,
         ask: impl FnOnce(&mut Terminal) -> Result<A> + Send + 'static,
     ) -> Reply<A> {
-        let turn = self.asking.clone().lock_owned().await;
+        let turn = self.prompt_lock.clone().lock_owned().await;
         let unavailable = |why: &dyn std::fmt::Display| {
             Reply::Unavailable(format!("the terminal could not be asked: {why}"))
         };
-        let (mut terminal, keep_asking) = match Terminal::open_stoppable() {
+        let (mut terminal, guard) = match Terminal::open_stoppable() {
             Ok(opened) => opened,
             Err(error) => return unavailable(&format!("{error:#}")),
         };
@@ -54,7 +55,7 @@ impl Person {
             ask(&mut terminal)
         });
         let asked = asked.await;
-        keep_asking.end();
+        guard.finish();
         match asked {
             Ok(Ok(answer)) => Reply::Answered(answer),
             Ok(Err(error)) => unavailable(&format!("{error:#}")),
@@ -65,41 +66,41 @@ impl Person {
 
 impl Attendant for Person {
     fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>> {
-        let (told, choices) = question(request, self.paint);
-        Box::pin(self.at_turn(move |terminal| ask(terminal, &told, &choices)))
+        let (text, choices) = approval_question(request, self.paint);
+        Box::pin(self.with_terminal(move |terminal| ask(terminal, &text, &choices)))
     }
 
     fn answer<'a>(&'a self, request: &'a QuestionRequest) -> BoxFuture<'a, Reply<QuestionAnswer>> {
         let (request, paint) = (request.clone(), self.paint);
         let ask = move |terminal: &mut Terminal| question::ask(terminal, &request, paint);
         Box::pin(async move {
-            self.at_turn(move |terminal| ask(terminal).map(QuestionAnswer::new)).await
+            self.with_terminal(move |terminal| ask(terminal).map(QuestionAnswer::new)).await
         })
     }
 }
 
-/// The question about a call as a person at a terminal sees it.
-pub(crate) fn shown(request: &ApprovalRequest, paint: Paint) -> String {
-    let (told, choices) = question(request, paint);
-    format!("{told}{}", prompt(&choices))
+/// Returns the text of an approval as it appears at a terminal, with the answers that can be typed.
+pub(crate) fn approval_prompt(request: &ApprovalRequest, paint: Paint) -> String {
+    let (text, choices) = approval_question(request, paint);
+    format!("{text}{}", prompt(&choices))
 }
 
-/// The question about a call as a person sees it, with the answers that can be typed.
-fn question(request: &ApprovalRequest, paint: Paint) -> (String, Vec<Choice>) {
-    let difference = difference(request, paint);
-    (told(request, &difference.shown(), paint), choices(request, &difference))
+/// Returns the text of an approval, and the answers that can be typed.
+fn approval_question(request: &ApprovalRequest, paint: Paint) -> (String, Vec<Choice>) {
+    let difference = whole_diff(request, paint);
+    (approval_text(request, &difference.shown(), paint), choices(request, &difference))
 }
 
-/// Shows a text at the terminal, wherever the output goes, and asks a question about it.
+/// Shows a text at the terminal, even if the output is redirected, and returns whether the person says yes to a question about it.
 pub(crate) fn show_and_ask(text: &str, question: &str) -> Result<bool> {
     let mut terminal = Terminal::open()?;
     terminal.show(text)?;
-    let answer = terminal.line(question)?;
+    let answer = terminal.read_line(question)?;
     Ok(matches!(answer.as_str(), "y" | "Y" | "yes"))
 }
 
-/// The whole truth about a call: who wants it, what it does to what, with which arguments, and what becomes of each file.
-fn told(request: &ApprovalRequest, difference: &str, paint: Paint) -> String {
+/// Returns the text of an approval: the tool, its risk, effects, arguments, asker, untrusted sources, the diff, and the deciding rule.
+fn approval_text(request: &ApprovalRequest, difference: &str, paint: Paint) -> String {
     let mut text = String::from("\n");
     let tool = paint.bold(&quote::visible(&request.tool));
     let risk = match request.risk {
@@ -115,10 +116,10 @@ fn told(request: &ApprovalRequest, difference: &str, paint: Paint) -> String {
     } else {
         add(&mut text, format_args!("{tool} wants to (risk: {risk}):\n"));
         for effect in request.effects.iter() {
-            add(&mut text, format_args!("{}\n", indented(&described(effect))));
+            add(&mut text, format_args!("{}\n", indented(&effect_text(effect))));
         }
     }
-    text.push_str(&arguments(request));
+    text.push_str(&other_arguments_text(request));
     add(&mut text, format_args!("asked by {}, session {}\n", request.asker, request.session));
     if let Some(source) = &request.untrusted {
         let warning = format!("this session has read {}", quote::visible(source));
@@ -133,23 +134,23 @@ fn told(request: &ApprovalRequest, difference: &str, paint: Paint) -> String {
     text
 }
 
-/// The arguments that are not shown otherwise: a command stands among the effects, and a file's content in the difference.
-fn arguments(request: &ApprovalRequest) -> String {
+/// Returns the arguments that are shown nowhere else: a command is among the effects, and a file's content in the diff.
+fn other_arguments_text(request: &ApprovalRequest) -> String {
     let mut shown = String::new();
     let command = request.command();
     if let Some(command) = command.filter(|_| request.has_run) {
         add(&mut shown, format_args!("{}\n", indented(&indented(&visible_lines(command)))));
     }
-    // Of a tool that changes files, the difference shows more than the arguments.
+    // The diff of a tool that changes files shows more than its arguments.
     let is_shown = command.is_none() && !request.changes.is_empty();
     if let Some(others) = request.other_arguments().filter(|_| !is_shown) {
-        add(&mut shown, format_args!("with:\n{}\n", indented(&pretty(&others))));
+        add(&mut shown, format_args!("with:\n{}\n", indented(&pretty_json(&others))));
     }
     shown
 }
 
-/// An effect, a command with all of its lines.
-fn described(effect: &Effect) -> String {
+/// Returns the text of an effect; a command is shown with all of its lines.
+fn effect_text(effect: &Effect) -> String {
     match effect {
         Effect::Exec(command) => {
             let shell =
@@ -161,47 +162,55 @@ fn described(effect: &Effect) -> String {
     }
 }
 
-fn pretty(input: &serde_json::Value) -> String {
+/// Returns JSON on several lines, with control characters made visible.
+fn pretty_json(input: &serde_json::Value) -> String {
     visible_lines(&serde_json::to_string_pretty(input).unwrap_or_else(|_| input.to_string()))
 }
 
+/// Makes the control characters of a text visible, except line breaks.
 fn visible_lines(text: &str) -> String {
     quote::undisguised(&text.split('\n').map(quote::visible).collect::<Vec<_>>().join("\n"))
 }
 
+/// Indents each line by two spaces.
 fn indented(text: &str) -> String {
     text.split('\n').map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
 }
 
-/// Every line that changes: whoever says yes must have been able to see it.
-fn difference(request: &ApprovalRequest, paint: Paint) -> Difference {
+/// Returns the diff of a call with every changed line: a person who says yes must have been able to see it.
+fn whole_diff(request: &ApprovalRequest, paint: Paint) -> Difference {
     let look = if paint.is_on() { Look::colour() } else { Look::plain() };
     Difference::of(request, &look.words(paint.is_on()).whole())
 }
 
-/// An answer that can be typed.
+/// An entry of the prompt that a person can type.
 struct Choice {
+    /// The text to type.
     key: String,
+    /// The text beside it.
     meaning: String,
-    answer: Chosen,
+    effect: ChoiceEffect,
 }
 
-/// The effect of a choice.
-enum Chosen {
+/// The consequence of a choice.
+enum ChoiceEffect {
+    /// Answers the approval.
     Answer(Answer),
-    /// Shows the whole difference, and asks again.
+    /// Shows the whole diff, and asks again.
     Show(String),
 }
 
-fn no() -> Answer {
+/// Returns the answer of a person who says no once.
+fn denial() -> Answer {
     Answer::deny("the person said no")
 }
 
+/// Returns the answers that an approval offers: yes, offered rules, scopes, no, never, and the whole diff if it was shortened.
 fn choices(request: &ApprovalRequest, difference: &Difference) -> Vec<Choice> {
     let choice = |key: &str, meaning: &str, answer: Answer| Choice {
         key: key.to_owned(),
         meaning: meaning.to_owned(),
-        answer: Chosen::Answer(answer),
+        effect: ChoiceEffect::Answer(answer),
     };
     let yes = if request.has_run { "yes, keep it" } else { "yes, once" };
     let mut choices = vec![choice("y", yes, Answer::allow())];
@@ -216,7 +225,7 @@ fn choices(request: &ApprovalRequest, difference: &Difference) -> Vec<Choice> {
         choices.push(choice("p", "in this workspace", Answer::allow_for(Scope::Project)));
         choices.push(choice("a", "always", Answer::allow_for(Scope::Always)));
     }
-    choices.push(choice("n", if request.has_run { "no, drop it" } else { "no" }, no()));
+    choices.push(choice("n", if request.has_run { "no, drop it" } else { "no" }, denial()));
     if request.can_be_denied_always() {
         let never = Answer::deny_for(Scope::Always, "the person said no");
         choices.push(choice("never", "no, and never again", never));
@@ -225,35 +234,35 @@ fn choices(request: &ApprovalRequest, difference: &Difference) -> Vec<Choice> {
         choices.push(Choice {
             key: "d".to_owned(),
             meaning: "show every line".to_owned(),
-            answer: Chosen::Show(difference.whole.clone()),
+            effect: ChoiceEffect::Show(difference.whole.clone()),
         });
     }
     choices
 }
 
-/// The answers that can be typed, and the place to type one.
+/// Returns the last part of an approval's text: the choices, one per line, and `Allow this?`.
 fn prompt(choices: &[Choice]) -> String {
     let offered: Vec<String> =
         choices.iter().map(|choice| format!("[{}] {}", choice.key, choice.meaning)).collect();
     format!("{}\nAllow this? ", offered.join("\n"))
 }
 
-/// The number of answers that are read before one that cannot be understood is a no.
-const TRIES: usize = 3;
+/// The number of unclear answers after which the answer is no.
+const MAX_UNCLEAR_ANSWERS: usize = 3;
 
-/// Shows what it is about, and reads an answer. One that cannot be understood is never a yes: it is asked for again, and a no in the end. So
-/// is an empty line.
-fn ask(terminal: &mut Terminal, told: &str, choices: &[Choice]) -> Result<Answer> {
-    let mut is_seen = terminal.show(told)?;
+/// Shows an approval and reads the answer. An unclear answer is never a yes: the person is asked again, and after `MAX_UNCLEAR_ANSWERS` of
+/// them the answer is no. An empty line is a no, too.
+fn ask(terminal: &mut Terminal, text: &str, choices: &[Choice]) -> Result<Answer> {
+    let mut is_all_shown = terminal.show(text)?;
     let prompt = prompt(choices);
-    let mut tries = 0;
+    let mut unclear = 0;
     let mut note = String::new();
     loop {
-        let again = if is_seen { "" } else { "[r] show again what was left before its end\n" };
-        let answer = terminal.line(&format!("{note}{again}{prompt}"))?.to_lowercase();
+        let again = if is_all_shown { "" } else { "[r] show again what was left before its end\n" };
+        let answer = terminal.read_line(&format!("{note}{again}{prompt}"))?.to_lowercase();
         note.clear();
-        if answer == "r" && !is_seen {
-            is_seen = terminal.show(told)?;
+        if answer == "r" && !is_all_shown {
+            is_all_shown = terminal.show(text)?;
             continue;
         }
         let key = match answer.as_str() {
@@ -261,15 +270,15 @@ fn ask(terminal: &mut Terminal, told: &str, choices: &[Choice]) -> Result<Answer
             "no" => "n",
             key => key,
         };
-        match choices.iter().find(|one| one.key == key).map(|choice| &choice.answer) {
-            Some(Chosen::Answer(answer)) => return Ok(answer.clone()),
-            Some(Chosen::Show(whole)) => {
+        match choices.iter().find(|one| one.key == key).map(|choice| &choice.effect) {
+            Some(ChoiceEffect::Answer(answer)) => return Ok(answer.clone()),
+            Some(ChoiceEffect::Show(whole)) => {
                 terminal.show(whole)?;
             }
             None => {
-                tries += 1;
-                if answer.is_empty() || tries == TRIES {
-                    return Ok(no());
+                unclear += 1;
+                if answer.is_empty() || unclear == MAX_UNCLEAR_ANSWERS {
+                    return Ok(denial());
                 }
                 note = format!("`{}` is none of the answers\n", quote::undisguised(&answer));
             }
@@ -289,15 +298,16 @@ mod tests {
 
     use super::*;
 
-    /// What a person is told about a call of this session, in a workspace with a file `a`.
-    fn told_of(session: Session, tool: &str, input: Value) -> String {
+    /// Returns the approval text of a call in this session, in a workspace with a file `a`.
+    fn approval_text_of(session: Session, tool: &str, input: Value) -> String {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("a"), "one\ntwo\n").expect("a file");
-        let heard = Arc::new(StdMutex::new(String::new()));
-        let hear = heard.clone();
+        let shown_text = Arc::new(StdMutex::new(String::new()));
+        let shown_text_writer = shown_text.clone();
         let approver = move |request: &ApprovalRequest| {
-            let difference = difference(request, Paint::none()).shown();
-            *hear.lock().expect("nobody panicked") = told(request, &difference, Paint::none());
+            let difference = whole_diff(request, Paint::none()).shown();
+            *shown_text_writer.lock().expect("the lock is not poisoned") =
+                approval_text(request, &difference, Paint::none());
             false
         };
         let windlass = Windlass::builder(folder.path())
@@ -310,11 +320,12 @@ mod tests {
         let session = Arc::new(session);
         let result = runtime.expect("a runtime").block_on(windlass.call(&session, call));
         assert_eq!(result.outcome, Outcome::Denied, "{}", result.output.to_text());
-        let told = heard.lock().expect("nobody panicked").clone();
-        assert!(!told.is_empty(), "nobody was asked");
-        told
+        let text = shown_text.lock().expect("the lock is not poisoned").clone();
+        assert!(!text.is_empty(), "the approver was not called");
+        text
     }
 
+    /// Returns `count` lines: the word and the line's number.
     fn lines(count: usize, word: &str) -> String {
         let lines: Vec<String> = (0..count).map(|line| format!("{word} {line}\n")).collect();
         lines.concat()
@@ -325,28 +336,28 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_is_named() {
+    fn approval_names_the_asker() {
         let write = json!({"path": "b", "content": "x\n"});
-        let told = told_of(session(), "write", write.clone());
-        assert!(told.contains("asked by the session's own model, session s1"), "{told}");
+        let text = approval_text_of(session(), "write", write.clone());
+        assert!(text.contains("asked by the session's own model, session s1"), "{text}");
         let child = session().child(SessionId::new("s2"), Predicate::All, &Overrides::default());
-        let told = told_of(child.with_agent("rev\u{202e}iewer"), "write", write);
+        let text = approval_text_of(child.with_agent("rev\u{202e}iewer"), "write", write);
         assert!(
-            told.contains("asked by agent rev\\u{202e}iewer, 1 below session s1, session s2"),
-            "{told}"
+            text.contains("asked by agent rev\\u{202e}iewer, 1 below session s1, session s2"),
+            "{text}"
         );
     }
 
     #[test]
-    fn what_a_session_has_read_is_told() {
+    fn approval_names_untrusted_sources_of_the_session() {
         let session = session();
         session.mark_untrusted("https://example.org/\x1b[2K");
-        let told = told_of(session, "write", json!({"path": "b", "content": "x\n"}));
-        assert!(told.contains("this session has read https://example.org/\\x1b[2K"), "{told}");
+        let text = approval_text_of(session, "write", json!({"path": "b", "content": "x\n"}));
+        assert!(text.contains("this session has read https://example.org/\\x1b[2K"), "{text}");
     }
 
     #[test]
-    fn nothing_in_a_call_can_paint_over_the_question() {
+    fn control_characters_in_a_call_are_made_visible() {
         let hidden = "\x1b[2K\r\u{202e}\u{200b}\u{7}";
         for (tool, input) in [
             ("bash", json!({"command": format!("make {hidden}\nrm -r x")})),
@@ -354,30 +365,30 @@ mod tests {
             ("edit", json!({"path": "a", "old_string": "one", "new_string": hidden})),
             ("bash", json!({"command": "make", "description": hidden})),
         ] {
-            let told = told_of(session(), tool, input.clone());
+            let text = approval_text_of(session(), tool, input.clone());
             let acts = |c: char| quote::is_invisible(c) && c != '\n';
-            assert!(!told.contains(acts), "{tool} {input}: {told:?}");
+            assert!(!text.contains(acts), "{tool} {input}: {text:?}");
         }
     }
 
     #[test]
-    fn a_command_is_shown_with_all_its_lines() {
+    fn approval_shows_every_line_of_a_command() {
         let command = lines(300, "make line");
-        let told = told_of(session(), "bash", json!({"command": command}));
+        let text = approval_text_of(session(), "bash", json!({"command": command}));
         for line in 0..300 {
-            assert!(told.contains(&format!("\n    make line {line}\n")), "line {line}");
+            assert!(text.contains(&format!("\n    make line {line}\n")), "line {line}");
         }
     }
 
     #[test]
-    fn a_change_is_shown_line_by_line() {
+    fn approval_shows_every_changed_line() {
         let content = lines(500, "new");
-        let told = told_of(session(), "write", json!({"path": "b", "content": content}));
+        let text = approval_text_of(session(), "write", json!({"path": "b", "content": content}));
         for line in 0..500 {
-            assert!(told.contains(&format!("+new {line}\n")), "line {line}: {told}");
+            assert!(text.contains(&format!("+new {line}\n")), "line {line}: {text}");
         }
         let edit = json!({"path": "a", "old_string": "two", "new_string": "2"});
-        let told = told_of(session(), "edit", edit);
-        assert!(told.contains("-two\n+2\n"), "{told}");
+        let text = approval_text_of(session(), "edit", edit);
+        assert!(text.contains("-two\n+2\n"), "{text}");
     }
 }

@@ -1,7 +1,7 @@
-//! A directory that is thrown away: for trying things out, for copies, for the sample project of the tour.
+//! A temporary directory that is removed after use: for trials, for copies, for the sample project of the tour.
 //!
-//! A process that is killed leaves its directory behind. Each holds a lock on its own, so the next that makes one for the same purpose
-//! removes those without a process.
+//! A killed process leaves its directory behind. Each process holds a lock on its own directory, so the next process that makes one for
+//! the same purpose removes the unlocked ones.
 
 use std::fs::{self, DirBuilder, File, Metadata, Permissions, TryLockError};
 use std::io;
@@ -12,41 +12,44 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use windlass::session::{IdSource as _, RandomIds};
 
-use crate::places;
+use crate::user_dirs;
 
-/// A private directory in the place for temporary files, which goes when this goes.
+/// A private temporary directory, removed on drop.
 pub(crate) struct Scratch {
     path: PathBuf,
-    /// Holds the lock that keeps others from removing it.
+    /// Holds the lock that keeps other processes from removing the directory.
     _lock: File,
 }
 
 impl Scratch {
-    /// Makes `windlass-PURPOSE-…`. Nobody can have put anything there before us: the name is unknown, and a directory that exists is
-    /// refused.
+    /// Creates `windlass-PURPOSE-RANDOM`, and removes abandoned directories of the same purpose. The name is random and an existing
+    /// directory is refused, so no other program can have put files there.
     pub(crate) fn new(purpose: &str) -> Result<Self> {
-        /// The number of times to try, while others remove the directory before it is locked.
-        const TRIES: u32 = 16;
+        /// The number of attempts, while other processes remove the directory before it is locked.
+        const MAX_ATTEMPTS: u32 = 16;
         let prefix = format!("windlass-{purpose}-");
-        for _ in 0..TRIES {
+        for _ in 0..MAX_ATTEMPTS {
             let name = format!("{prefix}{:x}", RandomIds::default().next());
-            let path = places::temporary().join(name);
+            let path = user_dirs::temp_directory().join(name);
             let made = DirBuilder::new().mode(0o700).create(&path);
             made.with_context(|| format!("cannot create {}", path.display()))?;
-            if let Some(lock) = hold(&path)? {
-                sweep(&prefix, &lock);
-                // Rules are about real places.
+            if let Some(lock) = lock_directory(&path)? {
+                remove_abandoned(&prefix, &lock);
+                // Rules are about paths without links.
                 return Ok(Self { path: path.canonicalize().unwrap_or(path), _lock: lock });
             }
         }
-        anyhow::bail!("directories in {} are removed at once", places::temporary().display())
+        anyhow::bail!(
+            "directories in {} are removed at once",
+            user_dirs::temp_directory().display()
+        )
     }
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Makes a directory in it.
+    /// Creates a private directory in it and returns its path.
     pub(crate) fn directory(&self, name: &str) -> Result<PathBuf> {
         let path = self.path.join(name);
         let made = DirBuilder::new().mode(0o700).create(&path);
@@ -54,12 +57,12 @@ impl Scratch {
         Ok(path)
     }
 
-    /// Removes it now, and says if that fails.
+    /// Removes the directory now, and returns an error if that fails.
     pub(crate) fn remove(self) -> Result<()> {
-        /// The number of times to try, while programs that are ending still write there.
-        const TRIES: u32 = 100;
+        /// The number of attempts, while programs that are ending still write there.
+        const MAX_ATTEMPTS: u32 = 100;
         let mut done = remove(&self.path);
-        for _ in 0..TRIES {
+        for _ in 0..MAX_ATTEMPTS {
             match &done {
                 Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {
                     std::thread::sleep(Duration::from_millis(20));
@@ -74,29 +77,29 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What is left in a directory for temporary files is taken away by others.
+        // The system cleans up directories for temporary files.
         drop(remove(&self.path));
     }
 }
 
-/// Locks a directory that was just made; `None` if another process has taken it for left behind.
-fn hold(path: &Path) -> Result<Option<File>> {
+/// Locks a new directory; `None` if another process has removed or locked it as abandoned.
+fn lock_directory(path: &Path) -> Result<Option<File>> {
     let directory = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened.with_context(|| format!("cannot open {}", path.display()))?,
     };
-    // Where a file system has no locks, nothing is swept either.
+    // On a file system without locks, no process removes directories of others either.
     if matches!(directory.try_lock(), Err(TryLockError::WouldBlock)) {
         return Ok(None);
     }
     Ok((directory.metadata()?.nlink() > 0).then_some(directory))
 }
 
-/// Removes the directories with this prefix that belong to the owner of `own` and that no process holds. What cannot be removed is
-/// tried again by the next one.
-fn sweep(prefix: &str, own: &File) {
+/// Removes the directories with this prefix that belong to the owner of `own` and that no process has locked. A directory that cannot
+/// be removed is left to the next process.
+fn remove_abandoned(prefix: &str, own: &File) {
     let Ok(own) = own.metadata() else { return };
-    for entry in fs::read_dir(places::temporary()).into_iter().flatten().flatten() {
+    for entry in fs::read_dir(user_dirs::temp_directory()).into_iter().flatten().flatten() {
         let is_one = entry.file_name().as_encoded_bytes().starts_with(prefix.as_bytes());
         let path = entry.path();
         let is_ours = |found: &Metadata| found.is_dir() && found.uid() == own.uid();
@@ -112,11 +115,11 @@ fn sweep(prefix: &str, own: &File) {
     }
 }
 
-/// Removes a directory, also where some below it are closed to their owner, as the working directories of overlays are.
+/// Removes a directory tree, also if directories in it are closed to their owner, as the work directories of overlays are.
 fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            open_all(path);
+            make_accessible(path);
             fs::remove_dir_all(path)
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -124,12 +127,12 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Gives the owner every right to a directory and to those below it. Where that fails, the removal says why.
-fn open_all(directory: &Path) {
+/// Gives the owner every right to a directory and to those below it. Errors are ignored: the removal that follows reports them.
+fn make_accessible(directory: &Path) {
     drop(fs::set_permissions(directory, Permissions::from_mode(0o700)));
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            open_all(&entry.path());
+            make_accessible(&entry.path());
         }
     }
 }
@@ -139,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_goes_with_all_that_is_in_it() {
+    fn scratch_directory_is_removed_with_its_content() {
         let scratch = Scratch::new("test").expect("a directory");
         let path = scratch.path().to_owned();
         let closed = scratch.directory("closed").expect("a directory");
@@ -152,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_process_left_goes_and_what_a_living_one_holds_stays() {
+    fn new_directory_removes_abandoned_ones_and_leaves_locked_ones() {
         let living = Scratch::new("sweep").expect("a directory");
         let dead = living.path().with_file_name("windlass-sweep-dead");
         fs::create_dir_all(dead.join("paint/src")).expect("a directory");

@@ -1,4 +1,4 @@
-//! From the command line to the settings of a hub, and to the session of a command.
+//! Turns command-line options into the settings of a hub and into the session of a command.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,74 +13,78 @@ use windlass_hub::{
 
 use crate::options::Global;
 use crate::person::Person;
-use crate::places;
 use crate::terminal::{self, Paint};
+use crate::user_dirs;
 
-/// A workspace with its engine, and the session that this command's calls belong to.
+/// An open workspace with its engine, and the session of this command's calls.
 pub(crate) struct Setup {
     pub(crate) windlass: Arc<Workspace>,
     pub(crate) session: Arc<Session>,
 }
 
 impl Setup {
-    /// For calls of a model: they belong to the session that was named, or to a new one.
+    /// Opens the workspace for the calls of a model: in the session that `--session` names, or in a new one.
     pub(crate) fn open(global: &Global, recording: Recording) -> Result<Self> {
         let id = global.session.clone();
-        Self::with(global, recording, SessionOptions { id, ..session_options(global) })
+        Self::open_with(global, recording, SessionOptions { id, ..session_options(global) })
     }
 
-    /// For the only call of this invocation.
+    /// Opens the workspace for the only call of this invocation, in the session that `--session` names or in a new one.
     pub(crate) fn for_one_call(global: &Global, recording: Recording) -> Result<Self> {
         let id = global.session.clone();
         let options = SessionOptions { id, is_for_one_call: true, ..session_options(global) };
-        Self::with(global, recording, options)
+        Self::open_with(global, recording, options)
     }
 
-    /// For what a person does: a session of its own. The one that was named is what it is about.
+    /// Opens the workspace for a command of a person, in a session of its own: `--session` names the session that the command is about.
     pub(crate) fn for_person(global: &Global, recording: Recording) -> Result<Self> {
-        Self::with(global, recording, session_options(global))
+        Self::open_with(global, recording, session_options(global))
     }
 
-    fn with(global: &Global, recording: Recording, options: SessionOptions) -> Result<Self> {
+    /// Opens the workspace with the settings of the command line, and a session with these options.
+    fn open_with(global: &Global, recording: Recording, options: SessionOptions) -> Result<Self> {
         let settings = Settings { people: people(global), ..settings(global, recording)? };
         let windlass = Hub::new(settings).open(&global.workspace)?;
         let session = windlass.session(options)?;
         Ok(Self { windlass, session })
     }
 
-    /// Tells the hooks that the session begins. What they want a model to know is shown: there is no model here yet.
-    pub(crate) async fn begin(&self, global: &Global) {
+    /// Runs the hooks for the start of a session, and prints their texts for the model on stderr: there is no model here yet.
+    pub(crate) async fn run_start_hooks(&self, global: &Global) {
         if self.windlass.engine().has_hooks() {
-            show(global, self.windlass.engine().session_started(&self.session).await);
+            print_hook_messages(
+                global,
+                self.windlass.engine().session_started(&self.session).await,
+            );
         }
     }
 
-    /// Tells the hooks that the session is over.
-    pub(crate) async fn end(&self, global: &Global) {
+    /// Runs the hooks for the end of a session, and prints their texts on stderr.
+    pub(crate) async fn run_end_hooks(&self, global: &Global) {
         if self.windlass.engine().has_hooks() {
-            show(global, self.windlass.engine().session_ended(&self.session).await);
+            print_hook_messages(global, self.windlass.engine().session_ended(&self.session).await);
         }
     }
 }
 
-/// Shows what hooks have said of something that is not a call.
-fn show(global: &Global, heard: Heard) {
-    for said in heard.context.into_iter().chain(heard.refused).chain(heard.stopped) {
+/// Prints the messages of hooks as notes.
+fn print_hook_messages(global: &Global, messages: Heard) {
+    for said in messages.context.into_iter().chain(messages.refused).chain(messages.stopped) {
         terminal::note(global, &said);
     }
 }
 
-/// A hub for commands that look at something and make no call.
+/// Returns a hub for commands that read state and make no call; it records nothing.
 pub(crate) fn hub(global: &Global) -> Result<Hub> {
     Ok(Hub::new(settings(global, Recording::Off)?))
 }
 
-/// The settings that the command line gives, and no person to ask.
+/// Returns the hub's settings from the command line, without a person to ask.
 pub(crate) fn settings(global: &Global, recording: Recording) -> Result<Settings> {
     let rules =
         |rules: &[windlass::Rule]| rules.iter().map(ToString::to_string).collect::<Vec<_>>();
     Ok(Settings {
-        places: places::all(),
+        places: user_dirs::places(),
         config_file: global.config.clone(),
         overrides: ConfigOverrides {
             mode: global.mode,
@@ -93,13 +97,13 @@ pub(crate) fn settings(global: &Global, recording: Recording) -> Result<Settings
         on_warning: if global.quiet {
             OnWarning::default()
         } else {
-            OnWarning::call(terminal::tell)
+            OnWarning::call(terminal::print_to_stderr)
         },
-        ..Settings::new(state(global)?)
+        ..Settings::new(state_directory(global)?)
     })
 }
 
-/// The person at the terminal, if there is one, unless `--yes` approves everything.
+/// Returns the person at the terminal, if there is one, or `People::Beforehand` if `--yes` approves everything.
 pub(crate) fn people(global: &Global) -> People {
     if global.yes {
         return People::Beforehand;
@@ -108,7 +112,7 @@ pub(crate) fn people(global: &Global) -> People {
     person.map_or(People::Nobody, |person| People::Attendant(Arc::new(person)))
 }
 
-/// The options of a new session.
+/// Returns the options of a new session: tools, role, proposals.
 pub(crate) fn session_options(global: &Global) -> SessionOptions {
     let list = |text: &String| -> Vec<String> {
         text.split(',').map(str::trim).filter(|name| !name.is_empty()).map(str::to_owned).collect()
@@ -121,13 +125,15 @@ pub(crate) fn session_options(global: &Global) -> SessionOptions {
     SessionOptions { tools, proposals: global.proposals, ..SessionOptions::default() }
 }
 
-pub(crate) fn workspace(global: &Global) -> Result<PathBuf> {
+/// Returns the path of the workspace of `--workspace` with links resolved.
+pub(crate) fn workspace_path(global: &Global) -> Result<PathBuf> {
     Ok(real_workspace(&global.workspace)?)
 }
 
-pub(crate) fn state(global: &Global) -> Result<PathBuf> {
+/// Returns the state directory of `--state` as an absolute path, or the platform's.
+pub(crate) fn state_directory(global: &Global) -> Result<PathBuf> {
     match &global.state {
         Some(state) => Ok(std::path::absolute(state)?),
-        None => places::state(),
+        None => user_dirs::state_directory(),
     }
 }

@@ -1,4 +1,4 @@
-//! What a person sees: errors with their causes, and colours where they help.
+//! Output for a person or a program: text, JSON, errors, and colours.
 
 use std::io::{IsTerminal as _, Write as _};
 
@@ -7,27 +7,27 @@ use windlass::quote;
 
 use crate::options::{Color, Global};
 
-/// An error as a line of JSON.
+/// Returns an error as the JSON object that `--json` prints.
 pub(crate) fn error_line(code: &str, why: &str) -> serde_json::Value {
     serde_json::json!({
         "type": "error", "is_error": true, "outcome": "fault", "error": {"code": code, "message": why},
     })
 }
 
-/// Tells a person something that is not an error.
+/// Prints a note on stderr, unless `--quiet` is given.
 pub(crate) fn note(global: &Global, message: &str) {
     if !global.quiet {
-        tell(message);
+        print_to_stderr(message);
     }
 }
 
-/// A line to whoever watches. That nobody can be told is no reason not to go on, and there is nobody to tell it.
-pub(crate) fn tell(message: &str) {
+/// Prints a line on stderr. A failure to write is ignored: there is no other place to report it.
+pub(crate) fn print_to_stderr(message: &str) {
     let line = format!("windlass: {}\n", quote::visible(message));
     drop(std::io::stderr().write_all(line.as_bytes()));
 }
 
-/// Prints an answer and a line's end if it has none. On a terminal, nothing in it can act as a control sequence.
+/// Prints a result on stdout, with a final line break if it has none. On a terminal, control characters are made visible.
 pub(crate) fn print(text: &str) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
     if stdout.is_terminal() {
@@ -42,7 +42,7 @@ pub(crate) fn print(text: &str) -> Result<()> {
     Ok(())
 }
 
-/// Prints what we have put colours into ourselves; what came from elsewhere must have been made visible before.
+/// Prints a text that has our colours in it. The caller has made control characters from elsewhere visible.
 pub(crate) fn print_painted(text: &str) -> Result<()> {
     let mut stdout = std::io::stdout().lock();
     stdout.write_all(text.as_bytes())?;
@@ -67,17 +67,18 @@ pub(crate) fn print_json_for_reader(global: &Global, value: &serde_json::Value) 
     print(&serde_json::to_string_pretty(value)?)
 }
 
-/// Adds to a text: `add(&mut text, format_args!(…))`, without a piece that is thrown away.
+/// Appends formatted text to a string: `add(&mut text, format_args!(…))`, without a temporary string.
 pub(crate) fn add(text: &mut String, more: std::fmt::Arguments<'_>) {
     let written = std::fmt::Write::write_fmt(text, more);
     debug_assert!(written.is_ok(), "writing to a string does not fail");
 }
 
-/// Colours, or none.
+/// A switch for colours: paints texts, or returns them as they are.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Paint(bool);
 
 impl Paint {
+    /// Decides by `--color`, the terminal and `NO_COLOR`.
     pub(crate) fn of(global: &Global) -> Self {
         Self(match global.color {
             Color::Always => true,
@@ -88,17 +89,18 @@ impl Paint {
         })
     }
 
-    /// No colours.
+    /// Returns a switch that is off.
     #[cfg(test)]
     pub(crate) fn none() -> Self {
         Self(false)
     }
 
+    /// Returns whether texts get colours.
     pub(crate) fn is_on(self) -> bool {
         self.0
     }
 
-    /// A text with diffs in it: what is new in green, what is gone in red.
+    /// Colours the lines of a diff: added lines green, removed lines red, hunk headers cyan.
     pub(crate) fn diff(self, text: &str) -> String {
         if !self.0 {
             return text.to_owned();
@@ -106,33 +108,34 @@ impl Paint {
         let paint = |line: &str| match line.as_bytes().first() {
             Some(b'+') => self.green(line),
             Some(b'-') => self.red(line),
-            Some(b'@') => self.with("36", line),
+            Some(b'@') => self.colored("36", line),
             _ => line.to_owned(),
         };
         text.lines().map(|line| paint(&quote::visible(line))).collect::<Vec<_>>().join("\n")
     }
 
     pub(crate) fn bold(self, text: &str) -> String {
-        self.with("1", text)
+        self.colored("1", text)
     }
 
     pub(crate) fn dim(self, text: &str) -> String {
-        self.with("2", text)
+        self.colored("2", text)
     }
 
     pub(crate) fn red(self, text: &str) -> String {
-        self.with("31", text)
+        self.colored("31", text)
     }
 
     pub(crate) fn green(self, text: &str) -> String {
-        self.with("32", text)
+        self.colored("32", text)
     }
 
     pub(crate) fn yellow(self, text: &str) -> String {
-        self.with("33", text)
+        self.colored("33", text)
     }
 
-    fn with(self, code: &str, text: &str) -> String {
+    /// Wraps a text in an ANSI colour code, if colours are on.
+    fn colored(self, code: &str, text: &str) -> String {
         if self.0 { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 }

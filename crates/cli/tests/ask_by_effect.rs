@@ -1,4 +1,4 @@
-//! A command runs before it is asked about: what it changed is shown, and kept or dropped by the answer.
+//! Commands that run before they are asked about: the approval shows their changes, which the answer keeps or drops.
 
 use std::fs;
 use std::path::Path;
@@ -6,12 +6,12 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::mcp;
-use crate::support::{Home, Ran};
+use crate::support::{Home, RunResult};
 use crate::terminal::Terminal;
 
 const QUESTION: &str = "Allow this? ";
 
-fn bash(home: &Home, command: &str, options: &[&str]) -> Ran {
+fn bash(home: &Home, command: &str, options: &[&str]) -> RunResult {
     let input = json!({"command": command}).to_string();
     home.run(&[&["call", "bash", &input][..], options].concat())
 }
@@ -20,7 +20,7 @@ fn read(home: &Home, name: &str) -> Option<String> {
     fs::read_to_string(home.workspace().join(name)).ok()
 }
 
-/// Every entry below a directory, with kind, mode and content.
+/// Returns every entry below a directory, with kind, mode and content.
 fn tree(directory: &Path) -> Vec<String> {
     use std::os::unix::fs::PermissionsExt as _;
     let mut found = Vec::new();
@@ -39,7 +39,7 @@ fn tree(directory: &Path) -> Vec<String> {
 }
 
 fn home() -> Home {
-    Home::in_sight().having(&[
+    Home::new_outside_tmp().with_files(&[
         ("a", "one\ntwo\n"),
         ("src/b", "b\n"),
         ("secret/c", "c\n"),
@@ -49,7 +49,7 @@ fn home() -> Home {
 }
 
 #[test]
-fn what_changes_nothing_asks_nobody_and_leaves_nothing() {
+fn command_without_changes_runs_without_a_question_and_leaves_nothing() {
     let home = home();
     let before = tree(&home.workspace());
     for command in [
@@ -69,7 +69,7 @@ fn what_changes_nothing_asks_nobody_and_leaves_nothing() {
 }
 
 #[test]
-fn with_nobody_there_the_changes_are_dropped_and_named_after_the_output() {
+fn without_an_attendant_changes_are_dropped_and_named_after_the_output() {
     let home = home();
     let before = tree(&home.workspace());
     for (command, code, named) in [
@@ -91,7 +91,7 @@ fn with_nobody_there_the_changes_are_dropped_and_named_after_the_output() {
 }
 
 #[test]
-fn rules_bind_what_a_command_really_changed() {
+fn rules_apply_to_the_actual_changes_of_a_command() {
     for (command, options, code) in [
         ("echo x > out/new", &["--allow", "write out/**"][..], 0),
         ("echo x > out/new; echo x >> a", &["--allow", "write out/**"], 3),
@@ -112,8 +112,9 @@ fn rules_bind_what_a_command_really_changed() {
 }
 
 #[test]
-fn build_directories_wait_for_an_answer_too() {
-    let home = Home::in_sight().having(&[(".gitignore", "target/\n"), ("target/old", "x\n")]);
+fn changes_in_build_directories_wait_for_an_answer_too() {
+    let home =
+        Home::new_outside_tmp().with_files(&[(".gitignore", "target/\n"), ("target/old", "x\n")]);
     let mut git = std::process::Command::new("git");
     let git = git.args(["init", "-q"]).current_dir(home.workspace()).status();
     assert!(git.expect("git runs").success());
@@ -127,7 +128,7 @@ fn build_directories_wait_for_an_answer_too() {
 }
 
 #[test]
-fn a_plan_runs_commands_and_keeps_nothing() {
+fn mode_plan_runs_commands_and_keeps_no_changes() {
     for options in [&["--mode", "plan"][..], &["--sandbox", "discard"], &["--role", "planner"]] {
         let home = home();
         let before = tree(&home.workspace());
@@ -144,7 +145,7 @@ fn a_plan_runs_commands_and_keeps_nothing() {
 }
 
 #[test]
-fn explain_says_when_a_person_is_asked() {
+fn explain_tells_when_a_person_is_asked() {
     let home = home();
     let explain = |command: &str, options: &[&str]| -> Value {
         let input = json!({"command": command}).to_string();
@@ -168,7 +169,7 @@ fn explain_says_when_a_person_is_asked() {
 }
 
 #[test]
-fn the_question_shows_every_changed_line_once_and_one_answer_settles_it() {
+fn approval_shows_every_changed_line_once_and_one_answer_settles_it() {
     for (answer, code) in [("y", 0), ("n", 3)] {
         let home = home();
         let command = "printf 'three\\n\\033[2K\\342\\200\\256four\\n' >> a; rm src/b; echo new > n; ln -s src/gone link; chmod 755 m.py";
@@ -198,16 +199,16 @@ fn the_question_shows_every_changed_line_once_and_one_answer_settles_it() {
     }
 }
 
-/// The changes of a command whose question outlived its call, and the id of the question.
-pub(crate) fn deferred(home: &Home, command: &str) -> String {
-    deferred_call(home, "bash", &json!({"command": command}))
+/// Runs a command through an MCP client without forms, so that its approval is deferred. Returns the id of the approval.
+pub(crate) fn defer_command(home: &Home, command: &str) -> String {
+    defer_call(home, "bash", &json!({"command": command}))
 }
 
-/// The same for any call.
-fn deferred_call(home: &Home, tool: &str, arguments: &Value) -> String {
+/// Makes a call through an MCP client without forms, so that its approval is deferred. Returns the id of the approval.
+fn defer_call(home: &Home, tool: &str, arguments: &Value) -> String {
     let call = json!({"name": tool, "arguments": arguments});
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call});
-    let answers = mcp::talk(home, &[], &[mcp::initialize(), call]);
+    let answers = mcp::exchange(home, &[], &[mcp::initialize(), call]);
     let facts = &mcp::answer(&answers, 1)["result"]["_meta"]["windlass/result"];
     assert_eq!(facts["outcome"], "denied", "{answers:?}");
     let id = facts["metadata"]["approval"].as_str();
@@ -215,9 +216,9 @@ fn deferred_call(home: &Home, tool: &str, arguments: &Value) -> String {
 }
 
 #[test]
-fn an_answer_that_comes_later_keeps_exactly_what_was_shown() {
+fn late_yes_keeps_exactly_the_shown_changes() {
     let home = home();
-    let id = deferred(&home, "echo $RANDOM$RANDOM > r; rm src/b; echo x >> a");
+    let id = defer_command(&home, "echo $RANDOM$RANDOM > r; rm src/b; echo x >> a");
     assert_eq!((read(&home, "r"), read(&home, "a").as_deref()), (None, Some("one\ntwo\n")));
     let shown = home.run(&["policy", "diff", &id]).stdout;
     let number = shown.lines().find_map(|line| line.strip_prefix('+')?.parse::<u64>().ok());
@@ -234,9 +235,9 @@ fn an_answer_that_comes_later_keeps_exactly_what_was_shown() {
 }
 
 #[test]
-fn an_answer_that_comes_too_late_is_a_conflict_and_a_no_drops_the_changes() {
+fn yes_after_another_change_is_a_conflict_and_a_no_drops_the_changes() {
     let home = home();
-    let id = deferred(&home, "echo x >> a; echo n > n");
+    let id = defer_command(&home, "echo x >> a; echo n > n");
     fs::write(home.workspace().join("a"), "mine\n").expect("a file");
     let ran = home.run(&["policy", "approve", &id]);
     assert_eq!(ran.code, 1, "{ran:?}");
@@ -252,7 +253,7 @@ fn an_answer_that_comes_too_late_is_a_conflict_and_a_no_drops_the_changes() {
     assert_eq!(home.run(&["policy", "diff", &id]).stderr, "", "it is as it was");
     assert_eq!(home.run(&["policy", "approve", &id]).code, 0);
     fs::write(home.workspace().join("a"), "mine\n").expect("a file");
-    let id = deferred(&home, "echo x >> a");
+    let id = defer_command(&home, "echo x >> a");
     assert_eq!(home.run(&["policy", "deny", &id]).code, 0);
     assert_eq!(home.run(&["policy", "diff", &id]).code, 2, "nothing is held any more");
     assert_eq!(read(&home, "a").as_deref(), Some("mine\n"));
@@ -274,7 +275,7 @@ fn a_command_names_the_hosts_that_it_needs() {
 
 /// Python runs what lies in `__pycache__`, so that nothing of it may stay that no person saw.
 #[test]
-fn caches_and_times_do_not_ride_along_with_other_changes() {
+fn caches_and_times_are_not_kept_with_other_changes() {
     let staged = ["--sandbox", "staged", "--mode", "auto", "--yes"];
     for options in [&["--allow", "write out/**"][..], &["--yes"], &staged] {
         let home = home();
@@ -288,7 +289,8 @@ fn caches_and_times_do_not_ride_along_with_other_changes() {
         assert!(home.workspace().join(".eslintcache").symlink_metadata().is_err(), "{options:?}");
         assert_eq!(time(), before, "{options:?}");
     }
-    let home = Home::in_sight().having(&[("src/__pycache__/b.pyc", "x"), ("src/b", "b\n")]);
+    let home =
+        Home::new_outside_tmp().with_files(&[("src/__pycache__/b.pyc", "x"), ("src/b", "b\n")]);
     let ran = bash(&home, "rm -r src", &["--yes"]);
     assert_eq!((ran.code, home.workspace().join("src").exists()), (0, false), "{ran:?}");
 }
@@ -296,23 +298,24 @@ fn caches_and_times_do_not_ride_along_with_other_changes() {
 /// There is no history of a build directory: what a person did there meanwhile would be lost.
 #[test]
 fn a_late_answer_does_not_overwrite_a_build_directory_that_changed() {
-    let home = Home::in_sight().having(&[(".gitignore", "target/\n"), ("target/old", "x\n")]);
+    let home =
+        Home::new_outside_tmp().with_files(&[(".gitignore", "target/\n"), ("target/old", "x\n")]);
     let mut git = std::process::Command::new("git");
     let git = git.args(["init", "-q"]).current_dir(home.workspace()).status();
     assert!(git.expect("git runs").success());
-    let id = deferred(&home, "rm -rf target");
+    let id = defer_command(&home, "rm -rf target");
     fs::write(home.workspace().join("target/mine"), "mine\n").expect("a file");
     let ran = home.run(&["policy", "approve", &id]);
     assert_eq!(ran.code, 1, "{ran:?}");
     assert!(ran.stdout.contains("stale"), "{ran:?}");
     assert_eq!(read(&home, "target/mine").as_deref(), Some("mine\n"));
-    let id = deferred(&home, "echo new > target/new");
+    let id = defer_command(&home, "echo new > target/new");
     let ran = home.run(&["policy", "approve", &id]);
     assert_eq!((ran.code, read(&home, "target/new").as_deref()), (0, Some("new\n")), "{ran:?}");
 }
 
 #[test]
-fn the_test_tool_says_what_was_not_kept_after_its_output() {
+fn test_tool_lists_dropped_changes_after_its_output() {
     let home = home();
     let (code, answer) = home.call(&[], "test", &json!({"command": "echo hi; echo q >> a"}));
     let text = answer["content"][0]["text"].as_str().unwrap_or_default();
@@ -323,10 +326,10 @@ fn the_test_tool_says_what_was_not_kept_after_its_output() {
 
 /// A command cannot see a secret file, so that a change of it asks. A yes that comes later keeps it like one that comes at once.
 #[test]
-fn a_late_yes_keeps_the_change_of_a_masked_file() {
+fn late_yes_keeps_the_change_of_a_masked_file() {
     let script = "printf 'NEW=1\\n' > .env; echo x >> a\n";
-    let home = home().having(&[(".env", "OLD=1\n"), ("script", script)]);
-    let id = deferred(&home, "sh script");
+    let home = home().with_files(&[(".env", "OLD=1\n"), ("script", script)]);
+    let id = defer_command(&home, "sh script");
     let ran = home.run(&["policy", "approve", &id]);
     assert_eq!(ran.code, 0, "{ran:?}");
     assert_eq!(read(&home, ".env").as_deref(), Some("NEW=1\n"));
@@ -335,11 +338,11 @@ fn a_late_yes_keeps_the_change_of_a_masked_file() {
     assert_eq!(read(&home, "a").as_deref(), Some("one\ntwo\n"));
 }
 
-/// An answer that cannot be carried out uses up nothing: the changes are held on, and the question is open.
+/// An answer that cannot be applied is not used up: the changes stay held, and the approval stays open.
 #[test]
-fn a_question_whose_changes_cannot_be_made_stays_open() {
+fn approval_stays_open_if_its_changes_cannot_be_made() {
     let home = home();
-    let id = deferred(&home, "echo x >> a; echo n > n");
+    let id = defer_command(&home, "echo x >> a; echo n > n");
     fs::write(home.workspace().join("a"), "mine\n").expect("a file");
     for options in [&[][..], &["--deny", "write n"]] {
         let ran = home.run(&[options, &["policy", "approve", &id]].concat());
@@ -357,7 +360,7 @@ fn a_question_whose_changes_cannot_be_made_stays_open() {
     assert_eq!(home.run(&["policy", "diff", &id]).code, 2, "nothing is held any more");
     assert_eq!((read(&home, "a").as_deref(), read(&home, "n")), (Some("mine\n"), None));
     // What stood in its way for a moment only.
-    let id = deferred(&home, "echo n > n");
+    let id = defer_command(&home, "echo n > n");
     fs::write(home.workspace().join("n"), "mine\n").expect("a file");
     assert_eq!(home.run(&["policy", "approve", &id]).code, 1);
     fs::remove_file(home.workspace().join("n")).expect("a file");
@@ -365,12 +368,13 @@ fn a_question_whose_changes_cannot_be_made_stays_open() {
     assert_eq!(read(&home, "n").as_deref(), Some("n\n"));
 }
 
-/// To make a secret file that was not there is a change like every other: it is named, can be taken back, and is masked from then on.
+/// A new secret file is a change like every other: it is named, can be undone, and is masked from then on.
 #[test]
-fn a_secret_file_that_a_command_makes_is_named_undoable_and_masked() {
+fn new_secret_file_of_a_command_is_named_undoable_and_masked() {
     for options in [&["--mode", "auto"][..], &["--allow", "write **"]] {
         let script = "cp .env.example .env; ls -A\n";
-        let home = Home::in_sight().having(&[(".env.example", "KEY=1\n"), ("script", script)]);
+        let home =
+            Home::new_outside_tmp().with_files(&[(".env.example", "KEY=1\n"), ("script", script)]);
         let ran = bash(&home, "sh script", options);
         assert_eq!((ran.code, read(&home, ".env").as_deref()), (0, Some("KEY=1\n")), "{ran:?}");
         assert!(ran.stdout.contains("changed: A .env"), "{ran:?}");
@@ -379,23 +383,23 @@ fn a_secret_file_that_a_command_makes_is_named_undoable_and_masked() {
         assert_eq!(home.run(&["undo"]).code, 0);
         assert_eq!(read(&home, ".env"), None);
     }
-    let home = Home::in_sight()
-        .having(&[(".env.example", "KEY=1\n"), ("script", "cp .env.example .env\n")]);
+    let home = Home::new_outside_tmp()
+        .with_files(&[(".env.example", "KEY=1\n"), ("script", "cp .env.example .env\n")]);
     let ran = bash(&home, "sh script", &[]);
     assert_eq!((ran.code, read(&home, ".env")), (3, None), "{ran:?}");
     assert!(ran.stdout.contains("created .env"), "{ran:?}");
 }
 
-/// The stages that hold changes of commands.
+/// Returns the stages that hold changes of commands.
 fn stages(home: &Home) -> usize {
     fs::read_dir(home.state().join("stages")).map_or(0, Iterator::count)
 }
 
 #[test]
-fn a_question_that_is_taken_back_or_denied_frees_its_stage() {
+fn revoked_or_denied_approval_frees_its_stage() {
     for command in ["revoke", "deny"] {
         let home = home();
-        let id = deferred(&home, "echo x >> a");
+        let id = defer_command(&home, "echo x >> a");
         assert_eq!(stages(&home), 1);
         let ran = home.run(&["policy", command, &id]);
         assert_eq!(ran.code, 0, "{ran:?}");
@@ -405,9 +409,9 @@ fn a_question_that_is_taken_back_or_denied_frees_its_stage() {
     }
 }
 
-/// Each object of git has a name of its own, so that a rule about one would be of use once.
+/// Each git object has its own name, so that a rule about one would help only once.
 #[test]
-fn a_denied_git_add_names_a_rule_that_helps_again() {
+fn denial_of_git_add_names_a_rule_that_covers_later_calls() {
     let home = home();
     let mut git = std::process::Command::new("git");
     let git = git.args(["init", "-q"]).current_dir(home.workspace()).status();
@@ -419,12 +423,12 @@ fn a_denied_git_add_names_a_rule_that_helps_again() {
 }
 
 #[test]
-fn what_is_taken_back_is_told_by_workspace() {
+fn revoke_reports_counts_by_workspace() {
     let home = home();
-    deferred(&home, "echo x >> a");
-    deferred(&home, "echo y >> a");
-    deferred_call(&home, "write", &json!({"path": "n", "content": "n"}));
-    let id = deferred_call(&home, "write", &json!({"path": "m", "content": "m"}));
+    defer_command(&home, "echo x >> a");
+    defer_command(&home, "echo y >> a");
+    defer_call(&home, "write", &json!({"path": "n", "content": "n"}));
+    let id = defer_call(&home, "write", &json!({"path": "m", "content": "m"}));
     assert_eq!(home.run(&["policy", "deny", &id, "--scope", "always"]).code, 0);
     let elsewhere = home.workspace().join("elsewhere");
     fs::create_dir(&elsewhere).expect("a directory");
@@ -440,9 +444,9 @@ fn what_is_taken_back_is_told_by_workspace() {
 }
 
 #[test]
-fn many_files_have_a_line_each_up_to_a_number() {
+fn approval_lists_many_files_up_to_a_limit() {
     let home = home();
-    let id = deferred(&home, "for i in $(seq 1000 1024); do echo $i > n$i; done");
+    let id = defer_command(&home, "for i in $(seq 1000 1024); do echo $i > n$i; done");
     let table = home.run(&["policy", "approvals"]).stdout;
     assert_eq!(table.lines().count(), 12, "{table}");
     assert!(table.contains("bash  ") && table.contains("echo $i > n$i"), "{table}");
@@ -455,9 +459,9 @@ fn many_files_have_a_line_each_up_to_a_number() {
     assert_eq!(whole["effects"].as_str().unwrap_or_default().matches("write ").count(), 25);
 }
 
-/// Thousands of changed files are asked about on one screen.
+/// An approval about thousands of changed files fits on one screen.
 #[test]
-fn a_large_change_is_summed_up_and_shown_whole_on_demand() {
+fn large_change_is_summarized_and_shown_whole_on_demand() {
     let home = home();
     let command = "mkdir gen; for i in $(seq 1000 3499); do echo $i > gen/$i; done; rm src/b";
     let input = json!({"command": command}).to_string();
@@ -478,9 +482,9 @@ fn a_large_change_is_summed_up_and_shown_whole_on_demand() {
     }
 }
 
-/// A command that does not come to its end is told as that, also where what it changed is not kept.
+/// A command that exceeds its time limit is reported so, even if its changes are dropped.
 #[test]
-fn a_time_limit_stays_one_where_the_changes_are_dropped() {
+fn timed_out_command_is_reported_as_timed_out_when_its_changes_are_dropped() {
     let home = home();
     let input = json!({"command": "echo printed; echo x >> a; sleep 600", "timeout": 0.5});
     let (code, answer) = home.call(&[], "bash", &input);
@@ -497,9 +501,9 @@ fn a_time_limit_stays_one_where_the_changes_are_dropped() {
     assert_eq!(read(&home, "a").as_deref(), Some("one\ntwo\n"));
 }
 
-/// A rule that came with an answer holds in its session and workspace, whichever process makes the calls, until it is taken back.
+/// A rule given with an answer holds in its session and workspace for every process until it is revoked.
 #[test]
-fn a_rule_for_a_session_outlives_the_process() {
+fn session_rule_outlives_the_process() {
     let home = home();
     let again = |session: &str| {
         let ran = bash(&home, "echo x >> src/b", &["--session", session]);
@@ -532,7 +536,7 @@ fn a_rule_for_a_session_outlives_the_process() {
     let [kept] = &home.run(&["policy", "approvals", "--json"]).lines()[..] else { panic!("one") };
     assert_eq!((&kept["rules"], &kept["scope"]), (&json!(["write src/**"]), &json!("session")));
     assert!(home.run(&["policy", "approvals"]).stdout.contains("the rule `write src/**`"));
-    let elsewhere = Home::in_sight().having(&[("src/b", "b\n")]);
+    let elsewhere = Home::new_outside_tmp().with_files(&[("src/b", "b\n")]);
     let there = elsewhere.workspace();
     let there = there.to_str().expect("UTF-8");
     let ran = bash(&home, "echo x >> src/b", &["--session", "one", "-C", there]);
@@ -549,7 +553,7 @@ fn a_rule_for_a_session_outlives_the_process() {
 
 /// A home that keeps what a command put there would give later commands other programs and settings.
 #[test]
-fn what_a_command_puts_into_its_home_goes_with_changes_that_are_not_kept() {
+fn files_in_the_home_are_dropped_with_the_changes_of_a_command() {
     let plant = "mkdir -p ~/.local/bin && echo evil > ~/.local/bin/git && test -e ~/.local/bin/git && echo planted\n";
     let look = "test -e ~/.local/bin/git && echo there || echo absent\n";
     let cases: [&[&str]; 5] = [
@@ -559,7 +563,7 @@ fn what_a_command_puts_into_its_home_goes_with_changes_that_are_not_kept() {
         &["--sandbox", "discard", "--mode", "auto"],
         &["--sandbox", "read-only", "--mode", "auto"],
     ];
-    let home = Home::in_sight().having(&[("plant", plant), ("look", look)]);
+    let home = Home::new_outside_tmp().with_files(&[("plant", plant), ("look", look)]);
     let looks = || bash(&home, "sh look", &["--mode", "auto"]).stdout;
     for options in cases {
         let ran = bash(&home, "sh plant", options);
@@ -572,9 +576,9 @@ fn what_a_command_puts_into_its_home_goes_with_changes_that_are_not_kept() {
 
 /// A yes keeps all that changed, so all of it is shown, also where the mode asks about a part of it only.
 #[test]
-fn a_question_about_one_file_shows_all_that_changed() {
+fn approval_about_one_file_shows_all_changes() {
     let script = "printf 'NEW=1\\n' > .env; echo three >> a; echo x > target/made\n";
-    let home = home().having(&[
+    let home = home().with_files(&[
         (".env", "OLD=1\n"),
         ("script", script),
         ("target/CACHEDIR.TAG", "Signature: 8a477f597d28d172789f06886806bc55\n"),
@@ -592,9 +596,9 @@ fn a_question_about_one_file_shows_all_that_changed() {
 }
 
 #[test]
-fn a_question_shows_modes_beside_content() {
+fn approval_shows_mode_changes_beside_content() {
     let script = "echo x >> a; chmod 777 a; printf '#!/bin/sh\\n' > tool; chmod 755 tool\n";
-    let home = home().having(&[("script", script)]);
+    let home = home().with_files(&[("script", script)]);
     let input = json!({"command": "sh script"}).to_string();
     let arguments = ["call", "bash", &input, "--color", "never"];
     let mut terminal = Terminal::start(&home, 60, "", &arguments);
@@ -607,17 +611,17 @@ fn a_question_shows_modes_beside_content() {
 
 /// The rule that a question offers for a build directory is about what changes there.
 #[test]
-fn a_rule_for_a_build_directory_allows_its_changes() {
+fn offered_rule_for_a_build_directory_allows_its_changes() {
     let tag = "Signature: 8a477f597d28d172789f06886806bc55\n";
     let home =
-        home().having(&[("build.sh", "echo x > target/made\n"), ("target/CACHEDIR.TAG", tag)]);
+        home().with_files(&[("build.sh", "echo x > target/made\n"), ("target/CACHEDIR.TAG", tag)]);
     assert_eq!(bash(&home, "sh build.sh", &[]).code, 3);
     let ran = bash(&home, "sh build.sh", &["--allow", "write target/**"]);
     assert_eq!((ran.code, read(&home, "target/made").as_deref()), (0, Some("x\n")), "{ran:?}");
 }
 
 #[test]
-fn a_denial_of_many_changes_names_one_rule() {
+fn denial_of_many_changes_names_one_rule() {
     let home = home();
     let ran = bash(&home, "mkdir m; for i in $(seq 100); do echo $i > m/$i; done", &[]);
     assert_eq!(ran.code, 3);
@@ -627,7 +631,7 @@ fn a_denial_of_many_changes_names_one_rule() {
 
 /// A no that is remembered is about the call: what it did is another thing each time.
 #[test]
-fn never_after_a_command_denies_it_before_it_runs() {
+fn never_after_a_run_denies_the_next_run_of_the_command() {
     let command = "echo x >> a; echo $RANDOM > r";
     let explain = |home: &Home| {
         let input = json!({"command": command}).to_string();
@@ -641,7 +645,7 @@ fn never_after_a_command_denies_it_before_it_runs() {
         assert_eq!(terminal.answer_and_end("never").0.code, 3);
     };
     let by_deny = |home: &Home| {
-        let id = deferred(home, command);
+        let id = defer_command(home, command);
         let ran = home.run(&["policy", "deny", &id, "--scope", "always"]);
         assert_eq!((ran.code, stages(home)), (0, 0), "{ran:?}");
     };
@@ -673,9 +677,9 @@ fn never_after_a_command_denies_it_before_it_runs() {
 
 /// A yes to what a command changed counts once: a longer scope is refused before anything is kept.
 #[test]
-fn a_yes_to_changes_takes_no_longer_scope() {
+fn yes_to_changes_has_only_the_scope_once() {
     let home = home();
-    let id = deferred(&home, "echo x >> src/b");
+    let id = defer_command(&home, "echo x >> src/b");
     for scope in ["session", "project", "always"] {
         let ran = home.run(&["policy", "approve", &id, "--scope", scope]);
         assert_eq!((ran.code, read(&home, "src/b").as_deref()), (2, Some("b\n")), "{ran:?}");
@@ -683,18 +687,18 @@ fn a_yes_to_changes_takes_no_longer_scope() {
     }
     assert_eq!(home.run(&["policy", "approve", &id, "--scope", "once"]).code, 0);
     let write = json!({"path": "n", "content": "n\n"});
-    let id = deferred_call(&home, "write", &write);
+    let id = defer_call(&home, "write", &write);
     let other = ["policy", "approve", &id, "--input", &write.to_string(), "--scope", "always"];
     assert_eq!(home.run(&other).code, 2);
 }
 
-/// What is asked and what is remembered can be traced back to its call.
+/// The list of approvals shows the call of each question and of each remembered answer.
 #[test]
-fn the_call_of_a_question_and_of_an_answer_is_shown() {
+fn list_shows_the_call_of_each_approval_and_answer() {
     let tag = "Signature: 8a477f597d28d172789f06886806bc55\n";
-    let home = home().having(&[("target/CACHEDIR.TAG", tag)]);
+    let home = home().with_files(&[("target/CACHEDIR.TAG", tag)]);
     let command = "echo 1 > made; echo 2 > target/x";
-    let id = deferred(&home, command);
+    let id = defer_command(&home, command);
     let shown = home.run(&["policy", "diff", &id]).stdout;
     assert!(shown.starts_with(&format!("bash {command}\n")), "{shown}");
     assert!(shown.contains("build directory target/: 1 files, "), "{shown}");
@@ -712,7 +716,7 @@ fn the_call_of_a_question_and_of_an_answer_is_shown() {
 }
 
 #[test]
-fn explain_names_the_answer_that_is_remembered() {
+fn explain_names_the_remembered_answer() {
     let home = home();
     let input = json!({"path": "a", "old_string": "two", "new_string": "2"});
     let explain = |session: &str| {
@@ -720,7 +724,7 @@ fn explain_names_the_answer_that_is_remembered() {
             home.run(&["policy", "explain", "edit", &input.to_string(), "--session", session]);
         ran.lines().remove(0)
     };
-    let id = deferred_call(&home, "edit", &input);
+    let id = defer_call(&home, "edit", &input);
     let asked = explain("one");
     assert_eq!((&asked["decision"], &asked["answer"]), (&json!("ask"), &Value::Null), "{asked}");
     assert_eq!(home.run(&["policy", "approve", &id, "--scope", "project"]).code, 0);
@@ -735,10 +739,10 @@ fn explain_names_the_answer_that_is_remembered() {
 }
 
 #[test]
-fn the_changes_of_a_call_that_waits_are_shown() {
+fn policy_diff_shows_the_changes_of_a_waiting_call() {
     let home = home();
     let edit = json!({"path": "a", "old_string": "two", "new_string": "2"});
-    let id = deferred_call(&home, "edit", &edit);
+    let id = defer_call(&home, "edit", &edit);
     let shown = home.run(&["policy", "diff", &id]);
     assert!(shown.code == 0 && shown.stdout.contains("-two\n+2\n"), "{shown:?}");
     let shown = home.run(&["--json", "policy", "diff", &id]).lines().remove(0);
@@ -748,14 +752,14 @@ fn the_changes_of_a_call_that_waits_are_shown() {
     fs::write(home.workspace().join("a"), "one\n").expect("a file");
     let shown = home.run(&["policy", "diff", &id]);
     assert!(shown.code == 2 && shown.stderr.contains("old_string"), "it would fail: {shown:?}");
-    let id = deferred_call(&home, "bash", &json!({"command": "make", "net": ["example.org"]}));
+    let id = defer_call(&home, "bash", &json!({"command": "make", "net": ["example.org"]}));
     let shown = home.run(&["policy", "diff", &id]);
     assert!(shown.code == 2 && shown.stderr.contains("not known before it runs"), "{shown:?}");
 }
 
-/// What changes besides the lines of a text is named in the difference that a person decides on.
+/// The diff that a person decides on shows changes besides the lines of a text.
 #[test]
-fn what_a_file_has_besides_its_text_is_part_of_the_difference() {
+fn diff_shows_changes_besides_the_text_of_a_file() {
     let home = home();
     std::fs::hard_link(home.workspace().join("a"), home.workspace().join("h2")).expect("a link");
     let command = "python3 -c \"import os; os.setxattr('src/b', 'user.mark', b'seen')\"; echo c >> src/b; chmod 600 src/b; \
@@ -763,7 +767,7 @@ fn what_a_file_has_besides_its_text_is_part_of_the_difference() {
                    echo x > $(printf '\\342\\200\\256gnp.txt')";
     let call = json!({"name": "bash", "arguments": {"command": command}});
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call});
-    let answers = mcp::talk(&home, &[], &[mcp::initialize(), call]);
+    let answers = mcp::exchange(&home, &[], &[mcp::initialize(), call]);
     let facts = &mcp::answer(&answers, 1)["result"]["_meta"]["windlass/result"];
     let id = facts["metadata"]["approval"].as_str().unwrap_or_else(|| panic!("{answers:?}"));
     let shown = home.run(&["policy", "diff", id]).stdout;

@@ -1,4 +1,4 @@
-//! What a model, a file system or a stranger can hand us: a clear answer each, no hang, no panic.
+//! Hostile and broken input from a model, a file system or a stranger: each gives a clear error, no hang, no panic.
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
@@ -7,8 +7,8 @@ use serde_json::json;
 use crate::support::Home;
 
 #[test]
-fn paths_that_lead_out_are_asked_about_and_never_read() {
-    let home = Home::in_sight().having(&[("sub/a", "inside\n")]);
+fn paths_out_of_the_workspace_are_asked_about_and_not_read() {
+    let home = Home::new_outside_tmp().with_files(&[("sub/a", "inside\n")]);
     let outside = home.workspace().parent().expect("a parent").join("outside");
     std::fs::write(&outside, "top secret\n").expect("a file");
     symlink(&outside, home.workspace().join("link")).expect("a link");
@@ -38,7 +38,7 @@ fn paths_that_lead_out_are_asked_about_and_never_read() {
 
 #[test]
 fn special_files_are_refused_before_they_are_opened() {
-    let home = Home::with(&[("a", "x\n")]);
+    let home = Home::with_workspace(&[("a", "x\n")]);
     let fifo = home.workspace().join("fifo");
     assert!(std::process::Command::new("mkfifo").arg(&fifo).status().expect("mkfifo").success());
     let _socket =
@@ -58,7 +58,7 @@ fn special_files_are_refused_before_they_are_opened() {
 }
 
 #[test]
-fn arguments_that_are_too_large_or_too_deep() {
+fn too_large_and_too_deep_arguments_are_errors() {
     let home = Home::new();
     let large = format!("{{\"path\":\"{}\"}}", "x".repeat(40 << 20));
     let ran = home.run_with_input(&["call", "read", "-", "--json"], large.as_bytes());
@@ -72,8 +72,8 @@ fn arguments_that_are_too_large_or_too_deep() {
 }
 
 #[test]
-fn a_state_that_cannot_be_used_is_a_clear_error() {
-    let home = Home::with(&[("a", "x\n"), ("file", "x\n")]);
+fn unusable_state_directory_is_a_clear_error() {
+    let home = Home::with_workspace(&[("a", "x\n"), ("file", "x\n")]);
     for (state, prepare) in
         [("file", None), ("garbage", Some(&b"this is not a database at all, by any measure"[..]))]
     {
@@ -100,7 +100,7 @@ fn a_state_that_cannot_be_used_is_a_clear_error() {
 #[test]
 fn an_unreadable_directory_is_a_note_for_an_ordinary_user() {
     // Root reads everything; the rule is tested where it can fail.
-    let home = Home::with(&[("open/a", "needle\n"), ("closed/b", "needle\n")]);
+    let home = Home::with_workspace(&[("open/a", "needle\n"), ("closed/b", "needle\n")]);
     let closed = home.workspace().join("closed");
     std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o000)).expect("permissions");
     let (code, answer) = home.call(&[], "grep", &json!({"pattern": "needle"}));
@@ -111,10 +111,10 @@ fn an_unreadable_directory_is_a_note_for_an_ordinary_user() {
     std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o700)).expect("permissions");
 }
 
-/// However few files may be open, the answer says so, and a change is made or not.
+/// With any low limit of open files, the error says so, and a change is made whole or not at all.
 #[test]
-fn few_open_files() {
-    let home = Home::with(&[("a", "old\n"), ("b", "old\n")]);
+fn too_few_file_descriptors_are_a_clear_error() {
+    let home = Home::with_workspace(&[("a", "old\n"), ("b", "old\n")]);
     std::fs::hard_link(home.workspace().join("a"), home.workspace().join("c")).expect("a link");
     // With fewer the program is not even loaded.
     for most in 4..32 {

@@ -4,7 +4,7 @@ use crate::support::{Home, repository};
 
 #[test]
 fn stdout_is_what_a_model_would_see() {
-    let home = Home::with(&[("a.txt", "one\ntwo\n")]);
+    let home = Home::with_workspace(&[("a.txt", "one\ntwo\n")]);
     let ran = home.run(&["call", "read", r#"{"path":"a.txt"}"#]);
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(ran.stdout.starts_with("1\tone\n2\ttwo\n"), "{ran:?}");
@@ -13,7 +13,7 @@ fn stdout_is_what_a_model_would_see() {
 
 #[test]
 fn json_has_the_promised_keys() {
-    let home = Home::with(&[("a.txt", "one\n")]);
+    let home = Home::with_workspace(&[("a.txt", "one\n")]);
     let (code, answer) = home.call(&["--session", "s-1"], "read", &json!({"path": "a.txt"}));
     assert_eq!(code, 0);
     assert_eq!(answer["type"], "tool_result");
@@ -30,8 +30,8 @@ fn json_has_the_promised_keys() {
 }
 
 #[test]
-fn a_job_that_ends_with_its_call_is_told() {
-    let home = Home::with(&[("a.txt", "one\n")]);
+fn call_reports_a_job_that_ends_with_it() {
+    let home = Home::with_workspace(&[("a.txt", "one\n")]);
     let call = |command: &str| {
         let input = json!({"command": command, "background": true}).to_string();
         home.run(&["--mode", "auto", "call", "bash", &input])
@@ -45,8 +45,8 @@ fn a_job_that_ends_with_its_call_is_told() {
 }
 
 #[test]
-fn outcomes_and_exit_codes() {
-    let home = Home::with(&[("a.txt", "one\n"), (".env", "KEY=1\n")]);
+fn exit_code_tells_the_outcome() {
+    let home = Home::with_workspace(&[("a.txt", "one\n"), (".env", "KEY=1\n")]);
     for (options, tool, input, outcome, code) in [
         (&[][..], "read", json!({"path": "a.txt"}), "ok", 0),
         (&[], "read", json!({"path": "missing"}), "error", 1),
@@ -103,8 +103,8 @@ fn a_denial_names_the_rule_and_what_would_allow_it() {
 }
 
 #[test]
-fn arguments_from_a_file_and_from_standard_input() {
-    let home = Home::with(&[("a.txt", "one\n"), ("input.json", r#"{"path":"a.txt"}"#)]);
+fn arguments_are_read_from_a_file_and_from_standard_input() {
+    let home = Home::with_workspace(&[("a.txt", "one\n"), ("input.json", r#"{"path":"a.txt"}"#)]);
     assert_eq!(home.run(&["call", "read", "@input.json"]).code, 0);
     assert_eq!(home.run_with_input(&["call", "read", "-"], br#"{"path":"a.txt"}"#).code, 0);
     let ran = home.run(&["call", "read", "{"]);
@@ -113,8 +113,8 @@ fn arguments_from_a_file_and_from_standard_input() {
 }
 
 #[test]
-fn options_before_and_after_the_command() {
-    let home = Home::with(&[("sub/a.txt", "one\n")]);
+fn options_work_before_and_after_the_command() {
+    let home = Home::with_workspace(&[("sub/a.txt", "one\n")]);
     for arguments in [
         ["-C", "sub", "call", "read", r#"{"path":"a.txt"}"#],
         ["call", "-C", "sub", "read", r#"{"path":"a.txt"}"#],
@@ -124,13 +124,13 @@ fn options_before_and_after_the_command() {
 }
 
 #[test]
-fn an_unknown_tool_names_a_near_one() {
+fn unknown_tool_names_the_nearest_one() {
     let ran = Home::new().run(&["call", "raed", "{}"]);
     assert!(ran.stdout.contains("did you mean `read`?"), "{ran:?}");
 }
 
 #[test]
-fn this_repository_has_a_main_function() {
+fn grep_finds_the_main_function_of_this_repository() {
     let home = Home::new();
     let repository = repository();
     let ran = home.run(&[

@@ -4,40 +4,40 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::{Home, Ran};
+use crate::support::{Home, RunResult};
 
 fn file(name: &str, lines: &str) -> String {
     format!("---\nname: {name}\n{lines}\n---\nTry something.\n")
 }
 
-/// Somebody puts a file there.
-fn put(path: &Path, content: &str) {
+/// Writes a file and creates its directory.
+fn write_file(path: &Path, content: &str) {
     std::fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
     std::fs::write(path, content).expect("a file");
 }
 
 /// A workspace with a command tool of its own.
 fn workspace(lines: &str) -> Home {
-    Home::with(&[(".windlass/tools/greet.md", &file("greet", lines))])
+    Home::with_workspace(&[(".windlass/tools/greet.md", &file("greet", lines))])
 }
 
-/// What the workspace's tool answers, with the exit code.
-fn greet(home: &Home) -> Ran {
+/// Calls the workspace's tool. Returns the exit code and the text.
+fn call_greet(home: &Home) -> RunResult {
     home.run(&["call", "greet", "{}", "--mode", "auto"])
 }
 
-fn names(home: &Home) -> Vec<String> {
+fn tool_names(home: &Home) -> Vec<String> {
     let tools = home.run(&["tools", "--json"]).lines().remove(0);
     let name = |tool: &Value| tool["name"].as_str().expect("a name").to_owned();
     tools.as_array().expect("a list").iter().map(name).collect()
 }
 
 #[test]
-fn the_persons_own_are_there() {
+fn command_tools_of_the_person_are_offered() {
     let home = Home::new();
-    put(&home.config().join("tools/b.md"), &file("bbb", "command: cat"));
-    put(&home.config().join("tools/a.md"), &file("aaa", "command: cat\neffects: [read]"));
-    let names = names(&home);
+    write_file(&home.config().join("tools/b.md"), &file("bbb", "command: cat"));
+    write_file(&home.config().join("tools/a.md"), &file("aaa", "command: cat\neffects: [read]"));
+    let names = tool_names(&home);
     assert_eq!(names[names.len() - 2..], ["aaa", "bbb"]);
     let ran = home.run(&["tools"]);
     let line = ran.stdout.lines().find(|line| line.starts_with("aaa")).expect("listed");
@@ -59,12 +59,15 @@ fn the_persons_own_are_there() {
 }
 
 #[test]
-fn a_wrong_file_is_told_of_and_stops_nothing() {
+fn invalid_file_is_a_warning_and_stops_no_call() {
     let home = Home::new();
     let wrong = home.config().join("tools/wrong.md");
-    put(&wrong, "---\nname: wrong\ncommand: x\nschema: {properties: {a: {pattern: x}}}\n---\n");
-    put(&home.config().join("tools/bash.md"), &file("bash", "command: echo mine"));
-    put(&home.config().join("tools/fine.md"), &file("fine", "command: echo fine"));
+    write_file(
+        &wrong,
+        "---\nname: wrong\ncommand: x\nschema: {properties: {a: {pattern: x}}}\n---\n",
+    );
+    write_file(&home.config().join("tools/bash.md"), &file("bash", "command: echo mine"));
+    write_file(&home.config().join("tools/fine.md"), &file("fine", "command: echo fine"));
     let ran = home.run(&["call", "fine", "{}", "--mode", "auto"]);
     assert_eq!((ran.code, &*ran.stdout), (0, "fine\n"));
     let place = format!("windlass: not a tool: {}:4:27: `pattern` is not checked", wrong.display());
@@ -74,53 +77,53 @@ fn a_wrong_file_is_told_of_and_stops_nothing() {
     assert_eq!((&*ran.stdout, &*ran.stderr), ("real\n", ""), "nothing is read that is not needed");
     let ran = home.run(&["call", "fine", "{}", "--mode", "auto", "--quiet"]);
     assert_eq!((&*ran.stdout, &*ran.stderr), ("fine\n", ""));
-    assert!(!names(&home).contains(&"wrong".to_owned()));
+    assert!(!tool_names(&home).contains(&"wrong".to_owned()));
 }
 
 #[test]
-fn those_of_a_workspace_wait_for_trust_and_a_change_asks_again() {
+fn command_tools_of_a_workspace_need_trust_again_after_a_change() {
     let home = workspace("command: echo hello");
     let own = home.workspace().join(".windlass/tools/greet.md");
     let not_there = |when: &str| {
-        let ran = greet(&home);
+        let ran = call_greet(&home);
         assert_ne!(ran.code, 0, "{when}: {ran:?}");
         let said =
             "windlass: the command tools of this workspace are not in force: `windlass trust`";
         assert!(ran.stderr.contains(said), "{when}: {ran:?}");
-        assert!(!names(&home).contains(&"greet".to_owned()), "{when}");
+        assert!(!tool_names(&home).contains(&"greet".to_owned()), "{when}");
     };
-    not_there("before anybody trusted it");
+    not_there("before a person trusted it");
     let ran = home.run(&["trust"]);
     assert!(ran.stdout.contains("greet.md:\n---\nname: greet\ncommand: echo hello\n"), "{ran:?}");
-    let ran = greet(&home);
+    let ran = call_greet(&home);
     assert_eq!((ran.code, &*ran.stdout, &*ran.stderr), (0, "hello\n", ""));
     let answer = home.run(&["policy", "explain", "greet"]).lines().remove(0);
     assert_eq!(answer["decision"], "ask", "trusted is not allowed: {answer}");
-    put(&own, &file("greet", "command: echo changed"));
+    write_file(&own, &file("greet", "command: echo changed"));
     not_there("changed");
-    put(&own, &file("greet", "command: echo hello"));
-    assert_eq!(greet(&home).stdout, "hello\n", "as it was");
-    put(&home.workspace().join(".windlass/tools/more.md"), &file("more", "command: 'true'"));
+    write_file(&own, &file("greet", "command: echo hello"));
+    assert_eq!(call_greet(&home).stdout, "hello\n", "as it was");
+    write_file(&home.workspace().join(".windlass/tools/more.md"), &file("more", "command: 'true'"));
     not_there("one more");
     home.run(&["trust"]);
-    assert!(names(&home).contains(&"more".to_owned()));
+    assert!(tool_names(&home).contains(&"more".to_owned()));
     std::fs::remove_file(&own).expect("removed");
     let ran = home.run(&["call", "more", "{}", "--mode", "auto"]);
     assert_ne!(ran.code, 0, "one less asks again: {ran:?}");
-    put(&home.workspace().join(".windlass/config.toml"), "mode = \"plan\"\n");
+    write_file(&home.workspace().join(".windlass/config.toml"), "mode = \"plan\"\n");
     let ran = home.run(&["tools"]);
     assert!(ran.stderr.contains("the configuration and the command tools of this workspace are"));
 }
 
 #[test]
-fn a_workspace_cannot_pass_for_the_person_or_for_a_built_in_tool() {
-    let home = Home::with(&[
+fn workspace_tool_cannot_replace_one_of_the_person_or_a_built_in_one() {
+    let home = Home::with_workspace(&[
         (".windlass/tools/a.md", &file("mine", "command: echo theirs")),
         (".windlass/tools/b.md", &file("read", "command: echo theirs")),
         (".windlass/tools/c.md", &file("look", "command: echo theirs\neffects: [read]")),
         ("x", "real\n"),
     ]);
-    put(&home.config().join("tools/mine.md"), &file("mine", "command: echo mine"));
+    write_file(&home.config().join("tools/mine.md"), &file("mine", "command: echo mine"));
     let ran = home.run(&["trust"]);
     assert!(ran.stdout.contains("b.md:2:7: `read` is a built-in tool"), "{ran:?}");
     let ran = home.run(&["call", "mine", "{}", "--mode", "auto"]);
@@ -133,9 +136,9 @@ fn a_workspace_cannot_pass_for_the_person_or_for_a_built_in_tool() {
     assert_eq!(ran.stdout, "theirs\n", "{ran:?}");
 }
 
-/// A tool must not be able to make tools.
+/// No call can create a command tool.
 #[test]
-fn no_call_adds_one() {
+fn no_call_adds_a_command_tool() {
     let home = Home::new();
     let content = file("sly", "command: id");
     let own = home.config().join("tools/sly.md");
@@ -150,11 +153,11 @@ fn no_call_adds_one() {
 }
 
 #[test]
-fn what_it_did_is_on_record_and_can_be_undone() {
+fn changes_of_a_command_tool_are_recorded_and_can_be_undone() {
     let home = workspace("command: rm -r .windlass/../kept; echo x > new");
-    put(&home.workspace().join("kept/a"), "a\n");
+    write_file(&home.workspace().join("kept/a"), "a\n");
     home.run(&["trust"]);
-    let ran = greet(&home);
+    let ran = call_greet(&home);
     assert_eq!((ran.code, &*ran.stdout), (0, "[no output; changed: D kept/a, A new]\n"), "{ran:?}");
     assert!(home.run(&["log"]).stdout.contains("greet ok"));
     assert_eq!(home.run(&["undo", "--yes"]).code, 0);
@@ -162,7 +165,7 @@ fn what_it_did_is_on_record_and_can_be_undone() {
 }
 
 #[test]
-fn doctor_reads_them() {
+fn doctor_lists_command_tools() {
     let home = Home::new();
     let check = || {
         let report = home.run(&["doctor", "--json"]).lines().remove(0);
@@ -170,19 +173,19 @@ fn doctor_reads_them() {
         checks.into_iter().find(|check| check["name"] == "command tools").expect("a check")
     };
     assert_eq!(check()["found"], "there are none");
-    put(&home.config().join("tools/greet.md"), &file("greet", "command: echo hello"));
+    write_file(&home.config().join("tools/greet.md"), &file("greet", "command: echo hello"));
     assert_eq!(
         (check()["found"].clone(), check()["status"].clone()),
         (json!("greet"), json!("works"))
     );
-    put(&home.config().join("tools/wrong.md"), "---\n---\n");
+    write_file(&home.config().join("tools/wrong.md"), "---\n---\n");
     assert_eq!(check()["status"], "broken");
 }
 
 #[test]
-fn mcp_hosts_get_them_too() {
+fn mcp_serves_command_tools() {
     let home = Home::new();
-    put(&home.config().join("tools/greet.md"), &file("greet", "command: echo hello"));
+    write_file(&home.config().join("tools/greet.md"), &file("greet", "command: echo hello"));
     let ran = home.run(&["tools", "--format", "mcp"]).lines().remove(0);
     let tools = ran["tools"].as_array().or_else(|| ran.as_array()).expect("tools").clone();
     let greet = tools.iter().find(|tool| tool["name"] == "greet").expect("greet");

@@ -1,11 +1,11 @@
-//! Several processes at one file: nothing is lost in silence.
+//! Several processes change the same file: no change is lost without a message.
 
 use serde_json::json;
 
 use crate::support::Home;
 
-/// Twenty lines, each to be changed by an edit of its own.
-fn numbers() -> String {
+/// Returns twenty lines, each to be changed by its own edit.
+fn numbered_lines() -> String {
     (0..20).map(|number| format!("line {number} old\n")).collect::<Vec<_>>().concat()
 }
 
@@ -14,8 +14,8 @@ fn edit(number: usize) -> serde_json::Value {
     json!({"path": "a.txt", "old_string": line("old"), "new_string": line("new")})
 }
 
-/// Every edit that says that it was made is in the file, and every other says `stale`.
-fn check(home: &Home, results: &[serde_json::Value]) {
+/// Checks that the file has every edit that reported success, and that every other edit reported `stale`.
+fn check_edits(home: &Home, results: &[serde_json::Value]) {
     let text = std::fs::read_to_string(home.workspace().join("a.txt")).expect("the file");
     assert_eq!(text.lines().count(), 20, "{text}");
     for (number, result) in results.iter().enumerate() {
@@ -31,7 +31,7 @@ fn check(home: &Home, results: &[serde_json::Value]) {
 
 #[test]
 fn cc_2_twenty_edits_from_two_processes() {
-    let home = Home::with(&[("a.txt", &numbers())]);
+    let home = Home::with_workspace(&[("a.txt", &numbered_lines())]);
     let half = |from: usize| {
         let calls: Vec<_> = (from..from + 10)
             .map(|number| json!({"name": "edit", "input": edit(number)}))
@@ -44,12 +44,12 @@ fn cc_2_twenty_edits_from_two_processes() {
         let second = half(10);
         (first.join().expect("the first half"), second)
     });
-    check(&home, &[first, second].concat());
+    check_edits(&home, &[first, second].concat());
 }
 
 #[test]
 fn cc_2_twenty_edits_from_twenty_processes() {
-    let home = Home::with(&[("a.txt", &numbers())]);
+    let home = Home::with_workspace(&[("a.txt", &numbered_lines())]);
     let results: Vec<_> = std::thread::scope(|scope| {
         let running: Vec<_> = (0..20)
             .map(|number| {
@@ -63,11 +63,11 @@ fn cc_2_twenty_edits_from_twenty_processes() {
             .collect();
         running.into_iter().map(|one| one.join().expect("an edit")).collect()
     });
-    check(&home, &results);
+    check_edits(&home, &results);
 }
 
-/// Runs the same call in several processes at once; what each of them answers.
-fn at_once(home: &Home, processes: usize, arguments: &[&str]) -> Vec<serde_json::Value> {
+/// Runs the same call in several processes at once, and returns their results.
+fn run_at_once(home: &Home, processes: usize, arguments: &[&str]) -> Vec<serde_json::Value> {
     std::thread::scope(|scope| {
         let call = || home.run(arguments).lines().remove(0);
         let running: Vec<_> = (0..processes).map(|_| scope.spawn(call)).collect();
@@ -75,8 +75,8 @@ fn at_once(home: &Home, processes: usize, arguments: &[&str]) -> Vec<serde_json:
     })
 }
 
-/// Runs two calls in two processes at once; what each of them answers.
-fn both(home: &Home, calls: &[(&str, serde_json::Value); 2]) -> Vec<serde_json::Value> {
+/// Runs two calls in two processes at once, and returns their results.
+fn run_both(home: &Home, calls: &[(&str, serde_json::Value); 2]) -> Vec<serde_json::Value> {
     let start = std::sync::Barrier::new(2);
     std::thread::scope(|scope| {
         let call = |(tool, input): &(&str, serde_json::Value)| {
@@ -89,7 +89,7 @@ fn both(home: &Home, calls: &[(&str, serde_json::Value); 2]) -> Vec<serde_json::
     })
 }
 
-/// Takes back everything that was made.
+/// Undoes all changes.
 fn undo_all(home: &Home, made: usize) {
     for _ in 0..made {
         let ran = home.run(&["undo"]);
@@ -98,8 +98,8 @@ fn undo_all(home: &Home, made: usize) {
     assert_eq!(home.run(&["undo"]).code, 1, "more was recorded than made");
 }
 
-/// The ways to change a line of a file from `old` to `new`.
-fn ways_to_change(line: &str) -> [(&'static str, serde_json::Value); 3] {
+/// Returns calls that change a line of a file from `old` to `new`, one for each tool that can.
+fn changing_calls(line: &str) -> [(&'static str, serde_json::Value); 3] {
     let (old, new) = (format!("{line} old"), format!("{line} new"));
     let patch =
         format!("*** Begin Patch\n*** Update File: a.txt\n@@\n-{old}\n+{new}\n*** End Patch\n");
@@ -115,12 +115,12 @@ fn ways_to_change(line: &str) -> [(&'static str, serde_json::Value); 3] {
 fn cc_2_two_processes_change_a_file_in_every_way() {
     let text = "first old\nbetween\nmore\nbetween\nsecond old\n";
     let append = json!({"path": "a.txt", "content": "appended new\n", "mode": "append"});
-    let mut others: Vec<_> = ways_to_change("second").map(|way| ("second new", way)).into();
+    let mut others: Vec<_> = changing_calls("second").map(|way| ("second new", way)).into();
     others.push(("appended new", ("write", append)));
-    for first in ways_to_change("first") {
+    for first in changing_calls("first") {
         for (added, second) in &others {
-            let home = Home::with(&[("a.txt", text)]);
-            let answers = both(&home, &[first.clone(), second.clone()]);
+            let home = Home::with_workspace(&[("a.txt", text)]);
+            let answers = run_both(&home, &[first.clone(), second.clone()]);
             let now = std::fs::read_to_string(home.workspace().join("a.txt")).expect("the file");
             let mut made = 0;
             for (answer, new) in answers.iter().zip(["first new", added]) {
@@ -153,8 +153,8 @@ fn cc_2_two_processes_create_a_file_in_every_way() {
     };
     for first in ways("first") {
         for second in ways("second") {
-            let home = Home::with(&[]);
-            let answers = both(&home, &[first.clone(), second.clone()]);
+            let home = Home::with_workspace(&[]);
+            let answers = run_both(&home, &[first.clone(), second.clone()]);
             let is_ok = |number: usize| answers[number]["outcome"] == "ok";
             assert!(is_ok(0) != is_ok(1), "{first:?} {second:?}: {answers:?}");
             let now = std::fs::read_to_string(home.workspace().join("d/new.txt"));
@@ -174,7 +174,8 @@ fn cc_2_two_processes_create_a_file_in_every_way() {
 fn cc_2_a_job_ends_beside_a_command_of_another_process() {
     let plant = "while ! test -e go; do :; done; mkdir -p target; echo built > target/out; echo evil > .envrc\n";
     for _ in 0..3 {
-        let home = Home::with(&[("plant.sh", plant), (".gitignore", "target\n"), ("log", "")]);
+        let home =
+            Home::with_workspace(&[("plant.sh", plant), (".gitignore", "target\n"), ("log", "")]);
         let calls = [
             json!({"name": "bash", "input": {"command": "sh plant.sh", "background": true}}),
             json!({"name": "bash", "input": {"command": "while test -e .envrc || ! test -e target/out; do sleep 0.02; done"}}),
@@ -215,11 +216,11 @@ fn cc_2_a_job_ends_beside_a_command_of_another_process() {
 /// Exactly one of those who create the same file says that it did, and the file is there; one `undo` takes it back.
 #[test]
 fn cc_2_one_of_four_creates_a_file() {
-    let home = Home::with(&[]);
+    let home = Home::with_workspace(&[]);
     for round in 0..8 {
         let path = format!("new/{round}/a.txt");
         let input = json!({"path": path, "content": "the same\n", "mode": "create"}).to_string();
-        let results = at_once(&home, 4, &["--mode", "auto", "--json", "call", "write", &input]);
+        let results = run_at_once(&home, 4, &["--mode", "auto", "--json", "call", "write", &input]);
         let made = results.iter().filter(|result| result["outcome"] == "ok").count();
         assert_eq!(made, 1, "{results:?}");
         let file = home.workspace().join(&path);

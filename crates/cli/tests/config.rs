@@ -3,8 +3,8 @@ use serde_json::json;
 use crate::support::Home;
 
 #[test]
-fn a_value_says_where_it_comes_from() {
-    let home = Home::with(&[("more.toml", "timeout = 5\n")]);
+fn config_names_the_source_of_a_value() {
+    let home = Home::with_workspace(&[("more.toml", "timeout = 5\n")]);
     let ran = home.run(&["config", "explain", "timeout"]);
     assert!(ran.stdout.contains("600  from default"), "{ran:?}");
     let ran = home.run(&["config", "explain", "timeout", "--config", "more.toml"]);
@@ -17,8 +17,8 @@ fn a_value_says_where_it_comes_from() {
 }
 
 #[test]
-fn a_workspace_is_not_obeyed_before_it_is_trusted_and_then_only_narrows() {
-    let home = Home::with(&[
+fn workspace_configuration_needs_trust_and_only_narrows() {
+    let home = Home::with_workspace(&[
         (".windlass/config.toml", "deny = [\"read a\"]\nallow = [\"write **\"]\n"),
         ("a", "x\n"),
     ]);
@@ -89,9 +89,9 @@ fn wrong_usage_is_exit_code_2() {
     }
 }
 
-/// A rule, a tool or a mode that is misspelt would have no effect: that is an error in every layer.
+/// A misspelt rule, tool or mode would have no effect, so it is an error in every layer.
 #[test]
-fn what_is_misspelt_is_an_error_that_names_it_and_its_place() {
+fn misspelling_is_an_error_with_its_place() {
     let wrong = [
         ("allow = [\"wirte docs/**\"]", "`allow`", "`write`"),
         ("deny = [{ rule = \"exce rm\" }]", "`deny`", "`exec`"),
@@ -105,7 +105,7 @@ fn what_is_misspelt_is_an_error_that_names_it_and_its_place() {
         let own = Home::new();
         std::fs::create_dir_all(own.config()).expect("a folder");
         std::fs::write(own.config().join("config.toml"), text).expect("a file");
-        let extra = Home::with(&[("extra.toml", text)]);
+        let extra = Home::with_workspace(&[("extra.toml", text)]);
         for (ran, file) in [
             (own.run(&["call", "list"]), "config.toml"),
             (extra.run(&["call", "list", "--config", "extra.toml"]), "extra.toml"),
@@ -116,7 +116,7 @@ fn what_is_misspelt_is_an_error_that_names_it_and_its_place() {
             }
         }
     }
-    let workspace = Home::with(&[(".windlass/config.toml", "deny = [\"raed a\"]\n")]);
+    let workspace = Home::with_workspace(&[(".windlass/config.toml", "deny = [\"raed a\"]\n")]);
     workspace.run(&["trust", "--yes"]);
     let ran = workspace.run(&["call", "list"]);
     assert!(ran.code == 2 && ran.stderr.contains("did you mean `read`?"), "{ran:?}");
@@ -136,12 +136,12 @@ fn what_is_misspelt_is_an_error_that_names_it_and_its_place() {
         }
     }
     // A command tool of another workspace, and tools of servers that come later, are no mistakes.
-    let ran = Home::with(&[("x.toml", "without = [\"deploy_all\", \"github__*\"]")])
+    let ran = Home::with_workspace(&[("x.toml", "without = [\"deploy_all\", \"github__*\"]")])
         .run(&["call", "list", "--config", "x.toml"]);
     assert!(ran.code == 0 && ran.stderr.contains("there is no tool `deploy_all`"), "{ran:?}");
 }
 
-/// With `--json`, stdout has JSON whatever happens.
+/// With `--json`, stdout is JSON for every error, too.
 #[test]
 fn errors_are_json_with_json() {
     let home = Home::new();
@@ -178,14 +178,14 @@ fn errors_are_json_with_json() {
 }
 
 #[test]
-fn completions_and_manual() {
+fn completions_and_manual_are_printed() {
     let home = Home::new();
     assert!(home.run(&["completions", "bash"]).stdout.contains("windlass"));
     assert!(home.run(&["man"]).stdout.contains(".TH windlass"));
 }
 
 #[test]
-fn doctor_names_what_is_wrong_in_a_configuration() {
+fn doctor_names_the_error_in_a_configuration() {
     let home = Home::new();
     std::fs::create_dir_all(home.config()).expect("a folder");
     for (text, parts) in [
@@ -207,7 +207,7 @@ fn doctor_names_what_is_wrong_in_a_configuration() {
 }
 
 #[test]
-fn doctor_tells_of_the_filter_of_system_calls() {
+fn doctor_reports_the_filter_of_system_calls() {
     let home = Home::new();
     let report = home.run(&["doctor", "--json"]).lines().remove(0);
     let checks = report["checks"].as_array().expect("checks");
@@ -219,13 +219,13 @@ fn doctor_tells_of_the_filter_of_system_calls() {
 
 #[test]
 fn a_person_chooses_the_shell_and_a_workspace_does_not() {
-    let home = Home::with(&[(".windlass/config.toml", "shell = \"/opt/none/fish\"\n")]);
+    let home = Home::with_workspace(&[(".windlass/config.toml", "shell = \"/opt/none/fish\"\n")]);
     assert_eq!(home.run(&["trust"]).code, 0);
     let ran = home.run(&["--mode", "auto", "call", "bash", r#"{"command":"echo $0"}"#]);
     assert!(ran.stdout.starts_with("bash\n"), "{ran:?}");
     assert!(ran.stderr.contains("`shell` in"), "the workspace's choice is left out: {ran:?}");
 
-    let file = home.having(&[("own.toml", "shell = [\"/bin/sh\", \"-u\", \"-c\"]\n")]);
+    let file = home.with_files(&[("own.toml", "shell = [\"/bin/sh\", \"-u\", \"-c\"]\n")]);
     let config = ["--config", "own.toml", "--mode", "auto", "--session", "one"];
     let with = |arguments: &[&str]| file.run(&[&config[..], arguments].concat());
     let ran = with(&["call", "bash", r#"{"command":"echo $0"}"#]);
@@ -237,7 +237,7 @@ fn a_person_chooses_the_shell_and_a_workspace_does_not() {
     let ran = file.run(&["replay", "one", "--json"]);
     assert_eq!(ran.lines()[0]["shell"], json!({"was": "/bin/sh -u -c", "now": "bash"}), "{ran:?}");
 
-    let file = file.having(&[("gone.toml", "shell = \"/opt/none/fish\"\n")]);
+    let file = file.with_files(&[("gone.toml", "shell = \"/opt/none/fish\"\n")]);
     let ran = file.run(&["--config", "gone.toml", "tools"]);
     assert_eq!(ran.code, 2, "{ran:?}");
     assert!(ran.stderr.contains("the shell `/opt/none/fish` cannot be used"), "{ran:?}");

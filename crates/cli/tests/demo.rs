@@ -1,36 +1,38 @@
-//! The tour: each step does what it says, nobody is asked who is not there, and nothing of it is left behind.
+//! The tour: each step does what it claims, asks only a person who is there, and leaves nothing behind.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::support::{Home, Ran};
+use crate::support::{Home, RunResult};
 use crate::terminal::Terminal;
 
 const ROWS: u16 = 40;
 const QUESTION: &str = "Allow this? ";
 const STEPS: [&str; 5] = ["together", "ask", "undo", "escape", "record"];
 
-/// A home whose directory for temporary files is its own.
-struct Place {
+/// A test home with its own directory for temporary files.
+struct TestHome {
     home: Home,
     temporary: PathBuf,
 }
 
-impl Place {
+impl TestHome {
     fn new(home: Home) -> Self {
         let temporary = home.workspace().join("../temporary");
         std::fs::create_dir(&temporary).expect("a directory");
         Self { home, temporary }
     }
 
-    fn demo(&self, options: &[&str]) -> Ran {
+    fn demo(&self, options: &[&str]) -> RunResult {
         let mut command = self.home.command(&[&["demo"][..], options].concat());
-        Ran::of(command.env("TMPDIR", &self.temporary).output().expect("the binary runs"))
+        RunResult::from_output(
+            command.env("TMPDIR", &self.temporary).output().expect("the binary runs"),
+        )
     }
 
-    /// Nothing is left of the tour: neither where it was, nor in the person's directories, nor in the current one.
+    /// Checks that the tour left nothing in the temporary directory, the home and the current directory.
     fn assert_untouched(&self) {
         let home = self.home.workspace().join("../home");
         for place in [&self.temporary, &self.home.workspace(), &home] {
@@ -44,14 +46,14 @@ fn names(directory: &Path) -> Vec<String> {
     entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into()).collect()
 }
 
-/// The answers to what was done in a step.
-fn answers(step: &Value) -> Vec<&Value> {
+/// Returns the outputs of the calls and commands of a step.
+fn step_outputs(step: &Value) -> Vec<&Value> {
     step["done"].as_array().expect("what was done").iter().collect()
 }
 
 #[test]
-fn the_tour_without_a_terminal_is_whole_plain_and_leaves_nothing() {
-    for place in [Place::new(Home::new()), Place::new(Home::in_sight())] {
+fn tour_without_a_terminal_is_complete_plain_and_leaves_nothing() {
+    for place in [TestHome::new(Home::new()), TestHome::new(Home::new_outside_tmp())] {
         // A tour that was killed left this.
         let left = place.temporary.join("windlass-demo-0/paint");
         std::fs::create_dir_all(left).expect("a directory");
@@ -64,7 +66,7 @@ fn the_tour_without_a_terminal_is_whole_plain_and_leaves_nothing() {
             "bash has run, and nothing it changed is kept yet (risk: low):",
             "-/// The colour of a line.",
             "+/// The color of a line.",
-            "Allow this? y   (nobody is asked here: the tour answers)",
+            "Allow this? y   (no person can be asked here: the tour answers)",
             "yes: the files hold the new lines",
             "[3/5] What a command deleted comes back",
             "> bash rm -rf *",
@@ -72,7 +74,7 @@ fn the_tour_without_a_terminal_is_whole_plain_and_leaves_nothing() {
             "[4/5] No way out",
             "decided by hard deny: a file of secrets",
             "cat: .env: No such file or directory",
-            "nobody came to the server",
+            "no connection reached the server",
             "[5/5] Everything is on record",
             "`rm -rf *` into `rm -ri *`",
             "was changed: its body does not match its hash",
@@ -89,8 +91,8 @@ fn the_tour_without_a_terminal_is_whole_plain_and_leaves_nothing() {
 }
 
 #[test]
-fn the_tour_as_json_has_every_call_and_every_check() {
-    let place = Place::new(Home::new());
+fn json_tour_has_every_call_and_every_check() {
+    let place = TestHome::new(Home::new());
     let ran = place.demo(&["--json"]);
     assert_eq!(ran.code, 0, "{ran:?}");
     let lines = ran.lines();
@@ -102,7 +104,7 @@ fn the_tour_as_json_has_every_call_and_every_check() {
         assert_eq!((&step["type"], &step["outcome"]), (&json!("step"), &json!("ok")), "{step}");
         let checks = step["checks"].as_array().expect("checks");
         assert!(!checks.is_empty() && checks.iter().all(|check| check["holds"] == true), "{step}");
-        assert!(answers(step).iter().all(|answer| answer["text"].is_string()), "{step}");
+        assert!(step_outputs(step).iter().all(|answer| answer["text"].is_string()), "{step}");
     }
     let question = steps[1]["questions"][0].as_str().expect("a question");
     assert!(question.contains("[y] yes, keep it") && question.ends_with(QUESTION), "{question}");
@@ -114,25 +116,25 @@ fn the_tour_as_json_has_every_call_and_every_check() {
 }
 
 #[test]
-fn a_quiet_tour_is_a_line_for_each_step() {
-    let place = Place::new(Home::new());
+fn quiet_tour_prints_a_line_for_each_step() {
+    let place = TestHome::new(Home::new());
     let ran = place.demo(&["--quiet"]);
     assert_eq!((ran.code, ran.stdout.lines().count()), (0, STEPS.len()), "{ran:?}");
     assert!(ran.stdout.lines().all(|line| line.starts_with("ok ")), "{ran:?}");
     place.assert_untouched();
 }
 
-/// Without a sandbox the tour says so and takes the steps that need none.
+/// Without a sandbox the tour says so and runs the steps that need none.
 #[test]
-fn without_a_sandbox_steps_are_passed_over() {
-    let place = Place::new(Home::new());
+fn without_a_sandbox_steps_are_skipped() {
+    let place = TestHome::new(Home::new());
     let windlass = place.home.command(&["demo", "--json"]);
     let script = "echo 0 > /proc/sys/user/max_user_namespaces && exec \"$0\" \"$@\"";
     let mut limited = Command::new("unshare");
     limited.args(["--user", "--map-root-user", "sh", "-c", script]);
     limited.arg(windlass.get_program()).args(windlass.get_args());
     place.home.prepare(&mut limited).env("TMPDIR", &place.temporary);
-    let ran = Ran::of(limited.output().expect("unshare, of util-linux"));
+    let ran = RunResult::from_output(limited.output().expect("unshare, of util-linux"));
     assert_eq!(ran.code, 0, "{ran:?}");
     let lines = ran.lines();
     let (tour, steps) = lines.split_last().expect("lines");
@@ -145,13 +147,13 @@ fn without_a_sandbox_steps_are_passed_over() {
     place.assert_untouched();
 }
 
-/// The tour believes nothing that it has not seen: where there is no shell, no command does what it is there for.
+/// The tour checks every claim: without a shell its commands do nothing, and the steps fail.
 #[test]
-fn steps_that_do_not_do_what_they_say_are_named() {
-    let place = Place::new(Home::new());
+fn failed_steps_are_named() {
+    let place = TestHome::new(Home::new());
     let mut command = place.home.command(&["demo", "--json"]);
     let command = command.env("TMPDIR", &place.temporary).env("PATH", "/nonexistent");
-    let ran = Ran::of(command.output().expect("the binary runs"));
+    let ran = RunResult::from_output(command.output().expect("the binary runs"));
     assert_eq!(ran.code, 1, "{ran:?}");
     let lines = ran.lines();
     let (tour, steps) = lines.split_last().expect("lines");
@@ -162,7 +164,7 @@ fn steps_that_do_not_do_what_they_say_are_named() {
 }
 
 /// Starts the tour at a terminal, up to its question.
-fn asked(place: &Place, options: &[&str]) -> Terminal {
+fn start_to_question(place: &TestHome, options: &[&str]) -> Terminal {
     let temporary = place.temporary.to_str().expect("UTF-8");
     let arguments = [&["demo"][..], options].concat();
     let mut terminal = Terminal::on_screen(&place.home, ROWS, &arguments, &[("TMPDIR", temporary)]);
@@ -171,19 +173,19 @@ fn asked(place: &Place, options: &[&str]) -> Terminal {
 }
 
 #[test]
-fn at_a_terminal_the_person_answers() {
-    // A tour with somebody who reads along takes its time.
+fn person_answers_at_a_terminal() {
+    // The tour pauses for a person who reads along.
     std::thread::scope(|scope| {
-        scope.spawn(|| answered("y", "yes: the files hold the new lines"));
-        scope.spawn(|| answered("n", "no: the files are as they were before"));
-        scope.spawn(|| answered("", "no: the files are as they were before"));
+        scope.spawn(|| run_with_answer("y", "yes: the files hold the new lines"));
+        scope.spawn(|| run_with_answer("n", "no: the files are as they were before"));
+        scope.spawn(|| run_with_answer("", "no: the files are as they were before"));
     });
 }
 
-/// Takes the tour with this answer, which is told so.
-fn answered(typed: &str, told: &str) {
-    let place = Place::new(Home::new());
-    let mut terminal = asked(&place, &[]);
+/// Runs the tour with this answer to its approval.
+fn run_with_answer(typed: &str, told: &str) {
+    let place = TestHome::new(Home::new());
+    let mut terminal = start_to_question(&place, &[]);
     assert!(!terminal.shown().contains("the tour answers"), "{}", terminal.shown());
     terminal.answer(typed, told);
     terminal.expect("Every step did what it says.");
@@ -197,9 +199,9 @@ fn answered(typed: &str, told: &str) {
 }
 
 #[test]
-fn with_yes_nobody_is_asked_at_a_terminal() {
-    let place = Place::new(Home::new());
-    let mut terminal = asked(&place, &["--yes", "--color", "never"]);
+fn with_yes_the_person_is_not_asked_at_a_terminal() {
+    let place = TestHome::new(Home::new());
+    let mut terminal = start_to_question(&place, &["--yes", "--color", "never"]);
     terminal.expect("y   (--yes: the tour answers)");
     terminal.expect("Every step did what it says.");
     let (ran, shown) = terminal.end();
@@ -209,10 +211,10 @@ fn with_yes_nobody_is_asked_at_a_terminal() {
 }
 
 #[test]
-fn an_interrupt_leaves_nothing() {
+fn interrupted_tour_leaves_nothing() {
     const INTERRUPT: u8 = 3;
-    let place = Place::new(Home::new());
-    let mut terminal = asked(&place, &[]);
+    let place = TestHome::new(Home::new());
+    let mut terminal = start_to_question(&place, &[]);
     terminal.press(INTERRUPT);
     terminal.expect("Interrupted.");
     let (ran, shown) = terminal.end();
@@ -220,12 +222,12 @@ fn an_interrupt_leaves_nothing() {
     place.assert_untouched();
 }
 
-/// Whoever is ended by a signal while a command runs removes what it has made, too.
+/// A tour that a signal ends during a command removes its files, too.
 #[test]
-fn a_signal_in_the_middle_of_a_command_leaves_nothing() {
+fn signal_during_a_command_leaves_nothing() {
     use rustix::process::{Pid, Signal, kill_process};
     for signal in [Signal::TERM, Signal::HUP, Signal::INT] {
-        let place = Place::new(Home::new());
+        let place = TestHome::new(Home::new());
         let mut command = place.home.command(&["demo"]);
         let mut child = command.env("TMPDIR", &place.temporary).spawn().expect("the binary runs");
         let mut told = child.stdout.take().expect("a pipe");

@@ -1,4 +1,4 @@
-//! Texts that want to look like something else: whoever is asked sees what is dangerous, and that it was disguised.
+//! Texts that imitate harmless ones: a person who is asked sees the dangerous part, and that it was disguised.
 
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -15,10 +15,10 @@ use crate::support::Home;
 use crate::terminal::Terminal;
 
 const QUESTION: &str = "Allow this? ";
-/// The part that a person must see.
-const DANGER: &str = "rm -rf ~/all";
+/// The part of each text that the person must see.
+const DANGEROUS_PART: &str = "rm -rf ~/all";
 
-/// A text that hides the dangerous part, and how it shows that it does.
+/// A text that hides the dangerous part, and the visible sign of the disguise.
 struct Disguise {
     name: &'static str,
     text: String,
@@ -28,13 +28,13 @@ struct Disguise {
 
 fn disguises() -> Vec<Disguise> {
     let one = |name, text: String, sign| Disguise { name, text, sign };
-    let before = |hidden: &str| format!("ls{hidden}; {DANGER}");
+    let before = |hidden: &str| format!("ls{hidden}; {DANGEROUS_PART}");
     vec![
         one("a line that is erased", before("\x1b[2K\x1b[1A"), r"\x1b[2K\x1b[1A"),
         one("a link", before("\x1b]8;;http://a\x07b\x1b]8;;\x07"), r"\x1b]8;;http://a\x07b"),
         one("a colour like that of the background", before("\x1b[30;40m"), r"\x1b[30;40m"),
-        one("a carriage return", format!("{DANGER} #\rls       "), r"#\x0dls"),
-        one("backspaces", format!("{DANGER} #{}ls", "\x08".repeat(9)), r"\x08\x08\x08"),
+        one("a carriage return", format!("{DANGEROUS_PART} #\rls       "), r"#\x0dls"),
+        one("backspaces", format!("{DANGEROUS_PART} #{}ls", "\x08".repeat(9)), r"\x08\x08\x08"),
         one("a C1 control", before("\u{9b}2K"), r"\u{9b}2K"),
         one("text from right to left", before("\u{202e}"), r"\u{202e}"),
         one("isolated text", before("\u{2066}x\u{2069}"), r"\u{2066}x\u{2069}"),
@@ -55,7 +55,7 @@ fn disguises() -> Vec<Disguise> {
     ]
 }
 
-/// Each disguise as the content of a new file and, where a shell could be given it, as a command.
+/// Returns calls with each disguise: as the content of a new file and, if a shell accepts it, as a command.
 fn calls() -> Vec<(String, &'static str, String, Value)> {
     let mut calls = Vec::new();
     for Disguise { name, text, sign } in disguises() {
@@ -82,9 +82,9 @@ fn home() -> Home {
 }
 
 fn check(door: &str, name: &str, sign: &str, shown: &str) {
-    assert!(shown.contains(DANGER), "{door}: {name}: the danger is not shown: {shown:?}");
+    assert!(shown.contains(DANGEROUS_PART), "{door}: {name}: the danger is not shown: {shown:?}");
     assert!(shown.contains(sign), "{door}: {name}: {sign} is not shown: {shown:?}");
-    let is_once = !name.starts_with("bash") || shown.matches(DANGER).count() == 1;
+    let is_once = !name.starts_with("bash") || shown.matches(DANGEROUS_PART).count() == 1;
     assert!(is_once, "{door}: {name}: the command is not shown once: {shown}");
     let acts = |c: char| quote::is_invisible(c) && c != '\n';
     assert!(!shown.contains(acts), "{door}: {name}: {shown:?}");
@@ -97,7 +97,7 @@ fn check(door: &str, name: &str, sign: &str, shown: &str) {
 }
 
 #[test]
-fn at_a_terminal() {
+fn terminal_shows_the_danger_and_the_disguise() {
     let home = home();
     let mut lines = String::new();
     for (_, _, tool, input) in calls() {
@@ -122,7 +122,7 @@ fn at_a_terminal() {
 }
 
 #[test]
-fn in_the_form_of_an_mcp_client() {
+fn mcp_form_shows_the_danger_and_the_disguise() {
     let home = home();
     let child = home.command(&["mcp"]).stdin(Stdio::piped()).spawn();
     let mut server = child.expect("a server");
@@ -153,14 +153,14 @@ fn in_the_form_of_an_mcp_client() {
     assert!(server.wait().expect("it ends").success());
 }
 
-/// The difference that an embedder shows.
+/// The diff that the library gives an embedder.
 #[test]
-fn in_the_library() {
+fn library_diff_shows_the_danger_and_the_disguise() {
     let folder = tempfile::tempdir().expect("a folder");
     let heard = Arc::new(Mutex::new(String::new()));
     let hear = heard.clone();
     let attendant = move |request: &ApprovalRequest| {
-        *hear.lock().expect("nobody panicked") =
+        *hear.lock().expect("the lock is not poisoned") =
             Difference::of(request, &Look::plain().whole()).shown();
         false
     };
@@ -171,6 +171,6 @@ fn in_the_library() {
     for (name, sign, tool, input) in calls().into_iter().filter(|(.., tool, _)| tool == "write") {
         let session = windlass.new_session();
         runtime.block_on(windlass.call(&session, ToolCall::new(tool, input)));
-        check("library", &name, sign, &heard.lock().expect("nobody panicked"));
+        check("library", &name, sign, &heard.lock().expect("the lock is not poisoned"));
     }
 }

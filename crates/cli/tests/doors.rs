@@ -12,19 +12,19 @@ use windlass::{Builder, Mode, Outcome, Session, ToolCall, Windlass};
 use crate::support::Home;
 use Verdict::{Absent, Allowed, Denied};
 
-/// What a door says to a call.
+/// The decision of a front door about a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     /// It ran, to whatever end.
     Allowed,
-    /// The policy, or nobody's answer, was against it.
+    /// The policy denied it, or no attendant was there to allow it.
     Denied,
     /// There is no such tool for this caller.
     Absent,
 }
 
 impl Verdict {
-    /// From an outcome and, if it is a fault, its code.
+    /// Converts an outcome and, for a fault, its code.
     fn of(outcome: &str, code: Option<&str>) -> Self {
         match (outcome, code) {
             ("denied", _) => Denied,
@@ -35,7 +35,7 @@ impl Verdict {
     }
 }
 
-/// One call, the options that it is made with, and the verdict.
+/// One row of the table: a call, its options, and the expected verdict.
 struct Row {
     tool: &'static str,
     input: Value,
@@ -139,9 +139,9 @@ fn table() -> Vec<Row> {
     ]
 }
 
-/// A workspace with something of everything, and two command tools of the person.
+/// Creates a workspace with a file of each kind, and two command tools of the person.
 fn home() -> Home {
-    let home = Home::in_sight().having(&[
+    let home = Home::new_outside_tmp().with_files(&[
         ("a.txt", "alpha\n"),
         ("docs/a.md", "alpha\n"),
         (".env", "KEY=1\n"),
@@ -165,7 +165,7 @@ fn home() -> Home {
     home
 }
 
-/// The options of a row, said to the library.
+/// Applies the options of a row to a builder of the library.
 fn builder(home: &Home, row: &Row) -> (Builder, Predicate) {
     let state = home.state();
     let mut builder = Windlass::builder(home.workspace())
@@ -199,7 +199,7 @@ fn builder(home: &Home, row: &Row) -> (Builder, Predicate) {
     (builder.processes(settings), predicate)
 }
 
-/// Asks one door about every row, in a workspace of its own.
+/// Makes every call of the table through one front door, in a workspace of its own, and compares the verdicts.
 fn check(door: impl Fn(&Home, &Row) -> Verdict) {
     let home = home();
     let rows = table();
@@ -217,7 +217,7 @@ fn remove(path: &Path) {
 }
 
 #[test]
-fn the_library_says_what_the_table_says() {
+fn library_decides_as_the_table_says() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.expect("a runtime");
     check(|home, row| {
@@ -234,7 +234,7 @@ fn the_library_says_what_the_table_says() {
 }
 
 #[test]
-fn call_says_what_the_table_says() {
+fn call_decides_as_the_table_says() {
     check(|home, row| {
         let (code, answer) = home.call(row.options, row.tool, &row.input);
         let outcome = answer["outcome"].as_str().expect("an outcome");
@@ -250,7 +250,7 @@ fn call_says_what_the_table_says() {
 }
 
 #[test]
-fn run_says_what_the_table_says() {
+fn run_decides_as_the_table_says() {
     check(|home, row| {
         let line = json!({"type": "tool_use", "id": "1", "name": row.tool, "input": row.input});
         let arguments = [&["run"], row.options].concat();
@@ -263,7 +263,7 @@ fn run_says_what_the_table_says() {
 }
 
 #[test]
-fn mcp_says_what_the_table_says() {
+fn mcp_decides_as_the_table_says() {
     check(|home, row| {
         let messages = [
             json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {

@@ -12,7 +12,7 @@ struct Repository(Home);
 
 impl Repository {
     fn new() -> Self {
-        let home = Home::in_sight().having(&[("a", "one\n"), ("sub/b", "two\n")]);
+        let home = Home::new_outside_tmp().with_files(&[("a", "one\n"), ("sub/b", "two\n")]);
         let this = Self(home);
         for arguments in [
             &["init", "-q"][..],
@@ -55,13 +55,13 @@ impl Repository {
     }
 }
 
-const PLACES: [(&str, &str); 2] = [("sub", "master"), ("../linked", "feature")];
+const WORKSPACES: [(&str, &str); 2] = [("sub", "master"), ("../linked", "feature")];
 
 #[test]
-fn git_looks_without_a_question() {
+fn git_reads_without_a_question() {
     let repository = Repository::new();
     repository.git(&["branch", "-M", "master"]);
-    for (name, branch) in PLACES {
+    for (name, branch) in WORKSPACES {
         let place = repository.place(name);
         let shell =
             |command: &str| repository.run(&place, &[], "bash", &json!({"command": command}));
@@ -78,11 +78,11 @@ fn git_looks_without_a_question() {
 }
 
 #[test]
-fn git_changes_its_directory_as_the_rules_let_it() {
+fn git_writes_to_its_directory_as_the_rules_allow() {
     let repository = Repository::new();
     let rule = format!("write {}/**", repository.place(".git").display());
     let commit = json!({"command": "echo new > c; git add c; git -c user.name=n -c user.email=n@e commit -qm second"});
-    for (name, _) in PLACES {
+    for (name, _) in WORKSPACES {
         let place = repository.place(name);
         let count = || repository.git(&["log", "--all", "--oneline"]).lines().count();
         let before = count();

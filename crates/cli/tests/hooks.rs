@@ -5,20 +5,20 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::{Home, Ran};
+use crate::support::{Home, RunResult};
 use crate::terminal::Terminal;
 
-/// A change, and what is said of it.
-type Step<'a> = (&'a str, &'a dyn Fn(&Home));
+/// A change of the workspace, and the text that `trust` prints about it.
+type TrustChange<'a> = (&'a str, &'a dyn Fn(&Home));
 
-fn put(path: &Path, content: &str) {
+fn write_file(path: &Path, content: &str) {
     std::fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
     std::fs::write(path, content).expect("a file");
 }
 
-/// A script that anybody may run.
-fn script(path: &Path, content: &str) {
-    put(path, &format!("#!/bin/sh\n{content}\n"));
+/// Writes an executable script.
+fn write_script(path: &Path, content: &str) {
+    write_file(path, &format!("#!/bin/sh\n{content}\n"));
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("a mode");
 }
 
@@ -27,24 +27,24 @@ fn claude(command: &str) -> String {
         .to_string()
 }
 
-fn read(home: &Home) -> Ran {
+fn read(home: &Home) -> RunResult {
     home.run(&["call", "read", r#"{"path":"a"}"#])
 }
 
 /// A workspace whose own hook is this script.
 fn workspace(content: &str) -> Home {
-    let home = Home::with(&[
+    let home = Home::with_workspace(&[
         ("a", "alpha\n"),
         (".claude/settings.json", &claude("\"$CLAUDE_PROJECT_DIR\"/.claude/check.sh")),
     ]);
-    script(&home.workspace().join(".claude/check.sh"), content);
+    write_script(&home.workspace().join(".claude/check.sh"), content);
     home
 }
 
 #[test]
-fn the_persons_own_hooks_bind_every_front_door() {
-    let home = Home::with(&[("a", "alpha\n")]);
-    put(
+fn hooks_of_the_person_apply_in_every_front_door() {
+    let home = Home::with_workspace(&[("a", "alpha\n")]);
+    write_file(
         &home.config().join("config.toml"),
         "[[hooks]]\nname = \"guard\"\nevent = \"pre_tool\"\nmatch = { tool = \"read\" }\ncommand = \"echo not today >&2; exit 2\"\n",
     );
@@ -68,10 +68,10 @@ fn the_persons_own_hooks_bind_every_front_door() {
 }
 
 #[test]
-fn sessions_are_told_to_begin_and_end() {
-    let home = Home::with(&[("a", "alpha\n")]);
+fn hooks_run_at_the_start_and_end_of_sessions() {
+    let home = Home::with_workspace(&[("a", "alpha\n")]);
     let log = home.workspace().join("log");
-    put(
+    write_file(
         &home.config().join("hooks.json"),
         &json!({"hooks": [
             {"event": ["session_start", "session_end"], "sandbox": "workspace",
@@ -91,7 +91,7 @@ fn sessions_are_told_to_begin_and_end() {
 
 /// PL-1: before trust, nothing of a workspace is run, or even parsed.
 #[test]
-fn pl_1_hooks_of_a_workspace_wait_for_trust() {
+fn pl_1_workspace_hooks_do_not_run_before_trust() {
     let home = workspace("echo from the workspace >&2; exit 2");
     let ran = read(&home);
     assert_eq!(ran.code, 0, "{ran:?}");
@@ -111,7 +111,7 @@ fn pl_1_hooks_of_a_workspace_wait_for_trust() {
     let ran = read(&home);
     assert_eq!(ran.code, 3, "{ran:?}");
     assert!(ran.stdout.contains("says no: from the workspace"), "{ran:?}");
-    let broken = Home::with(&[
+    let broken = Home::with_workspace(&[
         ("a", "alpha\n"),
         (".claude/settings.json", "{"),
         (".windlass/config.toml", "= 3"),
@@ -120,12 +120,12 @@ fn pl_1_hooks_of_a_workspace_wait_for_trust() {
 }
 
 #[test]
-fn a_change_asks_again_and_says_what_changed() {
+fn changed_hook_needs_trust_again_and_the_change_is_shown() {
     let home = workspace("exit 0");
     home.run(&["trust"]);
     let check = home.workspace().join(".claude/check.sh");
-    script(&check, "exit 1");
-    put(&home.workspace().join(".mcp.json"), "{}");
+    write_script(&check, "exit 1");
+    write_file(&home.workspace().join(".mcp.json"), "{}");
     let ran = read(&home);
     let since = "since it was trusted: .claude/check.sh (changed), .mcp.json (added)";
     assert!(ran.code == 3 && ran.stderr.contains(since), "{ran:?}");
@@ -144,7 +144,7 @@ fn a_change_asks_again_and_says_what_changed() {
 
 /// A person at a terminal sees it there, also where the output goes elsewhere.
 #[test]
-fn trust_shows_what_it_is_about_and_then_what_changed_since() {
+fn trust_shows_the_files_and_later_the_changes() {
     let home = workspace("exit 0");
     let trust = |answer: &str| {
         let mut terminal = Terminal::start(&home, 60, "", &["trust", "--color", "never"]);
@@ -159,8 +159,8 @@ fn trust_shows_what_it_is_about_and_then_what_changed_since() {
         assert!(shown.contains(part), "{part}: {shown}");
     }
     assert!(trust("n").1.contains("nothing changed since it was trusted"));
-    script(&home.workspace().join(".claude/check.sh"), "printf '\u{1b}[2K'; exit 1");
-    put(&home.workspace().join(".mcp.json"), "{}\n");
+    write_script(&home.workspace().join(".claude/check.sh"), "printf '\u{1b}[2K'; exit 1");
+    write_file(&home.workspace().join(".mcp.json"), "{}\n");
     let (ran, shown) = trust("n");
     assert_eq!((ran.code, ran.stdout.as_str()), (1, "not trusted\n"), "{shown}");
     for part in [
@@ -176,19 +176,19 @@ fn trust_shows_what_it_is_about_and_then_what_changed_since() {
     assert_eq!(read(&home).code, 3, "it is not trusted");
 }
 
-/// A gate that is not what was trusted could let pass what it refused, so nothing passes, also not what it never heard of.
+/// A changed gate could allow calls that it refused before, so every call is denied, even those that it never saw.
 #[test]
-fn a_changed_gate_denies_every_call_until_it_is_trusted_again() {
+fn changed_gate_denies_every_call_until_trusted_again() {
     let path = |home: &Home, name: &str| home.workspace().join(name);
     let settings = ".claude/settings.json";
-    let changes: [Step<'_>; 5] = [
+    let changes: [TrustChange<'_>; 5] = [
         (".claude/check.sh (changed)", &|home| {
-            script(&path(home, ".claude/check.sh"), "exit 0 # x");
+            write_script(&path(home, ".claude/check.sh"), "exit 0 # x");
         }),
         (".claude/check.sh (removed)", &|home| {
             std::fs::remove_file(path(home, ".claude/check.sh")).expect("removed");
         }),
-        (".claude/settings.json (changed)", &|home| put(&path(home, settings), "{}")),
+        (".claude/settings.json (changed)", &|home| write_file(&path(home, settings), "{}")),
         (".claude/settings.json (removed)", &|home| {
             std::fs::remove_file(path(home, settings)).expect("removed");
         }),
@@ -214,27 +214,30 @@ fn a_changed_gate_denies_every_call_until_it_is_trusted_again() {
     }
 }
 
-/// However a gate's command line reaches its script, a change of it is a changed gate.
+/// A change of a gate's script is found in every form of command line that runs it.
 #[test]
-fn a_gate_is_found_changed_however_its_command_reaches_the_script() {
+fn changed_script_of_a_gate_is_found_in_every_form_of_command() {
     for (command, changed) in [
         ("cd scripts && ./gate.sh", "scripts/gate.sh"),
         ("sh -c 'scripts/gate.sh'", "scripts/gate.sh"),
         ("python3 -I gate.py", "gate.py"),
         ("./sources.sh", "scripts/gate.sh"),
     ] {
-        let home = Home::with(&[
+        let home = Home::with_workspace(&[
             ("a", "alpha\n"),
             (".claude/settings.json", &claude(command)),
             ("gate.py", "raise SystemExit(0)\n"),
         ]);
-        script(&home.workspace().join("scripts/gate.sh"), "exit 0");
-        script(&home.workspace().join("sources.sh"), ". \"$(dirname \"$0\")\"/scripts/gate.sh");
+        write_script(&home.workspace().join("scripts/gate.sh"), "exit 0");
+        write_script(
+            &home.workspace().join("sources.sh"),
+            ". \"$(dirname \"$0\")\"/scripts/gate.sh",
+        );
         let ran = home.run(&["trust"]);
         assert_eq!(ran.code, 0, "{command}: {ran:?}");
         let ran = read(&home);
         assert_eq!(ran.code, 0, "{command}: {ran:?}");
-        put(&home.workspace().join(changed), "#!/bin/sh\n# changed\n");
+        write_file(&home.workspace().join(changed), "#!/bin/sh\n# changed\n");
         let ran = home.run(&["call", "list", "{}"]);
         assert_eq!(ran.code, 3, "{command}: {ran:?}");
         assert!(ran.stdout.contains(&format!("{changed} (changed)")), "{command}: {ran:?}");
@@ -243,7 +246,7 @@ fn a_gate_is_found_changed_however_its_command_reaches_the_script() {
 
 /// A gate whose files cannot be told beforehand is not accepted: `trust` says so, and it refuses.
 #[test]
-fn a_gate_that_cannot_be_pinned_is_not_accepted() {
+fn gate_that_cannot_be_pinned_denies_every_call() {
     for (command, why) in [
         ("make gate", "`make` runs what files of the workspace say"),
         ("npm run gate", "`npm` runs what files of the workspace say"),
@@ -251,8 +254,9 @@ fn a_gate_that_cannot_be_pinned_is_not_accepted() {
         ("sh -c \"$GATE\"", "known only then"),
         ("./sources.sh", "sources.sh: what `.` runs is known only then"),
     ] {
-        let home = Home::with(&[("a", "alpha\n"), (".claude/settings.json", &claude(command))]);
-        script(&home.workspace().join("sources.sh"), ". \"$LIB\"");
+        let home =
+            Home::with_workspace(&[("a", "alpha\n"), (".claude/settings.json", &claude(command))]);
+        write_script(&home.workspace().join("sources.sh"), ". \"$LIB\"");
         let ran = home.run(&["trust"]);
         assert_eq!(ran.code, 1, "{command}: {ran:?}");
         for part in ["the gate ", "is not accepted", why, "a plain path to a script"] {
@@ -269,7 +273,7 @@ fn a_gate_that_cannot_be_pinned_is_not_accepted() {
             "{command}: it hears of nothing else"
         );
     }
-    let home = Home::with(&[(
+    let home = Home::with_workspace(&[(
         ".windlass/hooks.json",
         r#"{"hooks": [{"event": "session_start", "command": "make greeting"}]}"#,
     )]);
@@ -280,14 +284,14 @@ fn a_gate_that_cannot_be_pinned_is_not_accepted() {
 
 /// Rules and gates hold from the trusted copy, whatever became of the file; tools and other hooks do not act.
 #[test]
-fn what_narrows_holds_from_the_trusted_copy() {
+fn rules_and_gates_hold_from_the_trusted_copy() {
     let tool = "---\nname: greet\ncommand: echo hello\n---\nGreets.\n";
     for (change, said) in [
         (Some("deny = []\n"), ".windlass/config.toml (changed)"),
         (Some("= not even TOML"), ".windlass/config.toml (changed)"),
         (None, ".windlass/config.toml (removed)"),
     ] {
-        let home = Home::with(&[
+        let home = Home::with_workspace(&[
             ("a", "alpha\n"),
             ("b", "beta\n"),
             (".windlass/config.toml", "deny = [\"read a\"]\nmode = \"plan\"\n"),
@@ -298,7 +302,7 @@ fn what_narrows_holds_from_the_trusted_copy() {
         assert!(home.run(&["tools"]).stdout.contains("greet"));
         let path = home.workspace().join(".windlass/config.toml");
         match change {
-            Some(content) => put(&path, content),
+            Some(content) => write_file(&path, content),
             None => std::fs::remove_file(path).expect("removed"),
         }
         let ran = read(&home);
@@ -316,16 +320,16 @@ fn what_narrows_holds_from_the_trusted_copy() {
 
 /// A gate whose own files are as they were holds when another file changes; a hook that can refuse nothing does not act.
 #[test]
-fn gates_that_did_not_change_hold_when_another_file_changes() {
+fn unchanged_gates_hold_when_another_file_changes() {
     let home = workspace("echo from the gate >&2; exit 2");
-    put(
+    write_file(
         &home.workspace().join(".windlass/hooks.json"),
         r#"{"hooks": [{"event": "session_start", "command": "echo '{\"context\": \"added words\"}'"}]}"#,
     );
     home.run(&["trust"]);
     let ran = read(&home);
     assert!(ran.code == 3 && ran.stderr.contains("added words"), "{ran:?}");
-    put(&home.workspace().join(".mcp.json"), "{}");
+    write_file(&home.workspace().join(".mcp.json"), "{}");
     let ran = read(&home);
     assert!(ran.code == 3 && ran.stdout.contains("says no: from the gate"), "{ran:?}");
     assert!(!ran.stderr.contains("added words"), "{ran:?}");
@@ -334,13 +338,13 @@ fn gates_that_did_not_change_hold_when_another_file_changes() {
 
 /// A gate of the workspace is not asked about commands of the person.
 #[test]
-fn a_changed_gate_does_not_stop_an_undo() {
+fn changed_gate_does_not_stop_an_undo() {
     let home = workspace("exit 0");
     home.run(&["trust"]);
     let (code, answer) =
         home.call(&["--mode", "auto"], "write", &json!({"path": "b", "content": "x"}));
     assert_eq!(code, 0, "{answer}");
-    script(&home.workspace().join(".claude/check.sh"), "exit 0 # changed");
+    write_script(&home.workspace().join(".claude/check.sh"), "exit 0 # changed");
     assert_eq!(read(&home).code, 3);
     let ran = home.run(&["undo"]);
     assert_eq!(ran.code, 0, "{ran:?}");
@@ -349,8 +353,8 @@ fn a_changed_gate_does_not_stop_an_undo() {
 
 /// PL-2: a workspace only narrows; its hook cannot say yes for a person, nor leave its sandbox.
 #[test]
-fn pl_2_hooks_of_a_workspace_cannot_widen() {
-    let home = Home::with(&[(
+fn pl_2_workspace_hooks_cannot_allow_more() {
+    let home = Home::with_workspace(&[(
         ".windlass/config.toml",
         "[[hooks]]\nevent = \"pre_tool\"\nsandbox = \"off\"\ncommand = \"touch made; echo '{\\\"decision\\\": \\\"allow\\\"}'\"\n",
     )]);
@@ -362,9 +366,9 @@ fn pl_2_hooks_of_a_workspace_cannot_widen() {
     assert!(ran.stderr.contains("a hook of a workspace cannot change anything"), "{ran:?}");
 }
 
-/// What a call changes does not act in the process that it runs in, nor in the next one before a person has looked.
+/// A hook file that a call changes takes effect neither in the running process nor in the next one before a person has trusted it.
 #[test]
-fn what_a_call_changes_does_not_take_effect() {
+fn hook_file_written_by_a_call_takes_no_effect() {
     let home = workspace("exit 0");
     home.run(&["trust"]);
     let add = json!({"type": "tool_use", "id": "1", "name": "bash", "input": {
@@ -385,10 +389,10 @@ fn what_a_call_changes_does_not_take_effect() {
 
 /// A script in the workspace acts for the person only if they have looked at it.
 #[test]
-fn the_persons_hook_runs_a_script_of_the_workspace_only_as_trusted() {
-    let home = Home::with(&[("a", "alpha\n")]);
-    script(&home.workspace().join("check.sh"), "echo '{\"decision\": \"allow\"}'");
-    put(
+fn hook_of_the_person_runs_a_workspace_script_only_as_trusted() {
+    let home = Home::with_workspace(&[("a", "alpha\n")]);
+    write_script(&home.workspace().join("check.sh"), "echo '{\"decision\": \"allow\"}'");
+    write_file(
         &home.config().join("config.toml"),
         "[[hooks]]\nevent = \"pre_tool\"\ncommand = [\"./check.sh\"]\n",
     );
@@ -402,15 +406,15 @@ fn the_persons_hook_runs_a_script_of_the_workspace_only_as_trusted() {
     let recorded = home.run(&["log", "--json"]).stdout;
     let by_hook = r#""settled_by":{"by":"hook","name":"./check.sh"#;
     assert!(recorded.contains(by_hook), "it is on the record: {recorded}");
-    script(&home.workspace().join("check.sh"), "echo '{\"decision\": \"allow\"}' # changed");
+    write_script(&home.workspace().join("check.sh"), "echo '{\"decision\": \"allow\"}' # changed");
     assert_eq!(write().0, 3);
 }
 
 #[test]
-fn warnings_have_their_place() {
-    let home = Home::with(&[("a", "alpha\n")]);
+fn hook_warnings_name_their_place() {
+    let home = Home::with_workspace(&[("a", "alpha\n")]);
     let path = home.config().join("config.toml");
-    put(
+    write_file(
         &path,
         "[[hooks]]\nevent = \"stop\"\ncommand = \"x\"\ntimeout = 99\n[[hooks]]\nevent = \"stop\"\ncommand = \"x\"\nsandbox = \"staged\"\n",
     );
@@ -426,12 +430,12 @@ fn warnings_have_their_place() {
     assert_eq!(answer["files"], json!([]));
 }
 
-/// What could make a look hang or lead elsewhere is said, and not used.
+/// Files that could block a reader or lead elsewhere are reported and not read.
 #[test]
-fn strange_files_are_left_alone() {
-    let home = Home::with(&[("a", "alpha\n")]);
+fn special_files_as_hook_files_are_reported_and_not_read() {
+    let home = Home::with_workspace(&[("a", "alpha\n")]);
     let outside = home.config().join("elsewhere");
-    put(&outside.join("config.toml"), "deny = [\"read a\"]\n");
+    write_file(&outside.join("config.toml"), "deny = [\"read a\"]\n");
     std::os::unix::fs::symlink(&outside, home.workspace().join(".windlass")).expect("a link");
     let ran = home.run(&["trust"]);
     assert!(ran.code == 0 && ran.stderr.contains("leads out of the workspace"), "{ran:?}");

@@ -8,16 +8,16 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::mcp::initialize;
-use crate::support::{Home, Ran};
+use crate::support::{Home, RunResult};
 use crate::terminal::Terminal;
 
 const QUESTION: &str = "Allow this? ";
 /// The key Ctrl-C.
-const INTERRUPT: u8 = 3;
+const CTRL_C: u8 = 3;
 
 /// A command that changes a file, prints, and then waits for longer than any test; and the time that it waits for, by which its
 /// process is found.
-fn waits(number: u32) -> (String, String) {
+fn waiting_command(number: u32) -> (String, String) {
     let seconds = format!("61{number}.{}", std::process::id());
     (format!("echo printed; echo x > made; sleep {seconds}"), seconds)
 }
@@ -43,14 +43,14 @@ fn interrupt(child: &Child) {
     assert!(killed.expect("kill").success());
 }
 
-fn interrupted(home: &Home, number: u32, options: &[&str]) -> (Ran, Value) {
-    let (command, seconds) = waits(number);
+fn run_and_interrupt(home: &Home, number: u32, options: &[&str]) -> (RunResult, Value) {
+    let (command, seconds) = waiting_command(number);
     let input = json!({"command": command}).to_string();
     let child = home.command(&[&["call", "bash", &input, "--json"][..], options].concat()).spawn();
     let child = child.expect("the binary runs");
     wait_for_sleep(&seconds);
     interrupt(&child);
-    let ran = Ran::of(child.wait_with_output().expect("it ends"));
+    let ran = RunResult::from_output(child.wait_with_output().expect("it ends"));
     let answer = ran.lines().into_iter().next().unwrap_or_else(|| panic!("{ran:?}"));
     (ran, answer)
 }
@@ -60,7 +60,7 @@ fn text(answer: &Value) -> &str {
 }
 
 #[test]
-fn an_interrupt_keeps_output_and_changes_by_the_rules() {
+fn interrupted_command_keeps_output_and_allowed_changes() {
     for (number, options, is_kept, said) in [
         (1, &["--mode", "auto"][..], true, "above; changed: A made]"),
         (2, &["--allow", "write made"], true, "above; changed: A made]"),
@@ -72,8 +72,8 @@ fn an_interrupt_keeps_output_and_changes_by_the_rules() {
         ),
         (4, &[], false, "what it changed was dropped"),
     ] {
-        let home = Home::in_sight();
-        let (ran, answer) = interrupted(&home, number, options);
+        let home = Home::new_outside_tmp();
+        let (ran, answer) = run_and_interrupt(&home, number, options);
         assert_eq!((ran.code, &answer["outcome"]), (130, &json!("cancelled")), "{ran:?}");
         let text = text(&answer);
         assert!(text.starts_with("printed\n[interrupted after "), "{text}");
@@ -89,19 +89,19 @@ fn an_interrupt_keeps_output_and_changes_by_the_rules() {
 
 /// The person who interrupts a command is asked about what it changed until then; a second interrupt ends it without.
 #[test]
-fn a_person_is_asked_after_the_first_interrupt_and_not_after_the_second() {
+fn person_is_asked_after_the_first_interrupt_only() {
     for (number, is_kept) in [(5, true), (6, false)] {
-        let home = Home::in_sight();
-        let (command, seconds) = waits(number);
+        let home = Home::new_outside_tmp();
+        let (command, seconds) = waiting_command(number);
         let input = json!({"command": command}).to_string();
         let mut terminal = Terminal::start(&home, 40, "", &["call", "bash", &input]);
         wait_for_sleep(&seconds);
-        terminal.press(INTERRUPT);
+        terminal.press(CTRL_C);
         terminal.expect(QUESTION);
         let (ran, shown) = if is_kept {
             terminal.answer_and_end("y")
         } else {
-            terminal.press_once_and_end(INTERRUPT)
+            terminal.press_once_and_end(CTRL_C)
         };
         assert_eq!(ran.code, 130, "{ran:?}\n{shown}");
         assert!(ran.stdout.starts_with("printed\n"), "{ran:?}");
@@ -112,9 +112,9 @@ fn a_person_is_asked_after_the_first_interrupt_and_not_after_the_second() {
 }
 
 #[test]
-fn calls_of_a_run_are_answered_and_the_run_ends() {
-    let home = Home::in_sight();
-    let (command, seconds) = waits(7);
+fn interrupted_run_answers_its_calls_and_ends() {
+    let home = Home::new_outside_tmp();
+    let (command, seconds) = waiting_command(7);
     let call = |command: &str| json!({"tool": "bash", "input": {"command": command}});
     // The second changes the same file, so that it waits for the first.
     let turn = json!([call(&command), call("echo y > made")]).to_string();
@@ -124,7 +124,7 @@ fn calls_of_a_run_are_answered_and_the_run_ends() {
     writeln!(input, "{turn}").expect("it reads");
     wait_for_sleep(&seconds);
     interrupt(&child);
-    let ran = Ran::of(child.wait_with_output().expect("it ends"));
+    let ran = RunResult::from_output(child.wait_with_output().expect("it ends"));
     drop(input);
     assert_eq!(ran.code, 130, "{ran:?}");
     let answers = ran.lines();
@@ -135,8 +135,8 @@ fn calls_of_a_run_are_answered_and_the_run_ends() {
 
 /// A run that waits for its next line, after one that it has answered, can be interrupted too.
 #[test]
-fn a_run_that_waits_for_a_line_ends() {
-    let home = Home::with(&[("a", "hello\n")]);
+fn interrupted_run_ends_while_waiting_for_a_line() {
+    let home = Home::with_workspace(&[("a", "hello\n")]);
     let child = home.command(&["run"]).stdin(Stdio::piped()).spawn();
     let mut child = child.expect("the binary runs");
     let mut input = child.stdin.take().expect("a pipe");
@@ -152,10 +152,10 @@ fn a_run_that_waits_for_a_line_ends() {
 
 /// A call that is cancelled through a protocol keeps its output on record; its changes are dropped.
 #[test]
-fn a_call_that_a_client_cancels_keeps_its_output_only() {
+fn call_cancelled_by_a_client_keeps_output_and_no_changes() {
     for (number, is_asked) in [(8, false), (9, true)] {
-        let home = Home::in_sight();
-        let (mut command, seconds) = waits(number);
+        let home = Home::new_outside_tmp();
+        let (mut command, seconds) = waiting_command(number);
         if is_asked {
             "echo printed; echo x > made".clone_into(&mut command);
         }

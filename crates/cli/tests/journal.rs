@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use crate::support::Home;
 
 fn home_with_calls(calls: usize) -> Home {
-    let home = Home::with(&[("a", "hello\n")]);
+    let home = Home::with_workspace(&[("a", "hello\n")]);
     let line = json!({"tool": "read", "input": {"path": "a"}}).to_string() + "\n";
     let ran = home.run_with_input(&["run", "--session", "one"], line.repeat(calls).as_bytes());
     assert_eq!(ran.code, 0, "{ran:?}");
@@ -11,7 +11,7 @@ fn home_with_calls(calls: usize) -> Home {
 }
 
 #[test]
-fn a_changed_byte_is_found_and_named() {
+fn changed_byte_is_found_and_its_record_named() {
     let home = home_with_calls(5);
     let whole = home.run(&["log", "verify", "--json"]);
     assert_eq!(whole.code, 0, "{whole:?}");
@@ -34,7 +34,7 @@ fn a_changed_byte_is_found_and_named() {
 }
 
 #[test]
-fn rows_beside_the_journal_that_were_changed_are_named() {
+fn changed_rows_beside_the_journal_are_named() {
     for (sql, named) in [
         ("DELETE FROM sessions", "session one in `sessions` was removed"),
         (
@@ -61,7 +61,7 @@ fn rows_beside_the_journal_that_were_changed_are_named() {
 }
 
 #[test]
-fn a_cut_off_end_is_found() {
+fn truncated_journal_is_found() {
     let home = home_with_calls(3);
     let connection =
         rusqlite::Connection::open(home.state().join("journal.db")).expect("the journal");
@@ -73,7 +73,7 @@ fn a_cut_off_end_is_found() {
 }
 
 #[test]
-fn sessions_can_be_listed_shown_exported_and_deleted() {
+fn sessions_are_listed_shown_exported_and_deleted() {
     let home = home_with_calls(2);
     let list = home.run(&["sessions", "--json"]).lines();
     assert_eq!((list.len(), &list[0]["id"], &list[0]["calls"]), (1, &json!("one"), &json!(2)));
@@ -91,7 +91,7 @@ fn sessions_can_be_listed_shown_exported_and_deleted() {
 }
 
 #[test]
-fn the_log_is_a_readable_timeline() {
+fn log_prints_a_timeline() {
     let home = home_with_calls(1);
     home.call(&["--session", "one"], "read", &json!({"path": "missing"}));
     let ran = home.run(&["log", "--session", "one"]);
@@ -102,7 +102,7 @@ fn the_log_is_a_readable_timeline() {
 
 #[test]
 fn secrets_of_the_environment_do_not_reach_model_or_journal() {
-    let home = Home::with(&[("a", "token is tok-1234567890abcdef\n")]);
+    let home = Home::with_workspace(&[("a", "token is tok-1234567890abcdef\n")]);
     let output = home
         .command(&["call", "read", r#"{"path":"a"}"#])
         .env("MY_TOKEN", "tok-1234567890abcdef")
@@ -114,7 +114,7 @@ fn secrets_of_the_environment_do_not_reach_model_or_journal() {
 
 #[test]
 fn many_processes_share_one_journal() {
-    let home = Home::with(&[("a", "hello\n")]);
+    let home = Home::with_workspace(&[("a", "hello\n")]);
     let line = json!({"tool": "read", "input": {"path": "a"}}).to_string() + "\n";
     std::thread::scope(|scope| {
         for _ in 0..6 {
@@ -134,7 +134,7 @@ fn many_processes_share_one_journal() {
 }
 
 #[test]
-fn doctor_tries_everything() {
+fn doctor_checks_everything() {
     let ran = Home::new().run(&["doctor", "--json"]);
     assert_eq!(ran.code, 0, "{ran:?}");
     let report = ran.lines().remove(0);
@@ -159,12 +159,12 @@ fn doctor_tries_everything() {
     }
 }
 
-/// Runs on a machine that gives out no namespaces: one of our own, in which there are no more.
+/// Runs the binary in a namespace in which no further ones can be made, as on a machine that forbids them.
 fn without_namespaces(home: &Home, arguments: &[&str]) -> std::process::Output {
     without_namespaces_after("", home, arguments)
 }
 
-/// The same, after a line of shell.
+/// Does the same after a line of shell.
 fn without_namespaces_after(first: &str, home: &Home, arguments: &[&str]) -> std::process::Output {
     let windlass = home.command(arguments);
     let mut command = std::process::Command::new("unshare");
@@ -182,8 +182,8 @@ fn without_namespaces_after(first: &str, home: &Home, arguments: &[&str]) -> std
     command.output().expect("unshare, of util-linux")
 }
 
-/// The status of each of doctor's checks, and what it says.
-fn checks(output: &std::process::Output) -> impl Fn(&str) -> (String, String) + use<> {
+/// Returns the status and the text of each of doctor's checks.
+fn doctor_checks(output: &std::process::Output) -> impl Fn(&str) -> (String, String) + use<> {
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a report");
     move |name| {
         let checks = report["checks"].as_array().expect("checks");
@@ -194,8 +194,8 @@ fn checks(output: &std::process::Output) -> impl Fn(&str) -> (String, String) + 
 }
 
 #[test]
-fn doctor_claims_nothing_that_it_could_not_try() {
-    let check = checks(&without_namespaces(&Home::new(), &["doctor", "--json"]));
+fn doctor_claims_only_what_it_could_try() {
+    let check = doctor_checks(&without_namespaces(&Home::new(), &["doctor", "--json"]));
     for name in ["sandbox", "namespaces", "network", "staged runs", "process trees"] {
         let (status, found) = check(name);
         assert_eq!(status, "broken", "{name}: {found}");
@@ -207,9 +207,9 @@ fn doctor_claims_nothing_that_it_could_not_try() {
     assert!(found.starts_with("not in use: "), "{found}");
 }
 
-/// What would hold, and what is used, by what a person has chosen.
+/// Doctor reports for each backend whether it works and whether the configuration uses it.
 #[test]
-fn doctor_tries_each_rung() {
+fn doctor_tries_each_sandbox_backend() {
     let not_held = "it does not hold modes of files outside, times of files outside, what git runs";
     for (backend, settled) in [
         ("namespaces", "namespaces"),
@@ -221,7 +221,7 @@ fn doctor_tries_each_rung() {
         std::fs::create_dir_all(home.config()).expect("a directory");
         let config = format!("sandbox_backend = \"{backend}\"\n");
         std::fs::write(home.config().join("config.toml"), config).expect("a file");
-        let check = checks(&home.command(&["doctor", "--json"]).output().expect("a report"));
+        let check = doctor_checks(&home.command(&["doctor", "--json"]).output().expect("a report"));
         let by_landlock = backend == "landlock";
         for name in ["namespaces", "bubblewrap", "Landlock alone"] {
             let is_used = name == settled;
@@ -234,7 +234,7 @@ fn doctor_tries_each_rung() {
         assert_eq!(check("staged runs").0, if by_landlock { "absent" } else { "works" });
 
         let output = without_namespaces(&home, &["doctor", "--json"]);
-        let check = checks(&output);
+        let check = doctor_checks(&output);
         let is_refused = !matches!(backend, "landlock" | "auto");
         for name in ["sandbox", "network", "process trees"] {
             let (status, found) = check(name);
@@ -254,7 +254,7 @@ fn doctor_tries_each_rung() {
 
 /// Commands are refused with what to do about it, unless a person has said that less will do; then each result says so.
 #[test]
-fn a_weaker_sandbox_is_chosen_and_said() {
+fn weaker_sandbox_is_used_only_if_chosen_and_is_reported() {
     let call =
         ["--mode", "yolo", "call", "bash", r#"{"command": "echo b > b.txt; echo x > ../x"}"#];
     for (config, is_refused) in [
@@ -277,9 +277,9 @@ fn a_weaker_sandbox_is_chosen_and_said() {
     }
 }
 
-/// Who may make no namespace is given one by bubblewrap, if that may. Here it hands out one that was made while that was allowed.
+/// Bubblewrap provides namespaces where they are forbidden for us, if it may. In this test it gives out one that was made before.
 #[test]
-fn bubblewrap_is_asked_where_we_may_make_no_namespace() {
+fn bubblewrap_is_used_where_namespaces_are_forbidden() {
     let call =
         ["--mode", "yolo", "call", "bash", r#"{"command": "echo b > b.txt; echo x > ../x"}"#];
     let home = Home::new();
@@ -309,11 +309,11 @@ fn bubblewrap_is_asked_where_we_may_make_no_namespace() {
     assert!(!home.workspace().join("b.txt").exists(), "what it did can be undone");
 }
 
-/// What cannot be undone, and leaves alone nothing that others act on, is not run without asking.
+/// Commands whose changes cannot be undone or can affect other processes do not run without asking.
 #[test]
-fn a_weaker_sandbox_is_none_to_the_rules() {
+fn rules_treat_a_weaker_sandbox_as_none() {
     for (backend, is_asked) in [("namespaces", false), ("landlock", true)] {
-        let home = Home::with(&[("script", "echo b > b.txt\n")]);
+        let home = Home::with_workspace(&[("script", "echo b > b.txt\n")]);
         std::fs::create_dir_all(home.config()).expect("a directory");
         let config = format!("sandbox_backend = \"{backend}\"\n");
         std::fs::write(home.config().join("config.toml"), config).expect("a file");
@@ -323,10 +323,10 @@ fn a_weaker_sandbox_is_none_to_the_rules() {
 }
 
 #[test]
-fn what_is_secret_is_neither_shown_nor_put_on_record() {
+fn secrets_are_neither_shown_nor_recorded() {
     let token = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9".repeat(2));
     let text = format!("open-sesame-4711, b3Blbi1zZXNhbWUtNDcxMQ==, other-word-9, {token}\n");
-    let home = Home::with(&[
+    let home = Home::with_workspace(&[
         (".env", "API_TOKEN=open-sesame-4711\n"),
         ("key", "other-word-9\n"),
         ("a", &text),
@@ -349,12 +349,12 @@ fn what_is_secret_is_neither_shown_nor_put_on_record() {
 
 /// A secret in the name of a file leaves the machine no more than one in a text.
 #[test]
-fn a_known_secret_in_a_name_is_in_no_export() {
+fn export_redacts_secrets_in_names() {
     const SECRET: &str = "s3cr3tv4lueXYZ987";
-    let home = Home::with(&[(&format!("file-{SECRET}.txt"), "x\n")]);
+    let home = Home::with_workspace(&[(&format!("file-{SECRET}.txt"), "x\n")]);
     let run = |arguments: &[&str]| {
         let output = home.command(arguments).env("MY_API_TOKEN", SECRET).output().expect("runs");
-        crate::support::Ran::of(output)
+        crate::support::RunResult::from_output(output)
     };
     let rule = format!("read file-{SECRET}.txt");
     let options = ["--session", "one", "--mode", "auto", "--allow", &rule];
@@ -386,9 +386,9 @@ fn a_known_secret_in_a_name_is_in_no_export() {
 
 /// An export leaves out a secret that became known only after it was recorded.
 #[test]
-fn a_secret_that_is_known_only_later_is_in_no_export() {
+fn export_redacts_secrets_that_became_known_later() {
     const SECRET: &str = "s3cr3tv4lueXYZ987";
-    let home = Home::with(&[(&format!("file-{SECRET}.txt"), "x\n")]);
+    let home = Home::with_workspace(&[(&format!("file-{SECRET}.txt"), "x\n")]);
     let input = json!({"path": format!("file-{SECRET}.txt")}).to_string();
     let ran = home.run(&["call", "read", &input, "--session", "one"]);
     assert_eq!(ran.code, 0, "{ran:?}");
@@ -397,7 +397,10 @@ fn a_secret_that_is_known_only_later_is_in_no_export() {
         &["log", "export", "--format", "otlp"],
         &["sessions", "export", "one"],
     ] {
-        assert!(home.run(command).stdout.contains(SECRET), "{command:?}: nobody knows it");
+        assert!(
+            home.run(command).stdout.contains(SECRET),
+            "{command:?}: it is not known as a secret yet"
+        );
         let known = home.command(command).env("MY_API_TOKEN", SECRET).output().expect("runs");
         let known = String::from_utf8_lossy(&known.stdout).into_owned();
         assert!(known.contains("[secret MY_API_TOKEN]"), "{command:?}: {known}");
@@ -407,7 +410,7 @@ fn a_secret_that_is_known_only_later_is_in_no_export() {
 
 /// The journal knows of a state that was put back whole, because it is anchored outside of it.
 #[test]
-fn a_state_put_back_from_an_older_copy_is_found() {
+fn state_restored_from_an_older_copy_is_found() {
     for front_door in ["call", "run"] {
         let home = home_with_calls(2);
         let state = home.state();
@@ -435,7 +438,7 @@ fn a_state_put_back_from_an_older_copy_is_found() {
 }
 
 #[test]
-fn a_replay_leaves_no_anchor_of_its_own() {
+fn replay_leaves_no_anchor() {
     let home = home_with_calls(1);
     let anchors = home.state().join("../../share/windlass/anchors");
     let count = || std::fs::read_dir(&anchors).expect("anchors").count();
@@ -445,9 +448,9 @@ fn a_replay_leaves_no_anchor_of_its_own() {
     assert_eq!(count(), 2);
 }
 
-/// A beginning that only one id has stands for the id.
+/// A beginning that only one id has stands for that id.
 #[test]
-fn ids_may_be_shortened() {
+fn ids_can_be_shortened() {
     let home = Home::new();
     for session in ["review-1", "review-2", "other"] {
         let input = json!({"path": session, "content": "x\n"});
@@ -486,8 +489,8 @@ fn ids_may_be_shortened() {
 }
 
 #[test]
-fn the_log_shows_what_is_asked_for() {
-    let home = Home::with(&[("a", "x\n")]);
+fn log_filters_records() {
+    let home = Home::with_workspace(&[("a", "x\n")]);
     home.call(&[], "read", &json!({"path": "a"}));
     home.call(&[], "read", &json!({"path": "missing"}));
     home.call(&[], "write", &json!({"path": "b", "content": "x"}));

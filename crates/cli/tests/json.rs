@@ -1,12 +1,12 @@
-//! With `--json`, whatever a command answers is JSON, also that it failed.
+//! With `--json`, every command prints JSON, for errors, too.
 
 use serde_json::{Value, json};
 
-use crate::ask_by_effect::deferred;
-use crate::support::{Home, Ran};
+use crate::ask_by_effect::defer_command;
+use crate::support::{Home, RunResult};
 
-/// stdout as JSON lines; the test fails where it is something else, or has nothing.
-fn answers(arguments: &[&str], ran: &Ran) -> Vec<Value> {
+/// Parses stdout as JSON lines; fails if it is empty or anything else.
+fn answers(arguments: &[&str], ran: &RunResult) -> Vec<Value> {
     let parse = |line: &str| {
         serde_json::from_str(line).unwrap_or_else(|error| panic!("{arguments:?}: {error}: {ran:?}"))
     };
@@ -15,7 +15,7 @@ fn answers(arguments: &[&str], ran: &Ran) -> Vec<Value> {
     answers
 }
 
-fn run(home: &Home, arguments: &[&str]) -> (Ran, Vec<Value>) {
+fn run(home: &Home, arguments: &[&str]) -> (RunResult, Vec<Value>) {
     let ran = home.run(&[arguments, &["--json"]].concat());
     let answers = answers(arguments, &ran);
     (ran, answers)
@@ -23,7 +23,7 @@ fn run(home: &Home, arguments: &[&str]) -> (Ran, Vec<Value>) {
 
 /// A home with a session, a change, a proposal, open questions and a policy file.
 fn home() -> Home {
-    let home = Home::in_sight().having(&[
+    let home = Home::new_outside_tmp().with_files(&[
         ("a", "one\n"),
         ("calls", r#"{"tool":"read","input":{"path":"a"}}"#),
         ("policy.toml", "mode = \"ask\"\n[[example]]\ntool = \"read\"\ninput = { path = \"a\" }\nexpect = \"allow\"\n"),
@@ -43,7 +43,7 @@ fn home() -> Home {
 #[test]
 fn every_command_answers_in_json() {
     let home = home();
-    let [first, second, third] = [0; 3].map(|_| deferred(&home, "echo x > c"));
+    let [first, second, third] = [0; 3].map(|_| defer_command(&home, "echo x > c"));
     let write = json!({"path": "b", "content": "x\n"}).to_string();
     let denied = json!({"path": "new", "content": "x\n"}).to_string();
     for (arguments, code) in [

@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 
 use crate::support::Home;
 
-const ROUNDS: u64 = 200;
+const KILL_ROUNDS: u64 = 200;
 
 #[test]
 fn kill_at_random_moments_loses_no_acknowledged_record() {
-    let home = Home::with(&[("a", "hello\n")]);
+    let home = Home::with_workspace(&[("a", "hello\n")]);
     let mut acknowledged = HashSet::new();
-    for round in 0..ROUNDS {
+    for round in 0..KILL_ROUNDS {
         acknowledged.extend(run_and_kill(&home, round));
     }
     // The next start closes what was open.
@@ -39,7 +39,7 @@ fn kill_at_random_moments_loses_no_acknowledged_record() {
     }
 }
 
-/// Starts a run, kills it after a number of answers and a short while that depends on the round; the calls it acknowledged.
+/// Starts `windlass run` and kills it after a number of results and a short time that depends on the round. Returns the acknowledged calls.
 fn run_and_kill(home: &Home, round: u64) -> Vec<String> {
     let mut child =
         home.command(&["run", "--mode", "auto"]).stdin(Stdio::piped()).spawn().expect("runs");
@@ -76,8 +76,8 @@ fn run_and_kill(home: &Home, round: u64) -> Vec<String> {
         .collect()
 }
 
-/// The files in the state that only a living process needs.
-fn left_behind(home: &Home) -> Vec<String> {
+/// Returns the files in the state directory that only a running process needs.
+fn abandoned_files(home: &Home) -> Vec<String> {
     let script = "cd \"$0\" && find tmp jobs outputs/unfinished stages stand-ins -mindepth 1 2>/dev/null; find . -name '*.tmp'";
     let found = std::process::Command::new("sh")
         .args(["-c", script])
@@ -88,15 +88,15 @@ fn left_behind(home: &Home) -> Vec<String> {
 }
 
 #[test]
-fn nothing_of_a_killed_server_is_left_after_the_next_one() {
+fn next_server_removes_files_of_a_killed_one() {
     // In a `/tmp` with a workspace in it, the directories above the workspace stay.
-    let home = Home::in_sight().having(&[("a", "hello\n")]);
+    let home = Home::new_outside_tmp().with_files(&[("a", "hello\n")]);
     let mut child =
         home.command(&["run", "--mode", "auto"]).stdin(Stdio::piped()).spawn().expect("runs");
     let mut stdin = child.stdin.take().expect("a pipe");
     let line = json!({"tool": "bash", "input": {"command": "echo x > b; exec sleep 1000"}});
     writeln!(stdin, "{line}").expect("it reads");
-    while !left_behind(&home).iter().any(|path| path.ends_with("/b")) {
+    while !abandoned_files(&home).iter().any(|path| path.ends_with("/b")) {
         assert!(child.try_wait().expect("a process").is_none(), "it ended before the command ran");
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
@@ -107,12 +107,12 @@ fn nothing_of_a_killed_server_is_left_after_the_next_one() {
     for name in ["outputs/unfinished/c1.1", "index/0.tmp"] {
         std::fs::write(home.state().join(name), "half").expect("a file");
     }
-    let before = left_behind(&home);
+    let before = abandoned_files(&home);
     for part in ["tmp/", "jobs/", "stages/", "index/0.tmp"] {
         assert!(before.iter().any(|path| path.contains(part)), "{part}: {before:?}");
     }
     let line = json!({"tool": "bash", "input": {"command": "seq 100000"}}).to_string() + "\n";
     let ran = home.run_with_input(&["run", "--mode", "auto"], line.as_bytes());
     assert_eq!(ran.lines()[0]["outcome"], "ok", "{ran:?}");
-    assert_eq!(left_behind(&home), Vec::<String>::new());
+    assert_eq!(abandoned_files(&home), Vec::<String>::new());
 }

@@ -9,7 +9,7 @@ pub(crate) fn initialize() -> Value {
         "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}})
 }
 
-pub(crate) fn talk(home: &Home, options: &[&str], messages: &[Value]) -> Vec<Value> {
+pub(crate) fn exchange(home: &Home, options: &[&str], messages: &[Value]) -> Vec<Value> {
     let mut arguments = vec!["mcp"];
     arguments.extend(options);
     let input: String = messages.iter().map(|message| format!("{message}\n")).collect();
@@ -27,8 +27,8 @@ pub(crate) fn answer(answers: &[Value], id: u64) -> &Value {
 
 #[test]
 fn list_and_call_on_the_older_wire() {
-    let home = Home::with(&[("a", "hello\n")]);
-    let answers = talk(
+    let home = Home::with_workspace(&[("a", "hello\n")]);
+    let answers = exchange(
         &home,
         &[],
         &[
@@ -53,9 +53,9 @@ fn list_and_call_on_the_older_wire() {
 
 #[test]
 fn discover_and_call_on_the_newer_wire() {
-    let home = Home::with(&[("a", "hello\n")]);
+    let home = Home::with_workspace(&[("a", "hello\n")]);
     let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}});
-    let answers = talk(
+    let answers = exchange(
         &home,
         &[],
         &[
@@ -74,12 +74,12 @@ fn discover_and_call_on_the_newer_wire() {
 
 /// A client that cannot ask its person defers, and the question is answered by another process after the server has ended.
 #[test]
-fn a_question_of_a_client_without_forms_is_answered_later() {
+fn approval_of_a_client_without_forms_is_answered_later() {
     let home = Home::new();
     let arguments = json!({"path": "b", "content": "x"});
     let call = json!({"name": "write", "arguments": arguments});
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call});
-    let answers = talk(&home, &[], &[initialize(), call]);
+    let answers = exchange(&home, &[], &[initialize(), call]);
     let denied = &answer(&answers, 1)["result"];
     assert_eq!(denied["isError"], true);
     let facts = &denied["_meta"]["windlass/result"];
@@ -95,7 +95,7 @@ fn a_question_of_a_client_without_forms_is_answered_later() {
 
 /// A job lives in the process that starts it, so a yes that is given elsewhere is kept for the model's next call.
 #[test]
-fn a_yes_to_a_job_waits_for_the_models_call() {
+fn yes_to_a_job_is_kept_for_the_next_call_of_the_model() {
     use std::io::{BufRead as _, BufReader, Write as _};
     use std::process::Stdio;
     let home = Home::new();
@@ -138,11 +138,11 @@ fn a_yes_to_a_job_waits_for_the_models_call() {
 
 /// Rules of the server that deny something hold for other arguments, whichever process makes the call.
 #[test]
-fn a_rule_of_the_server_holds_for_who_answers_later() {
+fn rules_of_the_server_bind_a_later_answer() {
     let home = Home::new();
     let call = json!({"name": "write", "arguments": {"path": "b", "content": "x"}});
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call});
-    let answers = talk(&home, &["--deny", "write sub/**"], &[initialize(), call]);
+    let answers = exchange(&home, &["--deny", "write sub/**"], &[initialize(), call]);
     let facts = &answer(&answers, 1)["result"]["_meta"]["windlass/result"];
     let id = facts["metadata"]["approval"].as_str().expect("the question is named");
     let input = json!({"path": "sub/b", "content": "x"}).to_string();
@@ -153,7 +153,7 @@ fn a_rule_of_the_server_holds_for_who_answers_later() {
 
 /// A client that keeps the connection open does not keep a server that was asked to end.
 #[test]
-fn a_signal_ends_the_server_in_the_middle_of_a_call() {
+fn signal_ends_the_server_during_a_call() {
     use std::io::{BufRead as _, BufReader, Write as _};
     use std::process::Stdio;
     let home = Home::new();
@@ -185,7 +185,7 @@ fn a_signal_ends_the_server_in_the_middle_of_a_call() {
     assert_eq!(home.run(&["log", "verify"]).code, 0);
 }
 
-/// Starts a job that changes a file on its stage, waits until it has, and ends the server in a way.
+/// Starts a job that changes a file on its stage, waits for the change, and ends the server in this way.
 fn end_with_a_job(home: &Home, options: &[&str], end: &str) -> String {
     use std::io::{BufRead as _, BufReader, Read as _, Write as _};
     use std::process::Stdio;
@@ -226,11 +226,11 @@ fn end_with_a_job(home: &Home, options: &[&str], end: &str) -> String {
     told
 }
 
-/// What a job changed on its stage does not go without a word when its session ends.
+/// Changes of a staged job are decided on and reported when its session ends.
 #[test]
-fn a_staged_job_is_decided_on_when_its_session_ends() {
+fn changes_of_a_staged_job_are_decided_on_when_its_session_ends() {
     for end in ["close", "TERM"] {
-        let home = Home::in_sight();
+        let home = Home::new_outside_tmp();
         let told = end_with_a_job(&home, &["--sandbox", "staged"], end);
         let approvals = home.run(&["policy", "approvals", "--json"]);
         let [open] = &approvals.lines()[..] else { panic!("{end}: {approvals:?} {told}") };
@@ -244,7 +244,7 @@ fn a_staged_job_is_decided_on_when_its_session_ends() {
         assert_eq!(home.run(&["policy", "approve", id]).code, 0, "{end}");
         assert!(home.workspace().join("clo").exists(), "{end}");
 
-        let home = Home::in_sight();
+        let home = Home::new_outside_tmp();
         let told = end_with_a_job(&home, &["--proposals"], end);
         let list = home.run(&["proposals", "list", "--json"]);
         assert_eq!(list.lines().len(), 1, "{end}: {list:?} {told}");

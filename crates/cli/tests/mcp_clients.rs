@@ -2,9 +2,9 @@
 
 use std::process::Command;
 
-use crate::support::{Home, Ran, installed};
+use crate::support::{Home, RunResult, installed};
 
-fn inspector(home: &Home, arguments: &[&str]) -> Ran {
+fn inspector(home: &Home, arguments: &[&str]) -> RunResult {
     let output = Command::new(installed("WINDLASS_TEST_NODE"))
         .arg(installed("WINDLASS_TEST_INSPECTOR"))
         .args(["--cli", env!("CARGO_BIN_EXE_windlass"), "mcp", "-C"])
@@ -14,7 +14,7 @@ fn inspector(home: &Home, arguments: &[&str]) -> Ran {
         .args(arguments)
         .output()
         .expect("the inspector runs");
-    Ran {
+    RunResult {
         code: output.status.code().unwrap_or(-1),
         stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
         stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
@@ -31,7 +31,7 @@ fn the_inspector_finds_the_list_portable() {
 
 #[test]
 fn the_inspector_calls_a_tool() {
-    let home = Home::with(&[("a", "hello\n")]);
+    let home = Home::with_workspace(&[("a", "hello\n")]);
     let ran = inspector(
         &home,
         &["--method", "tools/call", "--tool-name", "read", "--tool-arg", "path=a"],
@@ -42,7 +42,7 @@ fn the_inspector_calls_a_tool() {
 
 #[test]
 fn the_python_sdk_lists_and_calls() {
-    let home = Home::with(&[("a", "hello\n")]);
+    let home = Home::with_workspace(&[("a", "hello\n")]);
     let output = Command::new(installed("WINDLASS_TEST_PYTHON"))
         .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients/sdk.py"))
         .arg(env!("CARGO_BIN_EXE_windlass"))

@@ -1,14 +1,14 @@
-//! What a person reads who mistypes something, or looks at what happened.
+//! Messages for a person who misspells something or looks at past calls.
 
 use serde_json::json;
 
-use crate::support::{Home, Ran};
+use crate::support::{Home, RunResult};
 use crate::terminal::Terminal;
 
 /// Arguments, the exit code, and what stdout and stderr contain.
-type Row<'a> = (&'a [&'a str], i32, &'a str, &'a str);
+type MessageCase<'a> = (&'a [&'a str], i32, &'a str, &'a str);
 
-fn check(home: &Home, rows: &[Row<'_>]) {
+fn check(home: &Home, rows: &[MessageCase<'_>]) {
     for (arguments, code, stdout, stderr) in rows {
         let ran = home.run(arguments);
         assert_eq!(ran.code, *code, "{arguments:?}: {ran:?}");
@@ -18,8 +18,8 @@ fn check(home: &Home, rows: &[Row<'_>]) {
 }
 
 #[test]
-fn a_slip_says_what_is_meant() {
-    let home = Home::with(&[("a", "x\n"), ("a dir/b", "x\n")]);
+fn misspelling_gets_a_suggestion() {
+    let home = Home::with_workspace(&[("a", "x\n"), ("a dir/b", "x\n")]);
     home.run(&["--proposals", "--yes", "call", "write", r#"{"path":"new","content":"x"}"#]);
     check(
         &home,
@@ -71,7 +71,7 @@ fn a_slip_says_what_is_meant() {
 }
 
 #[test]
-fn trust_says_what_is_left_out_and_what_cannot_be_used() {
+fn trust_reports_ignored_and_unusable_files() {
     for (config, code, said) in [
         ("mode = \"yolo\"\n", 0, "`mode` in "),
         ("mode = \"plan\"\n", 0, ""),
@@ -83,7 +83,7 @@ fn trust_says_what_is_left_out_and_what_cannot_be_used() {
             "line 2: hooks[0]: there is no event `pre_tol`",
         ),
     ] {
-        let home = Home::with(&[("a", "x\n"), (".windlass/config.toml", config)]);
+        let home = Home::with_workspace(&[("a", "x\n"), (".windlass/config.toml", config)]);
         let ran = home.run(&["trust"]);
         assert!(ran.code == code && ran.stderr.contains(said), "{config}: {ran:?}");
         assert_eq!(ran.stderr.is_empty(), said.is_empty(), "{config}: {ran:?}");
@@ -92,11 +92,11 @@ fn trust_says_what_is_left_out_and_what_cannot_be_used() {
     }
 }
 
-/// A hook that is misspelt could be a gate: nothing goes on without it.
+/// A misspelt hook could be a gate, so no command runs without it.
 #[test]
-fn a_misspelt_hook_stops_everything() {
+fn misspelt_hook_stops_every_command() {
     let hook = "[[hooks]]\nname = \"guard\"\nevent = \"pre_tol\"\ncommand = \"exit 2\"\n";
-    let home = Home::with(&[("a", "x\n"), ("own.toml", hook)]);
+    let home = Home::with_workspace(&[("a", "x\n"), ("own.toml", hook)]);
     let read =
         |options: &[&str]| home.run(&[options, &["call", "read", r#"{"path":"a"}"#]].concat());
     let said = "own.toml, line 3: hooks[0]: there is no event `pre_tol`; did you mean `pre_tool`?";
@@ -116,14 +116,14 @@ fn a_misspelt_hook_stops_everything() {
         std::fs::remove_file(&file).expect("it is gone");
     }
     assert_eq!(read(&[]).code, 0);
-    let home = Home::with(&[("a", "x\n"), (".windlass/config.toml", hook)]);
+    let home = Home::with_workspace(&[("a", "x\n"), (".windlass/config.toml", hook)]);
     let ran = home.run(&["call", "read", r#"{"path":"a"}"#]);
     assert_eq!(ran.code, 0, "not trusted, not in force: {ran:?}");
 }
 
 #[test]
-fn the_log_shows_who_decided_and_why_not() {
-    let home = Home::with(&[("a", "x\n")]);
+fn log_shows_the_decider_and_the_reason_of_a_denial() {
+    let home = Home::with_workspace(&[("a", "x\n")]);
     let call = |options: &[&str], tool: &str, input: &str| {
         home.run(&[options, &["call", tool, input]].concat());
     };
@@ -131,7 +131,7 @@ fn the_log_shows_who_decided_and_why_not() {
     call(&[], "bash", r#"{"command":"echo 'not allowed: not this'; touch c"}"#);
     call(&["--yes"], "write", r#"{"path":"d","content":"x"}"#);
     call(&[], "read", r#"{"path":"a"}"#);
-    let Ran { stdout, .. } = home.run(&["log"]);
+    let RunResult { stdout, .. } = home.run(&["log"]);
     for line in [
         r#"▶ bash {"command":"touch b"}  allowed by allow exec touch"#,
         "asked by mode ask, about what it changes",
@@ -146,7 +146,7 @@ fn the_log_shows_who_decided_and_why_not() {
 
 #[test]
 fn explain_names_the_rules_for_what_a_command_changes() {
-    let home = Home::with(&[("a", "x\n")]);
+    let home = Home::with_workspace(&[("a", "x\n")]);
     let input = json!({"command": "for f in $(ls); do touch $f.x; done"});
     let ran = home.run(&["policy", "explain", "bash", &input.to_string()]);
     assert_eq!(ran.stdout.lines().count(), 1, "one line for programs: {ran:?}");
@@ -164,17 +164,17 @@ fn explain_names_the_rules_for_what_a_command_changes() {
 }
 
 #[test]
-fn the_list_of_changes_names_the_workspace_directory() {
-    let home = Home::with(&[("a", "x\n")]);
+fn undo_list_names_the_workspace_directory() {
+    let home = Home::with_workspace(&[("a", "x\n")]);
     home.run(&["--yes", "call", "bash", r#"{"command":"chmod 700 ."}"#]);
     let ran = home.run(&["undo", "--list"]);
     assert!(ran.stdout.contains("set mode of the workspace directory"), "{ran:?}");
 }
 
-/// Where nobody can be asked, a call that fails anyway says so, unless that would tell what it may not read.
+/// Without an attendant, a call that would fail anyway reports its own error, unless that would reveal a file that it may not read.
 #[test]
-fn a_call_that_fails_anyway_is_not_told_that_it_needs_a_yes() {
-    let home = Home::in_sight().having(&[
+fn call_that_fails_anyway_reports_its_error_not_the_approval() {
+    let home = Home::new_outside_tmp().with_files(&[
         ("a", "alpha\n"),
         ("b", "beta\n"),
         ("rules.toml", "ask = [\"read b\"]\n"),

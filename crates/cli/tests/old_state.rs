@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use crate::support::Home;
 
-/// Copies the state directory that is kept beside the tests.
+/// Copies the old state directory that is stored beside the tests.
 fn old_state() -> Home {
-    let home = Home::with(&[("a.txt", "hello\n")]);
+    let home = Home::with_workspace(&[("a.txt", "hello\n")]);
     copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/state-v1"), &home.state());
     home
 }
@@ -28,7 +28,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[test]
-fn the_journal_of_an_earlier_version_opens_and_is_whole() {
+fn journal_of_an_earlier_version_opens_and_is_whole() {
     let home = old_state();
     let verified = home.run(&["log", "verify"]);
     assert_eq!(verified.code, 0, "{verified:?}");
@@ -57,7 +57,7 @@ fn decisions_of_an_earlier_version_can_be_replayed() {
 }
 
 #[test]
-fn a_session_of_an_earlier_version_goes_on() {
+fn session_of_an_earlier_version_can_be_continued() {
     let home = old_state();
     let input = json!({"path": "a.txt", "old_string": "hello", "new_string": "bye"});
     let options = ["--session", "s-old", "--mode", "auto"];

@@ -1,8 +1,8 @@
-//! A person at a terminal is asked, and what they say is what happens.
+//! Approvals at a terminal: the person is asked, and the answer decides.
 
 use serde_json::{Value, json};
 
-use crate::support::{Home, Ran};
+use crate::support::{Home, RunResult};
 use crate::terminal::Terminal;
 
 const ROWS: u16 = 40;
@@ -12,8 +12,8 @@ fn write(path: &str) -> String {
     json!({"path": path, "content": "x\n"}).to_string()
 }
 
-/// Asks about a call that writes `new`, at a terminal.
-fn asked(home: &Home, options: &[&str]) -> Terminal {
+/// Starts a call that writes `new`, at a terminal, up to its prompt.
+fn start_asking_write(home: &Home, options: &[&str]) -> Terminal {
     let write = write("new");
     let arguments = [&["call", "write", &write][..], options].concat();
     let mut terminal = Terminal::start(home, ROWS, "", &arguments);
@@ -21,19 +21,19 @@ fn asked(home: &Home, options: &[&str]) -> Terminal {
     terminal
 }
 
-fn is_there(home: &Home, name: &str) -> bool {
+fn new_exists(home: &Home, name: &str) -> bool {
     home.workspace().join(name).exists()
 }
 
 #[test]
-fn only_a_yes_is_a_yes() {
+fn only_yes_allows_a_call() {
     for (typed, code) in
         [("y", 0), ("yes", 0), ("n", 3), ("", 3), ("Y?", 3), ("no", 3), ("yy", 3), ("nonsense", 3)]
     {
         let home = Home::new();
-        let (ran, shown) = asked(&home, &[]).answer_and_end(typed);
+        let (ran, shown) = start_asking_write(&home, &[]).answer_and_end(typed);
         assert_eq!(ran.code, code, "{typed:?}: {ran:?}\n{shown}");
-        assert_eq!(is_there(&home, "new"), code == 0, "{typed:?}");
+        assert_eq!(new_exists(&home, "new"), code == 0, "{typed:?}");
         assert!(shown.contains("write wants to (risk: low)"), "{shown}");
         assert!(shown.contains("+x\n"), "{shown}");
         assert!(home.run(&["policy", "approvals", "--json"]).stdout.is_empty(), "{typed:?}");
@@ -41,9 +41,9 @@ fn only_a_yes_is_a_yes() {
 }
 
 #[test]
-fn a_yes_for_a_session_counts_in_that_session() {
+fn yes_for_a_session_counts_in_that_session_only() {
     let home = Home::new();
-    let (ran, _) = asked(&home, &["--session", "one"]).answer_and_end("s");
+    let (ran, _) = start_asking_write(&home, &["--session", "one"]).answer_and_end("s");
     assert_eq!(ran.code, 0, "{ran:?}");
     std::fs::remove_file(home.workspace().join("new")).expect("a file");
     let again = |session| home.run(&["call", "write", &write("new"), "--session", session]);
@@ -54,9 +54,9 @@ fn a_yes_for_a_session_counts_in_that_session() {
 }
 
 #[test]
-fn never_is_remembered_listed_and_can_be_taken_back() {
+fn never_is_remembered_listed_and_can_be_revoked() {
     let home = Home::new();
-    let (ran, _) = asked(&home, &[]).answer_and_end("never");
+    let (ran, _) = start_asking_write(&home, &[]).answer_and_end("never");
     assert_eq!(ran.code, 3, "{ran:?}");
     let again = || home.run(&["call", "write", &write("new")]);
     let denied = again();
@@ -73,38 +73,38 @@ fn never_is_remembered_listed_and_can_be_taken_back() {
 }
 
 #[test]
-fn what_was_typed_before_the_question_does_not_answer_it() {
+fn input_before_the_prompt_does_not_answer_it() {
     let home = Home::new();
     let write = write("new");
     let mut terminal = Terminal::start(&home, ROWS, "y\ny\ny\n", &["call", "write", &write]);
     terminal.expect(QUESTION);
     let (ran, shown) = terminal.answer_and_end("n");
     assert_eq!(ran.code, 3, "{shown}");
-    assert!(!is_there(&home, "new"));
+    assert!(!new_exists(&home, "new"));
 }
 
 #[test]
-fn the_end_of_input_is_a_no() {
+fn end_of_input_denies() {
     const END_OF_INPUT: u8 = 4;
     let home = Home::new();
-    let (ran, shown) = asked(&home, &[]).press_and_end(END_OF_INPUT);
+    let (ran, shown) = start_asking_write(&home, &[]).press_and_end(END_OF_INPUT);
     assert_eq!(ran.code, 3, "{shown}");
     assert!(ran.stdout.contains("closed"), "{ran:?}");
-    assert!(!is_there(&home, "new"));
+    assert!(!new_exists(&home, "new"));
 }
 
 #[test]
-fn an_interrupt_is_a_no() {
+fn interrupt_at_the_prompt_denies() {
     const INTERRUPT: u8 = 3;
     let home = Home::new();
-    let (ran, shown) = asked(&home, &[]).press_once_and_end(INTERRUPT);
+    let (ran, shown) = start_asking_write(&home, &[]).press_once_and_end(INTERRUPT);
     assert_eq!(ran.code, 130, "{shown}");
-    assert!(!is_there(&home, "new"));
+    assert!(!new_exists(&home, "new"));
     assert!(home.run(&["policy", "approvals", "--json"]).stdout.is_empty());
 }
 
 #[test]
-fn a_long_change_is_shown_screen_by_screen() {
+fn long_diff_is_shown_screen_by_screen() {
     let home = Home::new();
     let content: String = (0..60).map(|line| format!("line <{line}>\n")).collect();
     let write = json!({"path": "new", "content": content}).to_string();
@@ -130,7 +130,7 @@ fn a_long_change_is_shown_screen_by_screen() {
 
 /// A person can leave a long change, answer the question, or look again.
 #[test]
-fn a_long_change_can_be_left_before_its_end() {
+fn person_can_leave_a_long_diff_before_its_end() {
     let home = Home::new();
     let content: String = (0..200).map(|line| format!("line <{line}>\n")).collect();
     let write = json!({"path": "new", "content": content}).to_string();
@@ -143,11 +143,11 @@ fn a_long_change_can_be_left_before_its_end() {
     terminal.answer("q", QUESTION);
     let (ran, _) = terminal.answer_and_end("n");
     assert_eq!(ran.code, 3, "{ran:?}");
-    assert!(!is_there(&home, "new"));
+    assert!(!new_exists(&home, "new"));
 }
 
 #[test]
-fn hidden_characters_and_all_lines_are_seen() {
+fn hidden_characters_and_all_lines_are_shown() {
     let home = Home::new();
     std::fs::create_dir_all(home.config()).expect("a folder");
     std::fs::write(home.config().join("config.toml"), "ask_before = true\n").expect("a file");
@@ -183,8 +183,8 @@ fn two_calls_of_a_turn_are_asked_about_one_after_the_other() {
 }
 
 #[test]
-fn nobody_is_asked_about_a_change_that_would_fail() {
-    let home = Home::with(&[("a", "one\n")]);
+fn change_that_would_fail_is_not_asked_about() {
+    let home = Home::with_workspace(&[("a", "one\n")]);
     let edit = json!({"path": "a", "old_string": "two", "new_string": "3"}).to_string();
     let terminal = Terminal::start(&home, ROWS, "", &["call", "edit", &edit]);
     let (ran, shown) = terminal.end();
@@ -194,9 +194,9 @@ fn nobody_is_asked_about_a_change_that_would_fail() {
 
 /// A question outlives the program that asked it: it is answered later, its call is made without asking the model, and counts once.
 #[test]
-fn a_question_survives_a_kill_and_is_answered_later() {
+fn approval_survives_a_kill_and_is_answered_later() {
     let home = Home::new();
-    asked(&home, &["--session", "one"]).kill();
+    start_asking_write(&home, &["--session", "one"]).kill();
     let open = |home: &Home| home.run(&["policy", "approvals", "--json"]).lines();
     let [question] = &open(&home)[..] else { panic!("one question is open") };
     assert_eq!((&question["state"], &question["session"]), (&json!("open"), &json!("one")));
@@ -205,7 +205,7 @@ fn a_question_survives_a_kill_and_is_answered_later() {
     let result = &approved.lines()[0];
     assert_eq!((approved.code, &result["outcome"]), (0, &json!("ok")), "{approved:?}");
     assert_eq!(result["session"], "one");
-    assert!(is_there(&home, "new"));
+    assert!(new_exists(&home, "new"));
     assert!(open(&home).is_empty(), "it is used up");
     assert_eq!(home.run(&["policy", "approve", id]).code, 2, "once");
     let log = home.run(&["log", "--session", "one", "--json"]).lines();
@@ -241,9 +241,9 @@ fn a_question_survives_a_kill_and_is_answered_later() {
 }
 
 #[test]
-fn a_question_is_denied_later_and_the_model_is_told() {
+fn approval_is_denied_later_and_the_model_gets_the_reason() {
     let home = Home::new();
-    asked(&home, &["--session", "one"]).kill();
+    start_asking_write(&home, &["--session", "one"]).kill();
     let question = home.run(&["policy", "approvals", "--json"]).lines().remove(0);
     let id = question["id"].as_str().expect("an id");
     let denied = home.run(&["policy", "deny", id, "--why", "not on a Friday"]);
@@ -252,28 +252,28 @@ fn a_question_is_denied_later_and_the_model_is_told() {
     let log = home.run(&["log", "--session", "one", "--json"]).lines();
     let end = log.iter().find(|row| row["kind"] == "finished").expect("it is on record");
     assert_eq!(end["outcome"], "denied", "{end}");
-    assert!(!is_there(&home, "new"));
+    assert!(!new_exists(&home, "new"));
     assert!(home.run(&["policy", "approvals", "--json"]).stdout.is_empty());
 }
 
 /// A "no" never makes a call that would not be asked about any more.
 #[test]
-fn a_no_makes_no_call_that_the_rules_now_allow() {
+fn late_no_denies_even_if_the_rules_now_allow_the_call() {
     let home = Home::new();
-    asked(&home, &["--session", "one"]).kill();
+    start_asking_write(&home, &["--session", "one"]).kill();
     let question = home.run(&["policy", "approvals", "--json"]).lines().remove(0);
     let id = question["id"].as_str().expect("an id");
     let denied = home.run(&["policy", "deny", id, "--mode", "auto"]);
     assert_eq!(denied.code, 0, "{denied:?}");
-    assert!(!is_there(&home, "new"));
+    assert!(!new_exists(&home, "new"));
 }
 
 /// An answer from another process wakes the call that waits at the terminal, and that call is the only one.
 #[test]
-fn an_answer_from_another_process_wakes_the_call_that_waits() {
+fn answer_from_another_process_wakes_the_waiting_call() {
     for (answer, code, made) in [("approve", 0, true), ("deny", 3, false)] {
         let home = Home::new();
-        let terminal = asked(&home, &["--session", "one"]);
+        let terminal = start_asking_write(&home, &["--session", "one"]);
         let question = home.run(&["policy", "approvals", "--json"]).lines().remove(0);
         let id = question["id"].as_str().expect("an id");
         let answered = home.run(&["policy", answer, id]);
@@ -282,7 +282,7 @@ fn an_answer_from_another_process_wakes_the_call_that_waits() {
         let (ran, shown) = terminal.end();
         assert_eq!(ran.code, code, "{ran:?}");
         assert!(shown.contains("answered elsewhere"), "{shown}");
-        assert_eq!(is_there(&home, "new"), made);
+        assert_eq!(new_exists(&home, "new"), made);
         let log = home.run(&["log", "--session", "one", "--json"]).lines();
         let count = |kind: &str| log.iter().filter(|row| row["kind"] == kind).count();
         assert_eq!((count("started"), count("finished")), (usize::from(made), 1), "{log:?}");
@@ -292,10 +292,10 @@ fn an_answer_from_another_process_wakes_the_call_that_waits() {
 
 /// Other arguments are decided on anew: what is denied stays denied.
 #[test]
-fn a_person_may_change_the_arguments() {
+fn person_can_change_the_arguments() {
     for (path, code) in [("other", 0), ("secret/other", 3)] {
         let home = Home::new();
-        asked(&home, &["--session", "one"]).kill();
+        start_asking_write(&home, &["--session", "one"]).kill();
         let question = home.run(&["policy", "approvals", "--json"]).lines().remove(0);
         let id = question["id"].as_str().expect("an id");
         let (input, deny) = (write(path), ["--deny", "write secret/**"]);
@@ -303,13 +303,13 @@ fn a_person_may_change_the_arguments() {
         let ran = home.run(&[&approve[..], &deny].concat());
         assert_eq!(ran.code, code, "{ran:?}");
         assert_eq!(ran.stdout.contains("safer there"), code == 0, "{ran:?}");
-        assert_eq!((is_there(&home, "new"), is_there(&home, path)), (false, code == 0));
+        assert_eq!((new_exists(&home, "new"), new_exists(&home, path)), (false, code == 0));
         assert!(home.run(&["policy", "approvals", "--json"]).stdout.is_empty());
     }
 }
 
-/// Runs these commands in processes of their own, all at once; how each ended.
-fn all_at_once(home: &Home, commands: &[Vec<&str>]) -> Vec<Ran> {
+/// Runs these commands at once, each in its own process, and returns their results.
+fn run_all_at_once(home: &Home, commands: &[Vec<&str>]) -> Vec<RunResult> {
     let start = std::sync::Barrier::new(commands.len());
     std::thread::scope(|scope| {
         let run = |command| {
@@ -324,22 +324,22 @@ fn all_at_once(home: &Home, commands: &[Vec<&str>]) -> Vec<Ran> {
 
 /// Eight processes answer one question: one answer counts, and the call is made once or not at all.
 #[test]
-fn one_of_eight_processes_that_answer_counts() {
+fn only_one_of_eight_simultaneous_answers_counts() {
     for answers in [&["approve"][..], &["approve", "deny"]] {
         let home = Home::new();
-        asked(&home, &["--session", "one"]).kill();
+        start_asking_write(&home, &["--session", "one"]).kill();
         let question = home.run(&["policy", "approvals", "--json"]).lines().remove(0);
         let id = question["id"].as_str().expect("an id");
         let commands: Vec<Vec<&str>> =
             answers.iter().cycle().take(8).map(|answer| vec!["policy", answer, id]).collect();
-        let ran = all_at_once(&home, &commands);
+        let ran = run_all_at_once(&home, &commands);
         // One that comes between the answer and the call makes the call, and says that the answer is another's.
-        let is_own = |ran: &Ran| ran.code == 0 && !ran.stderr.contains("already; its call");
+        let is_own = |ran: &RunResult| ran.code == 0 && !ran.stderr.contains("already; its call");
         let counted: Vec<usize> = (0..8).filter(|number| is_own(&ran[*number])).collect();
         let [counted] = counted[..] else { panic!("{} answers count: {ran:?}", counted.len()) };
         assert!(ran.iter().all(|ran| matches!(ran.code, 0 | 2)), "{ran:?}");
         let is_yes = commands[counted][1] == "approve";
-        assert_eq!(is_there(&home, "new"), is_yes, "{ran:?}");
+        assert_eq!(new_exists(&home, "new"), is_yes, "{ran:?}");
         let log = home.run(&["log", "--session", "one", "--json"]).lines();
         let count = |kind: &str| log.iter().filter(|row| row["kind"] == kind).count();
         assert_eq!((count("started"), count("finished")), (usize::from(is_yes), 1), "{log:?}");
@@ -349,10 +349,10 @@ fn one_of_eight_processes_that_answer_counts() {
 
 /// A process that is killed while it approves leaves a call that the next one makes, and one call is made in all.
 #[test]
-fn a_killed_approval_is_taken_up_again() {
+fn approval_interrupted_by_a_kill_is_resumed() {
     for round in 0..24 {
         let home = Home::new();
-        asked(&home, &["--session", "one"]).kill();
+        start_asking_write(&home, &["--session", "one"]).kill();
         let question = home.run(&["policy", "approvals", "--json"]).lines().remove(0);
         let id = question["id"].as_str().expect("an id");
         let mut killed = home.command(&["policy", "approve", id]).spawn().expect("runs");
@@ -366,22 +366,22 @@ fn a_killed_approval_is_taken_up_again() {
         let is_answer = |row: &&serde_json::Value| row["kind"] == "approval_answered";
         let begun = log.iter().filter(is_made).count();
         assert!(begun >= 1 && log.iter().any(|row| is_answer(&row)), "{again:?} {log:?}");
-        assert!(is_there(&home, "new") || begun == 1, "{again:?} {log:?}");
+        assert!(new_exists(&home, "new") || begun == 1, "{again:?} {log:?}");
         let done = log.iter().filter(|row| row["kind"] == "finished" && row["outcome"] == "ok");
         assert!(done.count() <= 1, "{log:?}");
         assert!(home.run(&["policy", "approvals", "--json"]).stdout.is_empty());
     }
 }
 
-/// What was answered is not what is there now: it asks again, and the answer is not kept for something else.
+/// If the call has changed since the approval, the person is asked again, and the old answer is not kept for another call.
 #[test]
-fn an_answer_is_for_the_call_as_it_was() {
+fn answer_does_not_apply_to_a_changed_call() {
     let home = Home::new();
-    asked(&home, &["--session", "one"]).kill();
+    start_asking_write(&home, &["--session", "one"]).kill();
     let question = home.run(&["policy", "approvals", "--json"]).lines().remove(0);
     let id = question["id"].as_str().expect("an id");
     let other = home.run(&["policy", "approve", id, "--sandbox", "read-only"]);
     assert_eq!(other.code, 3, "{other:?}");
-    assert!(!is_there(&home, "new"));
+    assert!(!new_exists(&home, "new"));
     assert!(home.run(&["policy", "approvals", "--json"]).stdout.is_empty());
 }

@@ -41,7 +41,7 @@ rule = "hard deny"
 
 #[test]
 fn a_policy_is_tested_by_its_own_examples() {
-    let home = Home::with(&[("policy.toml", POLICY)]);
+    let home = Home::with_workspace(&[("policy.toml", POLICY)]);
     let ran = home.run(&["policy", "test", "policy.toml"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "5 passed, 0 failed\n"), "{ran:?}");
     // The same file under another mode says which of its examples fail.
@@ -58,8 +58,8 @@ fn a_policy_is_tested_by_its_own_examples() {
 }
 
 #[test]
-fn a_command_does_not_come_upon_what_no_tool_may_see() {
-    let home = Home::in_sight().having(&[
+fn commands_cannot_read_files_denied_to_tools() {
+    let home = Home::new_outside_tmp().with_files(&[
         (".env", "PLAN env\n"),
         ("id_rsa", "PLAN key\n"),
         (".aiexclude", "private/\n"),
@@ -96,14 +96,14 @@ fn a_command_does_not_come_upon_what_no_tool_may_see() {
 
 #[test]
 fn a_policy_is_tested_alone() {
-    let home = Home::with(&[("policy.toml", POLICY)]);
+    let home = Home::with_workspace(&[("policy.toml", POLICY)]);
     std::fs::create_dir_all(home.config()).expect("a folder");
     std::fs::write(home.config().join("config.toml"), "mode = \"yolo\"\n").expect("a file");
     assert_eq!(home.run(&["policy", "test", "policy.toml"]).code, 0);
 }
 
 #[test]
-fn what_is_wrong_with_a_policy_file_is_said() {
+fn errors_in_policy_files_are_explained() {
     for (text, why) in [
         ("mode = \"ask\"\n", "[[example]]"),
         ("[[example]]\ntool = \"read\"\n", "example 1"),
@@ -111,21 +111,22 @@ fn what_is_wrong_with_a_policy_file_is_said() {
         ("[[example]]\ntool = \"read\"\nexpect = \"ask\"\nwhy = 1\n", "why"),
         ("example = 3\n", "example 1"),
     ] {
-        let home = Home::with(&[("policy.toml", text)]);
+        let home = Home::with_workspace(&[("policy.toml", text)]);
         let ran = home.run(&["policy", "test", "policy.toml"]);
         assert_eq!(ran.code, 2, "{text}: {ran:?}");
         assert!(ran.stderr.contains(why), "{text}: {ran:?}");
     }
-    let home = Home::with(&[("p.toml", "[[example]]\ntool = \"fly\"\nexpect = \"deny\"\n")]);
+    let home =
+        Home::with_workspace(&[("p.toml", "[[example]]\ntool = \"fly\"\nexpect = \"deny\"\n")]);
     let ran = home.run(&["policy", "test", "p.toml"]);
     assert_eq!(ran.code, 1);
     assert!(ran.stdout.contains("got an error"), "{ran:?}");
 }
 
 #[test]
-fn examples_do_not_matter_to_who_loads_them() {
+fn examples_have_no_effect_in_a_loaded_configuration() {
     let wrong = "[[example]]\ntool = \"read\"\ninput = { path = \"a\" }\nexpect = \"deny\"\n";
-    let home = Home::with(&[("more.toml", wrong), ("a", "x\n")]);
+    let home = Home::with_workspace(&[("more.toml", wrong), ("a", "x\n")]);
     let options = ["--config", "more.toml"];
     assert_eq!(home.call(&options, "read", &json!({"path": "a"})).0, 0);
     let show = home.run(&["policy", "show", "--config", "more.toml"]);
@@ -149,7 +150,7 @@ fn an_explanation_has_a_remedy_and_a_risk() {
 
 /// A session in which something was allowed, something denied, something asked, and something was no call.
 fn home_with_a_session() -> Home {
-    let home = Home::with(&[("a", "one\n")]);
+    let home = Home::with_workspace(&[("a", "one\n")]);
     let lines = [
         json!({"tool": "read", "input": {"path": "a"}}),
         json!({"tool": "write", "input": {"path": "b", "content": "x\n"}}),
@@ -183,7 +184,7 @@ fn a_policy_is_replayed_on_an_earlier_session() {
     assert_eq!(told(read), (json!("allowed"), json!("denied"), json!("deny read a")));
     let text = home.run(&["policy", "replay", "one", "--mode", "deny"]).stdout;
     assert!(text.contains("was allowed (mode auto), would be denied (mode deny)"), "{text}");
-    assert_eq!(home.run(&["policy", "replay", "nobody"]).code, 2);
+    assert_eq!(home.run(&["policy", "replay", "missing"]).code, 2);
     assert!(home.workspace().join("b").exists(), "nothing was done again");
 }
 
@@ -194,7 +195,7 @@ fn the_journal_is_exported_as_json_lines() {
     assert_eq!(exported.lines(), home.run(&["log", "--json"]).lines());
     let one = home.run(&["log", "export", "--session", "one", "--format", "jsonl"]);
     assert_eq!(one.lines(), home.run(&["log", "--json", "--session", "one"]).lines());
-    assert_eq!(home.run(&["log", "export", "--session", "nobody"]).code, 2);
+    assert_eq!(home.run(&["log", "export", "--session", "missing"]).code, 2);
 }
 
 #[test]
@@ -251,8 +252,8 @@ fn the_journal_is_exported_as_spans() {
 /// A tool that a person has switched off stays off, for listing and for calls, until they switch it on again; a list that is given
 /// means just these, and an empty one none.
 #[test]
-fn errata_disabled_tools_are_kept_and_lists_mean_what_they_say() {
-    let home = Home::with(&[("a", "x\n")]);
+fn errata_disabled_tools_stay_off_and_tool_lists_are_exact() {
+    let home = Home::with_workspace(&[("a", "x\n")]);
     let listed = |options: &[&str]| -> Vec<String> {
         let ran = home.run(&[&["tools", "--format", "json"][..], options].concat());
         let tools: Value = serde_json::from_str(&ran.stdout).expect("JSON");
@@ -281,9 +282,9 @@ fn errata_disabled_tools_are_kept_and_lists_mean_what_they_say() {
 
 /// A rule for writing is enough to write, also outside of the workspace, by every way of doing so.
 #[test]
-fn a_rule_for_writing_suffices_outside_of_the_workspace() {
-    let home = Home::in_sight().having(&[("a", "one\n")]);
-    let elsewhere = Home::in_sight().having(&[("old", "x\n")]);
+fn write_rule_suffices_outside_the_workspace() {
+    let home = Home::new_outside_tmp().with_files(&[("a", "one\n")]);
+    let elsewhere = Home::new_outside_tmp().with_files(&[("old", "x\n")]);
     let folder = elsewhere.workspace();
     let at = |name: &str| folder.join(name).display().to_string();
     let patch =

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use crate::support::Home;
 
-fn ran(files: &[(&str, &str)], calls: &[Value]) -> Home {
-    let home = Home::with(files);
+fn record_calls(files: &[(&str, &str)], calls: &[Value]) -> Home {
+    let home = Home::with_workspace(files);
     let lines: String = calls.iter().map(|line| format!("{line}\n")).collect();
     let run = ["run", "--session", "one", "--mode", "auto"];
     let ran = home.run_with_input(&run, lines.as_bytes());
@@ -24,8 +24,8 @@ fn statuses(lines: &[Value]) -> Vec<&str> {
 }
 
 #[test]
-fn a_session_that_only_depends_on_its_workspace_is_the_same_again() {
-    let home = Home::with(&[("a", "one\n"), ("sub/old", "old\n")]);
+fn replay_of_a_self_contained_session_is_the_same() {
+    let home = Home::with_workspace(&[("a", "one\n"), ("sub/old", "old\n")]);
     let there = home.workspace().canonicalize().expect("the workspace");
     let calls = [
         json!({"tool": "read", "input": {"path": "a"}}),
@@ -50,13 +50,13 @@ fn a_session_that_only_depends_on_its_workspace_is_the_same_again() {
 }
 
 #[test]
-fn what_differs_is_shown() {
+fn replay_shows_differences() {
     let calls = [
         json!({"tool": "read", "input": {"path": "a"}}),
         json!({"tool": "bash", "input": {"command": "cp a copied"}}),
         json!({"tool": "read", "input": {"path": "gone"}}),
     ];
-    let home = ran(&[("a", "one\n"), ("gone", "x\n")], &calls);
+    let home = record_calls(&[("a", "one\n"), ("gone", "x\n")], &calls);
     std::fs::write(home.workspace().join("a"), "other\n").expect("a file");
     std::fs::remove_file(home.workspace().join("gone")).expect("a file");
     let (code, lines) = replay(&home, &[]);
@@ -72,16 +72,17 @@ fn what_differs_is_shown() {
 }
 
 #[test]
-fn a_replay_may_begin_with_what_is_there_now() {
+fn replay_as_is_starts_with_the_current_files() {
     let edit =
         json!({"tool": "edit", "input": {"path": "a", "old_string": "one", "new_string": "two"}});
-    let home = ran(&[("a", "one\n")], &[json!({"tool": "read", "input": {"path": "a"}}), edit]);
+    let home =
+        record_calls(&[("a", "one\n")], &[json!({"tool": "read", "input": {"path": "a"}}), edit]);
     assert_eq!(replay(&home, &[]).0, 0);
     assert_eq!(replay(&home, &["--as-is"]).0, 1);
 }
 
 #[test]
-fn nothing_beyond_the_copy_is_reached() {
+fn replay_reaches_nothing_beyond_the_copy() {
     let outside = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let file = outside.path().join("kept");
     let calls = [
@@ -103,10 +104,12 @@ fn nothing_beyond_the_copy_is_reached() {
 
 /// A link in the copy that leads to the workspace itself must not lead the rewinding there.
 #[test]
-fn a_link_does_not_lead_a_replay_out_of_its_copy() {
+fn link_does_not_lead_a_replay_out_of_its_copy() {
     let write = json!({"tool": "write", "input": {"path": "d/a", "content": "two\n"}});
-    let home =
-        ran(&[("d/a", "one\n")], &[json!({"tool": "read", "input": {"path": "d/a"}}), write]);
+    let home = record_calls(
+        &[("d/a", "one\n")],
+        &[json!({"tool": "read", "input": {"path": "d/a"}}), write],
+    );
     let there = home.workspace();
     std::fs::rename(there.join("d"), there.join("real")).expect("a folder");
     std::os::unix::fs::symlink(there.join("real"), there.join("d")).expect("a link");
@@ -115,11 +118,11 @@ fn a_link_does_not_lead_a_replay_out_of_its_copy() {
 }
 
 #[test]
-fn the_answers_of_then_are_the_answers_of_now() {
+fn replay_repeats_the_recorded_answers() {
     let home = Home::new();
     let write = json!({"path": "a", "content": "x\n"}).to_string();
     let denied = home.run(&["call", "write", &write, "--session", "one"]);
-    assert_eq!(denied.code, 3, "nobody is there");
+    assert_eq!(denied.code, 3, "there is no attendant");
     assert_eq!(home.run(&["call", "write", &write, "--session", "one", "--yes"]).code, 0);
     let (code, lines) = replay(&home, &[]);
     assert_eq!((code, statuses(&lines)), (0, vec!["same", "same"]), "{lines:#?}");

@@ -7,7 +7,7 @@ use crate::support::Home;
 
 #[test]
 fn a_turn_is_answered_in_order_and_an_unknown_tool_names_near_ones() {
-    let home = Home::with(&[("README.md", "hello\n")]);
+    let home = Home::with_workspace(&[("README.md", "hello\n")]);
     let turn = json!([
         {"type": "tool_use", "id": "a", "name": "read", "input": {"path": "README.md"}},
         {"type": "tool_use", "id": "b", "name": "nope", "input": {}},
@@ -24,7 +24,7 @@ fn a_turn_is_answered_in_order_and_an_unknown_tool_names_near_ones() {
 
 #[test]
 fn every_provider_is_answered_in_its_own_form() {
-    let home = Home::with(&[("a", "hello\n")]);
+    let home = Home::with_workspace(&[("a", "hello\n")]);
     let input = [
         json!({"type": "tool_use", "id": "1", "name": "read", "input": {"path": "a"}}),
         json!({"id": "2", "type": "function", "function": {"name": "read", "arguments": "{\"path\":\"a\"}"}}),
@@ -46,8 +46,8 @@ fn every_provider_is_answered_in_its_own_form() {
 }
 
 #[test]
-fn a_line_that_is_no_call_gets_an_error_and_the_run_goes_on() {
-    let home = Home::with(&[("a", "hello\n")]);
+fn invalid_line_gets_an_error_and_the_run_continues() {
+    let home = Home::with_workspace(&[("a", "hello\n")]);
     let deep = "[".repeat(10_000);
     let input = format!(
         "not json\n\n{{\"x\":1}}\n{deep}\n\"\\u0000\"\n{}\n",
@@ -62,8 +62,8 @@ fn a_line_that_is_no_call_gets_an_error_and_the_run_goes_on() {
 }
 
 #[test]
-fn an_item_that_is_no_call_gets_an_error_and_its_neighbours_run() {
-    let home = Home::with(&[("a", "hello\n")]);
+fn invalid_item_gets_an_error_and_its_neighbours_run() {
+    let home = Home::with_workspace(&[("a", "hello\n")]);
     let read =
         |id: &str| json!({"type": "tool_use", "id": id, "name": "read", "input": {"path": "a"}});
     let turn = json!([
@@ -83,8 +83,8 @@ fn an_item_that_is_no_call_gets_an_error_and_its_neighbours_run() {
 }
 
 #[test]
-fn events_tell_what_happens_meanwhile() {
-    let home = Home::with(&[("a", "hello\n")]);
+fn events_are_printed_between_results() {
+    let home = Home::with_workspace(&[("a", "hello\n")]);
     let lines = home
         .run_with_input(&["run", "--events"], b"{\"tool\":\"read\",\"input\":{\"path\":\"a\"}}\n")
         .lines();
@@ -102,8 +102,8 @@ fn events_tell_what_happens_meanwhile() {
 }
 
 #[test]
-fn an_answer_does_not_wait_for_events() {
-    let home = Home::with(&[("a", "hello\n"), ("b", "hello\n")]);
+fn result_does_not_wait_for_events() {
+    let home = Home::with_workspace(&[("a", "hello\n"), ("b", "hello\n")]);
     let read = |path: &str| json!({"tool": "read", "input": {"path": path}});
     home.run_with_input(&["run", "--events"], format!("{}\n", read("a")).as_bytes());
     // Events wait for the numbers of their records, and these for the database.
@@ -137,15 +137,15 @@ fn an_answer_does_not_wait_for_events() {
 }
 
 #[test]
-fn a_file_that_is_not_there_is_an_error_of_the_command() {
+fn missing_input_file_is_an_error() {
     let ran = Home::new().run(&["run", "missing.jsonl"]);
     assert_eq!(ran.code, 2);
     assert!(ran.stderr.contains("missing.jsonl"));
 }
 
 #[test]
-fn what_a_session_read_it_may_overwrite() {
-    let home = Home::with(&[("a", "old\n")]);
+fn continued_session_may_overwrite_files_that_it_has_read() {
+    let home = Home::with_workspace(&[("a", "old\n")]);
     let write = json!({"tool": "write", "input": {"path": "a", "content": "new\n"}});
     let read = json!({"tool": "read", "input": {"path": "a"}});
     let input = format!("{write}\n{read}\n{write}\n");

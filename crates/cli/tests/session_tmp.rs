@@ -4,26 +4,26 @@ use serde_json::{Value, json};
 
 use crate::support::Home;
 
-/// Makes a call that has to succeed, in the mode in which everything is asked that can be; the text of the answer.
-fn text(home: &Home, session: &str, tool: &str, input: &Value) -> String {
+/// Makes a call that must succeed, in the mode that asks about the most effects. Returns the text of its result.
+fn call_text(home: &Home, session: &str, tool: &str, input: &Value) -> String {
     let (code, answer) = home.call(&["--mode", "ask", "--session", session], tool, input);
     assert_eq!(code, 0, "{tool} {input}: {answer}");
     answer["content"][0]["text"].as_str().unwrap_or_default().to_owned()
 }
 
-/// A path in the machine's own `/tmp` at which nothing is.
-fn unused() -> String {
+/// Returns a path in the machine's own `/tmp` at which there is no file.
+fn unused_tmp_path() -> String {
     let made = tempfile::Builder::new().prefix("note-").tempfile_in("/tmp").expect("a file");
     made.path().to_str().expect("a name").to_owned()
 }
 
 #[test]
 fn file_tools_and_programs_mean_the_same_directory() {
-    for home in [Home::in_sight(), Home::new()] {
-        let note = unused();
-        text(&home, "s1", "write", &json!({"path": note, "content": "by a tool\n"}));
+    for home in [Home::new_outside_tmp(), Home::new()] {
+        let note = unused_tmp_path();
+        call_text(&home, "s1", "write", &json!({"path": note, "content": "by a tool\n"}));
         let cat = json!({"command": format!("cat {note}")});
-        assert!(text(&home, "s1", "bash", &cat).contains("by a tool"));
+        assert!(call_text(&home, "s1", "bash", &cat).contains("by a tool"));
         let (_, other) = home.call(&["--mode", "ask", "--session", "s2"], "bash", &cat);
         assert_eq!(other["metadata"]["exit_code"], json!(1), "{other}");
         let (code, other) =
@@ -31,12 +31,12 @@ fn file_tools_and_programs_mean_the_same_directory() {
         assert_eq!((code, &other["outcome"]), (1, &json!("error")), "{other}");
 
         let append = json!({"command": format!("echo by a program >> {note}")});
-        text(&home, "s1", "bash", &append);
-        let read = text(&home, "s1", "read", &json!({"path": note}));
+        call_text(&home, "s1", "bash", &append);
+        let read = call_text(&home, "s1", "read", &json!({"path": note}));
         assert!(read.contains("by a tool") && read.contains("by a program"), "{read}");
         let edit = json!({"path": note, "old_string": "by a tool", "new_string": "edited"});
-        text(&home, "s1", "edit", &edit);
-        let found = text(&home, "s1", "grep", &json!({"pattern": "edited", "path": note}));
+        call_text(&home, "s1", "edit", &edit);
+        let found = call_text(&home, "s1", "grep", &json!({"pattern": "edited", "path": note}));
         assert!(found.contains("edited"), "{found}");
         assert!(!std::path::Path::new(&note).exists(), "the machine's own is untouched");
     }
@@ -44,9 +44,9 @@ fn file_tools_and_programs_mean_the_same_directory() {
 
 #[test]
 fn a_change_is_undone_in_its_session() {
-    let home = Home::in_sight();
-    let note = unused();
-    text(&home, "s1", "write", &json!({"path": note, "content": "one\n"}));
+    let home = Home::new_outside_tmp();
+    let note = unused_tmp_path();
+    call_text(&home, "s1", "write", &json!({"path": note, "content": "one\n"}));
     let changes = home.run(&["undo", "--list", "--json", "--session", "s1"]).lines();
     let undo = json!({"call": changes[0]["call"]});
     let (code, foreign) = home.call(&["--mode", "yolo", "--session", "s2"], "undo", &undo);
@@ -62,7 +62,7 @@ fn a_change_is_undone_in_its_session() {
     let again = ["undo", "--json", "--call", undone["call"].as_str().expect("a call")];
     let undone = home.run(&again).lines().remove(0);
     assert_eq!((&undone["outcome"], is_there()), (&json!("ok"), true), "{undone}");
-    text(&home, "s1", "undo", &undo);
+    call_text(&home, "s1", "undo", &undo);
     assert!(!is_there());
     assert!(!std::path::Path::new(&note).exists());
 }

@@ -1,4 +1,4 @@
-//! A workspace and a state directory of their own for every test, and the binary with nothing of the outside in its environment.
+//! A test home with its own workspace and state directory, and the binary run in it without the outer environment.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -7,33 +7,37 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
+/// A temporary home directory `home` and workspace `work`, removed on drop.
 pub(crate) struct Home {
     folder: TempDir,
 }
 
 impl Home {
+    /// Creates an empty home and workspace below the system's temporary directory.
     pub(crate) fn new() -> Self {
-        Self::inside(tempfile::tempdir().expect("a folder"))
+        Self::in_folder(tempfile::tempdir().expect("a folder"))
     }
 
-    /// Where confined programs see it: they have a `/tmp` of their own.
-    pub(crate) fn in_sight() -> Self {
-        Self::inside(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder"))
+    /// Creates them below `CARGO_TARGET_TMPDIR`: confined programs have their own `/tmp` and would not see them there.
+    pub(crate) fn new_outside_tmp() -> Self {
+        Self::in_folder(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder"))
     }
 
-    fn inside(folder: TempDir) -> Self {
+    /// Creates the home and the workspace in a directory.
+    fn in_folder(folder: TempDir) -> Self {
         for name in ["work", "home"] {
             std::fs::create_dir(folder.path().join(name)).expect("a folder");
         }
         Self { folder }
     }
 
-    /// With these files in the workspace.
-    pub(crate) fn with(files: &[(&str, &str)]) -> Self {
-        Self::new().having(files)
+    /// Creates a home whose workspace has these files.
+    pub(crate) fn with_workspace(files: &[(&str, &str)]) -> Self {
+        Self::new().with_files(files)
     }
 
-    pub(crate) fn having(self, files: &[(&str, &str)]) -> Self {
+    /// Adds files to the workspace.
+    pub(crate) fn with_files(self, files: &[(&str, &str)]) -> Self {
         for (name, content) in files {
             let path = self.workspace().join(name);
             std::fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
@@ -42,26 +46,29 @@ impl Home {
         self
     }
 
+    /// Returns the path of the workspace.
     pub(crate) fn workspace(&self) -> PathBuf {
         self.folder.path().join("work")
     }
 
-    /// The person's own configuration.
+    /// Returns the directory of the person's own configuration.
     pub(crate) fn config(&self) -> PathBuf {
         self.folder.path().join("home/.config/windlass")
     }
 
+    /// Returns the default state directory.
     pub(crate) fn state(&self) -> PathBuf {
         self.folder.path().join("home/.local/state/windlass")
     }
 
+    /// Returns a command that runs the binary in the workspace with these arguments.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(binary());
         self.prepare(&mut command).args(arguments);
         command
     }
 
-    /// Nothing of the outside is in its environment.
+    /// Sets the workspace as the directory, pipes for the output, and an environment with only `HOME` and `PATH`.
     pub(crate) fn prepare<'c>(&self, command: &'c mut Command) -> &'c mut Command {
         command
             .current_dir(self.workspace())
@@ -73,21 +80,23 @@ impl Home {
             .stderr(Stdio::piped())
     }
 
-    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
-        Ran::of(self.command(arguments).output().expect("the binary runs"))
+    /// Runs the binary to its end.
+    pub(crate) fn run(&self, arguments: &[&str]) -> RunResult {
+        RunResult::from_output(self.command(arguments).output().expect("the binary runs"))
     }
 
-    /// The same after a command of the shell that takes something away.
-    pub(crate) fn run_limited(&self, limit: &str, arguments: &[&str]) -> Ran {
+    /// Runs the binary from a shell, after a shell command such as `ulimit -n 4`.
+    pub(crate) fn run_limited(&self, limit: &str, arguments: &[&str]) -> RunResult {
         let mut shell = Command::new("sh");
         let script = format!("{limit} && exec \"$@\"");
         shell.args(["-c", &script, "sh"]).arg(binary()).args(arguments);
         shell.current_dir(self.workspace()).env_clear();
         shell.env("HOME", self.folder.path().join("home")).stdin(Stdio::null());
-        Ran::of(shell.output().expect("the shell runs"))
+        RunResult::from_output(shell.output().expect("the shell runs"))
     }
 
-    pub(crate) fn run_with_input(&self, arguments: &[&str], input: &[u8]) -> Ran {
+    /// Runs the binary to its end with this standard input.
+    pub(crate) fn run_with_input(&self, arguments: &[&str], input: &[u8]) -> RunResult {
         let mut child =
             self.command(arguments).stdin(Stdio::piped()).spawn().expect("the binary runs");
         let mut stdin = child.stdin.take().expect("a pipe");
@@ -98,10 +107,10 @@ impl Home {
         });
         let output = child.wait_with_output().expect("the binary ends");
         writer.join().expect("the writer ends");
-        Ran::of(output)
+        RunResult::from_output(output)
     }
 
-    /// One call with `--json`: exit code and answer.
+    /// Makes one call with `--json`. Returns the exit code and the printed object.
     pub(crate) fn call(&self, options: &[&str], tool: &str, input: &Value) -> (i32, Value) {
         let input = input.to_string();
         let mut arguments = vec!["call", tool, &input, "--json"];
@@ -114,15 +123,17 @@ impl Home {
     }
 }
 
+/// Exit code and output of a program that has ended.
 #[derive(Debug)]
-pub(crate) struct Ran {
+pub(crate) struct RunResult {
     pub(crate) code: i32,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-impl Ran {
-    pub(crate) fn of(output: Output) -> Self {
+impl RunResult {
+    /// Converts the output of a process; a signal becomes the exit code -1.
+    pub(crate) fn from_output(output: Output) -> Self {
         Self {
             code: output.status.code().unwrap_or(-1),
             stdout: String::from_utf8(output.stdout).expect("stdout is UTF-8"),
@@ -130,7 +141,7 @@ impl Ran {
         }
     }
 
-    /// stdout as JSON lines.
+    /// Parses stdout as JSON lines.
     pub(crate) fn lines(&self) -> Vec<Value> {
         let parse = |line: &str| {
             serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))
@@ -139,18 +150,18 @@ impl Ran {
     }
 }
 
-/// The binary under test. `WINDLASS_TEST_BINARY` names another one, for comparison.
+/// Returns the path of the binary under test. `WINDLASS_TEST_BINARY` names another one, for comparison.
 pub(crate) fn binary() -> PathBuf {
     std::env::var_os("WINDLASS_TEST_BINARY")
         .map_or_else(|| env!("CARGO_BIN_EXE_windlass").into(), PathBuf::from)
 }
 
-/// The repository, for tests that run on it.
+/// Returns the root of this repository, for tests that run on it.
 pub(crate) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository")
 }
 
-/// A tool that `cargo xtask setup` installs. Without it the test fails: it never passes by not running.
+/// Returns the path of a tool that `cargo xtask setup` installs. Without it the test fails: it never passes by not running.
 pub(crate) fn installed(variable: &str) -> PathBuf {
     let place = match variable {
         "WINDLASS_TEST_NODE" if cfg!(target_arch = "aarch64") => {

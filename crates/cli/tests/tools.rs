@@ -5,7 +5,7 @@ use crate::support::Home;
 const FORMATS: [&str; 7] = ["text", "json", "anthropic", "openai", "gemini", "mcp", "markdown"];
 
 #[test]
-fn the_same_bytes_in_every_run() {
+fn list_has_the_same_bytes_in_every_run() {
     let home = Home::new();
     for format in FORMATS {
         let list = || home.run(&["tools", "--format", format]);
@@ -22,7 +22,7 @@ fn the_list_is_short() {
 }
 
 #[test]
-fn the_options_bind_the_list() {
+fn options_select_the_listed_tools() {
     let home = Home::new();
     let names = |options: &[&str]| -> Vec<String> {
         let mut arguments = vec!["tools", "--json"];
@@ -42,7 +42,7 @@ fn the_options_bind_the_list() {
 }
 
 #[test]
-fn each_format_keeps_its_rules() {
+fn each_format_obeys_its_providers_rules() {
     let home = Home::new();
     let json = |format: &str| home.run(&["tools", "--format", format]).lines().remove(0);
     let list = |value: &Value| value.as_array().expect("a list").clone();

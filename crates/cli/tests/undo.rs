@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::support::Home;
 
 #[test]
-fn undo_walks_back_and_can_be_undone() {
+fn repeated_undo_walks_back_and_can_be_undone() {
     let home = Home::new();
     let read = || std::fs::read_to_string(home.workspace().join("a.txt")).ok();
     let write = json!({"path": "a.txt", "content": "one\n"}).to_string();
@@ -30,8 +30,8 @@ fn undo_walks_back_and_can_be_undone() {
 }
 
 #[test]
-fn undo_refuses_what_somebody_changed() {
-    let home = Home::with(&[("a.txt", "one\n")]);
+fn undo_refuses_files_that_were_changed_since() {
+    let home = Home::with_workspace(&[("a.txt", "one\n")]);
     let edit = json!({"path": "a.txt", "old_string": "one", "new_string": "two"}).to_string();
     let session = ["--mode", "auto", "--session", "s"];
     assert_eq!(home.run(&[&session[..], &["call", "edit", &edit]].concat()).code, 0);
@@ -45,7 +45,7 @@ fn undo_refuses_what_somebody_changed() {
 }
 
 #[test]
-fn what_is_not_known_is_an_error() {
+fn unknown_ids_are_errors() {
     let home = Home::new();
     let write = json!({"path": "a.txt", "content": "one\n"}).to_string();
     let read = r#"{"path":"a.txt"}"#;
@@ -54,12 +54,12 @@ fn what_is_not_known_is_an_error() {
         assert_eq!(home.run(&[&session[..], &call].concat()).code, 0);
     }
     for (arguments, code, words) in [
-        (&["undo", "--session", "nobody"][..], 2, "there is no session nobody"),
-        (&["undo", "--list", "--session", "nobody"], 2, "there is no session nobody"),
+        (&["undo", "--session", "missing"][..], 2, "there is no session missing"),
+        (&["undo", "--list", "--session", "missing"], 2, "there is no session missing"),
         (&["undo", "--session", "read"], 1, "there is nothing to undo"),
         (&["undo", "--list", "--session", "read"], 0, "nothing was changed here"),
-        (&["undo", "--turn", "nobody"], 1, "no change of the turn nobody is known"),
-        (&["undo", "--call", "nobody"], 1, "no change of the call nobody is known"),
+        (&["undo", "--turn", "missing"], 1, "no change of the turn missing is known"),
+        (&["undo", "--call", "missing"], 1, "no change of the call missing is known"),
     ] {
         let ran = home.run(arguments);
         assert_eq!(ran.code, code, "{arguments:?}: {ran:?}");
@@ -70,8 +70,8 @@ fn what_is_not_known_is_an_error() {
 }
 
 #[test]
-fn what_is_kept_no_more_is_told() {
-    let home = Home::with(&[("small.toml", "undo_megabytes = 1\n")]);
+fn dropped_history_is_reported() {
+    let home = Home::with_workspace(&[("small.toml", "undo_megabytes = 1\n")]);
     let config = home.workspace().join("small.toml");
     let small = ["--config", config.to_str().expect("UTF-8"), "--session", "s", "--mode", "auto"];
     let run = |arguments: &[&str]| home.run(&[&small[..], arguments].concat());
@@ -99,8 +99,8 @@ fn what_is_kept_no_more_is_told() {
 }
 
 #[test]
-fn a_session_that_goes_on_knows_what_it_has_read() {
-    let home = Home::with(&[("a.txt", "one\n")]);
+fn continued_session_knows_the_files_that_it_has_read() {
+    let home = Home::with_workspace(&[("a.txt", "one\n")]);
     let write = json!({"path": "a.txt", "content": "two\n"}).to_string();
     let call = |session: &str, tool: &str, input: &str| {
         home.run(&["--mode", "auto", "--session", session, "call", tool, input])
@@ -112,7 +112,7 @@ fn a_session_that_goes_on_knows_what_it_has_read() {
 
 #[test]
 fn proposals_are_listed_shown_applied_and_dropped() {
-    let home = Home::with(&[("a.txt", "one two\n"), ("b.txt", "b\n")]);
+    let home = Home::with_workspace(&[("a.txt", "one two\n"), ("b.txt", "b\n")]);
     for (path, old) in [("a.txt", "two"), ("b.txt", "b")] {
         let edit = json!({"path": path, "old_string": old, "new_string": "2"}).to_string();
         let held = ["--mode", "auto", "--proposals", "--session", "p", "call", "edit", &edit];
@@ -129,20 +129,20 @@ fn proposals_are_listed_shown_applied_and_dropped() {
     assert_eq!(read("a.txt"), "one two\n");
 }
 
-/// Every path of a workspace with the content of files.
-fn content_of(home: &Home) -> Vec<(String, Option<String>)> {
-    fn add(root: &Path, directory: &Path, found: &mut Vec<(String, Option<String>)>) {
+/// Returns every path of a workspace, with the content of files.
+fn workspace_content(home: &Home) -> Vec<(String, Option<String>)> {
+    fn add_directory(root: &Path, directory: &Path, found: &mut Vec<(String, Option<String>)>) {
         for entry in std::fs::read_dir(directory).expect("a directory") {
             let path = entry.expect("an entry").path();
             let name = path.strip_prefix(root).expect("it is below").display().to_string();
             found.push((name, std::fs::read_to_string(&path).ok()));
             if path.is_dir() {
-                add(root, &path, found);
+                add_directory(root, &path, found);
             }
         }
     }
     let mut found = Vec::new();
-    add(&home.workspace(), &home.workspace(), &mut found);
+    add_directory(&home.workspace(), &home.workspace(), &mut found);
     found.sort();
     found
 }
@@ -160,9 +160,9 @@ fn moved_directories_are_proposed_applied_dropped_and_undone() {
         ("mkdir -p x/y; mv a x/y/a; mv c x/y/a/in/c", &[("x/y/a/f", &moved)]),
         ("mv a/in c/q; mv a b", &[("b/f", &moved), ("c/q/g", &in_moved)]),
     ] {
-        let home = Home::in_sight().having(&files);
+        let home = Home::new_outside_tmp().with_files(&files);
         std::fs::create_dir(home.workspace().join("a/empty")).expect("a directory");
-        let before = content_of(&home);
+        let before = workspace_content(&home);
         let input = json!({"command": command}).to_string();
         let propose = || {
             home.run(&["--mode", "auto", "--proposals", "--session", "p", "call", "bash", &input])
@@ -170,7 +170,7 @@ fn moved_directories_are_proposed_applied_dropped_and_undone() {
         for ending in ["drop", "apply"] {
             let proposed = propose();
             assert_eq!(proposed.code, 0, "{command}: {proposed:?}");
-            assert_eq!(content_of(&home), before, "{command}");
+            assert_eq!(workspace_content(&home), before, "{command}");
             let shown = home.run(&["proposals", "show"]);
             assert_eq!(shown.code, 0, "{command}: {shown:?}");
             for (path, _) in expected {
@@ -180,7 +180,7 @@ fn moved_directories_are_proposed_applied_dropped_and_undone() {
             assert_eq!(ended.code, 0, "{command}: {ended:?}");
             assert!(home.run(&["proposals", "list", "--json"]).stdout.is_empty(), "{command}");
         }
-        let after = content_of(&home);
+        let after = workspace_content(&home);
         for (path, content) in expected {
             let content = content.as_str().map(str::to_owned);
             assert!(after.contains(&((*path).to_owned(), content)), "{command}: {after:?}");
@@ -188,6 +188,6 @@ fn moved_directories_are_proposed_applied_dropped_and_undone() {
         assert!(!command.contains("mv a ") || !home.workspace().join("a").exists(), "{command}");
         let undone = home.run(&["undo"]);
         assert_eq!(undone.code, 0, "{command}: {undone:?}");
-        assert_eq!(content_of(&home), before, "{command}");
+        assert_eq!(workspace_content(&home), before, "{command}");
     }
 }

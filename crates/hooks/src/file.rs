@@ -7,11 +7,12 @@ mod entry;
 mod lines;
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use serde_json::{Map, Value};
 use windlass_core::{Author, Moment, likeness, quote};
 
-use super::telling::claude_moment;
+use super::hook_input::claude_moment;
 use super::{HookDefinition, HookShape};
 
 /// Maximum hooks in one file.
@@ -65,6 +66,22 @@ pub struct HookFileError {
     pub why: String,
 }
 
+/// Error of a text that is not one JSON or TOML object.
+#[derive(Debug, thiserror::Error)]
+enum SyntaxError {
+    #[error("it is not JSON: {0}")]
+    Json(serde_json::Error),
+    #[error("it is not TOML: {0}")]
+    Toml(toml::de::Error),
+    #[error("it is not an object")]
+    NotAnObject,
+}
+
+/// Error of an unknown event name, with the names that exist or the nearest one.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct UnknownEventError(<Moment as FromStr>::Err);
+
 /// Fields of an entry that are not read yet. Fields that remain at the end are unknown.
 type Fields = Map<String, Value>;
 
@@ -96,7 +113,7 @@ impl HookFile {
             HookFileReader { file: self, hooks: Vec::new(), warnings: Vec::new(), error: None };
         match self.parse() {
             Ok(top) => reader.read_top(top),
-            Err(why) => reader.report_error("", None, &why, ""),
+            Err(error) => reader.report_error("", None, &error.to_string(), ""),
         }
         if reader.hooks.len() > MAX_HOOKS {
             let most = format!("it has more than {MAX_HOOKS} hooks");
@@ -106,20 +123,21 @@ impl HookFile {
         reader
     }
 
+    /// Returns whether the file's name ends in `.json`.
     fn is_json(&self) -> bool {
         self.path.extension().is_some_and(|extension| extension == "json")
     }
 
     /// Parses the text as JSON or TOML.
-    fn parse(&self) -> Result<Fields, String> {
+    fn parse(&self) -> Result<Fields, SyntaxError> {
         let parsed = if self.is_json() {
-            serde_json::from_str(&self.text).map_err(|error| format!("it is not JSON: {error}"))
+            serde_json::from_str(&self.text).map_err(SyntaxError::Json)
         } else {
-            toml::from_str(&self.text).map_err(|error| format!("it is not TOML: {error}"))
+            toml::from_str(&self.text).map_err(SyntaxError::Toml)
         };
         match parsed? {
             Value::Object(fields) => Ok(fields),
-            _ => Err("it is not an object".to_owned()),
+            _ => Err(SyntaxError::NotAnObject),
         }
     }
 }
@@ -228,7 +246,7 @@ impl HookFileReader<'_> {
         for event in events {
             match parse_moment(&event) {
                 Ok(moment) => self.read_hook(place, moment, self.file.shape, entry.clone(), None),
-                Err(why) => self.report_unknown_event(place, &event, &why),
+                Err(error) => self.report_unknown_event(place, &event, &error.to_string()),
             }
         }
     }
@@ -237,7 +255,9 @@ impl HookFileReader<'_> {
     fn read_event(&mut self, place: &str, event: &str, entries: Value) {
         let moment = match parse_moment(event) {
             Ok(moment) => moment,
-            Err(why) => return self.report_unknown_event(place, event, &why),
+            Err(error) => {
+                return self.report_unknown_event(place, event, &error.to_string());
+            }
         };
         let entries = match entries {
             Value::Array(entries) => entries,
@@ -294,9 +314,12 @@ impl HookFileReader<'_> {
 }
 
 /// Parses an event name, in our spelling or in that of Claude Code.
-fn parse_moment(name: &str) -> Result<Moment, String> {
+fn parse_moment(name: &str) -> Result<Moment, UnknownEventError> {
     let of_others = Moment::NAMES.iter().find(|(_, moment)| claude_moment(*moment) == name);
-    of_others.map_or_else(|| name.parse(), |(_, moment)| Ok(*moment))
+    match of_others {
+        Some((_, moment)) => Ok(*moment),
+        None => name.parse().map_err(UnknownEventError),
+    }
 }
 
 /// Returns whether a word is another one with a typing mistake or two.

@@ -4,14 +4,14 @@
 //! Hygge). Its command line comes from the file alone: text of a model reaches the program as data, never as part of a command. The
 //! program runs in the sandbox, by default without write access, and is killed with all its children when its time is over.
 
-mod answering;
 mod definition;
 mod file;
-mod matching;
+mod hook_answer;
+mod hook_input;
+mod matcher;
 mod pins;
 mod reach;
-mod running;
-mod telling;
+mod runner;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,10 +22,10 @@ use windlass_core::{
 
 pub use definition::{HookCommand, HookDefinition, HookShape};
 pub use file::{HookFile, HookFileError};
-pub use matching::HookMatcher;
-pub use pins::{Pin, named_files};
-pub use reach::{PINNABLE, reached_files};
-pub use running::HookRunner;
+pub use matcher::HookMatcher;
+pub use pins::{Pin, PinError, named_files};
+pub use reach::{PINNABLE, ReachError, reached_files};
+pub use runner::HookRunner;
 
 /// A hook that is a program, as the engine calls it.
 ///
@@ -60,12 +60,13 @@ impl CommandHook {
             return Err(ToolError::failed(why.clone()));
         }
         let mut all: Option<HookAnswer> = None;
-        let inputs = telling::hook_inputs(&self.definition, &event).map_err(ToolError::failed)?;
+        let inputs = hook_input::hook_inputs(&self.definition, &event)
+            .map_err(|error| ToolError::failed(error.to_string()))?;
         let is_one = inputs.len() == 1;
         for input in inputs {
             let ran = self.runner.run(&self.definition, &input).await?;
-            let answer = answering::parse_answer(&self.definition, &event, &ran)
-                .map_err(ToolError::failed)?;
+            let answer = hook_answer::parse_answer(&self.definition, &event, &ran)
+                .map_err(|error| ToolError::failed(error.to_string()))?;
             if !is_one && (answer.input.is_some() || answer.output.is_some()) {
                 return Err(ToolError::failed(
                     "it wants to change a call that touches several files, of which it was told one at a time",
@@ -73,7 +74,7 @@ impl CommandHook {
             }
             let is_no = matches!(answer.verdict, HookVerdict::Deny(_) | HookVerdict::Stop(_));
             all = Some(match all {
-                Some(others) => answering::merge(others, answer),
+                Some(others) => hook_answer::merge(others, answer),
                 None => answer,
             });
             if is_no {
@@ -82,7 +83,7 @@ impl CommandHook {
         }
         let mut all = all.unwrap_or_default();
         all.input =
-            all.input.map(|input| telling::restore_arguments(&self.definition, &event, input));
+            all.input.map(|input| hook_input::restore_arguments(&self.definition, &event, input));
         Ok(all)
     }
 }

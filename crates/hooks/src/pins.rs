@@ -4,12 +4,63 @@
 use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 
-use windlass_core::{ContentHash, FileKind, Files, Fingerprint, quote};
+use windlass_core::{ContentHash, FileError, FileKind, Files, Fingerprint, quote};
 
 use super::HookCommand;
 
 /// Maximum bytes of a pinned file. A larger file is not a script.
 const MAX_PINNED_BYTES: u64 = 4 << 20;
+
+/// Reason why a file cannot be pinned, or no longer matches its pin.
+///
+/// ```
+/// use windlass_hooks::PinError;
+/// let error = PinError::Outside { path: "link".into() };
+/// assert_eq!(error.to_string(), "link leads out of the workspace");
+/// ```
+#[derive(Debug, thiserror::Error)]
+pub enum PinError {
+    /// The file is not the trusted one.
+    #[error(
+        "{} is not what was trusted; `windlass trust` shows and allows what is there now",
+        quote::path(path)
+    )]
+    Changed {
+        /// Path relative to the workspace.
+        path: PathBuf,
+    },
+    /// The path leads out of the workspace.
+    #[error("{} leads out of the workspace", quote::path(path))]
+    Outside {
+        /// Path as it was given.
+        path: PathBuf,
+    },
+    /// The path is neither a file nor a directory.
+    #[error("{} is {kind}", quote::path(path))]
+    NotAFile {
+        /// Path as it was given.
+        path: PathBuf,
+        /// Kind of the thing at the path.
+        kind: FileKind,
+    },
+    /// The file is too large for a script.
+    #[error("{} is larger than {} MiB", quote::path(path), MAX_PINNED_BYTES >> 20)]
+    TooLarge {
+        /// Path as it was given.
+        path: PathBuf,
+    },
+    /// The content cannot be read.
+    #[error("cannot read {}: {error}", quote::path(path))]
+    Unreadable {
+        /// Path as it was given.
+        path: PathBuf,
+        /// Error of the read.
+        error: std::io::Error,
+    },
+    /// The path cannot be resolved or opened.
+    #[error(transparent)]
+    File(#[from] FileError),
+}
 
 /// A path in the workspace and the hash of its content when a person trusted it.
 ///
@@ -29,7 +80,7 @@ pub struct Pin {
 
 impl Pin {
     /// Returns the pin of the file as it is now, and its content.
-    pub fn take(files: &dyn Files, path: &Path) -> Result<(Self, Vec<u8>), String> {
+    pub fn take(files: &dyn Files, path: &Path) -> Result<(Self, Vec<u8>), PinError> {
         let held = PinnedContent::open(files, path)?;
         let hash = held.as_ref().map(|held| ContentHash::of(&held.bytes));
         let bytes = held.map(|held| held.bytes).unwrap_or_default();
@@ -37,12 +88,12 @@ impl Pin {
     }
 
     /// Checks that the file still has the trusted content, and returns its content.
-    pub(super) fn check(&self, files: &dyn Files) -> Result<Option<PinnedContent>, String> {
+    pub(super) fn check(&self, files: &dyn Files) -> Result<Option<PinnedContent>, PinError> {
         let held = PinnedContent::open(files, &self.path)?;
         if held.as_ref().map(|held| ContentHash::of(&held.bytes)) == self.hash {
             return Ok(held);
         }
-        Err(changed_message(&self.path))
+        Err(PinError::Changed { path: self.path.clone() })
     }
 
     /// Checks that the file did not change since `held` was read.
@@ -50,21 +101,15 @@ impl Pin {
         &self,
         files: &dyn Files,
         held: Option<&PinnedContent>,
-    ) -> Result<(), String> {
+    ) -> Result<(), PinError> {
         let now = PinnedContent::open(files, &self.path)?;
         let is_same = match (held, &now) {
             (None, None) => true,
             (Some(held), Some(now)) => held.fingerprint == now.fingerprint,
             _ => false,
         };
-        if is_same { Ok(()) } else { Err(changed_message(&self.path)) }
+        if is_same { Ok(()) } else { Err(PinError::Changed { path: self.path.clone() }) }
     }
-}
-
-/// Returns the error about a file that differs from the trusted one.
-fn changed_message(path: &Path) -> String {
-    let path = quote::path(path);
-    format!("{path} is not what was trusted; `windlass trust` shows and allows what is there now")
 }
 
 /// Content and fingerprint of an opened file.
@@ -75,31 +120,27 @@ pub(super) struct PinnedContent {
 
 impl PinnedContent {
     /// Reads the file at a path; `None` if there is no regular file.
-    fn open(files: &dyn Files, path: &Path) -> Result<Option<Self>, String> {
-        let at = files.resolve(path).map_err(|error| error.to_string())?;
+    fn open(files: &dyn Files, path: &Path) -> Result<Option<Self>, PinError> {
+        let at = files.resolve(path)?;
         if !at.exists {
             return Ok(None);
         }
         if at.inside.is_none() {
-            return Err(format!("{} leads out of the workspace", quote::path(path)));
+            return Err(PinError::Outside { path: path.to_owned() });
         }
         // Checked before opening: a named pipe would block us.
-        let stat = files.stat(&at).map_err(|error| error.to_string())?;
+        let stat = files.stat(&at)?;
         match stat.kind {
             FileKind::File => {}
             FileKind::Directory => return Ok(None),
-            kind => return Err(format!("{} is {kind}", quote::path(path))),
+            kind => return Err(PinError::NotAFile { path: path.to_owned(), kind }),
         }
-        let open = files.open(&at).map_err(|error| error.to_string())?;
+        let open = files.open(&at)?;
         let mut bytes = Vec::new();
         let read = (&open.file).take(MAX_PINNED_BYTES + 1).read_to_end(&mut bytes);
-        read.map_err(|error| format!("cannot read {}: {error}", quote::path(path)))?;
+        read.map_err(|error| PinError::Unreadable { path: path.to_owned(), error })?;
         if bytes.len() as u64 > MAX_PINNED_BYTES {
-            return Err(format!(
-                "{} is larger than {} MiB",
-                quote::path(path),
-                MAX_PINNED_BYTES >> 20
-            ));
+            return Err(PinError::TooLarge { path: path.to_owned() });
         }
         Ok(Some(Self { bytes, fingerprint: open.stat.fingerprint }))
     }

@@ -18,9 +18,55 @@ use std::path::{Path, PathBuf};
 use windlass_core::{Files, normalize, quote};
 
 use self::programs::ProgramKind;
-use self::shell::{Command, KnownValues, Word};
-use super::pins::workspace_relative;
+use self::shell::{Command, KnownValues, ShellSyntaxError, Word};
+use super::pins::{PinError, workspace_relative};
 use super::{HookCommand, HookDefinition, Pin};
+
+/// Reason why a hook cannot be pinned: it could run a file that is not known beforehand.
+///
+/// ```
+/// use windlass_core::{Author, Host as _};
+/// use windlass_hooks::{HookFile, HookShape, reached_files};
+/// use windlass_host::LocalHost;
+/// # let folder = tempfile::tempdir()?;
+/// let text = r#"{"hooks": [{"event": "pre_tool", "command": "make gate"}]}"#.to_owned();
+/// let (author, shape) = (Author::Workspace, HookShape::Windlass);
+/// let file = HookFile { path: "hooks.json".into(), text, author, shape };
+/// let host = LocalHost::open(folder.path())?;
+/// let error = reached_files(&file.read().0[0], host.files()).unwrap_err();
+/// assert_eq!(error.to_string(), "`make` runs what files of the workspace say that are not named");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{why}")]
+pub struct ReachError {
+    /// The reason, which names the command or the file.
+    why: String,
+}
+
+impl ReachError {
+    /// Creates an error with this reason.
+    fn new(why: impl Into<String>) -> Self {
+        Self { why: why.into() }
+    }
+
+    /// Puts the path of the script in which the error is before its reason.
+    fn in_file(self, path: &Path, workspace: &Path) -> Self {
+        Self::new(format!("{}: {}", path_text(path, workspace), self.why))
+    }
+}
+
+impl From<PinError> for ReachError {
+    fn from(error: PinError) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
+impl From<ShellSyntaxError> for ReachError {
+    fn from(error: ShellSyntaxError) -> Self {
+        Self::new(error.to_string())
+    }
+}
 
 /// Maximum files that one hook may reach.
 const MAX_REACHED_FILES: usize = 64;
@@ -49,7 +95,7 @@ pub const PINNABLE: &str = "a command can be pinned that is a plain path to a sc
 /// assert!(reached_files(&hooks[1], host.files()).is_err());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn reached_files(hook: &HookDefinition, files: &dyn Files) -> Result<Vec<Pin>, String> {
+pub fn reached_files(hook: &HookDefinition, files: &dyn Files) -> Result<Vec<Pin>, ReachError> {
     let mut walk =
         FileFollower { files, workspace: files.workspace().to_owned(), reached: BTreeMap::new() };
     for (variable, _) in &hook.environment {
@@ -142,7 +188,11 @@ struct FileFollower<'f> {
 
 impl FileFollower<'_> {
     /// Follows all commands of a shell text.
-    fn follow_shell_text(&mut self, text: &str, context: &mut ShellContext) -> Result<(), String> {
+    fn follow_shell_text(
+        &mut self,
+        text: &str,
+        context: &mut ShellContext,
+    ) -> Result<(), ReachError> {
         for command in shell::split_commands(text, &mut context.values)? {
             self.follow_command(&command, context)?;
         }
@@ -154,7 +204,7 @@ impl FileFollower<'_> {
         &mut self,
         command: &Command,
         context: &mut ShellContext,
-    ) -> Result<(), String> {
+    ) -> Result<(), ReachError> {
         let assignments =
             command.iter().take_while(|word| shell::assigned_name(word).is_some()).count();
         let (assigned, words) = command.split_at(assignments);
@@ -163,7 +213,10 @@ impl FileFollower<'_> {
         }
         let Some((program, arguments)) = words.split_first() else { return Ok(()) };
         let Some(name) = &program.value else {
-            return Err(format!("`{}` is known only when it runs", program.written));
+            return Err(ReachError::new(format!(
+                "`{}` is known only when it runs",
+                program.written
+            )));
         };
         if context.values.contains_key(&format!("{name}()")) {
             return Ok(());
@@ -174,9 +227,9 @@ impl FileFollower<'_> {
         let path = Path::new(name);
         if path.is_absolute() && !path.starts_with(&self.workspace) {
             if !SYSTEM_DIRECTORIES.iter().any(|system| path.starts_with(system)) {
-                return Err(format!(
+                return Err(ReachError::new(format!(
                     "`{name}` is neither in the workspace nor a program of the system"
-                ));
+                )));
             }
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             return self.follow_system_program(&name, arguments, context);
@@ -192,16 +245,16 @@ impl FileFollower<'_> {
         name: &str,
         arguments: &[Word],
         context: &mut ShellContext,
-    ) -> Result<(), String> {
+    ) -> Result<(), ReachError> {
         match ProgramKind::named(name) {
-            ProgramKind::TaskRunner => {
-                Err(format!("`{name}` runs what files of the workspace say that are not named"))
-            }
-            ProgramKind::Unknown => {
-                Err(format!("it is not known from which files `{name}` takes its orders"))
-            }
+            ProgramKind::TaskRunner => Err(ReachError::new(format!(
+                "`{name}` runs what files of the workspace say that are not named"
+            ))),
+            ProgramKind::Unknown => Err(ReachError::new(format!(
+                "it is not known from which files `{name}` takes its orders"
+            ))),
             ProgramKind::OtherInterpreter => {
-                Err(format!("scripts of `{name}` are not looked through"))
+                Err(ReachError::new(format!("scripts of `{name}` are not looked through")))
             }
             ProgramKind::Plain => self.follow_plain_program(name, arguments, context),
             ProgramKind::Shell => self.follow_shell_program(name, arguments, context),
@@ -212,7 +265,9 @@ impl FileFollower<'_> {
                         walk.follow_script(path, Some(ProgramKind::Node), context)
                     })
                 }
-                _ => Err("`node` is followed only with a script as its first argument".to_owned()),
+                _ => Err(ReachError::new(
+                    "`node` is followed only with a script as its first argument",
+                )),
             },
             ProgramKind::Awk => refuse_words(name, arguments, |text| {
                 text.starts_with("-f")
@@ -235,11 +290,11 @@ impl FileFollower<'_> {
         name: &str,
         arguments: &[Word],
         context: &mut ShellContext,
-    ) -> Result<(), String> {
+    ) -> Result<(), ReachError> {
         if let Some(word) =
             arguments.iter().find(|word| programs::runs_subscript(name, &word.written))
         {
-            return Err(format!("`{name}` runs what is in `{}`", word.written));
+            return Err(ReachError::new(format!("`{name}` runs what is in `{}`", word.written)));
         }
         match name {
             "." | "source" => {
@@ -275,7 +330,9 @@ impl FileFollower<'_> {
             _ => {
                 let values = arguments.iter().map(|word| word.value.as_deref());
                 match programs::code_argument(name, values) {
-                    Some(order) => Err(format!("`{name} {order}` can run what is not named")),
+                    Some(order) => {
+                        Err(ReachError::new(format!("`{name} {order}` can run what is not named")))
+                    }
                     None => Ok(()),
                 }
             }
@@ -288,7 +345,7 @@ impl FileFollower<'_> {
         name: &str,
         arguments: &[Word],
         context: &mut ShellContext,
-    ) -> Result<(), String> {
+    ) -> Result<(), ReachError> {
         let mut arguments = arguments.iter();
         while let Some(word) = arguments.next() {
             let value = known_value(name, Some(word))?;
@@ -301,7 +358,9 @@ impl FileFollower<'_> {
                 Some("o") => drop(arguments.next()),
                 Some(flags)
                     if !flags.is_empty() && flags.chars().all(|flag| "euxfnvE".contains(flag)) => {}
-                Some(_) => return Err(format!("`{name} {value}` is not followed")),
+                Some(_) => {
+                    return Err(ReachError::new(format!("`{name} {value}` is not followed")));
+                }
                 None => {
                     let shell = Some(ProgramKind::Shell);
                     return self.follow_path(value, context, |walk, path, context| {
@@ -310,7 +369,7 @@ impl FileFollower<'_> {
                 }
             }
         }
-        Err(format!("`{name}` without a script runs what it is told on its input"))
+        Err(ReachError::new(format!("`{name}` without a script runs what it is told on its input")))
     }
 
     /// Follows Python. It searches modules first in the directory of its script, also for imports of its own modules, and uses
@@ -321,7 +380,7 @@ impl FileFollower<'_> {
         name: &str,
         arguments: &[Word],
         context: &mut ShellContext,
-    ) -> Result<(), String> {
+    ) -> Result<(), ReachError> {
         let mut is_isolated = false;
         let mut arguments = arguments.iter();
         while let Some(word) = arguments.next() {
@@ -333,7 +392,7 @@ impl FileFollower<'_> {
                     return modules::refuse_python(known_value(name, arguments.next())?);
                 }
                 _ if value.starts_with('-') && is_isolated => {
-                    return Err(format!("`{name} {value}` is not followed"));
+                    return Err(ReachError::new(format!("`{name} {value}` is not followed")));
                 }
                 _ if !is_isolated => return Err(not_isolated(name)),
                 _ => {
@@ -344,7 +403,7 @@ impl FileFollower<'_> {
                 }
             }
         }
-        Err(format!("`{name}` without a script runs what it is told on its input"))
+        Err(ReachError::new(format!("`{name}` without a script runs what it is told on its input")))
     }
 
     /// Follows a command that is the argument of another one, as in `timeout 5 COMMAND`.
@@ -353,7 +412,7 @@ impl FileFollower<'_> {
         name: &str,
         arguments: &[Word],
         context: &mut ShellContext,
-    ) -> Result<(), String> {
+    ) -> Result<(), ReachError> {
         let skipped = match name {
             "command"
                 if arguments.first().is_some_and(|word| ["-v", "-V"].contains(&&*word.written)) =>
@@ -364,7 +423,7 @@ impl FileFollower<'_> {
                 let Some(word) = arguments.first() else { return Ok(()) };
                 let text = known_value(name, Some(word))?.to_owned();
                 return if name == "eval" && arguments.len() > 1 {
-                    Err("`eval` of several words is not followed".to_owned())
+                    Err(ReachError::new("`eval` of several words is not followed"))
                 } else if text == "-" {
                     Ok(())
                 } else {
@@ -376,7 +435,7 @@ impl FileFollower<'_> {
         };
         let rest = arguments.get(skipped..).unwrap_or_default();
         if let Some(word) = rest.first().filter(|word| word.written.starts_with('-')) {
-            return Err(format!("`{name} {}` is not followed", word.written));
+            return Err(ReachError::new(format!("`{name} {}` is not followed", word.written)));
         }
         self.follow_command(&rest.to_vec(), context)
     }
@@ -386,15 +445,17 @@ impl FileFollower<'_> {
         &mut self,
         written: &str,
         context: &mut ShellContext,
-        follow: impl Fn(&mut Self, &Path, &mut ShellContext) -> Result<(), String>,
-    ) -> Result<(), String> {
+        follow: impl Fn(&mut Self, &Path, &mut ShellContext) -> Result<(), ReachError>,
+    ) -> Result<(), ReachError> {
         if Path::new(written).is_relative() && context.may_be_elsewhere {
-            return Err("it changes to a directory that is known only when it runs".to_owned());
+            return Err(ReachError::new(
+                "it changes to a directory that is known only when it runs",
+            ));
         }
         for from in context.directories.clone() {
             let path = normalize(&from.join(written));
             if workspace_relative(&path.to_string_lossy(), &self.workspace).is_none() {
-                return Err(format!("`{written}` is not in the workspace"));
+                return Err(ReachError::new(format!("`{written}` is not in the workspace")));
             }
             follow(self, &path, context)?;
         }
@@ -402,15 +463,15 @@ impl FileFollower<'_> {
     }
 
     /// Pins a file. Returns its content if it exists and was not pinned before.
-    fn pin_file(&mut self, path: &Path) -> Result<Option<String>, String> {
+    fn pin_file(&mut self, path: &Path) -> Result<Option<String>, ReachError> {
         let Some(relative) = workspace_relative(&path.to_string_lossy(), &self.workspace) else {
-            return Err(format!("{} is not in the workspace", quote::path(path)));
+            return Err(ReachError::new(format!("{} is not in the workspace", quote::path(path))));
         };
         if self.reached.contains_key(&relative) {
             return Ok(None);
         }
         if self.reached.values().filter(|pin| pin.hash.is_some()).count() >= MAX_REACHED_FILES {
-            return Err(format!("it reaches more than {MAX_REACHED_FILES} files"));
+            return Err(ReachError::new(format!("it reaches more than {MAX_REACHED_FILES} files")));
         }
         let (pin, bytes) = Pin::take(self.files, &relative)?;
         let is_there = pin.hash.is_some();
@@ -419,7 +480,8 @@ impl FileFollower<'_> {
             return Ok(None);
         }
         let text = String::from_utf8(bytes);
-        text.map(Some).map_err(|_| format!("{} is not a script", quote::path(&relative)))
+        text.map(Some)
+            .map_err(|_| ReachError::new(format!("{} is not a script", quote::path(&relative))))
     }
 
     /// Follows a script that is run by a given interpreter, or by the one in its first line.
@@ -428,7 +490,7 @@ impl FileFollower<'_> {
         path: &Path,
         by: Option<ProgramKind>,
         context: &mut ShellContext,
-    ) -> Result<(), String> {
+    ) -> Result<(), ReachError> {
         let Some(text) = self.pin_file(path)? else { return Ok(()) };
         let by = match by {
             Some(by) => by,
@@ -438,9 +500,11 @@ impl FileFollower<'_> {
             ProgramKind::Shell => self.follow_shell_text(&text, &mut context.of_script(path)),
             ProgramKind::Python => modules::refuse_python(&text),
             ProgramKind::Node => modules::refuse_node(&text),
-            _ => Err("it is run by a program whose scripts are not looked through".to_owned()),
+            _ => {
+                Err(ReachError::new("it is run by a program whose scripts are not looked through"))
+            }
         };
-        followed.map_err(|why| format!("{}: {why}", path_text(path, &self.workspace)))
+        followed.map_err(|error| error.in_file(path, &self.workspace))
     }
 
     /// Follows a script that another one sources: it shares the context of that one.
@@ -448,23 +512,24 @@ impl FileFollower<'_> {
         &mut self,
         path: &Path,
         context: &mut ShellContext,
-    ) -> Result<(), String> {
+    ) -> Result<(), ReachError> {
         let Some(text) = self.pin_file(path)? else { return Ok(()) };
         for name in ["BASH_SOURCE", "BASH_SOURCE[0]"] {
             context.set_script_path(name, path);
         }
-        self.follow_shell_text(&text, context)
-            .map_err(|why| format!("{}: {why}", path_text(path, &self.workspace)))
+        self.follow_shell_text(&text, context).map_err(|error| error.in_file(path, &self.workspace))
     }
 }
 
 /// Returns the error about Python without `-I`.
-fn not_isolated(name: &str) -> String {
-    format!("`{name}` loads modules from the directory it is in unless its first argument is `-I`")
+fn not_isolated(name: &str) -> ReachError {
+    ReachError::new(format!(
+        "`{name}` loads modules from the directory it is in unless its first argument is `-I`"
+    ))
 }
 
 /// Returns the interpreter in the first line of a script; a shell if there is none.
-fn interpreter(text: &str) -> Result<ProgramKind, String> {
+fn interpreter(text: &str) -> Result<ProgramKind, ReachError> {
     let Some(line) = text.strip_prefix("#!").and_then(|rest| rest.lines().next()) else {
         return Ok(ProgramKind::Shell);
     };
@@ -472,7 +537,7 @@ fn interpreter(text: &str) -> Result<ProgramKind, String> {
     let path = words.next().unwrap_or_default();
     let mut name = path.rsplit('/').next().unwrap_or_default();
     if !SYSTEM_DIRECTORIES.iter().any(|system| Path::new(path).starts_with(system)) {
-        return Err(format!("`{path}` is not a program of the system"));
+        return Err(ReachError::new(format!("`{path}` is not a program of the system")));
     }
     if name == "env" {
         name =
@@ -483,14 +548,17 @@ fn interpreter(text: &str) -> Result<ProgramKind, String> {
         ProgramKind::Shell | ProgramKind::Python | ProgramKind::Node => {
             Ok(ProgramKind::named(name))
         }
-        _ => Err(format!("scripts of `{name}` are not looked through")),
+        _ => Err(ReachError::new(format!("scripts of `{name}` are not looked through"))),
     }
 }
 
 /// Returns the value of a word, or the error that it is missing or known only at run time.
-fn known_value<'w>(program: &str, word: Option<&'w Word>) -> Result<&'w str, String> {
-    let Some(word) = word else { return Err(format!("`{program}` lacks an argument")) };
-    let unknown = || format!("what `{program}` runs is known only then: `{}`", word.written);
+fn known_value<'w>(program: &str, word: Option<&'w Word>) -> Result<&'w str, ReachError> {
+    let Some(word) = word else {
+        return Err(ReachError::new(format!("`{program}` lacks an argument")));
+    };
+    let unknown =
+        || ReachError::new(format!("what `{program}` runs is known only then: `{}`", word.written));
     word.value.as_deref().ok_or_else(unknown)
 }
 
@@ -499,20 +567,23 @@ fn refuse_words(
     name: &str,
     arguments: &[Word],
     gives: impl Fn(&str) -> bool,
-) -> Result<(), String> {
+) -> Result<(), ReachError> {
     for word in arguments {
         let text = word.value.as_deref().unwrap_or(&word.written);
         if gives(text) {
-            return Err(format!("`{name}` can run what is not named: `{}`", word.written));
+            return Err(ReachError::new(format!(
+                "`{name}` can run what is not named: `{}`",
+                word.written
+            )));
         }
     }
     Ok(())
 }
 
 /// Refuses an assignment to a variable that changes what programs run.
-fn refuse_variable(name: &str) -> Result<(), String> {
+fn refuse_variable(name: &str) -> Result<(), ReachError> {
     if programs::is_dangerous(name) {
-        return Err(format!("the variable `{name}` changes what programs run"));
+        return Err(ReachError::new(format!("the variable `{name}` changes what programs run")));
     }
     Ok(())
 }

@@ -163,6 +163,7 @@ impl Config {
         &self.warnings
     }
 
+    /// Adds warnings for the person.
     pub(crate) fn warn(&mut self, warnings: impl IntoIterator<Item = String>) {
         self.warnings.extend(warnings);
     }
@@ -240,7 +241,7 @@ impl Config {
                 setting.value.as_integer().is_some_and(|number| number <= self.number_of(key.name))
             }
             InWorkspace::Stricter => {
-                let mode = mode_of(&setting.value).map_err(wrong_override("mode"))?;
+                let mode = parse_mode(&setting.value).map_err(wrong_override("mode"))?;
                 strictness(mode) >= strictness(self.mode()?)
             }
         })
@@ -248,28 +249,28 @@ impl Config {
 
     /// Returns the mode, which decides where no rule does.
     pub fn mode(&self) -> Result<Mode, ConfigError> {
-        self.parsed("mode", mode_of)
+        self.parsed("mode", parse_mode)
     }
 
     /// Returns the confinement of programs.
     pub fn confinement(&self) -> Result<Confinement, ConfigError> {
         Ok(Confinement {
-            level: self.parsed("sandbox", level_of)?,
-            network: self.parsed("net", network_of)?,
-            backend: self.parsed("sandbox_backend", backend_of)?,
+            level: self.parsed("sandbox", parse_level)?,
+            network: self.parsed("net", parse_network)?,
+            backend: self.parsed("sandbox_backend", parse_backend)?,
         })
     }
 
     /// Returns the shell for commands.
     pub fn shell(&self) -> Result<Shell, ConfigError> {
-        self.parsed("shell", shell_of)
+        self.parsed("shell", parse_shell)
     }
 
     /// Returns the parsed value of a key, or the default of its type.
     fn parsed<T: Default>(
         &self,
         key: &'static str,
-        parse: fn(&Value) -> Result<T, String>,
+        parse: fn(&Value) -> Result<T, ValueError>,
     ) -> Result<T, ConfigError> {
         self.last_setting(key)
             .map_or_else(|| Ok(T::default()), |it| parse(&it.value).map_err(wrong_override(key)))
@@ -326,7 +327,7 @@ impl Config {
     /// Returns the entries of a table of secrets, from all layers. A later layer replaces an entry of the same name.
     pub(crate) fn secret_sources(&self, key: &str) -> BTreeMap<String, SecretSource> {
         let settings = self.settings.iter().filter(|setting| setting.key == key);
-        settings.filter_map(|setting| secret_sources_of(&setting.value).ok()).flatten().collect()
+        settings.filter_map(|setting| parse_secret_sources(&setting.value).ok()).flatten().collect()
     }
 
     /// Returns a number, or its default.
@@ -395,8 +396,20 @@ impl Config {
 }
 
 /// Returns a converter of a reason into the error about an override.
-fn wrong_override(key: &'static str) -> impl FnOnce(String) -> ConfigError {
-    move |why| ConfigError::WrongOverride { key, why }
+fn wrong_override(key: &'static str) -> impl FnOnce(ValueError) -> ConfigError {
+    move |error| ConfigError::WrongOverride { key, why: error.to_string() }
+}
+
+/// Reason why a value cannot be used for its key.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct ValueError(String);
+
+impl ValueError {
+    /// Creates an error with this reason.
+    pub(crate) fn new(why: impl fmt::Display) -> Self {
+        Self(why.to_string())
+    }
 }
 
 /// Parsed content of a file.
@@ -425,9 +438,9 @@ fn parse(text: &str, path: &Path, layer: Layer) -> Result<ParsedFile, ConfigErro
             let (path, line) = place();
             ConfigError::UnknownKey { path, line, source }
         })?;
-        check_value(key, &value).map_err(|why| {
+        check_value(key, &value).map_err(|error| {
             let (path, line) = place();
-            ConfigError::WrongValue { key: key.name, path, line, why }
+            ConfigError::WrongValue { key: key.name, path, line, why: error.to_string() }
         })?;
         let source = Source::File(path.to_owned());
         settings.push(Setting { key: key.name, value, source, layer });
@@ -449,72 +462,87 @@ fn line_suffix(line: Option<usize>) -> String {
 }
 
 /// Checks that a value is one that the key takes.
-fn check_value(key: &Key, value: &Value) -> Result<(), String> {
+fn check_value(key: &Key, value: &Value) -> Result<(), ValueError> {
     let is_list = || value.as_array().is_some_and(|list| list.iter().all(Value::is_str));
     match key.takes {
-        Takes::Mode => mode_of(value).map(drop),
-        Takes::Level => level_of(value).map(drop),
-        Takes::Backend => backend_of(value).map(drop),
-        Takes::Hosts => network_of(value).map(drop),
-        Takes::Shell => shell_of(value).map(drop),
-        Takes::Places => secret_sources_of(value).map(drop),
+        Takes::Mode => parse_mode(value).map(drop),
+        Takes::Level => parse_level(value).map(drop),
+        Takes::Backend => parse_backend(value).map(drop),
+        Takes::Hosts => parse_network(value).map(drop),
+        Takes::Shell => parse_shell(value).map(drop),
+        Takes::Places => parse_secret_sources(value).map(drop),
         Takes::Number if value.as_integer().is_some_and(|number| number >= 0) => Ok(()),
-        Takes::Number => Err("it must be a whole number, 0 or more".to_owned()),
+        Takes::Number => Err(ValueError::new("it must be a whole number, 0 or more")),
         Takes::Switch if value.is_bool() => Ok(()),
-        Takes::Switch => Err("it must be true or false".to_owned()),
+        Takes::Switch => Err(ValueError::new("it must be true or false")),
         Takes::Rules => rules::check(value),
         Takes::Names if is_list() => Ok(()),
-        Takes::Names => Err("it must be a list of texts, such as [\"…\"]".to_owned()),
+        Takes::Names => Err(ValueError::new("it must be a list of texts, such as [\"…\"]")),
     }
 }
 
-fn mode_of(value: &Value) -> Result<Mode, String> {
-    value.as_str().ok_or("a mode is a text: ask, auto, plan, deny or yolo")?.parse()
+/// Parses a mode.
+fn parse_mode(value: &Value) -> Result<Mode, ValueError> {
+    const FORM: &str = "a mode is a text: ask, auto, plan, deny or yolo";
+    let text = value.as_str().ok_or_else(|| ValueError::new(FORM))?;
+    text.parse().map_err(ValueError::new)
 }
 
-fn level_of(value: &Value) -> Result<Level, String> {
-    value.as_str().ok_or("a sandbox is a text: off, read-only, workspace or staged")?.parse()
+/// Parses a level of the sandbox.
+fn parse_level(value: &Value) -> Result<Level, ValueError> {
+    const FORM: &str = "a sandbox is a text: off, read-only, workspace or staged";
+    let text = value.as_str().ok_or_else(|| ValueError::new(FORM))?;
+    text.parse().map_err(ValueError::new)
 }
 
-fn backend_of(value: &Value) -> Result<Backend, String> {
+/// Parses a backend of the sandbox.
+fn parse_backend(value: &Value) -> Result<Backend, ValueError> {
+    const FORM: &str = "a back-end is a text: namespaces, bubblewrap, landlock or auto";
+    let text = value.as_str().ok_or_else(|| ValueError::new(FORM))?;
+    text.parse().map_err(ValueError::new)
+}
+
+/// Parses the hosts that programs may reach, and checks their names.
+fn parse_network(value: &Value) -> Result<NetworkAccess, ValueError> {
     let text = value.as_str();
-    text.ok_or("a back-end is a text: namespaces, bubblewrap, landlock or auto")?.parse()
-}
-
-fn network_of(value: &Value) -> Result<NetworkAccess, String> {
-    let text = value.as_str().ok_or("a network is a text: none, full, or hosts")?;
+    let text = text.ok_or_else(|| ValueError::new("a network is a text: none, full, or hosts"))?;
     let Ok(network) = text.parse::<NetworkAccess>();
     if let NetworkAccess::Hosts(hosts) = &network {
-        windlass::process::check_hosts(hosts).map_err(|error| with_causes(&error))?;
+        windlass::process::check_hosts(hosts)
+            .map_err(|error| ValueError::new(with_causes(&error)))?;
     }
     Ok(network)
 }
 
-fn shell_of(value: &Value) -> Result<Shell, String> {
+/// Parses a shell: a program, or a list of a program and its arguments.
+fn parse_shell(value: &Value) -> Result<Shell, ValueError> {
     const FORM: &str = "a shell is a text such as \"/usr/bin/zsh\", or a list of texts: the program and its arguments";
     if let Some(program) = value.as_str().filter(|program| !program.is_empty()) {
         return Ok(Shell::new(program));
     }
-    let words = value.as_array().ok_or(FORM)?;
+    let words = value.as_array().ok_or_else(|| ValueError::new(FORM))?;
     let words: Option<Vec<&str>> = words.iter().map(Value::as_str).collect();
-    match words.ok_or(FORM)?.split_first() {
+    match words.ok_or_else(|| ValueError::new(FORM))?.split_first() {
         Some((program, arguments)) if !program.is_empty() => {
             Ok(Shell::new(*program).with_arguments(arguments.iter().copied()))
         }
-        _ => Err(FORM.to_owned()),
+        _ => Err(ValueError::new(FORM)),
     }
 }
 
 /// Parses a table of names and sources of secrets.
-fn secret_sources_of(value: &Value) -> Result<BTreeMap<String, SecretSource>, String> {
-    let table =
-        value.as_table().ok_or("it must be a table, such as { NAME = \"env:VARIABLE\" }")?;
-    let place = |(name, place): (&String, &Value)| {
-        let text = place.as_str().ok_or_else(|| format!("`{name}` must be a text"))?;
-        let place = text.parse().map_err(|why| format!("`{name}` is not known: {why}"))?;
-        Ok((name.clone(), place))
+fn parse_secret_sources(value: &Value) -> Result<BTreeMap<String, SecretSource>, ValueError> {
+    const FORM: &str = "it must be a table, such as { NAME = \"env:VARIABLE\" }";
+    let table = value.as_table().ok_or_else(|| ValueError::new(FORM))?;
+    let source = |(name, source): (&String, &Value)| {
+        let text =
+            source.as_str().ok_or_else(|| ValueError::new(format!("`{name}` must be a text")))?;
+        let source = text
+            .parse()
+            .map_err(|error| ValueError::new(format!("`{name}` is not known: {error}")))?;
+        Ok((name.clone(), source))
     };
-    table.iter().map(place).collect()
+    table.iter().map(source).collect()
 }
 
 /// Ranks modes from the most permissive (0) to the strictest.

@@ -61,7 +61,7 @@ impl JobSocket {
             // Between `bind` and `listen`, a socket looks like one that a dead process left, so sweeping and creating exclude each
             // other.
             let _alone = lock(&directory).ok()?;
-            sweep(&directory);
+            remove_dead_sockets(&directory);
             drop(std::fs::remove_file(&path));
             tokio::net::UnixListener::bind(&path).ok()?
         };
@@ -104,7 +104,7 @@ fn lock(directory: &Path) -> io::Result<std::fs::File> {
 }
 
 /// Removes the sockets of processes that were killed. The caller holds the lock.
-fn sweep(directory: &Path) {
+fn remove_dead_sockets(directory: &Path) {
     for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
         remove_if_dead(&entry.path());
     }

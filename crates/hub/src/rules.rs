@@ -11,10 +11,12 @@ use toml::value::{Datetime, Offset};
 use windlass::Rule;
 use windlass::policy::{Decision, Layer, RuleError, Ruling};
 
+use crate::config::ValueError;
+
 /// Checks that a value is a list of rules.
-pub(crate) fn check(value: &Value) -> Result<(), String> {
+pub(crate) fn check(value: &Value) -> Result<(), ValueError> {
     let Some(list) = value.as_array() else {
-        return Err("it must be a list of rules, such as [\"…\"]".to_owned());
+        return Err(ValueError::new("it must be a list of rules, such as [\"…\"]"));
     };
     list.iter().try_for_each(|entry| parse_rule(&parse_entry(entry)?).map(drop))
 }
@@ -39,36 +41,44 @@ struct RuleEntry<'a> {
 }
 
 /// Parses an entry: a string or a table.
-fn parse_entry(value: &Value) -> Result<RuleEntry<'_>, String> {
+fn parse_entry(value: &Value) -> Result<RuleEntry<'_>, ValueError> {
     if let Some(rule) = value.as_str() {
         return Ok(RuleEntry { rule, reason: None, until: None });
     }
     let Some(table) = value.as_table() else {
-        return Err(
-            "a rule is a text, or a table { rule = \"…\", reason = \"…\", until = 2026-12-31 }"
-                .to_owned(),
-        );
+        return Err(ValueError::new(
+            "a rule is a text, or a table { rule = \"…\", reason = \"…\", until = 2026-12-31 }",
+        ));
     };
     let unknown = table.keys().find(|key| !["rule", "reason", "until"].contains(&key.as_str()));
     if let Some(unknown) = unknown {
-        return Err(format!("a rule has no `{unknown}`: it has `rule`, `reason` and `until`"));
+        return Err(ValueError::new(format!(
+            "a rule has no `{unknown}`: it has `rule`, `reason` and `until`"
+        )));
     }
-    let text = |key: &str| table.get(key).map(|value| value.as_str().ok_or("it must be a text"));
+    let not_text = || ValueError::new("it must be a text");
+    let text = |key: &str| table.get(key).map(|value| value.as_str().ok_or_else(not_text));
     let until = table.get("until").map(parse_end).transpose();
     Ok(RuleEntry {
-        rule: text("rule").ok_or("a rule needs its `rule`")??,
-        reason: text("reason").transpose().map_err(|why| format!("`reason`: {why}"))?,
-        until: until.map_err(|why| format!("`until`: {why}"))?,
+        rule: text("rule").ok_or_else(|| ValueError::new("a rule needs its `rule`"))??,
+        reason: text("reason")
+            .transpose()
+            .map_err(|error| ValueError::new(format!("`reason`: {error}")))?,
+        until: until.map_err(|error| ValueError::new(format!("`until`: {error}")))?,
     })
 }
 
 /// Parses the rule of an entry.
-fn parse_rule(entry: &RuleEntry<'_>) -> Result<Rule, String> {
-    entry.rule.parse().map_err(|error: RuleError| error.to_string())
+fn parse_rule(entry: &RuleEntry<'_>) -> Result<Rule, ValueError> {
+    entry.rule.parse().map_err(|error: RuleError| ValueError::new(error))
 }
 
 /// Converts an entry to a rule with its decision, layer, reason and expiry.
-fn to_ruling(entry: &RuleEntry<'_>, decision: Decision, layer: Layer) -> Result<Ruling, String> {
+fn to_ruling(
+    entry: &RuleEntry<'_>,
+    decision: Decision,
+    layer: Layer,
+) -> Result<Ruling, ValueError> {
     let mut ruling = Ruling::new(decision, parse_rule(entry)?).in_layer(layer);
     ruling.reason = entry.reason.map(str::to_owned);
     ruling.until = entry.until;
@@ -76,18 +86,18 @@ fn to_ruling(entry: &RuleEntry<'_>, decision: Decision, layer: Layer) -> Result<
 }
 
 /// Parses a date or a time. A date expires at the end of its day; a time without a zone is in UTC.
-fn parse_end(value: &Value) -> Result<SystemTime, String> {
+fn parse_end(value: &Value) -> Result<SystemTime, ValueError> {
     let datetime = match value {
         Value::Datetime(datetime) => *datetime,
-        Value::String(text) => {
-            text.parse().map_err(|error| format!("`{text}` is not a date: {error}"))?
-        }
-        _ => return Err("it must be a date, such as 2026-12-31, or a time".to_owned()),
+        Value::String(text) => text
+            .parse()
+            .map_err(|error| ValueError::new(format!("`{text}` is not a date: {error}")))?,
+        _ => return Err(ValueError::new("it must be a date, such as 2026-12-31, or a time")),
     };
     seconds_since_1970(&datetime)
         .and_then(|seconds| u64::try_from(seconds).ok())
         .and_then(|seconds| SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds)))
-        .ok_or_else(|| "it must be a date after 1970, such as 2026-12-31".to_owned())
+        .ok_or_else(|| ValueError::new("it must be a date after 1970, such as 2026-12-31"))
 }
 
 /// Returns the seconds since 1970.
@@ -168,7 +178,7 @@ mod tests {
             ("[{ rule = \"read x\", until = 10:00:00 }]", "after 1970"),
         ] {
             let error = check(&value(text)).expect_err(text);
-            assert!(error.contains(why), "{error}");
+            assert!(error.to_string().contains(why), "{error}");
         }
     }
 }

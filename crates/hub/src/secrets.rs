@@ -28,14 +28,19 @@ pub(crate) enum SecretSource {
     File(PathBuf),
 }
 
-impl FromStr for SecretSource {
-    type Err = String;
+/// Error of a text that names no source of a secret.
+#[derive(Debug, thiserror::Error)]
+#[error("`{0}` is no place for a secret: it is env:NAME or file:PATH")]
+pub(crate) struct SecretSourceError(String);
 
-    fn from_str(text: &str) -> Result<Self, String> {
+impl FromStr for SecretSource {
+    type Err = SecretSourceError;
+
+    fn from_str(text: &str) -> Result<Self, SecretSourceError> {
         match text.split_once(':') {
             Some(("env", name)) if !name.is_empty() => Ok(Self::Variable(name.to_owned())),
             Some(("file", path)) if !path.is_empty() => Ok(Self::File(path.into())),
-            _ => Err(format!("`{text}` is no place for a secret: it is env:NAME or file:PATH")),
+            _ => Err(SecretSourceError(text.to_owned())),
         }
     }
 }

@@ -95,10 +95,12 @@ impl Environment {
         Self(variables.into_iter().filter_map(text).collect())
     }
 
+    /// Iterates over the names and values.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
+    /// Returns the value of a variable.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.iter().find(|(other, _)| *other == name).map(|(_, value)| value)
     }
@@ -163,6 +165,7 @@ pub enum Recording {
 #[derive(Clone, Default)]
 pub struct OnWarning(Option<Arc<Listener>>);
 
+/// Function that is called with each warning.
 type Listener = dyn Fn(&str) + Send + Sync;
 
 impl OnWarning {
@@ -178,6 +181,7 @@ impl OnWarning {
         }
     }
 
+    /// Returns whether there is a function.
     pub(crate) fn is_set(&self) -> bool {
         self.0.is_some()
     }

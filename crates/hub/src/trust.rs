@@ -5,10 +5,10 @@
 //! later. A change of one byte, an added file or a removed file requires trust again, and is named in the request. Until then, the
 //! restrictions of the trusted files stay in force, from copies in the state directory.
 
+mod acting_files;
 mod contents;
-mod holding;
+mod held_restrictions;
 mod known;
-mod places;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ use windlass::quote;
 use windlass::tool::{Author, CommandFile};
 
 pub(crate) use contents::TrustedContents;
-pub(crate) use holding::DenyEveryCall;
+pub(crate) use held_restrictions::DenyEveryCall;
 pub use known::Known;
 
 /// Error: the files of a workspace that need trust cannot be read, or trust cannot be stored.
@@ -44,6 +44,7 @@ pub enum TrustError {
 }
 
 impl TrustError {
+    /// Returns a conversion of I/O errors to errors about the state directory; `tried` describes the attempt.
     fn state(tried: String) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::State { tried, source }
     }
@@ -104,6 +105,7 @@ pub struct Acting {
 }
 
 impl Acting {
+    /// Returns the hash of the content.
     fn hash(&self) -> ContentHash {
         ContentHash::of(&self.bytes)
     }
@@ -164,11 +166,11 @@ pub struct Found {
 impl Found {
     /// Reads all files of a workspace that could act, except scripts of hooks.
     pub fn in_workspace(workspace: &Path) -> Result<Self, TrustError> {
-        if places::have_no_files(workspace) {
+        if acting_files::have_no_files(workspace) {
             return Ok(Self::default());
         }
         let host = LocalHost::open(workspace)?;
-        Ok(places::scan(host.files()))
+        Ok(acting_files::scan(host.files()))
     }
 
     /// Adds the files of the workspace that hooks reach: hooks of the workspace and of the person. Call it only when a person
@@ -219,7 +221,7 @@ impl Found {
                 at,
                 hook: hook.name.clone(),
                 is_gate: hook.can_refuse(),
-                why,
+                why: why.to_string(),
             }),
         }
     }
@@ -229,6 +231,7 @@ impl Found {
         self.files.iter().any(|file| file.role.acts())
     }
 
+    /// Returns the hash of each file, by its path in quoted form.
     fn hashes(&self) -> BTreeMap<String, ContentHash> {
         let hash = |file: &Acting| (quoted_path(&file.path), file.hash());
         self.files.iter().map(hash).collect()
@@ -345,6 +348,7 @@ impl Trusted {
         self.unaccepted.iter().find(|hook| hook.at == at && hook.file == file)
     }
 
+    /// Returns the trusted hash of a file or script.
     fn hash(&self, path: &Path) -> Option<ContentHash> {
         let name = quoted_path(path);
         self.files.get(&name).or_else(|| self.scripts.get(&name)).copied()

@@ -15,8 +15,8 @@ use windlass_core::{CallId, CallResult, Engine, Session, ToolCall};
 use crate::connection::Connection;
 use crate::content::{Signature, ToolResponse};
 use crate::in_flight::RequestState;
+use crate::lifecycle::Lifecycle;
 use crate::progress::ProgressReporter;
-use crate::wire::Lifecycle;
 
 /// Runs the calls of one connection.
 pub(crate) struct CallRunner {

@@ -6,7 +6,7 @@ use tokio::io::AsyncWrite;
 use tokio::time::{sleep, timeout};
 
 use crate::elicitation::ClientRequests;
-use crate::ended::EndSignal;
+use crate::end_signal::EndSignal;
 use crate::in_flight::InFlight;
 use crate::outgoing::Outgoing;
 

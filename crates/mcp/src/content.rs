@@ -10,7 +10,7 @@ use serde_json::Value;
 use windlass_core::{CallResult, Content, EmbeddedResource, Metadata, ResourceBody, Spec};
 
 use crate::definition::definition;
-use crate::wire::Lifecycle;
+use crate::lifecycle::Lifecycle;
 
 /// Key in `_meta` under which a result names its server.
 const SERVER_INFO_KEY: &str = "io.modelcontextprotocol/serverInfo";
@@ -28,6 +28,7 @@ pub(crate) fn tool(spec: &Spec) -> Result<Tool, ErrorData> {
 pub(crate) struct Signature(Value);
 
 impl Signature {
+    /// Creates the signature of a server.
     pub(crate) fn new(server: &Implementation) -> Self {
         Self(serde_json::to_value(server).unwrap_or_default())
     }
@@ -141,6 +142,7 @@ impl<'a> ToolResponse<'a> {
 }
 
 impl<'a> ContentBlock<'a> {
+    /// Converts a content to a block; JSON becomes text.
     fn new(content: &'a Content) -> Self {
         match content {
             Content::Text { text } => Self::Text { text: text.into() },

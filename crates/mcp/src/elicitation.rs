@@ -30,10 +30,28 @@ pub(crate) struct ClientRequests {
     waiting: Mutex<HashMap<String, oneshot::Sender<ClientResponse>>>,
 }
 
-/// Response of the client: the text of a result, or the message of an error.
-pub(crate) type ClientResponse = Result<String, String>;
+/// Reason why a request of this server got no result.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ClientError {
+    #[error("the client is gone")]
+    Gone,
+    #[error("the client answered with a result and an error")]
+    ResultAndError,
+    #[error("the client answered nothing")]
+    NoAnswer,
+    /// The message of the client's error.
+    #[error("{0}")]
+    Refused(String),
+    /// The client's error cannot be parsed.
+    #[error("{0}")]
+    UnreadableError(serde_json::Error),
+}
+
+/// Response of the client: the text of a result, or an error.
+pub(crate) type ClientResponse = Result<String, ClientError>;
 
 impl ClientRequests {
+    /// Records whether the client can show forms.
     pub(crate) fn set_can_elicit(&self, can: bool) {
         self.can_elicit.store(can, Ordering::Relaxed);
     }
@@ -60,7 +78,7 @@ impl ClientRequests {
         outgoing.queue(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
         let answered = receiver.await;
         drop(cancel);
-        answered.unwrap_or_else(|_| Err("the client is gone".to_owned()))
+        answered.unwrap_or(Err(ClientError::Gone))
     }
 }
 
@@ -223,9 +241,13 @@ fn unavailable<A>(why: &str) -> Reply<A> {
     Reply::Unavailable(quote::visible(why).into_owned())
 }
 
+/// Name of the form field with the decision.
 const DECISION: &str = "decision";
+/// Name of the form field with the reason.
 const REASON: &str = "reason";
+/// Value of the decision that denies once.
 const DENY: &str = "deny";
+/// Value of the decision that denies now and later.
 const ALWAYS_DENY: &str = "always deny";
 
 /// Decisions that a form offers.
@@ -391,12 +413,14 @@ fn read_selection(content: &Map<String, Value>, at: usize, question: &Question) 
     Selection { selected, other: text(&other_field(at)).filter(|other| !other.is_empty()) }
 }
 
+/// Appends formatted text to a string.
 fn append(text: &mut String, piece: std::fmt::Arguments<'_>) {
     use std::fmt::Write as _;
     // Writing to a string cannot fail.
     let _infallible = text.write_fmt(piece);
 }
 
+/// Returns the fields of an object; none for another value.
 fn into_map(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(map) => map,

@@ -45,6 +45,7 @@ pub(crate) enum Refusal {
 }
 
 impl InFlight {
+    /// Creates an empty table for at most this many requests.
     pub(crate) fn new(most: usize) -> Self {
         Self { most, requests: Mutex::default(), ended: Notify::new() }
     }
@@ -99,6 +100,7 @@ impl InFlight {
         }
     }
 
+    /// Locks the table.
     fn requests(&self) -> MutexGuard<'_, HashMap<RequestId, Arc<RequestState>>> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -16,8 +16,9 @@ mod connection;
 mod content;
 mod definition;
 mod elicitation;
-mod ended;
+mod end_signal;
 mod in_flight;
+mod lifecycle;
 mod lines;
 mod message;
 mod outgoing;
@@ -26,7 +27,6 @@ mod serve;
 mod server;
 mod stdio;
 mod transport;
-mod wire;
 
 pub use definition::{Annotations, annotations, definition, definitions};
 pub use serve::{McpError, Options, serve, serve_stdio};

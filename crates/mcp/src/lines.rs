@@ -50,6 +50,7 @@ enum FoundLine {
 }
 
 impl<R: AsyncRead + Unpin> Lines<R> {
+    /// Creates a reader of lines of at most `longest` bytes.
     pub(crate) fn new(input: R, longest: usize) -> Self {
         let block = vec![0; BLOCK_BYTES + PAGE_BYTES];
         let base = block.as_ptr().align_offset(PAGE_BYTES).min(PAGE_BYTES);

@@ -16,7 +16,7 @@ use serde_json::error::Category;
 use serde_json::value::RawValue;
 
 use crate::calls::CallRequest;
-use crate::elicitation::ClientResponse;
+use crate::elicitation::{ClientError, ClientResponse};
 
 /// A parsed line.
 #[derive(Debug)]
@@ -100,7 +100,7 @@ impl Envelope<'_> {
             (Some(LineText(method)), Some(id), 0) => request(id.clone(), &method, self.params)
                 .unwrap_or_else(|error| Message::Refused(Some(id), error)),
             (Some(LineText(method)), None, 0) => notification(&method, self.params),
-            (None, Some(id), 1) => Message::ClientResponse(id, answered(self.result, error)),
+            (None, Some(id), 1) => Message::ClientResponse(id, client_response(self.result, error)),
             (None, None, 1) => Message::Nothing,
             (_, id, _) => Message::Refused(id, invalid("it is neither a request nor an answer")),
         }
@@ -108,18 +108,19 @@ impl Envelope<'_> {
 }
 
 /// Converts the client's response to a request of this server.
-fn answered(result: Option<&RawValue>, error: Option<&RawValue>) -> ClientResponse {
+fn client_response(result: Option<&RawValue>, error: Option<&RawValue>) -> ClientResponse {
     #[derive(Deserialize)]
     struct Fault {
         message: String,
     }
-    let unreadable = |error: serde_json::Error| error.to_string();
     match (result, error) {
-        (Some(_), Some(_)) => Err("the client answered with a result and an error".to_owned()),
+        (Some(_), Some(_)) => Err(ClientError::ResultAndError),
         (Some(result), None) => Ok(result.get().to_owned()),
         (None, Some(error)) => Err(serde_json::from_str::<Fault>(error.get())
-            .map_or_else(unreadable, |fault| fault.message)),
-        (None, None) => Err("the client answered nothing".to_owned()),
+            .map_or_else(ClientError::UnreadableError, |fault| {
+                ClientError::Refused(fault.message)
+            })),
+        (None, None) => Err(ClientError::NoAnswer),
     }
 }
 
@@ -196,9 +197,9 @@ impl Params<'_> {
     fn read<P: DeserializeOwned>(&self) -> Result<P, ErrorData> {
         // Serde would accept an array as the fields in their order.
         if !self.text.starts_with('{') {
-            return Err(self.do_not_fit("they must be an object"));
+            return Err(self.invalid_params("they must be an object"));
         }
-        serde_json::from_str(self.text).map_err(|error| self.do_not_fit(&error.to_string()))
+        serde_json::from_str(self.text).map_err(|error| self.invalid_params(&error.to_string()))
     }
 
     /// Parses the parameters, and takes their metadata.
@@ -221,7 +222,7 @@ impl Params<'_> {
     }
 
     /// Makes the error of invalid parameters.
-    fn do_not_fit(&self, why: &str) -> ErrorData {
+    fn invalid_params(&self, why: &str) -> ErrorData {
         let text = format!("the parameters of `{}` do not fit: {why}", self.method);
         ErrorData::invalid_params(text, None)
     }
@@ -257,7 +258,10 @@ mod tests {
             Message::Request(id, request) => format!("{id}: {}", request.method()),
             Message::CallRequest(id, call, _) => format!("{id}: call {}", call.tool),
             Message::Cancelled(id) => format!("cancelled {id}"),
-            Message::ClientResponse(id, answered) => format!("{id}: answered {answered:?}"),
+            Message::ClientResponse(id, answered) => {
+                let answered = answered.map_err(|error| error.to_string());
+                format!("{id}: answered {answered:?}")
+            }
             Message::Nothing => "nothing".into(),
             Message::Refused(id, error) => {
                 let id = id.map_or("?".into(), |id| id.to_string());

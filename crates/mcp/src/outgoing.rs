@@ -10,7 +10,7 @@ use serde::Serialize;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
 
-use crate::ended::EndSignal;
+use crate::end_signal::EndSignal;
 
 /// Size of the buffer above which reading and progress wait for the client to take what is queued.
 const MAX_QUEUED_BYTES: usize = 4 * 1024 * 1024;
@@ -37,6 +37,7 @@ struct Writer {
 }
 
 impl Outgoing {
+    /// Creates a queue of messages for this output.
     pub(crate) fn new(output: impl AsyncWrite + Send + Unpin + 'static) -> Self {
         Self {
             waiting: Mutex::default(),
@@ -100,6 +101,7 @@ impl Outgoing {
         &self.ended
     }
 
+    /// Locks the bytes that wait to be written.
     fn waiting(&self) -> MutexGuard<'_, Vec<u8>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -171,6 +171,7 @@ fn final_result(connection: &Connection) -> Result<(), McpError> {
     }
 }
 
+/// Returns the server's name, version, instructions and capabilities.
 fn config(options: &Options) -> ServerConfig {
     let capabilities = ServerCapabilities::builder().enable_tools().build();
     let mut config = ServerConfig::new(capabilities)

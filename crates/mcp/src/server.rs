@@ -12,7 +12,7 @@ use rmcp::{RoleServer, ServerHandler};
 use windlass_core::{Engine, Session, quote};
 
 use crate::content::{self, Signature};
-use crate::wire::Lifecycle;
+use crate::lifecycle::Lifecycle;
 
 /// Time for which a client may cache the list of tools.
 const LIST_TTL_MS: u64 = 5 * 60 * 1000;

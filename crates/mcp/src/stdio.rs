@@ -36,6 +36,7 @@ mod linux {
     // A pipe is opened anew, so that the non-blocking mode applies to our end alone and not to a stream that other processes may
     // share.
 
+    /// Opens standard input for asynchronous reading, if it is a pipe or a Unix socket.
     pub(super) fn input() -> Option<Box<dyn AsyncRead + Send + Unpin>> {
         if let Ok(pipe) = pipe::OpenOptions::new().open_receiver("/proc/self/fd/0") {
             return Some(Box::new(pipe));
@@ -43,6 +44,7 @@ mod linux {
         Some(Box::new(socket(std::io::stdin())?))
     }
 
+    /// Opens standard output for asynchronous writing, if it is a pipe or a Unix socket.
     pub(super) fn output() -> Option<Box<dyn AsyncWrite + Send + Unpin>> {
         if let Ok(pipe) = pipe::OpenOptions::new().open_sender("/proc/self/fd/1") {
             return Some(Box::new(pipe));

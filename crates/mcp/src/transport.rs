@@ -18,9 +18,9 @@ use tokio::io::AsyncRead;
 use crate::calls::{CallRequest, CallRunner};
 use crate::connection::Connection;
 use crate::in_flight::{Refusal, RequestState};
+use crate::lifecycle::Lifecycle;
 use crate::lines::{Line, Lines};
 use crate::message::Message;
-use crate::wire::Lifecycle;
 
 /// Error code for too many requests. JSON-RPC reserves this code for servers.
 const TOO_MANY: ErrorCode = ErrorCode(-32000);
@@ -167,17 +167,20 @@ fn can_elicit(client: &ClientCapabilities) -> bool {
     elicitation.is_some_and(|can| can.form.is_some() || can.url.is_none())
 }
 
+/// Makes the error about a message that is too long.
 fn too_long(longest: usize) -> ErrorData {
     let text = format!("the message is longer than {longest} bytes and was skipped");
     ErrorData::invalid_request(text, None)
 }
 
+/// Makes the error about a request whose id is in use.
 fn id_in_use(id: &RequestId) -> ErrorData {
     let text =
         format!("the id `{id}` belongs to a request that is not answered yet; use a new one");
     ErrorData::invalid_request(text, None)
 }
 
+/// Makes the error about too many requests at a time.
 fn too_many() -> ErrorData {
     let text = "too many requests wait for their answers; send more when some have come";
     ErrorData::new(TOO_MANY, text, None)

@@ -20,5 +20,5 @@ pub use windlass_core::{
 };
 pub use windlass_hooks::{
     HookCommand, HookDefinition, HookFile, HookFileError, HookMatcher, HookShape, PINNABLE, Pin,
-    named_files, reached_files,
+    PinError, ReachError, named_files, reached_files,
 };

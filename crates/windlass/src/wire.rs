@@ -31,6 +31,7 @@
 //! | fit a schema to a provider | [`subset`], [`Rules`] |
 
 pub use windlass_wire::{
-    Asked, BadCall, Format, Reply, Rules, WireError, answer, check_definition, definition,
-    definitions, read_calls, read_reply, read_turn, subset, to_api, to_line, write_call,
+    Asked, BadCall, Format, Reply, Rules, WireDefinitionError, WireError, answer, check_definition,
+    definition, definitions, read_calls, read_reply, read_turn, subset, to_api, to_line,
+    write_call,
 };

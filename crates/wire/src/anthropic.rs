@@ -73,6 +73,7 @@ pub(super) fn text(text: &str) -> Value {
     object([("type", "text".into()), ("text", text.into())])
 }
 
+/// Returns whether a content is text without visible characters.
 fn is_blank(content: &Content) -> bool {
     content.as_text().is_some_and(|text| text.trim().is_empty())
 }
@@ -102,6 +103,7 @@ fn read_block(mut block: Value) -> Content {
     }
 }
 
+/// Makes a tool definition.
 pub(super) fn definition(spec: &Spec) -> Value {
     json!({
         "name": spec.name,

@@ -52,6 +52,7 @@ pub struct BadCall {
 }
 
 impl Asked {
+    /// Creates a call from parsed parts; wrong parts make it a [`BadCall`].
     pub(super) fn new(
         format: Format,
         id: Option<Value>,
@@ -146,9 +147,9 @@ pub fn read_turn(value: Value) -> Result<Vec<Result<Asked, WireError>>, WireErro
     match value {
         Value::Array(items) => {
             for (at, item) in items.into_iter().enumerate() {
-                match calls_of(item) {
+                match take_calls(item) {
                     Ok(calls) => turn.extend(calls.into_iter().map(Ok)),
-                    Err(found) => {
+                    Err(NotACallError { found }) => {
                         let found = format!("item {} of the list, {found},", at + 1);
                         turn.push(Err(WireError::NotACall { found }));
                     }
@@ -156,7 +157,8 @@ pub fn read_turn(value: Value) -> Result<Vec<Result<Asked, WireError>>, WireErro
             }
         }
         item => {
-            let calls = calls_of(item).map_err(|found| WireError::NotACall { found })?;
+            let calls = take_calls(item)
+                .map_err(|NotACallError { found }| WireError::NotACall { found })?;
             turn.extend(calls.into_iter().map(Ok));
         }
     }
@@ -195,14 +197,26 @@ pub fn write_call(format: Format, call: &ToolCall) -> Value {
     written
 }
 
-/// Takes the calls out of one item. Fails, with a description, for an item that is neither a call nor text around calls.
-fn calls_of(item: Value) -> Result<Vec<Asked>, String> {
-    let Value::Object(mut map) = item else { return Err(described(&item)) };
+/// Error of an item that is neither a call nor text around calls.
+#[derive(Debug, thiserror::Error)]
+#[error("{found}")]
+struct NotACallError {
+    /// Description of the item.
+    found: String,
+}
+
+/// Takes the calls out of one item. Fails for an item that is neither a call nor text around calls.
+fn take_calls(item: Value) -> Result<Vec<Asked>, NotACallError> {
+    let Value::Object(mut map) = item else {
+        return Err(NotACallError { found: described(&item) });
+    };
     let mut calls = Vec::new();
     if take(&mut map, &mut calls) || is_text_part(&map) {
         return Ok(calls);
     }
-    take_plain_call(&mut map).map(|call| vec![call]).ok_or_else(|| described_object(&map))
+    take_plain_call(&mut map)
+        .map(|call| vec![call])
+        .ok_or_else(|| NotACallError { found: described_object(&map) })
 }
 
 /// Takes a provider's call, or all calls of a provider's message. Returns false if it is neither.

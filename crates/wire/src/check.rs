@@ -7,15 +7,38 @@ use serde_json::{Map, Value};
 
 use super::{Format, Rules};
 
+/// The first rule of its provider that a definition breaks.
+///
+/// ```
+/// use serde_json::json;
+/// use windlass_wire::{Format, check_definition};
+/// let error = check_definition(Format::Anthropic, &json!([])).unwrap_err();
+/// assert_eq!(error.to_string(), "the definition is no object");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{broken}")]
+pub struct WireDefinitionError {
+    /// Description of the rule and of its place in the definition.
+    broken: String,
+}
+
+impl WireDefinitionError {
+    /// Creates an error with this description.
+    fn new(broken: impl Into<String>) -> Self {
+        Self { broken: broken.into() }
+    }
+}
+
 /// Checks a definition. The error describes the first rule that it breaks.
 ///
 /// ```
 /// use serde_json::json;
 /// use windlass_wire::{Format, check_definition};
 /// let definition = json!({"name": "a b", "description": "Does it.", "input_schema": {"type": "object", "properties": {}}});
-/// assert_eq!(check_definition(Format::Anthropic, &definition).unwrap_err(), "the name `a b` is ill-formed");
+/// let error = check_definition(Format::Anthropic, &definition).unwrap_err();
+/// assert_eq!(error.to_string(), "the name `a b` is ill-formed");
 /// ```
-pub fn check_definition(format: Format, definition: &Value) -> Result<(), String> {
+pub fn check_definition(format: Format, definition: &Value) -> Result<(), WireDefinitionError> {
     let (function, keys): (_, &[&str]) = match format {
         Format::Plain => (definition, &["name", "title", "description", "input_schema", "effects"]),
         Format::Anthropic => (definition, &["name", "description", "input_schema"]),
@@ -25,32 +48,38 @@ pub fn check_definition(format: Format, definition: &Value) -> Result<(), String
         }
         Format::Gemini => (definition, &["name", "description", "parameters"]),
     };
-    let function = function.as_object().ok_or("the definition is no object")?;
+    let function = function
+        .as_object()
+        .ok_or_else(|| WireDefinitionError::new("the definition is no object"))?;
     if let Some(unknown) = function.keys().find(|key| !keys.contains(&key.as_str())) {
-        return Err(format!("`{unknown}` is not known"));
+        return Err(WireDefinitionError::new(format!("`{unknown}` is not known")));
     }
     check_name_and_description(format, function)?;
     match (format, function.get("input_schema").or_else(|| function.get("parameters"))) {
         (Format::Gemini, None) => Ok(()),
         (_, Some(schema)) => check_root(format, schema),
-        (_, None) => Err("the schema is missing".into()),
+        (_, None) => Err(WireDefinitionError::new("the schema is missing")),
     }
 }
 
-fn check_name_and_description(format: Format, function: &Map<String, Value>) -> Result<(), String> {
+/// Checks the characters and length of the name, and the length of the description.
+fn check_name_and_description(
+    format: Format,
+    function: &Map<String, Value>,
+) -> Result<(), WireDefinitionError> {
     let word = |key: &str| function.get(key).and_then(Value::as_str).unwrap_or_default();
     let name = word("name");
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     ensure((1..=64).contains(&name.len()) && name.chars().all(fits), || {
         format!("the name `{name}` is ill-formed")
     })?;
-    let most = if format == Format::OpenAiChat { 1024 } else { usize::MAX };
+    let max_chars = if format == Format::OpenAiChat { 1024 } else { usize::MAX };
     let len = word("description").chars().count();
-    ensure((1..=most).contains(&len), || format!("the description has {len} characters"))
+    ensure((1..=max_chars).contains(&len), || format!("the description has {len} characters"))
 }
 
 /// Checks that the root of a schema is a plain object.
-fn check_root(format: Format, schema: &Value) -> Result<(), String> {
+fn check_root(format: Format, schema: &Value) -> Result<(), WireDefinitionError> {
     let rules = match format {
         Format::Plain => return Ok(()),
         Format::Anthropic => Rules::ANTHROPIC,
@@ -66,10 +95,12 @@ fn check_root(format: Format, schema: &Value) -> Result<(), String> {
 }
 
 /// Checks a schema and those below it.
-fn check_schema(schema: &Value, rules: Rules, place: &str) -> Result<(), String> {
-    let map = schema.as_object().ok_or_else(|| format!("{place} is no object"))?;
+fn check_schema(schema: &Value, rules: Rules, place: &str) -> Result<(), WireDefinitionError> {
+    let map = schema
+        .as_object()
+        .ok_or_else(|| WireDefinitionError::new(format!("{place} is no object")))?;
     if let Some(keyword) = map.keys().find(|keyword| !rules.accepts(keyword)) {
-        return Err(format!("{place} has `{keyword}`"));
+        return Err(WireDefinitionError::new(format!("{place} has `{keyword}`")));
     }
     let empty = Map::new();
     let properties = map.get("properties").and_then(Value::as_object).unwrap_or(&empty);
@@ -94,7 +125,7 @@ fn check_schema(schema: &Value, rules: Rules, place: &str) -> Result<(), String>
 }
 
 /// Checks Gemini's rules beyond the keywords.
-fn check_openapi(map: &Map<String, Value>, place: &str) -> Result<(), String> {
+fn check_openapi(map: &Map<String, Value>, place: &str) -> Result<(), WireDefinitionError> {
     if map.contains_key("anyOf") {
         let is_choice = map.len() == 1 && array_items(map, "anyOf").count() > 1;
         return ensure(is_choice, || format!("{place} is no choice and nothing else"));
@@ -117,9 +148,9 @@ fn array_items<'m>(map: &'m Map<String, Value>, key: &str) -> impl Iterator<Item
     map.get(key).and_then(Value::as_array).into_iter().flatten()
 }
 
-/// Returns an error unless a condition holds.
-fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), String> {
-    if holds { Ok(()) } else { Err(otherwise()) }
+/// Returns an error with the text of `otherwise`, unless a condition holds.
+fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), WireDefinitionError> {
+    if holds { Ok(()) } else { Err(WireDefinitionError::new(otherwise())) }
 }
 
 #[cfg(test)]
@@ -169,7 +200,10 @@ mod tests {
             if format == Format::OpenAiChat {
                 definition = json!({"type": "function", "function": definition});
             }
-            assert_eq!(check_definition(format, &definition), Err(broken.into()));
+            assert_eq!(
+                check_definition(format, &definition),
+                Err(WireDefinitionError::new(broken))
+            );
         }
     }
 }

@@ -62,6 +62,7 @@ fn plain_definition(spec: &Spec) -> Value {
     tool.into()
 }
 
+/// Makes the JSON of an example.
 fn example(example: &Example) -> Value {
     json!({"description": example.description, "input": example.input})
 }

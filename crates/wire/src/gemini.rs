@@ -15,6 +15,7 @@ pub(super) fn take_call(map: &mut Map<String, Value>) -> Option<Asked> {
     Some(Asked::new(Format::Gemini, call.remove("id"), call.remove("name"), call.remove("args")))
 }
 
+/// Makes a `functionCall`.
 pub(super) fn call(name: &str, input: &Value) -> Value {
     json!({"functionCall": {"name": name, "args": input}})
 }
@@ -89,6 +90,7 @@ pub(super) fn read_response(function: &mut Map<String, Value>) -> (Vec<Content>,
     (content, is_error)
 }
 
+/// Reads an image or an audio clip from a response part.
 fn read_image(part: &Value) -> Option<Content> {
     let blob = part.get("inlineData").or_else(|| part.get("inline_data"))?;
     let media_type = blob.get("mimeType").or_else(|| blob.get("mime_type"))?.as_str()?;
@@ -116,6 +118,7 @@ fn read_texts(texts: Value, images: &mut [Option<Content>]) -> Vec<Content> {
     }
 }
 
+/// Reads a list item: a text, or a reference to an image, which is taken out of `images`.
 fn read_piece(piece: &Value, images: &mut [Option<Content>]) -> Option<Content> {
     match image_index(piece) {
         Some(at) => images.get_mut(at)?.take(),

@@ -20,7 +20,7 @@ mod subset;
 use serde_json::{Map, Value};
 
 pub use call::{Asked, BadCall, read_calls, read_turn, write_call};
-pub use check::check_definition;
+pub use check::{WireDefinitionError, check_definition};
 pub use definition::{definition, definitions};
 pub use reply::{Reply, answer, read_reply, to_api, to_line};
 pub use rules::Rules;
@@ -118,6 +118,7 @@ fn described(value: &Value) -> String {
     }
 }
 
+/// Describes an object by its first keys, for error messages.
 fn described_object(map: &Map<String, Value>) -> String {
     const MAX_KEYS: usize = 5;
     let names: Vec<String> = map
@@ -133,6 +134,7 @@ fn described_object(map: &Map<String, Value>) -> String {
     }
 }
 
+/// Returns the first 40 characters of a text.
 fn shortened(text: &str) -> &str {
     text.char_indices().nth(40).map_or(text, |(at, _)| &text[..at])
 }

@@ -48,10 +48,12 @@ fn inner_call(map: &mut Map<String, Value>) -> Option<&mut Map<String, Value>> {
     map.get_mut(key)?.as_object_mut()
 }
 
+/// Makes a tool call of a chat message.
 pub(super) fn chat_call(name: &str, input: &Value) -> Value {
     json!({"type": "function", "function": {"name": name, "arguments": input.to_string()}})
 }
 
+/// Makes a `function_call` item of the responses API.
 pub(super) fn responses_call(name: &str, input: &Value) -> Value {
     json!({"type": "function_call", "name": name, "arguments": input.to_string()})
 }
@@ -98,6 +100,7 @@ pub(super) fn responses_reply(result: &CallResult, is_error: bool) -> Value {
     object([("type", "function_call_output".into()), ("call_id", id.into()), ("output", output)])
 }
 
+/// Makes an input item of the responses API: an image, or text.
 fn input_item(content: &Content) -> Value {
     match data_url(content) {
         Some(url) => object([("type", "input_image".into()), ("image_url", url.into())]),
@@ -196,6 +199,7 @@ fn read_item(mut item: Value) -> Content {
     }
 }
 
+/// Makes a definition for chat completions, with a shortened description.
 pub(super) fn chat_definition(spec: &Spec) -> Value {
     json!({
         "type": "function",
@@ -219,6 +223,7 @@ pub(super) fn responses_definition(spec: &Spec) -> Value {
     })
 }
 
+/// Shortens a text to this many characters, the last of them `…`.
 fn truncate_chars(text: &str, most: usize) -> Cow<'_, str> {
     if text.chars().nth(most).is_none() {
         return Cow::Borrowed(text);

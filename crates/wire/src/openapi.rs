@@ -133,6 +133,7 @@ fn keep_text_enum(map: &mut Map<String, Value>) {
     add_hint(map, &format!("one of: {}", words.join(", ")));
 }
 
+/// Returns the schema type of a value.
 fn type_of(value: &Value) -> &'static str {
     match value {
         Value::Bool(_) => "boolean",
@@ -156,6 +157,7 @@ fn known_or_implied_type(map: &Map<String, Value>) -> String {
     }
 }
 
+/// Returns whether a schema names at least one property.
 fn has_properties(map: &Map<String, Value>) -> bool {
     map.get("properties")
         .and_then(Value::as_object)

@@ -25,6 +25,7 @@ struct Inliner<'s> {
 }
 
 impl Inliner<'_> {
+    /// Returns a schema in which references are replaced by what they refer to.
     fn inline(&mut self, schema: Value) -> Value {
         self.schemas += 1;
         let Value::Object(mut map) = schema else { return schema };

@@ -156,6 +156,7 @@ fn read_provider_form(map: &mut Map<String, Value>) -> Option<Reply> {
     Some(Reply { format, id: text(map, id_key), name: text(map, "name"), output })
 }
 
+/// Reads a Gemini `functionResponse`.
 fn read_gemini(map: &mut Map<String, Value>) -> Option<Reply> {
     let key =
         ["functionResponse", "function_response"].into_iter().find(|key| map.contains_key(*key))?;
@@ -170,6 +171,7 @@ fn read_gemini(map: &mut Map<String, Value>) -> Option<Reply> {
     })
 }
 
+/// Takes a string field.
 fn text(map: &mut Map<String, Value>, key: &str) -> Option<String> {
     match map.remove(key)? {
         Value::String(text) => Some(text),
@@ -182,6 +184,7 @@ pub(super) fn id(result: &CallResult) -> &str {
     result.tool_use_id.as_deref().unwrap_or(result.call.as_str())
 }
 
+/// Returns whether a result is an error for the model.
 pub(super) fn is_error(result: &CallResult) -> bool {
     result.output.is_error || result.outcome.is_error()
 }

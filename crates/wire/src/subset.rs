@@ -236,6 +236,7 @@ fn translate_tuple(map: &mut Map<String, Value>, rules: Rules) {
     }
 }
 
+/// Returns whether a schema's type is an integer, or an integer or null.
 fn is_integer(map: &Map<String, Value>) -> bool {
     match map.get("type") {
         Some(Value::Array(names)) => {

@@ -1,4 +1,4 @@
-//! `windlass config`: the values in force, and where each comes from.
+//! `windlass config`: prints the configuration in force and the source of each value.
 
 use std::process::ExitCode;
 
@@ -10,30 +10,30 @@ use windlass_hub::{KEYS, key};
 
 use crate::options::Global;
 use crate::terminal::add;
-use crate::{places, setup, terminal};
+use crate::{setup, terminal, user_dirs};
 
 /// `windlass config`
 #[derive(Debug, Args)]
 pub(crate) struct ConfigCommand {
     #[command(subcommand)]
-    what: Option<ConfigWhat>,
+    subcommand: Option<ConfigSubcommand>,
 }
 
-/// What to ask about the configuration.
+/// The subcommands of `windlass config`.
 #[derive(Debug, Subcommand)]
-pub(crate) enum ConfigWhat {
-    /// Every value in force.
+pub(crate) enum ConfigSubcommand {
+    /// Show every value in force.
     Show,
-    /// One value: what it means, and where it comes from.
+    /// Explain one value: its meaning, and each layer that sets it.
     Explain {
-        /// Its name.
+        /// The name of the key.
         key: String,
     },
 }
 
-/// A comment that says where the person's own configuration is looked for.
-fn own_file() -> String {
-    let Some(directory) = places::all().config else {
+/// Returns a comment line with the path of the person's own configuration file.
+fn own_file_comment() -> String {
+    let Some(directory) = user_dirs::places().config else {
         return "# no place for your own configuration: HOME is not set\n".to_owned();
     };
     let file = directory.join("config.toml");
@@ -41,13 +41,14 @@ fn own_file() -> String {
     format!("# your own configuration: {}{is}\n", quote::path(&file))
 }
 
+/// Prints all values or one, as text or JSON.
 pub(super) fn run(global: &Global, command: ConfigCommand) -> Result<ExitCode> {
     let config = setup::hub(global)?.config(&global.workspace)?;
     for warning in config.warnings() {
         terminal::note(global, warning);
     }
-    match command.what.unwrap_or(ConfigWhat::Show) {
-        ConfigWhat::Show if global.json => {
+    match command.subcommand.unwrap_or(ConfigSubcommand::Show) {
+        ConfigSubcommand::Show if global.json => {
             let all: serde_json::Map<_, _> = KEYS
                 .iter()
                 .map(|key| {
@@ -58,8 +59,8 @@ pub(super) fn run(global: &Global, command: ConfigCommand) -> Result<ExitCode> {
                 .collect();
             terminal::print_json(&all.into())?;
         }
-        ConfigWhat::Show => {
-            let mut text = own_file();
+        ConfigSubcommand::Show => {
+            let mut text = own_file_comment();
             for key in KEYS {
                 let (value, said) = config.explain(key);
                 let source = said.last().map(|(_, source)| source.to_string()).unwrap_or_default();
@@ -67,7 +68,7 @@ pub(super) fn run(global: &Global, command: ConfigCommand) -> Result<ExitCode> {
             }
             terminal::print(&text)?;
         }
-        ConfigWhat::Explain { key: name } => {
+        ConfigSubcommand::Explain { key: name } => {
             let key = key(&name)?;
             let (value, said) = config.explain(key);
             if global.json {

@@ -1,5 +1,5 @@
-//! `windlass demo`: a tour in a sample project of its own. It has no engine of its own: every call goes through the hub, as those of the
-//! other commands do, and each step compares what it tells with what is there afterwards.
+//! `windlass demo`: a tour in a sample project. It has no special engine: every call goes through the hub, as in the other commands, and
+//! each step compares the files and records afterwards with what it claims.
 
 mod ask;
 mod escape;
@@ -20,27 +20,31 @@ use tokio::signal::unix::{SignalKind, signal};
 use self::narrator::Narrator;
 use self::sample::Sample;
 use self::tour::{Interrupt, Tour};
-use super::{Interrupts, block_on, interrupted};
+use super::{Interrupts, block_on, interrupted_exit_code};
 use crate::options::Global;
 
 /// A step of the tour.
 struct Step {
     /// Its name in JSON.
     name: &'static str,
+    /// Its heading for a person.
     title: &'static str,
-    run: for<'t> fn(&'t mut Tour<'_>) -> Running<'t>,
+    /// Makes the calls of the step and checks their results.
+    run: for<'t> fn(&'t mut Tour<'_>) -> StepFuture<'t>,
 }
 
-type Running<'t> = Pin<Box<dyn Future<Output = Result<Passed>> + 't>>;
+/// The future of a step under way.
+type StepFuture<'t> = Pin<Box<dyn Future<Output = Result<StepEnd>> + 't>>;
 
-/// The end of a step.
-enum Passed {
-    /// It showed what it is there for. Its checks say whether that was so.
-    Shown,
-    /// It needs something that this machine does not have.
+/// The result of a step.
+enum StepEnd {
+    /// The step ran to its end. The narrator has recorded whether its checks hold.
+    Done,
+    /// The step, or the rest of it, was skipped for this reason: the machine lacks something.
     Skipped(String),
 }
 
+/// The steps of the tour, in order.
 const STEPS: &[Step] = &[
     Step {
         name: "together",
@@ -65,40 +69,41 @@ const STEPS: &[Step] = &[
     },
 ];
 
+/// Runs the tour, removes the sample project, and returns the exit code: 1 if a check failed, 130 after an interrupt.
 pub(super) fn run(global: &Global) -> Result<ExitCode> {
     let mut narrator = Narrator::of(global);
     block_on(async {
-        // From here on nothing ends us before the sample project is removed.
-        let ending = listen()?;
+        // From here on a signal ends the tour only after the sample project is removed.
+        let end_signal = listen_for_end()?;
         let sample = Sample::new()?;
-        narrator.open(sample.path(), STEPS.len())?;
+        narrator.print_heading(sample.path(), STEPS.len())?;
         let interrupt = Interrupt::default();
         let passed = {
             let mut tour = Tour::new(&mut narrator, &sample, interrupt.clone());
-            let mut steps = std::pin::pin!(tour.take(STEPS));
+            let mut steps = std::pin::pin!(tour.run_steps(STEPS));
             tokio::select! {
                 biased;
                 passed = &mut steps => passed,
-                () = ending => {
-                    interrupt.happens();
+                () = end_signal => {
+                    interrupt.trigger();
                     steps.await
                 }
             }
         };
-        let place = sample.path().to_owned();
-        interrupt.until_all_is_quiet().await;
+        let directory = sample.path().to_owned();
+        interrupt.wait_until_idle().await;
         sample.remove()?;
         if interrupt.has_happened() {
-            narrator.interrupted(&place)?;
-            return Ok(interrupted());
+            narrator.print_interrupted(&directory)?;
+            return Ok(interrupted_exit_code());
         }
         passed?;
-        narrator.close(&place)
+        narrator.print_summary(&directory)
     })?
 }
 
-/// Listens to what ends a program: Ctrl-C, SIGTERM, and the end of its terminal.
-fn listen() -> Result<impl Future<Output = ()>> {
+/// Returns a future that ends with the first of SIGINT, SIGTERM and SIGHUP (the end of the terminal).
+fn listen_for_end() -> Result<impl Future<Output = ()>> {
     let mut interrupts = Interrupts::listen()?;
     let mut hangup = signal(SignalKind::hangup())?;
     Ok(async move {

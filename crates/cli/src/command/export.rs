@@ -1,7 +1,7 @@
 //! `windlass log export`: the journal for other programs, as JSON lines or as OpenTelemetry spans.
 //!
-//! Spans are told in the form of OTLP/JSON, one request a line, as collectors read it from files: a session is a trace, a turn is a
-//! span, and each of its calls a span below. The ids are hashes of ours, so that exporting again gives the same spans.
+//! Spans have the form of OTLP/JSON, one request per line, as collectors read it from files: a session is a trace, a turn is a span, and
+//! each of its calls a span below it. Their ids are hashes of our ids, so that exporting again gives the same spans.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
@@ -19,11 +19,13 @@ use windlass::session::{CallId, SessionId, TurnId};
 use crate::options::Global;
 use crate::setup;
 
-/// How many records are fetched at a time.
-const PORTION: usize = 1_000;
-/// A span that is part of nothing remote.
+/// The number of records that are read from the journal at a time.
+const PAGE_SIZE: usize = 1_000;
+/// The OTLP span kind of work inside one program.
 const INTERNAL: u8 = 1;
+/// The OTLP status code of a success.
 const STATUS_OK: u8 = 1;
+/// The OTLP status code of a failure.
 const STATUS_ERROR: u8 = 2;
 
 /// The forms in which the journal can be exported.
@@ -33,6 +35,7 @@ pub(crate) enum ExportFormat {
     Otlp,
 }
 
+/// Prints the records of the journal, or of one session, in this format, without secrets.
 pub(super) fn run(
     global: &Global,
     store: &Store,
@@ -42,7 +45,7 @@ pub(super) fn run(
     let secrets = setup::hub(global)?.secrets(&global.workspace)?;
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     match format {
-        ExportFormat::Jsonl => each_portion(store, session, &secrets, |rows| {
+        ExportFormat::Jsonl => for_each_page(store, session, &secrets, |rows| {
             for row in &rows {
                 serde_json::to_writer(&mut out, row)?;
                 writeln!(out)?;
@@ -51,13 +54,13 @@ pub(super) fn run(
         })?,
         ExportFormat::Otlp => {
             let mut spans = Spans::default();
-            each_portion(store, session, &secrets, |rows| {
-                let told: Vec<Value> = rows.iter().filter_map(|row| spans.take(row)).collect();
-                write_request(&mut out, &told)
+            for_each_page(store, session, &secrets, |rows| {
+                let ended: Vec<Value> = rows.iter().filter_map(|row| spans.add(row)).collect();
+                write_request(&mut out, &ended)
             })?;
             let turns: Vec<Value> =
-                spans.turns.iter().map(|(turn, span)| told_turn(turn, *span)).collect();
-            for portion in turns.chunks(PORTION) {
+                spans.turns.iter().map(|(turn, span)| turn_span(turn, *span)).collect();
+            for portion in turns.chunks(PAGE_SIZE) {
                 write_request(&mut out, portion)?;
             }
         }
@@ -66,26 +69,27 @@ pub(super) fn run(
     Ok(ExitCode::SUCCESS)
 }
 
-fn each_portion(
+/// Calls a function with each page of records, without secrets.
+fn for_each_page(
     store: &Store,
     session: Option<&SessionId>,
     secrets: &Secrets,
-    mut tell: impl FnMut(Vec<JournalRow>) -> Result<()>,
+    mut handle: impl FnMut(Vec<JournalRow>) -> Result<()>,
 ) -> Result<()> {
     let mut after = 0;
     loop {
-        let mut rows = store.records(session, after, PORTION)?;
+        let mut rows = store.records(session, after, PAGE_SIZE)?;
         let Some(last) = rows.last() else { return Ok(()) };
         after = last.seq;
         for row in &mut rows {
-            clean(row, secrets);
+            redact_record(row, secrets);
         }
-        tell(rows)?;
+        handle(rows)?;
     }
 }
 
-/// Takes secrets out of what a record says: those that were not known when it was written, and names of workspaces.
-pub(super) fn clean(row: &mut JournalRow, secrets: &Secrets) {
+/// Redacts secrets in a record's body: those that were not known when it was written, and those in names of workspaces.
+pub(super) fn redact_record(row: &mut JournalRow, secrets: &Secrets) {
     let Some(body) = &mut row.body else { return };
     match serde_json::from_str::<Value>(body) {
         Ok(mut value) => {
@@ -96,6 +100,7 @@ pub(super) fn clean(row: &mut JournalRow, secrets: &Secrets) {
     }
 }
 
+/// Writes spans as one OTLP request on one line; nothing if there are none.
 fn write_request(out: &mut impl Write, spans: &[Value]) -> Result<()> {
     if spans.is_empty() {
         return Ok(());
@@ -110,14 +115,16 @@ fn write_request(out: &mut impl Write, spans: &[Value]) -> Result<()> {
     Ok(())
 }
 
-/// What is known of calls that have begun, and of turns.
+/// Collects the spans of calls and turns from records.
 #[derive(Default)]
 struct Spans {
+    /// The start time and the body of each call that has begun and not ended.
     begun: HashMap<CallId, (SystemTime, Option<CallStarted<'static>>)>,
+    /// The span of each turn, from its first call to its last.
     turns: BTreeMap<(SessionId, TurnId), Span>,
 }
 
-/// From when to when.
+/// The start and the end of a span.
 #[derive(Clone, Copy)]
 struct Span {
     from: SystemTime,
@@ -125,8 +132,8 @@ struct Span {
 }
 
 impl Spans {
-    /// Learns from a record; the span of a call that has ended.
-    fn take(&mut self, row: &JournalRow) -> Option<Value> {
+    /// Adds a record. Returns the span of a call if the record is its end.
+    fn add(&mut self, row: &JournalRow) -> Option<Value> {
         let (session, turn, call) = (row.session.clone()?, row.turn.clone()?, row.call.clone()?);
         match row.kind {
             Kind::Started => {
@@ -144,18 +151,20 @@ impl Spans {
                 );
                 let span = Span { from, to: row.at.max(from) };
                 let begun = begun.and_then(|(_, body)| body);
-                let told = told_call(row, &call, (&session, &turn), span, begun.as_ref(), &body);
+                let call_span =
+                    call_span(row, &call, (&session, &turn), span, begun.as_ref(), &body);
                 let whole = self.turns.entry((session, turn)).or_insert(span);
                 whole.from = whole.from.min(span.from);
                 whole.to = whole.to.max(span.to);
-                Some(told)
+                Some(call_span)
             }
             _ => None,
         }
     }
 }
 
-fn told_call(
+/// Returns the OTLP span of a call.
+fn call_span(
     row: &JournalRow,
     call: &CallId,
     (session, turn): (&SessionId, &TurnId),
@@ -189,7 +198,7 @@ fn told_call(
     })
 }
 
-/// A normal failure is one for whoever reads traces, too.
+/// Returns the OTLP status of a call: every outcome but `ok` is an error, with the first line of the result.
 fn status(outcome: Outcome, body: &CallFinished<'_>) -> Value {
     if outcome == Outcome::Ok {
         return json!({"code": STATUS_OK});
@@ -198,7 +207,8 @@ fn status(outcome: Outcome, body: &CallFinished<'_>) -> Value {
     json!({"code": STATUS_ERROR, "message": said})
 }
 
-fn told_turn((session, turn): &(SessionId, TurnId), span: Span) -> Value {
+/// Returns the OTLP span of a turn.
+fn turn_span((session, turn): &(SessionId, TurnId), span: Span) -> Value {
     json!({
         "traceId": trace_id(session), "spanId": turn_span_id(session, turn),
         "name": "turn", "kind": INTERNAL,
@@ -208,28 +218,32 @@ fn told_turn((session, turn): &(SessionId, TurnId), span: Span) -> Value {
     })
 }
 
+/// Returns an OTLP attribute with a text value.
 fn text(key: &str, value: &str) -> Value {
     json!({"key": key, "value": {"stringValue": value}})
 }
 
-/// Numbers of 64 bits are texts in this encoding.
+/// Returns an OTLP attribute with a number, which OTLP/JSON encodes as a string.
 fn number(key: &str, value: u64) -> Value {
     json!({"key": key, "value": {"intValue": value.to_string()}})
 }
 
+/// Returns a time in nanoseconds since 1970, as a string.
 fn nanos(at: SystemTime) -> String {
     at.duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos().to_string()
 }
 
+/// Returns the trace id of a session.
 fn trace_id(session: &SessionId) -> String {
     hash(&["session", session.as_str()], 32)
 }
 
+/// Returns the span id of a turn.
 fn turn_span_id(session: &SessionId, turn: &TurnId) -> String {
     hash(&["turn", session.as_str(), turn.as_str()], 16)
 }
 
-/// The first digits of a hash, in hexadecimal.
+/// Returns the first hexadecimal digits of a hash of the parts.
 fn hash(parts: &[&str], digits: usize) -> String {
     let mut hasher = blake3::Hasher::new();
     for part in parts {

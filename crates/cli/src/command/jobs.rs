@@ -1,4 +1,5 @@
-//! `windlass jobs`: the programs that sessions of other processes have running.
+//! `windlass jobs`: lists the background jobs of running sessions, prints their output, and ends them. The sessions are those of other
+//! processes, which answer over sockets in the state directory.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -18,55 +19,57 @@ use crate::terminal::{self, Paint};
 #[derive(Debug, Args)]
 pub(crate) struct JobsCommand {
     #[command(subcommand)]
-    what: Option<JobsWhat>,
+    subcommand: Option<JobsSubcommand>,
 }
 
-/// What to do with jobs.
+/// The subcommands of `windlass jobs`.
 #[derive(Debug, Subcommand)]
-pub(crate) enum JobsWhat {
-    /// List them.
+pub(crate) enum JobsSubcommand {
+    /// List the running jobs.
     List,
-    /// Print what one has printed.
+    /// Print the output of a job.
     Output {
-        /// Its id.
+        /// The job's id, or a beginning of it that no other id has.
         job: String,
-        /// Go on with what comes, until it ends.
+        /// Keep printing new output until the job ends.
         #[arg(long)]
         follow: bool,
     },
-    /// End one, with everything that it started.
+    /// End a job and every process that it started.
     Kill {
-        /// Its id.
+        /// The job's id, or a beginning of it that no other id has.
         job: String,
-        /// What to tell it first.
+        /// The signal to send first.
         #[arg(long, default_value = "TERM")]
         signal: String,
     },
 }
 
+/// Runs the subcommand; without one, lists the jobs.
 pub(super) fn run(global: &Global, jobs: JobsCommand) -> Result<ExitCode> {
-    let state = setup::state(global)?;
-    let whole = |given: &str| {
+    let state = setup::state_directory(global)?;
+    let expand = |given: &str| {
         let jobs = ask_jobs(&state, &JobQuestion::List)?;
-        ids::whole(
+        ids::expand(
             "job",
             given,
             jobs.iter().filter_map(|job| Some(job["job"].as_str()?.to_owned())),
         )
     };
-    match jobs.what.unwrap_or(JobsWhat::List) {
-        JobsWhat::List => list(global, &ask_jobs(&state, &JobQuestion::List)?),
-        JobsWhat::Output { job, follow } => {
-            let job = whole(&job)?;
+    match jobs.subcommand.unwrap_or(JobsSubcommand::List) {
+        JobsSubcommand::List => list(global, &ask_jobs(&state, &JobQuestion::List)?),
+        JobsSubcommand::Output { job, follow } => {
+            let job = expand(&job)?;
             let mut cursor = 0;
             loop {
                 let question = JobQuestion::Output { job: job.clone(), cursor };
-                let told = one(ask_jobs(&state, &question)?, &job)?;
-                let next = print_output(global, &told)?;
-                // What may be the beginning of a secret is told when it is clear what it is.
-                let is_all = told["bytes"].as_u64() <= Some(next) || next <= cursor;
+                let answer = only_answer(ask_jobs(&state, &question)?, &job)?;
+                let next = print_output(global, &answer)?;
+                // Output that may be the beginning of a secret is held back until more output shows whether it is one.
+                let is_all = answer["bytes"].as_u64() <= Some(next) || next <= cursor;
                 cursor = next;
-                let is_over = told["running"] == false && told["bytes"].as_u64() <= Some(cursor);
+                let is_over =
+                    answer["running"] == false && answer["bytes"].as_u64() <= Some(cursor);
                 if is_over || (!follow && is_all) {
                     return Ok(ExitCode::SUCCESS);
                 }
@@ -75,39 +78,41 @@ pub(super) fn run(global: &Global, jobs: JobsCommand) -> Result<ExitCode> {
                 }
             }
         }
-        JobsWhat::Kill { job, signal } => {
-            let job = whole(&job)?;
+        JobsSubcommand::Kill { job, signal } => {
+            let job = expand(&job)?;
             let question = JobQuestion::Kill { job: job.clone(), signal };
-            let told = one(ask_jobs(&state, &question)?, &job)?;
-            list(global, &[told])
+            let answer = only_answer(ask_jobs(&state, &question)?, &job)?;
+            list(global, &[answer])
         }
     }
 }
 
-fn one(mut answers: Vec<Value>, job: &str) -> Result<Value> {
-    let Some(told) = answers.pop() else {
+/// Returns the only answer about a job; fails if there is none or it is an error.
+fn only_answer(mut answers: Vec<Value>, job: &str) -> Result<Value> {
+    let Some(answer) = answers.pop() else {
         bail!("there is no job `{job}`: `windlass jobs list` shows those that there are");
     };
-    if let Some(error) = told["error"].as_str() {
+    if let Some(error) = answer["error"].as_str() {
         bail!("{error}");
     }
-    Ok(told)
+    Ok(answer)
 }
 
-/// Prints a piece of output; where it goes on.
-fn print_output(global: &Global, told: &Value) -> Result<u64> {
+/// Prints a piece of output, and returns the offset of the next piece.
+fn print_output(global: &Global, answer: &Value) -> Result<u64> {
     if global.json {
-        terminal::print_json(told)?;
+        terminal::print_json(answer)?;
     } else {
         let mut out = std::io::stdout().lock();
-        if told["missed"].as_u64() > Some(0) {
-            writeln!(out, "[… {} bytes were not kept …]", told["missed"])?;
+        if answer["missed"].as_u64() > Some(0) {
+            writeln!(out, "[… {} bytes were not kept …]", answer["missed"])?;
         }
-        out.write_all(quote::visible(told["text"].as_str().unwrap_or_default()).as_bytes())?;
+        out.write_all(quote::visible(answer["text"].as_str().unwrap_or_default()).as_bytes())?;
     }
-    Ok(told["cursor"].as_u64().unwrap_or(0))
+    Ok(answer["cursor"].as_u64().unwrap_or(0))
 }
 
+/// Prints jobs, one per line.
 fn list(global: &Global, jobs: &[Value]) -> Result<ExitCode> {
     if global.json {
         for job in jobs {

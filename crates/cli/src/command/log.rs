@@ -1,4 +1,4 @@
-//! `windlass log`: the journal as a timeline, and the proof that nobody changed it.
+//! `windlass log`: prints the journal as a timeline, and verifies that its records were not changed.
 
 mod filter;
 mod note;
@@ -20,90 +20,91 @@ use windlass::tool::{BUILTIN, nearest};
 use windlass::{Outcome, quote};
 
 pub(super) use self::filter::Filter;
-use self::filter::{Since, outcome};
+use self::filter::{Since, parse_outcome};
 use super::export::{self, ExportFormat};
 use crate::ids;
 use crate::options::Global;
 use crate::setup;
 use crate::terminal::{self, Paint};
 
-/// How many records are fetched at a time.
-const PORTION: usize = 1_000;
-/// How often somebody who follows looks again.
-const PAUSE: Duration = Duration::from_millis(200);
+/// The number of records that are read at a time.
+const PAGE_SIZE: usize = 1_000;
+/// The pause between two reads with `--follow`.
+const FOLLOW_INTERVAL: Duration = Duration::from_millis(200);
 
 /// `windlass log`
 #[derive(Debug, Args)]
 pub(crate) struct Log {
     #[command(subcommand)]
-    what: Option<LogCommand>,
-    /// Go on with what comes.
+    subcommand: Option<LogCommand>,
+    /// Keep printing new records until interrupted.
     #[arg(long)]
     follow: bool,
-    /// Only the last so many records.
+    /// Show only the last N records.
     #[arg(short = 'n', long = "last", value_name = "N")]
     last: Option<usize>,
-    /// Only the records of this tool.
+    /// Show only the records of this tool.
     #[arg(long, value_name = "NAME")]
     tool: Option<String>,
-    /// Only the ends of calls with this outcome: ok, error, fault, denied, `timed_out`, cancelled.
-    #[arg(long, value_name = "OUTCOME", value_parser = outcome)]
+    /// Show only ends of calls with this outcome: ok, error, fault, denied, `timed_out`, cancelled.
+    #[arg(long, value_name = "OUTCOME", value_parser = parse_outcome)]
     outcome: Option<Outcome>,
-    /// Only records from this time on: 30s, 10m, 2h or 3d ago, or a date or time in UTC such as 2026-11-18 or 2026-11-18T16:30.
+    /// Show only records from this time on: 30s, 10m, 2h or 3d ago, or a date or time in UTC such as 2026-11-18 or 2026-11-18T16:30.
     #[arg(long, value_name = "TIME")]
     since: Option<Since>,
 }
 
-/// What to do with the journal.
+/// The subcommands of `windlass log`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LogCommand {
-    /// Check the chain of records: exit code 1 and the first bad record if anything was changed.
+    /// Verify the chain of records: if a record was changed, name the first bad one and exit with code 1.
     Verify,
-    /// Print all records, or those of --session ID, for other programs.
+    /// Print all records, or those of --session ID, in a form for other programs.
     Export {
-        /// JSON lines, or OpenTelemetry spans as OTLP/JSON.
+        /// The form: JSON lines, or OpenTelemetry spans as OTLP/JSON.
         #[arg(long, default_value = "jsonl")]
         format: ExportFormat,
     },
 }
 
+/// Runs the subcommand; without one, prints the records that the options select.
 pub(super) fn run(global: &Global, log: &Log) -> Result<ExitCode> {
     let store = setup::hub(global)?.store()?;
-    if let Some(LogCommand::Verify) = log.what {
+    if let Some(LogCommand::Verify) = log.subcommand {
         return verify(global, &store);
     }
-    let session = global.session.as_ref().map(|id| ids::session(&store, id)).transpose()?;
+    let session = global.session.as_ref().map(|id| ids::expand_session(&store, id)).transpose()?;
     if let Some(session) = &session {
         store.session(session)?;
     }
-    if let Some(LogCommand::Export { format }) = log.what {
+    if let Some(LogCommand::Export { format }) = log.subcommand {
         return export::run(global, &store, session.as_ref(), format);
     }
     let (tool, outcome, since) = (log.tool.clone(), log.outcome, log.since.clone());
     let filter = &Filter { session, tool, outcome, since };
     let mut after = match log.last {
-        Some(most) => show_last(global, &store, filter, most)?,
-        None => show(global, &store, filter, 0)?,
+        Some(count) => print_last(global, &store, filter, count)?,
+        None => print_records(global, &store, filter, 0)?,
     };
     if !log.follow {
         if let Some(tool) = &log.tool {
-            tell_if_unknown(global, &store, tool)?;
+            note_if_unknown(global, &store, tool)?;
         }
         return Ok(ExitCode::SUCCESS);
     }
-    // Until somebody interrupts.
+    // Until an interrupt ends the process.
     loop {
-        std::thread::sleep(PAUSE);
-        after = show(global, &store, filter, after)?;
+        std::thread::sleep(FOLLOW_INTERVAL);
+        after = print_records(global, &store, filter, after)?;
     }
 }
 
-/// Says of a tool that has no record that it has none, and which one may be meant.
-fn tell_if_unknown(global: &Global, store: &Store, tool: &str) -> Result<()> {
+/// Prints a note if no record is of this tool, with the nearest known name.
+fn note_if_unknown(global: &Global, store: &Store, tool: &str) -> Result<()> {
     let mut known: BTreeSet<String> = BUILTIN.iter().map(|tool| tool.name().to_owned()).collect();
     let is_builtin = known.contains(tool);
     let mut has_record = false;
-    each_portion(store, &Filter::default(), 0, |rows| {
+    for_each_page(store, &Filter::default(), 0, |rows| {
         known.extend(rows.into_iter().filter_map(|row| row.tool).inspect(|name| {
             has_record |= name == tool;
         }));
@@ -118,41 +119,47 @@ fn tell_if_unknown(global: &Global, store: &Store, tool: &str) -> Result<()> {
     Ok(())
 }
 
-/// Prints the records after one; the number of the last.
-pub(super) fn show(global: &Global, store: &Store, filter: &Filter, after: u64) -> Result<u64> {
+/// Prints the records after number `after` that the filter admits, and returns the number of the last record read.
+pub(super) fn print_records(
+    global: &Global,
+    store: &Store,
+    filter: &Filter,
+    after: u64,
+) -> Result<u64> {
     let printer = Printer::new(global)?;
-    each_portion(store, filter, after, |rows| printer.print(rows))
+    for_each_page(store, filter, after, |rows| printer.print(rows))
 }
 
-/// Prints the last records; the number of the last.
-fn show_last(global: &Global, store: &Store, filter: &Filter, most: usize) -> Result<u64> {
+/// Prints the last `count` records that the filter admits, and returns the number of the last record read.
+fn print_last(global: &Global, store: &Store, filter: &Filter, count: usize) -> Result<u64> {
     let mut last = VecDeque::new();
-    let after = each_portion(store, filter, 0, |rows| {
+    let after = for_each_page(store, filter, 0, |rows| {
         last.extend(rows);
-        last.drain(..last.len().saturating_sub(most));
+        last.drain(..last.len().saturating_sub(count));
         Ok(())
     })?;
     Printer::new(global)?.print(last.into())?;
     Ok(after)
 }
 
-/// Reads the records after one, in portions of those that a filter lets pass; the number of the last.
-fn each_portion(
+/// Reads the records after number `after`, calls a function with each page of those that the filter admits, and returns the number of the
+/// last record read.
+fn for_each_page(
     store: &Store,
     filter: &Filter,
     mut after: u64,
-    mut take: impl FnMut(Vec<JournalRow>) -> Result<()>,
+    mut handle: impl FnMut(Vec<JournalRow>) -> Result<()>,
 ) -> Result<u64> {
     loop {
-        let mut rows = store.records(filter.session.as_ref(), after, PORTION)?;
+        let mut rows = store.records(filter.session.as_ref(), after, PAGE_SIZE)?;
         let Some(last) = rows.last() else { return Ok(after) };
         after = last.seq;
         rows.retain(|row| filter.admits(row));
-        take(rows)?;
+        handle(rows)?;
     }
 }
 
-/// Prints records as lines, without secrets.
+/// Prints records as text or JSON lines, without secrets.
 struct Printer {
     paint: Paint,
     is_json: bool,
@@ -160,15 +167,17 @@ struct Printer {
 }
 
 impl Printer {
+    /// Reads the options and the secrets to redact.
     fn new(global: &Global) -> Result<Self> {
         let secrets = setup::hub(global)?.secrets(&global.workspace)?;
         Ok(Self { paint: Paint::of(global), is_json: global.json, secrets })
     }
 
+    /// Prints records, one per line.
     fn print(&self, rows: Vec<JournalRow>) -> Result<()> {
         let mut out = std::io::BufWriter::new(std::io::stdout().lock());
         for mut row in rows {
-            export::clean(&mut row, &self.secrets);
+            export::redact_record(&mut row, &self.secrets);
             if self.is_json {
                 serde_json::to_writer(&mut out, &row)?;
                 writeln!(out)?;
@@ -180,6 +189,7 @@ impl Printer {
     }
 }
 
+/// Returns a record as a line of text: number, time, session, and a description by its kind.
 fn line(row: &JournalRow, paint: Paint) -> String {
     let name = |id: Option<String>| id.unwrap_or_default();
     let session = name(row.session.as_ref().map(ToString::to_string));
@@ -190,7 +200,7 @@ fn line(row: &JournalRow, paint: Paint) -> String {
         paint.dim(&utc(row.at)),
         paint.dim(&quote::visible(&session))
     );
-    let what = match row.kind {
+    let description = match row.kind {
         Kind::Started => format!(
             "{} {} {}",
             paint.dim("▶"),
@@ -203,20 +213,20 @@ fn line(row: &JournalRow, paint: Paint) -> String {
         Kind::Recovered => format!(
             "{} {}",
             paint.yellow("recovered"),
-            row.body_as::<Recovery>().map_or_else(String::new, |body| short(&body.text.into()))
+            row.body_as::<Recovery>().map_or_else(String::new, |body| one_line(&body.text.into()))
         ),
-        kind => match note::line(row, paint) {
+        kind => match note::describe(row, paint) {
             Some(note) => note,
             None => paint.yellow(kind.as_str()),
         },
     };
-    format!("{head}  {what}")
+    format!("{head}  {description}")
 }
 
-/// The arguments of a call that began, the shell of its command if that is another than bash, and who decided.
+/// Describes the start of a call: its arguments, the shell of its command if that is not bash, and the decision.
 fn begun(body: &CallStarted<'_>, paint: Paint) -> String {
-    let input = short(&body.input);
-    let decided = paint.dim(&short(&decided(&body.decided).into()));
+    let input = one_line(&body.input);
+    let decided = paint.dim(&one_line(&decision_text(&body.decided).into()));
     match body.effects.shell() {
         Some(shell) => {
             let shell = paint.dim(&format!("(in {})", quote::visible(shell)));
@@ -226,34 +236,35 @@ fn begun(body: &CallStarted<'_>, paint: Paint) -> String {
     }
 }
 
-/// The decision that let a call begin. A question that is open then is about what it changes.
-fn decided(decided: &Decided) -> String {
+/// Describes the decision that let a call begin. An ask without an answer then is about the changes, after the command has run.
+fn decision_text(decided: &Decided) -> String {
     match (decided.decision, &decided.settled_by) {
         (Decision::Ask, None) => format!("{decided}, about what it changes"),
         _ => decided.to_string(),
     }
 }
 
-/// The effects that a running call asked for beyond its plan, and the decision.
+/// Describes the effects that a running call requested beyond its plan, and the decision.
 fn extended(row: &JournalRow, tool: &str, paint: Paint) -> String {
     let told = row.body_as::<CallExtended>().map_or_else(String::new, |body| {
-        format!("{} ({})", short(&body.effects.to_string().into()), body.decided)
+        format!("{} ({})", one_line(&body.effects.to_string().into()), body.decided)
     });
     format!("+ {} {told}", paint.bold(&quote::visible(tool)))
 }
 
-/// The end of a job, with the files that it changed, or what is to be said instead.
+/// Describes the end of a job: the files that it changed, or its notes if there are none.
 fn job_ended(row: &JournalRow, tool: &str, paint: Paint) -> String {
     let body: JobEnded = row.body_as().unwrap_or_default();
     let job = format!("□ {} job {}", paint.bold(&quote::visible(tool)), quote::visible(&body.job));
     if body.changed_count == 0 {
-        return format!("{job}: {}", short(&Value::from(body.notes.join("; "))));
+        return format!("{job}: {}", one_line(&Value::from(body.notes.join("; "))));
     }
     let paths: Vec<&str> = body.changed.iter().map(|file| file.path.as_str()).collect();
-    let paths = short(&Value::from(paths.join(", ")));
+    let paths = one_line(&Value::from(paths.join(", ")));
     format!("{job} changed {}: {paths}", body.changed_count)
 }
 
+/// Describes the end of a call: outcome, duration, id, and the first line of the result unless it is `ok`.
 fn finished(row: &JournalRow, tool: &str, paint: Paint) -> String {
     let body: CallFinished<'_> = row.body_as().unwrap_or_default();
     let outcome = row.outcome.unwrap_or(Outcome::Fault);
@@ -270,7 +281,7 @@ fn finished(row: &JournalRow, tool: &str, paint: Paint) -> String {
     let said = if outcome == Outcome::Ok {
         String::new()
     } else {
-        format!("  {}", short(&Value::from(text)))
+        format!("  {}", one_line(&Value::from(text)))
     };
     let call = row.call.as_ref().map(ToString::to_string).unwrap_or_default();
     format!(
@@ -281,8 +292,8 @@ fn finished(row: &JournalRow, tool: &str, paint: Paint) -> String {
     )
 }
 
-/// Enough of a value to recognise it, on one line.
-pub(super) fn short(value: &Value) -> String {
+/// Returns a value on one line, at most 120 characters.
+pub(super) fn one_line(value: &Value) -> String {
     let text = match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
@@ -295,6 +306,7 @@ pub(super) fn short(value: &Value) -> String {
     }
 }
 
+/// Verifies the journal and prints the result. Exit code 1 if a record was changed.
 fn verify(global: &Global, store: &Store) -> Result<ExitCode> {
     match store.verify() {
         Ok(verified) if global.json => {

@@ -1,4 +1,4 @@
-//! `windlass mcp`: the tools for any MCP host, over stdin and stdout.
+//! `windlass mcp`: serves the tools to an MCP host over stdin and stdout.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -19,30 +19,32 @@ use super::{Interrupts, block_on, end_jobs};
 use crate::options::Global;
 use crate::setup::Setup;
 
+/// Serves until the client goes away or an interrupt comes, then ends the jobs of the session.
 pub(super) fn run(global: &Global) -> Result<ExitCode> {
     block_on(async {
         let setup = Setup::open(global, Recording::Whole)?;
         let session = &setup.session;
         let _jobs = setup.windlass.serve_jobs(session);
-        setup.begin(global).await;
+        setup.run_start_hooks(global).await;
         let served = windlass_mcp::serve_stdio(
             setup.windlass.engine().clone(),
             session.clone(),
             Options { describe_changes, ..Options::default() },
         );
-        let served = until_stopped(setup.windlass.engine(), session, served).await?;
-        let _away = setup.windlass.engine().attend(session.id(), Away);
+        let served = until_interrupted_or_closed(setup.windlass.engine(), session, served).await?;
+        let _attendance = setup.windlass.engine().attend(session.id(), DeferringAttendant);
         end_jobs(session).await;
-        setup.end(global).await;
+        setup.run_end_hooks(global).await;
         served.transpose()?;
         Ok(ExitCode::SUCCESS)
     })?
 }
 
-/// Stands for the person once the client is gone: what their jobs have changed is held until they answer by `windlass policy approve`.
-struct Away;
+/// The attendant after the client is gone. It defers every answer: changes of jobs are held until a person answers by
+/// `windlass policy approve`.
+struct DeferringAttendant;
 
-impl Attendant for Away {
+impl Attendant for DeferringAttendant {
     fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>> {
         Box::pin(std::future::ready(Reply::Deferred))
     }
@@ -52,21 +54,21 @@ impl Attendant for Away {
     }
 }
 
-/// Every line that changes, without colours.
+/// Returns the diff of a call with every changed line, without colours.
 fn describe_changes(request: &ApprovalRequest) -> String {
     Difference::of(request, &Look::plain().whole()).shown()
 }
 
-/// The longest time from an interrupt to the end, for calls that are slow to stop.
-const LONGEST_END: Duration = Duration::from_secs(5);
-/// The longest time from an interrupt until jobs are ended and their changes are decided on: a client may still ask its person.
-const LONGEST_DECISION: Duration = Duration::from_secs(2);
-/// The time for the last answers to be written.
-const LAST_ANSWERS: Duration = Duration::from_millis(50);
+/// The time limit from an interrupt to the end, for calls that are slow to stop.
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+/// The time limit for ending jobs and deciding on their changes after an interrupt: a client may still ask its person.
+const DECISION_TIMEOUT: Duration = Duration::from_secs(2);
+/// The time for writing the last results.
+const FLUSH_TIME: Duration = Duration::from_millis(50);
 
-/// Serves until the client goes away, or until an interrupt. A client that keeps the connection open does not keep the server: its calls
-/// are stopped, answered and recorded, and then the server ends.
-async fn until_stopped<T>(
+/// Serves until the client goes away or an interrupt comes. A client that keeps the connection open does not keep the server running: its
+/// calls are cancelled, answered and recorded, and then the server ends. Returns `None` after an interrupt.
+async fn until_interrupted_or_closed<T>(
     engine: &Engine,
     session: &Arc<Session>,
     served: impl Future<Output = T>,
@@ -78,19 +80,19 @@ async fn until_stopped<T>(
         done = &mut served => return Ok(Some(done)),
         () = interrupts.next() => {}
     }
-    // What jobs changed is decided on before the session is stopped: nothing of a stopped session is kept.
-    let _away = engine.attend(session.id(), Away);
-    drop(tokio::time::timeout(LONGEST_DECISION, end_jobs(session)).await);
+    // Changes of jobs are decided on before the session is cancelled: a cancelled session keeps no changes.
+    let _attendance = engine.attend(session.id(), DeferringAttendant);
+    drop(tokio::time::timeout(DECISION_TIMEOUT, end_jobs(session)).await);
     session.cancel();
     let ended = async {
         while engine.running_calls() > 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        tokio::time::sleep(LAST_ANSWERS).await;
+        tokio::time::sleep(FLUSH_TIME).await;
     };
     tokio::select! {
         biased;
         done = &mut served => Ok(Some(done)),
-        _ = tokio::time::timeout(LONGEST_END, ended) => Ok(None),
+        _ = tokio::time::timeout(STOP_TIMEOUT, ended) => Ok(None),
     }
 }

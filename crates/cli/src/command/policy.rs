@@ -1,4 +1,4 @@
-//! `windlass policy`: what would be decided and by which rule, what people have decided, and whether a policy does what it says.
+//! `windlass policy`: explains decisions, lists and answers approvals, and tests policies.
 
 mod answer;
 mod approvals;
@@ -20,70 +20,70 @@ use windlass::session::SessionId;
 use windlass::{Session, ToolCall, ToolError, Windlass};
 
 use super::call;
-use crate::options::{Global, session_id};
+use crate::options::{Global, parse_session_id};
 
 /// `windlass policy`
 #[derive(Debug, Args)]
 pub(crate) struct PolicyCommand {
     #[command(subcommand)]
-    what: PolicyWhat,
+    subcommand: PolicySubcommand,
 }
 
-/// What to ask the policy.
+/// The subcommands of `windlass policy`.
 #[derive(Debug, Subcommand)]
-pub(crate) enum PolicyWhat {
-    /// What would happen to a call, and which rule decides.
+pub(crate) enum PolicySubcommand {
+    /// Explain the decision about a call, and the rule behind it, without running it.
     Explain {
-        /// The tool's name.
+        /// The name of the tool.
         tool: String,
-        /// Its arguments as JSON.
+        /// The arguments of the call, as JSON.
         #[arg(default_value = "{}", value_name = "JSON", allow_hyphen_values = true)]
         input: String,
     },
-    /// The mode and the rules in force.
+    /// Show the mode and the rules in force.
     Show,
-    /// List the questions that are open and the answers that are remembered.
+    /// List open approvals and remembered answers.
     Approvals,
-    /// Show every line that the call of an open question changed, or would change.
+    /// Show every line that the call of an open approval has changed or would change.
     Diff {
-        /// The question's id.
+        /// The approval's id.
         id: String,
     },
-    /// Say yes to an open question, and make its call at once in its session.
+    /// Allow the call of an open approval and make it at once, in its session.
     Approve {
-        /// The question's id.
+        /// The approval's id.
         id: String,
-        /// For how long the answer counts: once, session, project, always.
+        /// The lifetime of the answer: once, session, project, always.
         #[arg(long, default_value = "once")]
         scope: Scope,
-        /// A reason for the model to read.
+        /// A reason, which the model reads.
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
-        /// Other arguments for the call, as JSON or `-`. They are decided on anew.
+        /// Other arguments for the call, as JSON, @FILE or `-`. The policy decides on them again.
         #[arg(long, value_name = "JSON")]
         input: Option<String>,
     },
-    /// Say no to an open question; its call ends as denied in its session.
+    /// Deny the call of an open approval; it ends as denied in its session.
     Deny {
-        /// The question's id.
+        /// The approval's id.
         id: String,
-        /// What the model is told.
+        /// A reason, which the model reads.
         #[arg(long, value_name = "TEXT")]
         why: Option<String>,
-        /// For how long the answer counts: once, session, project, always.
+        /// The lifetime of the answer: once, session, project, always.
         #[arg(long, default_value = "once")]
         scope: Scope,
     },
-    /// Forget remembered answers and open questions.
+    /// Forget remembered answers and open approvals.
     Revoke {
-        /// Their ids.
+        /// The ids of the approvals.
         #[arg(required_unless_present = "all")]
         ids: Vec<String>,
-        /// All of them, of every workspace.
+        /// Forget all approvals, of every workspace.
         #[arg(long, conflicts_with = "ids")]
         all: bool,
     },
-    /// Run the examples that policy files carry; exit code 1 when one is decided otherwise.
+    /// Run the examples in policy files; exit code 1 when a decision differs from an example.
     #[command(after_help = "A policy file is a configuration file with examples:\n\n\
         mode = \"ask\"\n\
         allow = [\"exec git status\"]\n\n\
@@ -91,49 +91,50 @@ pub(crate) enum PolicyWhat {
         tool = \"bash\"\n\
         input = { command = \"git status\" }\n\
         expect = \"allow\"                  # or ask, or deny\n\
-        rule = \"allow exec git status\"    # what must decide; may be left out\n\n\
-        A file is tested alone: with the options of the command line, without other configuration.")]
+        rule = \"allow exec git status\"    # the rule that must decide; optional\n\n\
+        Each file is tested alone, with the options of the command line and without other configuration.")]
     Test {
-        /// The files.
+        /// The policy files.
         #[arg(required = true)]
         files: Vec<PathBuf>,
     },
-    /// What would be decided now about each call of an earlier session.
+    /// Decide again about each call of a recorded session, and show the decisions that differ.
     Replay {
-        /// The session's id.
-        #[arg(value_parser = session_id)]
+        /// The session's id, or a beginning of it that no other id has.
+        #[arg(value_parser = parse_session_id)]
         id: SessionId,
     },
 }
 
+/// Runs the subcommand.
 pub(super) fn run(global: &Global, policy: PolicyCommand) -> Result<ExitCode> {
-    match policy.what {
-        PolicyWhat::Explain { tool, input } => explain::run(global, tool, &input),
-        PolicyWhat::Show => show::run(global),
-        PolicyWhat::Approvals => approvals::run(global),
-        PolicyWhat::Diff { id } => diff::run(global, &id),
-        PolicyWhat::Approve { id, scope, reason, input } => {
+    match policy.subcommand {
+        PolicySubcommand::Explain { tool, input } => explain::run(global, tool, &input),
+        PolicySubcommand::Show => show::run(global),
+        PolicySubcommand::Approvals => approvals::run(global),
+        PolicySubcommand::Diff { id } => diff::run(global, &id),
+        PolicySubcommand::Approve { id, scope, reason, input } => {
             let mut answer = Answer::allow_for(scope);
             answer.reason = reason;
-            answer.input = input.map(|input| call::input(&input)).transpose()?;
+            answer.input = input.map(|input| call::parse_input(&input)).transpose()?;
             answer::run(global, &id, &answer)
         }
-        PolicyWhat::Deny { id, why, scope } => {
+        PolicySubcommand::Deny { id, why, scope } => {
             answer::run(global, &id, &Answer::deny_for(scope, why.unwrap_or_default()))
         }
-        PolicyWhat::Revoke { ids, all } => revoke::run(global, &ids, all),
-        PolicyWhat::Test { files } => test::run(global, &files),
-        PolicyWhat::Replay { id } => replay::run(global, &id),
+        PolicySubcommand::Revoke { ids, all } => revoke::run(global, &ids, all),
+        PolicySubcommand::Test { files } => test::run(global, &files),
+        PolicySubcommand::Replay { id } => replay::run(global, &id),
     }
 }
 
-/// A decision about a call and what made it.
+/// A decision about a call, and the rule behind it.
 struct Decided {
     decision: Decision,
     rule: String,
 }
 
-/// What would be decided about a call. What an `.aiexclude` hides is denied before the policy is asked.
+/// Returns the decision that a call would get, without running it. A path that an `.aiexclude` hides is denied before the policy is asked.
 async fn decide(
     windlass: &Windlass,
     session: &std::sync::Arc<Session>,

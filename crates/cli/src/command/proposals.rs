@@ -1,4 +1,4 @@
-//! `windlass proposals`: changes that are held until a person applies or drops them.
+//! `windlass proposals`: lists, shows, applies and drops file changes that are held as proposals.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -25,55 +25,56 @@ use crate::terminal::{self, Paint};
 #[derive(Debug, Args)]
 pub(crate) struct ProposalsCommand {
     #[command(subcommand)]
-    what: Option<ProposalsWhat>,
+    subcommand: Option<ProposalsSubcommand>,
 }
 
-/// What to do with proposals: those of --session ID, or of the only session that has any.
+/// The subcommands of `windlass proposals`. They concern the session of --session, or the only session that has proposals.
 #[derive(Debug, Subcommand)]
-pub(crate) enum ProposalsWhat {
-    /// List them.
+pub(crate) enum ProposalsSubcommand {
+    /// List the proposals.
     List,
-    /// Show what would change, word by word.
+    /// Show the proposed changes as a diff, word by word.
     Show {
-        /// Only these files, or what is below these directories.
+        /// Only these files, and the files below these directories.
         paths: Vec<PathBuf>,
     },
-    /// Make the changes, all or none.
+    /// Apply the proposed changes, all or none.
     Apply {
-        /// Only these files, or what is below these directories.
+        /// Only these files, and the files below these directories.
         paths: Vec<PathBuf>,
     },
-    /// Forget them.
+    /// Drop the proposed changes.
     Drop {
-        /// Only these files, or what is below these directories.
+        /// Only these files, and the files below these directories.
         paths: Vec<PathBuf>,
     },
 }
 
+/// Runs the subcommand; without one, lists the proposals.
 pub(super) fn run(global: &Global, command: ProposalsCommand) -> Result<ExitCode> {
     let setup = Setup::for_person(global, Recording::Whole)?;
     let windlass = &setup.windlass;
     let workspace = windlass.path();
-    match command.what.unwrap_or(ProposalsWhat::List) {
-        ProposalsWhat::List => list(global, windlass, workspace),
-        ProposalsWhat::Show { paths } => {
-            let proposals = chosen(global, windlass, workspace)?;
-            show(global, &proposals, workspace, named(workspace, &paths).as_deref())
+    match command.subcommand.unwrap_or(ProposalsSubcommand::List) {
+        ProposalsSubcommand::List => list(global, windlass, workspace),
+        ProposalsSubcommand::Show { paths } => {
+            let proposals = selected_proposals(global, windlass, workspace)?;
+            show(global, &proposals, workspace, absolute_paths(workspace, &paths).as_deref())
         }
-        ProposalsWhat::Apply { paths } => {
-            let proposals = chosen(global, windlass, workspace)?;
-            let paths = named(workspace, &paths);
+        ProposalsSubcommand::Apply { paths } => {
+            let proposals = selected_proposals(global, windlass, workspace)?;
+            let paths = absolute_paths(workspace, &paths);
             let applying = windlass.apply(&setup.session, &proposals, paths.as_deref());
             let result = block_on(until_interrupted(windlass.engine(), &setup.session, applying))??;
-            call::show(global, &result)
+            call::print_result(global, &result)
         }
-        ProposalsWhat::Drop { paths } => {
-            let proposals = chosen(global, windlass, workspace)?;
-            let dropped = proposals.drop_paths(named(workspace, &paths).as_deref())?;
+        ProposalsSubcommand::Drop { paths } => {
+            let proposals = selected_proposals(global, windlass, workspace)?;
+            let dropped = proposals.drop_paths(absolute_paths(workspace, &paths).as_deref())?;
             if dropped.is_empty() {
                 bail!("there is no such proposal");
             }
-            let names: Vec<_> = dropped.iter().map(|path| shown(workspace, path)).collect();
+            let names: Vec<_> = dropped.iter().map(|path| display_path(workspace, path)).collect();
             if global.json {
                 terminal::print_json(&json!({"dropped": names}))?;
             } else {
@@ -84,16 +85,20 @@ pub(super) fn run(global: &Global, command: ProposalsCommand) -> Result<ExitCode
     }
 }
 
-/// Paths as they were typed: relative to where the person is.
-fn named(workspace: &Path, paths: &[PathBuf]) -> Option<Vec<PathBuf>> {
+/// Returns the typed paths as absolute paths, relative ones taken from the workspace; `None` if there are none.
+fn absolute_paths(workspace: &Path, paths: &[PathBuf]) -> Option<Vec<PathBuf>> {
     let absolute = |path: &PathBuf| windlass::effect::normalize(&workspace.join(path));
     (!paths.is_empty()).then(|| paths.iter().map(absolute).collect())
 }
 
-/// The proposals of the session that was named, or of the only one that has any.
-fn chosen(global: &Global, windlass: &Workspace, workspace: &Path) -> Result<Arc<Proposals>> {
+/// Returns the proposals of the session of `--session`, or of the only session that has some; fails if there are none.
+fn selected_proposals(
+    global: &Global,
+    windlass: &Workspace,
+    workspace: &Path,
+) -> Result<Arc<Proposals>> {
     let session = match &global.session {
-        Some(session) => ids::changed_session(windlass, session)?,
+        Some(session) => ids::expand_changed_session(windlass, session)?,
         None => only_session(windlass, workspace)?,
     };
     let proposals = windlass.proposals(&session)?;
@@ -103,32 +108,37 @@ fn chosen(global: &Global, windlass: &Workspace, workspace: &Path) -> Result<Arc
     Ok(proposals)
 }
 
+/// Returns the only session that proposes changes in this workspace; fails if there is none or several.
 fn only_session(windlass: &Windlass, workspace: &Path) -> Result<SessionId> {
-    let mut here = here(windlass, workspace)?;
-    match (here.pop(), here.len()) {
+    let mut sessions = proposing_sessions(windlass, workspace)?;
+    match (sessions.pop(), sessions.len()) {
         (None, _) => bail!("nothing is proposed in this workspace"),
         (Some((session, _)), 0) => Ok(session),
         (Some(_), _) => bail!("several sessions propose changes here; name one with --session"),
     }
 }
 
-/// The sessions that propose something for this workspace.
-fn here(windlass: &Windlass, workspace: &Path) -> Result<Vec<(SessionId, Vec<Proposal>)>> {
-    let mut here = Vec::new();
+/// Returns the sessions with proposals for this workspace, each with these proposals.
+fn proposing_sessions(
+    windlass: &Windlass,
+    workspace: &Path,
+) -> Result<Vec<(SessionId, Vec<Proposal>)>> {
+    let mut sessions = Vec::new();
     for session in windlass.proposing_sessions()? {
         let mut list = windlass.proposals(&session)?.list();
         list.retain(|proposal| proposal.path.starts_with(workspace));
         if !list.is_empty() {
-            here.push((session, list));
+            sessions.push((session, list));
         }
     }
-    Ok(here)
+    Ok(sessions)
 }
 
+/// Prints the proposals by session.
 fn list(global: &Global, windlass: &Windlass, workspace: &Path) -> Result<ExitCode> {
     let paint = Paint::of(global);
     let mut text = String::new();
-    let sessions = here(windlass, workspace)?;
+    let sessions = proposing_sessions(windlass, workspace)?;
     for (session, list) in &sessions {
         if global.session.as_ref().is_some_and(|wanted| wanted != session) {
             continue;
@@ -143,9 +153,9 @@ fn list(global: &Global, windlass: &Windlass, workspace: &Path) -> Result<ExitCo
         for proposal in list {
             let calls: Vec<String> =
                 proposal.by.iter().map(|by| format!("{} {}", by.tool, by.call)).collect();
-            let name = shown(workspace, &proposal.path);
+            let name = display_path(workspace, &proposal.path);
             let calls = paint.dim(&calls.join(", "));
-            writeln!(text, "  {:<11} {name}  {calls}", verb(proposal, paint))?;
+            writeln!(text, "  {:<11} {name}  {calls}", colored_verb(proposal, paint))?;
         }
     }
     terminal::print_painted(&text)?;
@@ -155,7 +165,8 @@ fn list(global: &Global, windlass: &Windlass, workspace: &Path) -> Result<ExitCo
     Ok(ExitCode::SUCCESS)
 }
 
-fn verb(proposal: &Proposal, paint: Paint) -> String {
+/// Returns the kind of change in colour.
+fn colored_verb(proposal: &Proposal, paint: Paint) -> String {
     let verb = proposal.verb();
     match verb {
         "delete" => paint.red(verb),
@@ -164,6 +175,7 @@ fn verb(proposal: &Proposal, paint: Paint) -> String {
     }
 }
 
+/// Returns a proposal as its JSON object.
 fn as_json(session: &SessionId, proposal: &Proposal) -> Value {
     json!({
         "session": session, "path": quote::path(&proposal.path), "change": proposal.verb(),
@@ -173,6 +185,7 @@ fn as_json(session: &SessionId, proposal: &Proposal) -> Value {
     })
 }
 
+/// Prints the diffs of the proposals below these paths, or of all; fails if a path has none.
 fn show(
     global: &Global,
     proposals: &Proposals,
@@ -189,38 +202,40 @@ fn show(
         .flatten()
         .find(|one| !list.iter().any(|proposal| proposal.path.starts_with(one)))
     {
-        bail!("no change of {} is proposed", shown(workspace, unknown));
+        bail!("no change of {} is proposed", display_path(workspace, unknown));
     }
     let mut text = String::new();
     for proposal in list.iter().filter(|one| is_named(&one.path)) {
-        let report = report(proposals, proposal, workspace, &look)?;
+        let diff = render_diff(proposals, proposal, workspace, &look)?;
         if global.json {
             let mut value = as_json(proposals.session(), proposal);
-            value["diff"] = report.into();
+            value["diff"] = diff.into();
             terminal::print_json(&value)?;
         } else {
-            writeln!(text, "{report}")?;
+            writeln!(text, "{diff}")?;
         }
     }
     terminal::print_painted(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn report(
+/// Returns the diff of a proposal.
+fn render_diff(
     proposals: &Proposals,
     proposal: &Proposal,
     workspace: &Path,
     look: &Look,
 ) -> Result<String> {
-    let name = PathBuf::from(shown(workspace, &proposal.path));
-    let before = bytes(proposals, &proposal.base)?;
-    let after = bytes(proposals, &proposal.then)?;
+    let name = PathBuf::from(display_path(workspace, &proposal.path));
+    let before = state_content(proposals, &proposal.base)?;
+    let after = state_content(proposals, &proposal.then)?;
     let before = before.as_deref().map(|content| version(&name, &proposal.base, content));
     let after = after.as_deref().map(|content| version(&name, &proposal.then, content));
     Ok(render_file(before.as_ref(), after.as_ref(), look).to_string())
 }
 
-fn bytes(proposals: &Proposals, state: &FileState) -> Result<Option<Vec<u8>>> {
+/// Returns the content of a file state: a file's bytes, a link's target, nothing for a directory, `None` if absent.
+fn state_content(proposals: &Proposals, state: &FileState) -> Result<Option<Vec<u8>>> {
     Ok(match state {
         FileState::Absent => None,
         FileState::File { hash, .. } => Some(proposals.content(hash)?),
@@ -229,6 +244,7 @@ fn bytes(proposals: &Proposals, state: &FileState) -> Result<Option<Vec<u8>>> {
     })
 }
 
+/// Returns a file state as one side of a diff.
 fn version<'a>(path: &'a Path, state: &FileState, content: &'a [u8]) -> Version<'a> {
     let (kind, mode) = match state {
         FileState::File { attributes, .. } => (FileKind::File, attributes.mode),
@@ -239,7 +255,8 @@ fn version<'a>(path: &'a Path, state: &FileState, content: &'a [u8]) -> Version<
     Version { path, kind, mode, content }
 }
 
-pub(super) fn shown(workspace: &Path, path: &Path) -> String {
+/// Returns a path for display, relative to the workspace if it is inside.
+pub(super) fn display_path(workspace: &Path, path: &Path) -> String {
     match path.strip_prefix(workspace).unwrap_or(path) {
         inside if inside.as_os_str().is_empty() => ".".to_owned(),
         inside => quote::path(inside).into_owned(),

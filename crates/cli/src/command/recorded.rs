@@ -1,4 +1,4 @@
-//! The calls of an earlier session as the journal has them.
+//! Reads the calls of a recorded session from the journal, for `windlass replay` and `windlass policy replay`.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -14,40 +14,41 @@ use windlass::{Outcome, Output};
 use crate::options::Global;
 use crate::{setup, terminal};
 
-/// How many records are fetched at a time.
-const PORTION: usize = 1_000;
+/// The number of records that are read at a time.
+const PAGE_SIZE: usize = 1_000;
 
-/// A call of an earlier session. Secrets are taken out of what it says.
+/// A recorded call. Its texts are those of the journal, with secrets redacted.
 #[derive(Debug, Clone)]
-pub(super) struct Recorded {
+pub(super) struct RecordedCall {
     pub(super) id: CallId,
     pub(super) tool: String,
     pub(super) input: Value,
     pub(super) metadata: Metadata,
-    /// What the model was told.
+    /// The text of the result.
     pub(super) text: String,
-    /// The shell of its command, if it began and that was another than bash.
+    /// The shell of the command, if the call began and the shell is not bash.
     pub(super) shell: Option<String>,
-    /// How it ended; `None` if it never did.
+    /// The outcome; `None` if the call never ended.
     pub(super) outcome: Option<Outcome>,
-    /// The decision about it, if there was one and it is on record.
+    /// The decision about the call, if one is on record.
     decided: Option<Decided>,
-    /// Set once its beginning was found on record.
+    /// Set if the record of the call's start was found.
     pub(super) began: bool,
 }
 
-/// What was decided about a call.
+/// The recorded decision about a call, in short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Was {
+pub(super) enum RecordedDecision {
     Allowed,
-    /// And then a person said yes, or nobody did.
+    /// Asked, whatever the answer was.
     Asked,
     Denied,
-    /// It ended before: its arguments were wrong, say.
+    /// The call ended before a decision, for example because its arguments were wrong.
     Undecided,
 }
 
-impl Was {
+impl RecordedDecision {
+    /// Returns the decision as a word for people.
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Allowed => "allowed",
@@ -58,46 +59,47 @@ impl Was {
     }
 }
 
-impl Recorded {
-    pub(super) fn was(&self) -> Was {
+impl RecordedCall {
+    /// Returns the decision, derived from the outcome if none is on record.
+    pub(super) fn recorded_decision(&self) -> RecordedDecision {
         match (&self.decided, self.outcome) {
-            (Some(Decided { by: DecidedBy::Budget, .. }), _) => Was::Undecided,
+            (Some(Decided { by: DecidedBy::Budget, .. }), _) => RecordedDecision::Undecided,
             (Some(decided), _) => match decided.decision {
-                Decision::Allow => Was::Allowed,
-                Decision::Ask => Was::Asked,
-                Decision::Deny => Was::Denied,
+                Decision::Allow => RecordedDecision::Allowed,
+                Decision::Ask => RecordedDecision::Asked,
+                Decision::Deny => RecordedDecision::Denied,
             },
-            (None, Some(Outcome::Denied)) => Was::Denied,
-            // Without a beginning, an answer that was still true was served again.
-            (None, Some(Outcome::Ok)) => Was::Allowed,
-            (None, _) if self.began => Was::Allowed,
-            (None, _) => Was::Undecided,
+            (None, Some(Outcome::Denied)) => RecordedDecision::Denied,
+            // A result without a start on record was served from the cache.
+            (None, Some(Outcome::Ok)) => RecordedDecision::Allowed,
+            (None, _) if self.began => RecordedDecision::Allowed,
+            (None, _) => RecordedDecision::Undecided,
         }
     }
 
-    /// Whether the arguments are on record as they were: secrets are taken out of them.
+    /// Returns whether the arguments are on record unchanged, without a redacted secret.
     pub(super) fn is_whole(&self) -> bool {
         !self.input.to_string().contains("[secret ")
     }
 
-    /// The source of text that others may have written, if the call brought in such text.
+    /// Returns the source of untrusted content, if the call brought in some.
     pub(super) fn untrusted(&self) -> Option<&str> {
         self.metadata.get("untrusted")?.as_str()
     }
 
-    /// The rule, the mode or the approval that decided, as far as it is on record.
+    /// Returns the rule, mode or approval that decided, if it is on record.
     pub(super) fn decided_by(&self) -> Option<String> {
         self.decided.as_ref().map(|decided| decided.cause().to_string())
     }
 }
 
-/// The calls of a session, in the order in which they began.
-pub(super) fn calls(store: &Store, session: &SessionId) -> Result<Vec<Recorded>> {
-    let mut calls: Vec<Recorded> = Vec::new();
-    let mut places: HashMap<CallId, usize> = HashMap::new();
+/// Reads the calls of a session, in the order in which they began; fails if the session's records were deleted.
+pub(super) fn read_calls(store: &Store, session: &SessionId) -> Result<Vec<RecordedCall>> {
+    let mut calls: Vec<RecordedCall> = Vec::new();
+    let mut positions: HashMap<CallId, usize> = HashMap::new();
     let mut after = 0;
     loop {
-        let rows = store.records(Some(session), after, PORTION)?;
+        let rows = store.records(Some(session), after, PAGE_SIZE)?;
         let Some(last) = rows.last() else { return Ok(calls) };
         after = last.seq;
         for row in rows {
@@ -105,18 +107,19 @@ pub(super) fn calls(store: &Store, session: &SessionId) -> Result<Vec<Recorded>>
             if row.body.is_none() {
                 bail!("session {session} was deleted: what its calls said is gone")
             }
-            let at = *places.entry(id.clone()).or_insert_with(|| {
-                calls.push(Recorded::new(id, tool));
+            let at = *positions.entry(id.clone()).or_insert_with(|| {
+                calls.push(RecordedCall::new(id, tool));
                 calls.len() - 1
             });
             if let Some(call) = calls.get_mut(at) {
-                call.learn(&row);
+                call.add_record(&row);
             }
         }
     }
 }
 
-impl Recorded {
+impl RecordedCall {
+    /// Makes a call of which only id and tool are known.
     fn new(id: CallId, tool: String) -> Self {
         Self {
             id,
@@ -131,7 +134,8 @@ impl Recorded {
         }
     }
 
-    fn learn(&mut self, row: &JournalRow) {
+    /// Adds the facts of a start or end record.
+    fn add_record(&mut self, row: &JournalRow) {
         match row.kind {
             Kind::Started => {
                 self.began = true;
@@ -144,14 +148,15 @@ impl Recorded {
             Kind::Finished => {
                 self.outcome = row.outcome;
                 if let Some(body) = row.body_as::<CallFinished<'_>>() {
-                    self.end(body);
+                    self.add_end(body);
                 }
             }
             _ => {}
         }
     }
 
-    fn end(&mut self, body: CallFinished<'_>) {
+    /// Adds the facts of an end record.
+    fn add_end(&mut self, body: CallFinished<'_>) {
         if let Some(input) = body.input {
             self.input = input.into_owned();
         }
@@ -162,13 +167,14 @@ impl Recorded {
     }
 }
 
-/// Where a session worked, or the workspace that was given if that is no longer there.
-pub(super) fn workspace(global: &Global, store: &Store, session: &SessionId) -> Result<PathBuf> {
+/// Returns the workspace of a session; if that directory is gone, the workspace of `--workspace` with a note.
+pub(super) fn workspace_of(global: &Global, store: &Store, session: &SessionId) -> Result<PathBuf> {
     let recorded = store.session(session)?.workspace;
     match recorded {
         Some(path) if path.is_dir() => Ok(path),
         gone => {
-            let here = setup::workspace(global).context("and the session's own is not known")?;
+            let here =
+                setup::workspace_path(global).context("and the session's own is not known")?;
             if let Some(gone) = gone {
                 let (gone, here) = (gone.display(), here.display());
                 terminal::note(

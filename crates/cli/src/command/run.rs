@@ -1,4 +1,4 @@
-//! `windlass run`: JSON lines in, JSON lines out, each line answered before the next is read.
+//! `windlass run`: reads calls as JSON lines and prints results as JSON lines, each line answered before the next is read.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -12,16 +12,16 @@ use windlass::event::{EventKind, Filter, Subscription};
 use windlass::{Event, ToolCall, wire};
 use windlass_hub::Recording;
 
-use super::{block_on, end_jobs, interrupted, until_interrupted};
+use super::{block_on, end_jobs, interrupted_exit_code, until_interrupted};
 use crate::options::Global;
 use crate::setup::Setup;
 use crate::terminal;
 
-/// A longer line is not a call.
-const LONGEST_LINE: usize = 64 << 20;
+/// The maximum length of an input line; a longer one is answered with an error.
+const MAX_LINE_BYTES: usize = 64 << 20;
 
-/// The time for which an event may be late: longer than a journal waits for others who hold its database.
-const LATE_EVENTS: Duration = Duration::from_secs(15);
+/// The wait for late events at the end: longer than a journal waits for other processes that have its database locked.
+const LATE_EVENTS_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// `windlass run`
 #[derive(Debug, Args)]
@@ -29,70 +29,75 @@ pub(crate) struct Run {
     /// A file of JSON lines, or - for standard input.
     #[arg(default_value = "-")]
     file: PathBuf,
-    /// Print what happens meanwhile, too.
+    /// Print events as JSON lines, too.
     #[arg(long)]
     events: bool,
 }
 
+/// Answers all lines, then ends the jobs of the session.
 pub(super) fn run(global: &Global, run: &Run) -> Result<ExitCode> {
     let lines = open(&run.file)?;
     block_on(async {
         let setup = Setup::open(global, Recording::Whole)?;
         let _jobs = setup.windlass.serve_jobs(&setup.session);
-        setup.begin(global).await;
+        setup.run_start_hooks(global).await;
         let work = async {
             let answered = answer_all(&setup, lines, run.events).await;
             end_jobs(&setup.session).await;
-            setup.end(global).await;
+            setup.run_end_hooks(global).await;
             answered
         };
         until_interrupted(setup.windlass.engine(), &setup.session, work).await?
     })?
 }
 
-async fn answer_all(setup: &Setup, lines: Lines, events: bool) -> Result<ExitCode> {
-    let mut events = Events::of(setup, events);
+/// Answers all lines, and then prints the remaining events.
+async fn answer_all(setup: &Setup, lines: Input, events: bool) -> Result<ExitCode> {
+    let mut events = EventPrinter::new(setup, events);
     let answered = answer_lines(setup, lines, &mut events).await;
     events.print_rest().await?;
     answered
 }
 
-async fn answer_lines(setup: &Setup, lines: Lines, events: &mut Events) -> Result<ExitCode> {
+/// Answers lines until the input ends or an interrupt comes.
+async fn answer_lines(setup: &Setup, lines: Input, events: &mut EventPrinter) -> Result<ExitCode> {
     let mut reader = Some((lines, Vec::new()));
     while let Some((mut lines, mut line)) = reader.take() {
-        // Elsewhere: what jobs print must be taken while we wait for the next line.
+        // On another thread: the output of jobs must be read while we wait for the next line.
         let read = tokio::task::spawn_blocking(move || {
             let kind = read_line(&mut *lines, &mut line);
             (kind, lines, line)
         });
-        let read = events.printed_during(async {
+        let read = events.print_during(async {
             tokio::select! {
                 biased;
                 read = read => Some(read),
                 () = setup.session.interrupted() => None,
             }
         });
-        let Some(read) = read.await? else { return Ok(interrupted()) };
+        let Some(read) = read.await? else { return Ok(interrupted_exit_code()) };
         let (kind, lines, line) = read?;
         let Some(kind) = kind.context("cannot read the input")? else { break };
         match kind {
-            Line::TooLong(bytes) => {
-                print_error(&format!("the line has {bytes} bytes; {LONGEST_LINE} are the most"))?;
+            LineKind::TooLong(bytes) => {
+                print_error(&format!("the line has {bytes} bytes; {MAX_LINE_BYTES} are the most"))?;
             }
-            Line::Whole if line.iter().all(u8::is_ascii_whitespace) => {}
-            Line::Whole => answer(setup, &line, events).await?,
+            LineKind::Whole if line.iter().all(u8::is_ascii_whitespace) => {}
+            LineKind::Whole => answer_line(setup, &line, events).await?,
         }
         if setup.session.is_interrupted() {
-            return Ok(interrupted());
+            return Ok(interrupted_exit_code());
         }
         reader = Some((lines, line));
     }
     Ok(ExitCode::SUCCESS)
 }
 
-type Lines = Box<dyn BufRead + Send>;
+/// The input.
+type Input = Box<dyn BufRead + Send>;
 
-fn open(path: &Path) -> Result<Lines> {
+/// Opens a file, or standard input for `-`.
+fn open(path: &Path) -> Result<Input> {
     if path == Path::new("-") {
         return Ok(Box::new(BufReader::new(std::io::stdin())));
     }
@@ -100,14 +105,16 @@ fn open(path: &Path) -> Result<Lines> {
     Ok(Box::new(BufReader::new(file)))
 }
 
-/// What kind of line was read.
-enum Line {
+/// The kind of a line that was read.
+enum LineKind {
+    /// The line is in the buffer.
     Whole,
+    /// The line was longer than the limit, with its length; the buffer is empty.
     TooLong(usize),
 }
 
-/// Reads one line; one that is too long is passed over, not kept.
-fn read_line(input: &mut dyn BufRead, line: &mut Vec<u8>) -> std::io::Result<Option<Line>> {
+/// Reads one line into the buffer; `None` at the end of the input. A line that is too long is read and discarded.
+fn read_line(input: &mut dyn BufRead, line: &mut Vec<u8>) -> std::io::Result<Option<LineKind>> {
     line.clear();
     let mut bytes = 0;
     loop {
@@ -118,7 +125,7 @@ fn read_line(input: &mut dyn BufRead, line: &mut Vec<u8>) -> std::io::Result<Opt
         let end = chunk.iter().position(|byte| *byte == b'\n');
         let part = &chunk[..end.unwrap_or(chunk.len())];
         bytes += part.len();
-        if bytes <= LONGEST_LINE {
+        if bytes <= MAX_LINE_BYTES {
             line.extend_from_slice(part);
         } else {
             line.clear();
@@ -131,15 +138,16 @@ fn read_line(input: &mut dyn BufRead, line: &mut Vec<u8>) -> std::io::Result<Opt
     }
 }
 
-fn kind(bytes: usize) -> Line {
-    if bytes > LONGEST_LINE { Line::TooLong(bytes) } else { Line::Whole }
+/// Returns the kind of a line of this length.
+fn kind(bytes: usize) -> LineKind {
+    if bytes > MAX_LINE_BYTES { LineKind::TooLong(bytes) } else { LineKind::Whole }
 }
 
-/// Runs the calls of one line as a turn, and answers each item of it in its place.
-async fn answer(setup: &Setup, line: &[u8], events: &mut Events) -> Result<()> {
+/// Runs the calls of one line as a turn, and prints a result or an error for each item in its place.
+async fn answer_line(setup: &Setup, line: &[u8], events: &mut EventPrinter) -> Result<()> {
     let items = match read_items(line) {
         Ok(items) => items,
-        Err(error) => return print_error(&error),
+        Err(error) => return print_error(&format!("{error:#}")),
     };
     let mut calls: Vec<ToolCall> = Vec::new();
     let mut formats = Vec::new();
@@ -150,7 +158,7 @@ async fn answer(setup: &Setup, line: &[u8], events: &mut Events) -> Result<()> {
     let results = if calls.is_empty() {
         Vec::new()
     } else {
-        let turn = events.printed_during(setup.windlass.turn(&setup.session, calls));
+        let turn = events.print_during(setup.windlass.turn(&setup.session, calls));
         turn.await?
     };
     let mut results = results.iter();
@@ -164,25 +172,25 @@ async fn answer(setup: &Setup, line: &[u8], events: &mut Events) -> Result<()> {
     Ok(())
 }
 
-fn read_items(line: &[u8]) -> Result<Vec<Result<wire::Asked, wire::WireError>>, String> {
-    let value =
-        serde_json::from_slice(line).map_err(|error| format!("the line is not JSON: {error}"))?;
-    wire::read_turn(value).map_err(|error| error.to_string())
+/// Parses a line into its calls; an item that is not a call is an error of its own.
+fn read_items(line: &[u8]) -> Result<Vec<Result<wire::Asked, wire::WireError>>> {
+    let value = serde_json::from_slice(line).context("the line is not JSON")?;
+    Ok(wire::read_turn(value)?)
 }
 
-/// The events of the session, printed beside whatever else is done. An event is told when the journal has numbered its record, which is
-/// later than the result of a quick call. No result waits for that.
-struct Events(Option<Subscription>);
+/// Prints the events of the session while other work runs, if events are wanted. An event is published when the journal has numbered its
+/// record, which is later than the result of a quick call. No result waits for that.
+struct EventPrinter(Option<Subscription>);
 
-impl Events {
-    /// Listens to the session, if events are wanted.
-    fn of(setup: &Setup, are_wanted: bool) -> Self {
+impl EventPrinter {
+    /// Subscribes to the session, if events are wanted.
+    fn new(setup: &Setup, are_wanted: bool) -> Self {
         let listen = || setup.windlass.engine().subscribe_to(Filter::session(setup.session.id()));
         Self(are_wanted.then(listen))
     }
 
-    /// Does something, and prints what happens meanwhile.
-    async fn printed_during<T>(&mut self, work: impl Future<Output = T>) -> Result<T> {
+    /// Runs work, and prints the events that come meanwhile.
+    async fn print_during<T>(&mut self, work: impl Future<Output = T>) -> Result<T> {
         let Some(subscription) = &mut self.0 else { return Ok(work.await) };
         let mut work = std::pin::pin!(work);
         let done = loop {
@@ -198,15 +206,15 @@ impl Events {
         Ok(done)
     }
 
-    /// Prints what has happened and was not told yet.
+    /// Waits for late events, at most `LATE_EVENTS_TIMEOUT`, and prints them.
     async fn print_rest(&mut self) -> Result<()> {
         let Some(subscription) = &mut self.0 else { return Ok(()) };
-        let rest = tokio::time::timeout(LATE_EVENTS, subscription.drain()).await;
+        let rest = tokio::time::timeout(LATE_EVENTS_TIMEOUT, subscription.drain()).await;
         rest.unwrap_or_default().iter().try_for_each(print_event)
     }
 }
 
-/// Prints an event as a line.
+/// Prints an event as a JSON line.
 fn print_event(event: &Event) -> Result<()> {
     let mut line = serde_json::to_value(event)?;
     match &event.kind {
@@ -222,7 +230,7 @@ fn print_event(event: &Event) -> Result<()> {
     terminal::print_json(&line)
 }
 
-/// The answer to a line that is no call.
+/// Prints the error for a line or an item that is not a call.
 fn print_error(why: &str) -> Result<()> {
     terminal::print_json(&terminal::error_line("not_a_call", why))
 }
@@ -232,11 +240,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_with_and_without_an_end() {
+    fn lines_are_read_with_and_without_a_final_line_break() {
         let mut input = BufReader::with_capacity(3, &b"one\n\ntwo three\nlast"[..]);
         let (mut line, mut lines) = (Vec::new(), Vec::new());
         while let Some(kind) = read_line(&mut input, &mut line).expect("readable") {
-            assert!(matches!(kind, Line::Whole));
+            assert!(matches!(kind, LineKind::Whole));
             lines.push(String::from_utf8_lossy(&line).into_owned());
         }
         assert_eq!(lines, ["one", "", "two three", "last"]);

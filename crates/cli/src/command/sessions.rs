@@ -1,4 +1,4 @@
-//! `windlass sessions`: what was done before, session by session.
+//! `windlass sessions`: lists, shows, exports and deletes recorded sessions.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -13,7 +13,7 @@ use windlass::session::SessionId;
 use super::export::{self, ExportFormat};
 use super::log::{self, Filter};
 use crate::ids;
-use crate::options::{Global, session_id};
+use crate::options::{Global, parse_session_id};
 use crate::setup;
 use crate::terminal::{self, Paint};
 
@@ -21,52 +21,54 @@ use crate::terminal::{self, Paint};
 #[derive(Debug, Args)]
 pub(crate) struct Sessions {
     #[command(subcommand)]
-    what: Option<SessionsCommand>,
+    subcommand: Option<SessionsCommand>,
 }
 
-/// What to do with sessions.
+/// The subcommands of `windlass sessions`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionsCommand {
-    /// List them, newest first.
+    /// List the sessions, newest first.
     List,
-    /// Show the calls of one.
+    /// Show the records of a session.
     Show {
-        /// Its id, or a beginning of it that no other one has.
-        #[arg(value_parser = session_id)]
+        /// The session's id, or a beginning of it that no other id has.
+        #[arg(value_parser = parse_session_id)]
         id: SessionId,
     },
-    /// Print its records as JSON lines.
+    /// Print the records of a session as JSON lines.
     Export {
-        /// Its id, or a beginning of it that no other one has.
-        #[arg(value_parser = session_id)]
+        /// The session's id, or a beginning of it that no other id has.
+        #[arg(value_parser = parse_session_id)]
         id: SessionId,
     },
-    /// Remove what its calls said and answered; the journal keeps that they happened.
+    /// Delete the arguments and results of a session's calls; the journal keeps that the calls happened.
     Delete {
-        /// Its id, or a beginning of it that no other one has.
-        #[arg(value_parser = session_id)]
+        /// The session's id, or a beginning of it that no other id has.
+        #[arg(value_parser = parse_session_id)]
         id: SessionId,
     },
 }
 
+/// Runs the subcommand; without one, lists the sessions.
 pub(super) fn run(global: &Global, sessions: Sessions) -> Result<ExitCode> {
     let store = setup::hub(global)?.store()?;
-    match sessions.what.unwrap_or(SessionsCommand::List) {
+    match sessions.subcommand.unwrap_or(SessionsCommand::List) {
         SessionsCommand::List => list(global, &store.sessions(SessionFilter::default())?)?,
         SessionsCommand::Show { id } => {
-            let id = ids::session(&store, &id)?;
+            let id = ids::expand_session(&store, &id)?;
             store.session(&id)?;
-            log::show(global, &store, &Filter::of_session(id), 0)?;
+            log::print_records(global, &store, &Filter::of_session(id), 0)?;
         }
         SessionsCommand::Export { id } => {
-            let id = ids::session(&store, &id)?;
+            let id = ids::expand_session(&store, &id)?;
             store.session(&id)?;
             return export::run(global, &store, Some(&id), ExportFormat::Jsonl);
         }
         SessionsCommand::Delete { id } => {
-            let id = ids::session(&store, &id)?;
+            let id = ids::expand_session(&store, &id)?;
             store.delete_session(&id)?;
-            windlass::changes::UndoHistory::open(&setup::state(global)?)?.forget_session(&id)?;
+            windlass::changes::UndoHistory::open(&setup::state_directory(global)?)?
+                .forget_session(&id)?;
             forget_answers(global, &id)?;
             if global.json {
                 terminal::print_json(&json!({"deleted": id}))?;
@@ -75,7 +77,7 @@ pub(super) fn run(global: &Global, sessions: Sessions) -> Result<ExitCode> {
             terminal::note(
                 global,
                 &format!(
-                    "what session {id} said and answered is gone; the journal keeps that it was"
+                    "the arguments and results of session {id} are deleted; the journal keeps that its calls happened"
                 ),
             );
         }
@@ -83,9 +85,9 @@ pub(super) fn run(global: &Global, sessions: Sessions) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Forgets the answers that count for a session, with the rules that came with them.
+/// Forgets the answers that are remembered for a session, with their rules.
 fn forget_answers(global: &Global, id: &SessionId) -> Result<()> {
-    let book = ApprovalFile::in_state(&setup::state(global)?);
+    let book = ApprovalFile::in_state(&setup::state_directory(global)?);
     let is_of_session = |one: &Approval| {
         one.session == *id && one.scope == Scope::Session && one.settled != Settled::Pending
     };
@@ -95,6 +97,7 @@ fn forget_answers(global: &Global, id: &SessionId) -> Result<()> {
     Ok(())
 }
 
+/// Prints sessions, one per line.
 fn list(global: &Global, rows: &[SessionRow]) -> Result<()> {
     if global.json {
         for row in rows {

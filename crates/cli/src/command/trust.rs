@@ -1,4 +1,4 @@
-//! `windlass trust`: shows what would take effect, and makes it; lists what is trusted, and takes it back.
+//! `windlass trust`: shows the files of a workspace that take effect, and trusts them; lists trusted workspaces; revokes trust.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -20,25 +20,27 @@ use crate::{setup, terminal};
 /// `windlass trust`
 #[derive(Debug, Args)]
 pub(crate) struct Trust {
-    /// The workspace to trust [default: the one of --workspace].
+    /// The workspace to trust [default: that of --workspace].
     dir: Option<PathBuf>,
-    /// Show which workspaces are trusted, and whether they are still as they were.
+    /// List the trusted workspaces, and whether their files have changed since.
     #[arg(long, conflicts_with_all = ["dir", "revoke"])]
     list: bool,
-    /// Trust it no longer.
+    /// Stop trusting the workspace.
     #[arg(long)]
     revoke: bool,
 }
 
+/// Trusts the workspace, after a question at a terminal. Exit code 1 if the person says no, a hook cannot be pinned or the configuration
+/// cannot be used.
 pub(super) fn run(global: &Global, command: &Trust) -> Result<ExitCode> {
-    let state = setup::state(global)?;
+    let state = setup::state_directory(global)?;
     if command.list {
         return list(global, &state);
     }
     if command.revoke {
-        return revoke(global, &state, &place(global, command)?);
+        return revoke(global, &state, &workspace_dir(global, command)?);
     }
-    let workspace = real_workspace(&place(global, command)?)?;
+    let workspace = real_workspace(&workspace_dir(global, command)?)?;
     let mut found = Found::in_workspace(&workspace)?;
     found.add_scripts(&workspace, &setup::hub(global)?.hooks_of_person()?)?;
     let before = Known::load(&state).get(&workspace);
@@ -58,11 +60,13 @@ pub(super) fn run(global: &Global, command: &Trust) -> Result<ExitCode> {
     }
     let code = ExitCode::from(u8::from(!found.unaccepted.is_empty() || !is_usable));
     let line = format!("trusted: {}\n", workspace.display());
-    if asks(global) {
+    if must_ask(global) {
         let paint = Paint::of(global);
         let shown = match &before {
-            Some(before) => Since { before, state: &state, changes: &changes, paint }.shown(&found),
-            None => quote::visible(&shown(&found, &changes)).into_owned(),
+            Some(before) => {
+                TrustedChanges { before, state: &state, changes: &changes, paint }.text(&found)
+            }
+            None => quote::visible(&files_text(&found, &changes)).into_owned(),
         };
         let question = format!("\nTrust {} with exactly this? [y/N] ", workspace.display());
         if !person::show_and_ask(&shown, &quote::visible(&question))? {
@@ -87,25 +91,26 @@ pub(super) fn run(global: &Global, command: &Trust) -> Result<ExitCode> {
         });
         terminal::print_json(&answer)?;
     } else {
-        terminal::print(&format!("{line}{}", shown(&found, &changes)))?;
+        terminal::print(&format!("{line}{}", files_text(&found, &changes)))?;
     }
     Ok(code)
 }
 
-fn place(global: &Global, command: &Trust) -> Result<PathBuf> {
+/// Returns the workspace that the command is about.
+fn workspace_dir(global: &Global, command: &Trust) -> Result<PathBuf> {
     match &command.dir {
         Some(dir) => Ok(dir.clone()),
-        None => setup::workspace(global),
+        None => setup::workspace_path(global),
     }
 }
 
-/// Who types this at a terminal has not seen yet what it is about. In a script, the command itself is the person's word.
-fn asks(global: &Global) -> bool {
+/// Returns whether to show the files and ask first. In a script and with `--yes` or `--json`, the command itself is the person's consent.
+fn must_ask(global: &Global) -> bool {
     !global.yes && !global.json && Person::at_terminal(Paint::of(global)).is_some()
 }
 
-/// Everything that would take effect, in groups, every character visible.
-fn shown(found: &Found, changes: &[Change]) -> String {
+/// Returns all files that would take effect, in groups, with control characters made visible.
+fn files_text(found: &Found, changes: &[Change]) -> String {
     let mut text = String::new();
     if !changes.is_empty() {
         add(&mut text, format_args!("\nsince it was trusted: {}\n", listed(changes)));
@@ -132,17 +137,17 @@ fn shown(found: &Found, changes: &[Change]) -> String {
     text
 }
 
-/// The difference to the files that were trusted before.
-struct Since<'a> {
+/// The changes since the files were trusted.
+struct TrustedChanges<'a> {
     before: &'a Trusted,
     state: &'a Path,
     changes: &'a [Change],
     paint: Paint,
 }
 
-impl Since<'_> {
-    /// The files that are as they were by name, the others line by line, every character visible.
-    fn shown(&self, found: &Found) -> String {
+impl TrustedChanges<'_> {
+    /// Returns the changed files line by line and the unchanged ones by name, with control characters made visible.
+    fn text(&self, found: &Found) -> String {
         let mut text = String::new();
         if self.changes.is_empty() {
             text.push_str("\nnothing changed since it was trusted\n");
@@ -151,7 +156,7 @@ impl Since<'_> {
             add(&mut text, format_args!("\nsince it was trusted: {changes}\n\n"));
         }
         for change in self.changes {
-            text.push_str(&self.difference(&quote::unpath(&change.path), found));
+            text.push_str(&self.file_diff(&quote::unpath(&change.path), found));
         }
         let is_other =
             |file: &&Acting| self.changes.iter().all(|one| one.path != quote::path(&file.path));
@@ -166,8 +171,8 @@ impl Since<'_> {
         text + &quote::visible(&rest)
     }
 
-    /// The lines of one file that changed, and what the file means now.
-    fn difference(&self, path: &Path, found: &Found) -> String {
+    /// Returns the diff of one file, and its meaning now.
+    fn file_diff(&self, path: &Path, found: &Found) -> String {
         let now = found.files.iter().find(|file| file.path == path);
         let before = self.before.copy(self.state, path);
         let verb = match (&before, now) {
@@ -189,7 +194,7 @@ impl Since<'_> {
     }
 }
 
-/// The hooks that cannot be pinned.
+/// Appends the hooks that cannot be pinned.
 fn add_unaccepted(text: &mut String, found: &Found) {
     for hook in &found.unaccepted {
         let kind = if hook.is_gate { "gate" } else { "hook" };
@@ -199,15 +204,15 @@ fn add_unaccepted(text: &mut String, found: &Found) {
     }
 }
 
-/// The places where hooks expect nothing to be.
+/// Appends the absent files that hooks would load if they existed.
 fn add_absent(text: &mut String, absent: &[PathBuf]) {
-    const MOST_SHOWN: usize = 20;
+    const MAX_SHOWN: usize = 20;
     if absent.is_empty() {
         return;
     }
-    let shown = absent.iter().take(MOST_SHOWN);
+    let shown = absent.iter().take(MAX_SHOWN);
     let names: Vec<_> = shown.map(|path| quote::path(path)).collect();
-    let more = absent.len().saturating_sub(MOST_SHOWN);
+    let more = absent.len().saturating_sub(MAX_SHOWN);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     add(
         text,
@@ -218,7 +223,7 @@ fn add_absent(text: &mut String, absent: &[PathBuf]) {
     );
 }
 
-/// What a file means, or why it means nothing.
+/// Appends the commands of a hook file, or the reason why a file has no effect.
 fn add_meaning(text: &mut String, file: &Acting) {
     if let (Role::CommandTool, Err(why)) =
         (file.role, file.to_command_file(Path::new("")).definition())
@@ -236,6 +241,7 @@ fn add_meaning(text: &mut String, file: &Acting) {
     }
 }
 
+/// Prints the trusted workspaces and whether trust is in force.
 fn list(global: &Global, state: &Path) -> Result<ExitCode> {
     let known = Known::load(state);
     let mut lines = Vec::new();
@@ -266,8 +272,9 @@ fn list(global: &Global, state: &Path) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Stops trusting a workspace. Exit code 1 if it was not trusted.
 fn revoke(global: &Global, state: &Path, dir: &Path) -> Result<ExitCode> {
-    // It may be gone.
+    // The workspace may be deleted.
     let workspace = std::fs::canonicalize(dir).or_else(|_| std::path::absolute(dir))?;
     let was_known = Known::revoke(state, &workspace)?;
     if global.json {

@@ -1,4 +1,4 @@
-//! `windlass undo`: takes back what calls did to files, and shows what can be taken back.
+//! `windlass undo`: undoes the file changes of calls, and lists the changes that can be undone.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -20,31 +20,32 @@ use crate::options::Global;
 use crate::setup::Setup;
 use crate::terminal::{self, Paint};
 
-/// How many paths of one change are named.
+/// The number of paths of one change that are named.
 const MAX_NAMED: usize = 4;
 
 /// `windlass undo`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Without options, the last change of this workspace that is not undone yet is taken back; \
-    repeating it walks back. With --session ID, all changes of that session. An undo is a change itself: \
-    --call of it does it again."
+    after_help = "Without options, the last change of this workspace that is not undone yet is undone; repeat the \
+    command to undo earlier ones. With --session ID, all changes of that session are undone. An undo is a change \
+    itself: undo it with --call ID to get the changes back."
 )]
 pub(crate) struct UndoCommand {
-    /// Show the changes of this workspace (or of --session ID), the newest first.
+    /// List the changes of this workspace (or of --session ID), newest first.
     #[arg(long)]
     list: bool,
-    /// Take back the changes of this call: its id, or a beginning of it that no other one has.
+    /// Undo the changes of this call: its id, or a beginning of it that no other id has.
     #[arg(long, value_name = "ID", conflicts_with_all = ["turn", "list"])]
     call: Option<String>,
-    /// Take back the changes of this turn.
+    /// Undo the changes of this turn: its id, or a beginning of it that no other id has.
     #[arg(long, value_name = "ID", conflicts_with = "list")]
     turn: Option<String>,
-    /// Only say what would happen.
+    /// Show the changes that an undo would make, and make none.
     #[arg(long)]
     dry_run: bool,
 }
 
+/// Undoes changes or lists them, and prints the result.
 pub(super) fn run(global: &Global, options: &UndoCommand) -> Result<ExitCode> {
     if options.list {
         return list(global);
@@ -52,8 +53,8 @@ pub(super) fn run(global: &Global, options: &UndoCommand) -> Result<ExitCode> {
     let setup = Setup::for_person(global, Recording::Whole)?;
     let session = named_session(global, &setup)?;
     let what = match (&options.call, &options.turn, session) {
-        (Some(call), ..) => Undo::Call(ids::call(&setup.windlass, call)?),
-        (_, Some(turn), _) => Undo::Turn(ids::turn(&setup.windlass, turn)?),
+        (Some(call), ..) => Undo::Call(ids::expand_call(&setup.windlass, call)?),
+        (_, Some(turn), _) => Undo::Turn(ids::expand_turn(&setup.windlass, turn)?),
         (_, _, Some(session)) => Undo::Session(session),
         (None, None, None) => Undo::Last,
     };
@@ -66,22 +67,23 @@ pub(super) fn run(global: &Global, options: &UndoCommand) -> Result<ExitCode> {
         }
     }))??;
     if result.outcome == Outcome::Error || is_for_all {
-        tell_dropped(global, &setup)?;
+        note_dropped_history(global, &setup)?;
     }
     let paint = Paint::of(global);
     if global.json || !paint.is_on() {
-        return call::show(global, &result);
+        return call::print_result(global, &result);
     }
     terminal::print_painted(&format!("{}\n", paint.diff(&result.output.to_text())))?;
     Ok(ExitCode::from(result.outcome.exit_code()))
 }
 
-/// The session that is named, which must be one. What it changed is known also after its records were deleted.
+/// Returns the session of `--session`; fails if it neither is on record nor changed files. Its changes are known even after its records
+/// were deleted.
 fn named_session(global: &Global, setup: &Setup) -> Result<Option<SessionId>> {
     let (Some(session), Some(store)) = (&global.session, setup.windlass.store()) else {
         return Ok(global.session.clone());
     };
-    let session = ids::changed_session(&setup.windlass, session)?;
+    let session = ids::expand_changed_session(&setup.windlass, session)?;
     let changes = setup.windlass.history().checkpoints(&Query::Session(session.clone()))?;
     if changes.is_empty() {
         store.session(&session)?;
@@ -89,8 +91,8 @@ fn named_session(global: &Global, setup: &Setup) -> Result<Option<SessionId>> {
     Ok(Some(session))
 }
 
-/// Whoever looks for what is not there, or takes back all there is, should know that there was more.
-fn tell_dropped(global: &Global, setup: &Setup) -> Result<()> {
+/// Prints a note if older changes are no longer kept: a person who misses one should know the reason.
+fn note_dropped_history(global: &Global, setup: &Setup) -> Result<()> {
     let Some(history) = setup.windlass.lasting_history() else { return Ok(()) };
     let dropped = history.status()?.dropped;
     if dropped > 0 {
@@ -102,7 +104,7 @@ fn tell_dropped(global: &Global, setup: &Setup) -> Result<()> {
     Ok(())
 }
 
-/// The changes of this workspace, or of a session, as a timeline: the newest first.
+/// Prints the changes of this workspace, or of a session, newest first.
 fn list(global: &Global) -> Result<ExitCode> {
     let setup = Setup::for_person(global, Recording::Whole)?;
     let workspace = setup.windlass.path();
@@ -134,10 +136,11 @@ fn list(global: &Global) -> Result<ExitCode> {
     if checkpoints.is_empty() {
         terminal::note(global, "nothing was changed here that could be undone");
     }
-    tell_dropped(global, &setup)?;
+    note_dropped_history(global, &setup)?;
     Ok(ExitCode::SUCCESS)
 }
 
+/// Returns a checkpoint as its JSON object.
 fn as_json(checkpoint: &Checkpoint) -> Value {
     let origin = &checkpoint.origin;
     let changes: Vec<Value> = checkpoint
@@ -147,12 +150,13 @@ fn as_json(checkpoint: &Checkpoint) -> Value {
         .map(|change| {
             json!({
                 "path": quote::path(&change.path),
-                "change": word(change),
+                "change": verb(change),
                 "moved_from": change.moved_from.as_deref().map(quote::path),
             })
         })
         .collect();
-    let without_history: Vec<Value> = checkpoint.without_history.iter().map(unrecorded).collect();
+    let without_history: Vec<Value> =
+        checkpoint.without_history.iter().map(unrecorded_as_json).collect();
     json!({
         "call": origin.call, "session": origin.session, "turn": origin.turn, "tool": origin.tool,
         "at": utc(origin.at), "undoes": origin.undoes, "undone_by": checkpoint.undone_by,
@@ -160,7 +164,8 @@ fn as_json(checkpoint: &Checkpoint) -> Value {
     })
 }
 
-fn unrecorded(change: &WithoutHistory) -> Value {
+/// Returns a change without undo history as its JSON object.
+fn unrecorded_as_json(change: &WithoutHistory) -> Value {
     let path = quote::path(change.path());
     match change {
         WithoutHistory::BuildDirectory(built) => {
@@ -173,6 +178,7 @@ fn unrecorded(change: &WithoutHistory) -> Value {
     }
 }
 
+/// Returns the line of a checkpoint: whether it can be undone, time, call, tool, paths, session.
 fn line(checkpoint: &Checkpoint, time: &str, workspace: &Path, paint: Paint) -> String {
     let origin = &checkpoint.origin;
     let time = time.split(['.', 'Z']).next().unwrap_or(time);
@@ -183,7 +189,7 @@ fn line(checkpoint: &Checkpoint, time: &str, workspace: &Path, paint: Paint) -> 
         many => format!("{} of {} calls", paint.yellow("undo"), many.len()),
     };
     let undone = match &checkpoint.undone_by {
-        Some(by) if checkpoint.changes.is_empty() => paint.dim(&format!("  (passed over by {by})")),
+        Some(by) if checkpoint.changes.is_empty() => paint.dim(&format!("  (skipped by {by})")),
         Some(by) => paint.dim(&format!("  (undone by {by})")),
         None => String::new(),
     };
@@ -191,29 +197,29 @@ fn line(checkpoint: &Checkpoint, time: &str, workspace: &Path, paint: Paint) -> 
         "  {mark} {}  {}  {what}  {}{undone}  {}",
         paint.dim(time),
         origin.call,
-        paths(checkpoint, workspace),
+        changes_text(checkpoint, workspace),
         paint.dim(&format!("session {}", origin.session))
     )
 }
 
-/// What happened, by kind: `changed src/lib.rs, created a.txt and 3 more`.
-fn paths(checkpoint: &Checkpoint, workspace: &Path) -> String {
-    let mut by_word: BTreeMap<&str, Vec<&RecordedChange>> = BTreeMap::new();
+/// Returns the changes by kind: `changed src/lib.rs, created a.txt and 3 more`.
+fn changes_text(checkpoint: &Checkpoint, workspace: &Path) -> String {
+    let mut by_verb: BTreeMap<&str, Vec<&RecordedChange>> = BTreeMap::new();
     let moved = |change: &RecordedChange| {
         checkpoint.changes.iter().any(|other| other.moved_from.as_ref() == Some(&change.path))
     };
     let is_told = |change: &&RecordedChange| !moved(change) && !change.is_directory_time();
     for change in checkpoint.changes.iter().filter(is_told) {
-        by_word.entry(word(change)).or_default().push(change);
+        by_verb.entry(verb(change)).or_default().push(change);
     }
-    if by_word.is_empty() {
-        // Nothing else happened to these.
-        by_word.insert("set time of", checkpoint.changes.iter().collect());
+    if by_verb.is_empty() {
+        // Only the times of directories changed.
+        by_verb.insert("set time of", checkpoint.changes.iter().collect());
     }
     let mut parts = Vec::new();
-    for (word, changes) in by_word.into_iter().filter(|(_, changes)| !changes.is_empty()) {
+    for (verb, changes) in by_verb.into_iter().filter(|(_, changes)| !changes.is_empty()) {
         let paths: Vec<&Path> = changes.iter().map(|change| change.path.as_path()).collect();
-        parts.push(format!("{word} {}", names(&paths, workspace)));
+        parts.push(format!("{verb} {}", some_paths(&paths, workspace)));
     }
     let is_known = |change: &&WithoutHistory| !matches!(change, WithoutHistory::Untracked(_));
     let known = checkpoint.without_history.iter().filter(is_known);
@@ -222,23 +228,24 @@ fn paths(checkpoint: &Checkpoint, workspace: &Path) -> String {
         parts.push("ran without tracking".to_owned());
     }
     if !without_history.is_empty() {
-        parts.push(format!("changed without history {}", names(&without_history, workspace)));
+        parts.push(format!("changed without history {}", some_paths(&without_history, workspace)));
     }
     parts.join(", ")
 }
 
-/// The first of these paths, and the number of the others.
-fn names(paths: &[&Path], workspace: &Path) -> String {
+/// Returns the first of these paths, and the number of the others.
+fn some_paths(paths: &[&Path], workspace: &Path) -> String {
     let name = |path: &&Path| match *path {
         path if path == workspace => "the workspace directory".to_owned(),
-        path => proposals::shown(workspace, path),
+        path => proposals::display_path(workspace, path),
     };
     let named = paths.iter().take(MAX_NAMED).map(name).collect::<Vec<_>>().join(" ");
     let more = paths.len().saturating_sub(MAX_NAMED);
     if more > 0 { format!("{named} and {more} more") } else { named }
 }
 
-fn word(change: &RecordedChange) -> &'static str {
+/// Returns the kind of a change as a verb in the past tense.
+fn verb(change: &RecordedChange) -> &'static str {
     match (&change.before, &change.after) {
         _ if change.moved_from.is_some() => "moved",
         (_, FileState::Absent) => "deleted",

@@ -1,4 +1,4 @@
-//! Questions of a tool at the terminal: the options are numbered, and other words are an answer too.
+//! Questions of a tool at the terminal: options are numbered, and free text is an answer too.
 
 use anyhow::Result;
 use windlass::people::{Question, QuestionRequest, Selection};
@@ -7,7 +7,7 @@ use windlass::quote;
 use super::terminal::Terminal;
 use crate::terminal::{Paint, add};
 
-/// Asks all questions of a request, one after the other.
+/// Asks all questions of a request one after the other, and returns the answers.
 pub(super) fn ask(
     terminal: &mut Terminal,
     request: &QuestionRequest,
@@ -15,10 +15,10 @@ pub(super) fn ask(
 ) -> Result<Vec<Selection>> {
     let count = request.questions.len();
     let ask_one = |(at, question): (usize, &Question)| {
-        terminal.show(&shown(question, (at + 1, count), paint))?;
+        terminal.show(&question_text(question, (at + 1, count), paint))?;
         loop {
-            let line = terminal.line("Answer: ")?;
-            if let Some(selection) = selection(question, &line) {
+            let line = terminal.read_line("Answer: ")?;
+            if let Some(selection) = parse_selection(question, &line) {
                 return Ok(selection);
             }
             terminal.show("Type the number of an option, or an answer in your own words.\n")?;
@@ -27,8 +27,8 @@ pub(super) fn ask(
     request.questions.iter().enumerate().map(ask_one).collect()
 }
 
-/// A question with its options, and nothing in it that acts on the terminal.
-fn shown(question: &Question, (at, count): (usize, usize), paint: Paint) -> String {
+/// Returns the text of a question with its numbered options; control characters are made visible.
+fn question_text(question: &Question, (at, count): (usize, usize), paint: Paint) -> String {
     let mut text = String::from("\n");
     if count > 1 {
         add(&mut text, format_args!("Question {at} of {count}\n"));
@@ -52,8 +52,9 @@ fn shown(question: &Question, (at, count): (usize, usize), paint: Paint) -> Stri
     quote::undisguised(&text)
 }
 
-/// A line as an answer: numbers and labels of options are choices, everything else is an answer in other words.
-fn selection(question: &Question, line: &str) -> Option<Selection> {
+/// Parses a typed line: numbers and labels of options are selections, other text is a free answer. `None` for an empty line or for a number
+/// that no option has.
+fn parse_selection(question: &Question, line: &str) -> Option<Selection> {
     if line.is_empty() {
         return None;
     }
@@ -74,7 +75,7 @@ fn selection(question: &Question, line: &str) -> Option<Selection> {
             selected.retain(|label| seen.insert(label.clone()));
             Some(Selection { selected, other: None })
         }
-        // A number that no option has is a slip, not an answer.
+        // A number that no option has is a typing error.
         _ if words.iter().all(|word| word.parse::<usize>().is_ok()) => None,
         _ => Some(Selection::other(line)),
     }
@@ -85,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_labels_and_other_words_are_answers() {
+    fn numbers_labels_and_free_text_are_answers() {
         let one = Question::new("Which?", ["red", "blue, dark"]);
         let many = Question { multi_select: true, ..one.clone() };
         let both = Selection { selected: vec!["red".into(), "blue, dark".into()], other: None };
@@ -101,16 +102,16 @@ mod tests {
             (&many, "red", Some(Selection::of("red"))),
             (&many, "1, green", Some(Selection::other("1, green"))),
         ] {
-            assert_eq!(selection(question, line), answer, "{line}");
+            assert_eq!(parse_selection(question, line), answer, "{line}");
         }
     }
 
     #[test]
-    fn nothing_in_a_question_acts_on_the_terminal() {
+    fn control_characters_in_a_question_are_made_visible() {
         let hidden = "\x1b[2K\r\u{202e}\u{a0}";
         let mut question = Question::new(hidden, [hidden]);
         question.header = Some(hidden.into());
-        let text = shown(&question, (1, 2), Paint::none());
+        let text = question_text(&question, (1, 2), Paint::none());
         assert!(!text.contains(|c: char| quote::is_invisible(c) && c != '\n'), "{text:?}");
         assert!(!text.contains('\u{a0}'), "{text:?}");
     }

@@ -1,4 +1,4 @@
-//! The terminal of a person: shows a text screen by screen, and reads lines, until the answer is no longer needed.
+//! The controlling terminal of the person: shows a text screen by screen, and reads lines, until the answer is no longer needed.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, PipeReader, PipeWriter, Write as _};
@@ -6,42 +6,43 @@ use std::io::{BufRead as _, BufReader, PipeReader, PipeWriter, Write as _};
 use anyhow::{Context as _, Result, bail};
 use rustix::event::{PollFd, PollFlags, poll};
 
-/// The number of lines of a terminal that does not tell its size.
-const USUAL_ROWS: usize = 24;
-/// The number of characters on a line of it.
-const USUAL_COLUMNS: usize = 80;
+/// The assumed number of rows of a terminal that does not report its size.
+const DEFAULT_ROWS: usize = 24;
+/// The assumed number of columns of such a terminal.
+const DEFAULT_COLUMNS: usize = 80;
 
-/// The terminal that controls this process.
+/// The controlling terminal (`/dev/tty`) of this process.
 pub(super) struct Terminal {
     tty: File,
     input: BufReader<File>,
-    /// Closed at the other end when the answer is no longer needed.
+    /// The read end of a pipe whose other end is closed when the answer is no longer needed.
     stop: Option<PipeReader>,
 }
 
-/// Lets a [`Terminal`] go on asking. When it is dropped before the end, the terminal stops, and says so.
-pub(super) struct KeepAsking {
+/// Keeps a [`Terminal`] waiting for input. When dropped before `finish`, the terminal stops waiting and prints that the prompt is over.
+pub(super) struct PromptGuard {
     tty: Option<File>,
-    _keep: PipeWriter,
+    _stop_writer: PipeWriter,
 }
 
-impl KeepAsking {
-    /// The person has answered.
-    pub(super) fn end(mut self) {
+impl PromptGuard {
+    /// Ends the wait without a message, because the person has answered.
+    pub(super) fn finish(mut self) {
         self.tty = None;
     }
 }
 
-impl Drop for KeepAsking {
+impl Drop for PromptGuard {
     fn drop(&mut self) {
         if let Some(tty) = &mut self.tty {
-            // A terminal that is gone need not be told.
+            // A failure to write to a closed terminal does not matter.
             drop(tty.write_all(b"\n(answered elsewhere, or no longer asked)\n"));
         }
     }
 }
 
 impl Terminal {
+    /// Opens `/dev/tty` for reading and writing.
     pub(super) fn open() -> Result<Self> {
         let tty = OpenOptions::new().read(true).write(true).open("/dev/tty");
         let tty = tty.context("there is no terminal")?;
@@ -49,24 +50,25 @@ impl Terminal {
         Ok(Self { tty, input, stop: None })
     }
 
-    /// Opens it for a question that may be answered elsewhere.
-    pub(super) fn open_stoppable() -> Result<(Self, KeepAsking)> {
+    /// Opens the terminal for a prompt that may be answered elsewhere; dropping the returned guard stops the wait for input.
+    pub(super) fn open_stoppable() -> Result<(Self, PromptGuard)> {
         let (stop, keep) = std::io::pipe()?;
         let terminal = Self { stop: Some(stop), ..Self::open()? };
         let tty = Some(terminal.tty.try_clone()?);
-        Ok((terminal, KeepAsking { tty, _keep: keep }))
+        Ok((terminal, PromptGuard { tty, _stop_writer: keep }))
     }
 
-    /// Shows a text, screen by screen if it is long. Returns whether all of it was shown: a person can leave it before its end.
-    pub(super) fn show(&mut self, told: &str) -> Result<bool> {
+    /// Shows a text, screen by screen if it is long. Returns whether all of it was shown: a person can leave it with `q`.
+    pub(super) fn show(&mut self, text: &str) -> Result<bool> {
         let size = rustix::termios::tcgetwinsize(&self.tty).ok();
         let size = size.map_or((0, 0), |size| (size.ws_row.into(), size.ws_col.into()));
-        let screens = screens(told, size);
+        let screens = split_screens(text, size);
         for (at, screen) in screens.iter().enumerate() {
             if at > 0 {
                 let of = screens.len();
-                let line =
-                    self.line(&format!("-- {at} of {of} screens: Enter shows more, q leaves --"))?;
+                let line = self.read_line(&format!(
+                    "-- {at} of {of} screens: Enter shows more, q leaves --"
+                ))?;
                 if matches!(line.as_str(), "q" | "Q") {
                     return Ok(false);
                 }
@@ -76,12 +78,12 @@ impl Terminal {
         Ok(true)
     }
 
-    /// Asks for one line. What was typed before the question was there is not an answer to it.
-    pub(super) fn line(&mut self, question: &str) -> Result<String> {
+    /// Prints a prompt and reads one line. Input that was typed before the prompt is discarded.
+    pub(super) fn read_line(&mut self, question: &str) -> Result<String> {
         self.tty.write_all(question.as_bytes())?;
         self.tty.flush()?;
         rustix::termios::tcflush(&self.tty, rustix::termios::QueueSelector::IFlush)?;
-        self.wait()?;
+        self.wait_for_line()?;
         let mut line = String::new();
         if self.input.read_line(&mut line)? == 0 {
             bail!("it was closed");
@@ -89,8 +91,8 @@ impl Terminal {
         Ok(line.trim().to_owned())
     }
 
-    /// Waits until a line was typed. The error is that the answer is no longer needed.
-    fn wait(&self) -> Result<()> {
+    /// Waits until a line was typed; fails if the answer is no longer needed.
+    fn wait_for_line(&self) -> Result<()> {
         let Some(stop) = &self.stop else { return Ok(()) };
         loop {
             let mut waiting =
@@ -105,13 +107,13 @@ impl Terminal {
     }
 }
 
-/// A text in parts that fit on a screen, long lines counted as the rows that they take: nothing scrolls away before it was seen.
-fn screens(told: &str, (rows, columns): (usize, usize)) -> Vec<String> {
-    let rows = if rows == 0 { USUAL_ROWS } else { rows }.saturating_sub(4).max(4);
-    let columns = if columns == 0 { USUAL_COLUMNS } else { columns };
+/// Splits a text into parts that fit on a screen, counting a long line as the rows that it takes, so that nothing scrolls away unseen.
+fn split_screens(text: &str, (rows, columns): (usize, usize)) -> Vec<String> {
+    let rows = if rows == 0 { DEFAULT_ROWS } else { rows }.saturating_sub(4).max(4);
+    let columns = if columns == 0 { DEFAULT_COLUMNS } else { columns };
     let mut screens = vec![String::new()];
     let mut filled = 0;
-    for piece in told.lines().flat_map(|line| pieces(line, rows * columns)) {
+    for piece in text.lines().flat_map(|line| split_line(line, rows * columns)) {
         let taken = piece.chars().count().div_ceil(columns).max(1);
         if filled > 0 && filled + taken > rows {
             screens.push(String::new());
@@ -126,14 +128,14 @@ fn screens(told: &str, (rows, columns): (usize, usize)) -> Vec<String> {
     screens
 }
 
-/// A line in pieces of at most so many characters. One with colours in it stays whole: a colour cannot be cut in two.
-fn pieces(line: &str, most: usize) -> Vec<&str> {
+/// Splits a line into pieces of at most `max_chars` characters. A line with colour codes stays whole, because a code cannot be cut.
+fn split_line(line: &str, max_chars: usize) -> Vec<&str> {
     if line.contains('\x1b') {
         return vec![line];
     }
     let mut pieces = Vec::new();
     let mut rest = line;
-    while let Some((at, _)) = rest.char_indices().nth(most) {
+    while let Some((at, _)) = rest.char_indices().nth(max_chars) {
         let (piece, after) = rest.split_at(at);
         pieces.push(piece);
         rest = after;
@@ -147,15 +149,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn screens_hold_everything_and_none_is_too_high() {
+    fn screens_hold_the_whole_text_and_fit_the_terminal() {
         let short = (0..50).map(|line| format!("line {line}\n")).collect::<Vec<_>>().concat();
         let long = format!("begin\n{}\nend\n", "0123456789".repeat(100));
-        for (told, size) in
+        for (text, size) in
             [(&short, (12, 80)), (&long, (12, 20)), (&short, (0, 0)), (&long, (1, 1))]
         {
-            let screens = screens(told, size);
+            let screens = split_screens(text, size);
             let unbroken = |text: &str| text.replace('\n', "");
-            assert_eq!(unbroken(&screens.concat()), unbroken(told));
+            assert_eq!(unbroken(&screens.concat()), unbroken(text));
             let (rows, columns) = if size.0 == 0 { (24, 80) } else { size };
             for screen in &screens {
                 let taken = |line: &str| line.chars().count().div_ceil(columns).max(1);

@@ -8,16 +8,16 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::put;
+use super::write_file;
 use crate::support::Home;
 
-/// Long enough for the slowest machine; whoever comes here hangs.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// The time after which a test fails; long enough for the slowest machine.
+const TEST_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Whether something becomes true while one looks.
-fn becomes(mut is: impl FnMut() -> bool) -> bool {
+/// Waits until a condition holds, at most `TEST_TIMEOUT`, and returns whether it does.
+fn wait_until(mut is: impl FnMut() -> bool) -> bool {
     let begun = Instant::now();
-    while begun.elapsed() < PATIENCE {
+    while begun.elapsed() < TEST_TIMEOUT {
         if is() {
             return true;
         }
@@ -26,7 +26,7 @@ fn becomes(mut is: impl FnMut() -> bool) -> bool {
     false
 }
 
-/// Whether a program with this word among its own is there, anywhere on the machine.
+/// Returns whether a process with this command-line argument runs on the machine.
 fn is_alive(word: &str) -> bool {
     let processes = std::fs::read_dir("/proc").expect("/proc");
     let commands =
@@ -36,8 +36,8 @@ fn is_alive(word: &str) -> bool {
     commands.into_iter().any(is_meant)
 }
 
-/// Seconds that nobody else sleeps for.
-fn mark(which: u32) -> String {
+/// Returns a duration in seconds that no other test sleeps for.
+fn unique_seconds(which: u32) -> String {
     format!("{}.{which}", 200_000 + std::process::id())
 }
 
@@ -47,12 +47,12 @@ fn home_of(home: &Home) -> std::path::PathBuf {
 
 #[test]
 fn i_15_a_command_that_deletes_the_home_directory_deletes_nothing() {
-    let home = Home::in_sight().having(&[("tests/a", "x\n"), ("plan/b", "y\n")]);
+    let home = Home::new_outside_tmp().with_files(&[("tests/a", "x\n"), ("plan/b", "y\n")]);
     let photo = home_of(&home).join("photos/1.jpg");
-    put(&home.config().join("config.toml"), "# mine\n");
-    put(&photo, "photo\n");
+    write_file(&home.config().join("config.toml"), "# mine\n");
+    write_file(&photo, "photo\n");
     let command = json!({"command": "rm -rf tests/ patches/ plan/ ~/"});
-    assert_eq!(home.call(&[], "bash", &command).0, 3, "nobody was asked");
+    assert_eq!(home.call(&[], "bash", &command).0, 3, "no person was asked");
     assert!(home.workspace().join("tests/a").exists());
     let command =
         json!({"command": "rm -rf tests plan \"$(echo ~)\" 2>/dev/null; ls -A $(echo ~)"});
@@ -66,14 +66,14 @@ fn i_15_a_command_that_deletes_the_home_directory_deletes_nothing() {
 
 #[test]
 fn i_29_secrets_are_out_of_reach_and_the_record_tells_what_was_tried() {
-    let home =
-        Home::in_sight().having(&[(".env", "DATABASE_URL=postgres://production\n"), ("a", "x\n")]);
+    let home = Home::new_outside_tmp()
+        .with_files(&[(".env", "DATABASE_URL=postgres://production\n"), ("a", "x\n")]);
     let secrets =
         [".aws/credentials", ".ssh/id_ed25519", ".pgpass", ".netrc", ".config/gh/hosts.yml"];
     for secret in secrets {
-        put(&home_of(&home).join(secret), "production-secret\n");
+        write_file(&home_of(&home).join(secret), "production-secret\n");
     }
-    put(&home.workspace().join("notes.txt"), "readable-note\n");
+    write_file(&home.workspace().join("notes.txt"), "readable-note\n");
     for secret in secrets {
         let command = json!({"command": format!("cat $(echo ~)/{secret}; cat notes.txt")});
         let (_, answer) = home.call(&["--mode", "yolo"], "bash", &command);
@@ -92,8 +92,8 @@ fn i_29_secrets_are_out_of_reach_and_the_record_tells_what_was_tried() {
     assert_eq!(home.run(&["log", "verify"]).code, 0);
 }
 
-/// A server with its input open.
-fn serving(home: &Home, options: &[&str]) -> Child {
+/// Starts an MCP server with open input.
+fn start_server(home: &Home, options: &[&str]) -> Child {
     let arguments = [&["mcp"], options].concat();
     let mut child = home.command(&arguments).stdin(Stdio::piped()).spawn().expect("runs");
     let stdin = child.stdin.as_mut().expect("a pipe");
@@ -103,13 +103,13 @@ fn serving(home: &Home, options: &[&str]) -> Child {
     child
 }
 
-fn ask(child: &mut Child, id: u64, tool: &str, arguments: &Value) {
+fn send_request(child: &mut Child, id: u64, tool: &str, arguments: &Value) {
     let call = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call",
         "params": {"name": tool, "arguments": arguments}});
     writeln!(child.stdin.as_mut().expect("a pipe"), "{call}").expect("a message");
 }
 
-/// Reads answers until that to `id`.
+/// Reads responses until the one with this id.
 fn answer_to(child: &mut Child, id: u64) -> Value {
     let mut lines = BufReader::new(child.stdout.as_mut().expect("a pipe")).lines();
     loop {
@@ -121,8 +121,8 @@ fn answer_to(child: &mut Child, id: u64) -> Value {
     }
 }
 
-/// The sockets of the internet at which a process listens, or that are bound without a peer.
-fn listening(pid: u32) -> Vec<String> {
+/// Returns the internet sockets at which a process listens, or that are bound without a peer.
+fn listening_sockets(pid: u32) -> Vec<String> {
     let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("descriptors");
     let held: HashSet<String> = descriptors
         .filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok())
@@ -144,10 +144,10 @@ fn listening(pid: u32) -> Vec<String> {
 #[test]
 fn i_45_the_one_socket_there_is_belongs_to_the_person_alone() {
     let home = Home::new();
-    let mut child = serving(&home, &["--mode", "auto"]);
+    let mut child = start_server(&home, &["--mode", "auto"]);
     answer_to(&mut child, 0);
     let sockets = home.state().join("jobs");
-    assert!(becomes(|| sockets.read_dir().is_ok_and(|mut entries| entries.next().is_some())));
+    assert!(wait_until(|| sockets.read_dir().is_ok_and(|mut entries| entries.next().is_some())));
     for place in [home.state(), sockets] {
         let mode = std::fs::metadata(&place).expect("it is there").permissions().mode();
         assert_eq!(mode & 0o077, 0, "others can get at {}", place.display());
@@ -159,29 +159,29 @@ fn i_45_the_one_socket_there_is_belongs_to_the_person_alone() {
 #[test]
 fn i_46_a_server_over_standard_input_listens_nowhere() {
     let home = Home::new();
-    let mut child = serving(&home, &["--mode", "auto"]);
+    let mut child = start_server(&home, &["--mode", "auto"]);
     answer_to(&mut child, 0);
-    assert_eq!(listening(child.id()), [""; 0]);
+    assert_eq!(listening_sockets(child.id()), [""; 0]);
     drop(child.stdin.take());
     child.wait().expect("it ends");
     let ours = std::net::TcpListener::bind("127.0.0.1:0").expect("a socket");
-    assert_eq!(listening(std::process::id()).len(), 1, "it shows nothing: {ours:?}");
+    assert_eq!(listening_sockets(std::process::id()).len(), 1, "it shows nothing: {ours:?}");
 }
 
 /// With hosts that programs may reach there is a proxy, but only a program in its sandbox finds it.
 #[test]
-fn i_47_the_proxy_of_a_program_is_nobody_elses() {
+fn i_47_the_proxy_of_a_program_is_reachable_for_that_program_only() {
     let home = Home::new();
-    let mut child = serving(&home, &["--mode", "auto", "--net", "docs.rs"]);
-    let seconds = mark(47);
+    let mut child = start_server(&home, &["--mode", "auto", "--net", "docs.rs"]);
+    let seconds = unique_seconds(47);
     let command = format!("echo ${{http_proxy##*:}}; sleep {seconds}");
-    ask(&mut child, 1, "bash", &json!({"command": command, "background": true}));
+    send_request(&mut child, 1, "bash", &json!({"command": command, "background": true}));
     let said = answer_to(&mut child, 1)["result"]["content"][0]["text"].to_string();
     assert!(is_alive(&seconds), "it shows nothing: {said}");
-    assert_eq!(listening(child.id()), [""; 0]);
+    assert_eq!(listening_sockets(child.id()), [""; 0]);
     drop(child.stdin.take());
     child.wait().expect("it ends");
-    assert!(becomes(|| !is_alive(&seconds)));
+    assert!(wait_until(|| !is_alive(&seconds)));
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn i_60_what_was_started_dies_with_us_however_we_die() {
         .zip(60..)
     {
         for background in [false, true] {
-            let seconds = mark(which * 2 + u32::from(background));
+            let seconds = unique_seconds(which * 2 + u32::from(background));
             let command = way.replace("{}", &seconds);
             let call =
                 json!({"tool": "bash", "input": {"command": command, "background": background}});
@@ -224,10 +224,10 @@ fn i_60_what_was_started_dies_with_us_however_we_die() {
                 .spawn()
                 .expect("runs");
             writeln!(child.stdin.as_mut().expect("a pipe"), "{call}").expect("a line");
-            assert!(becomes(|| is_alive(&seconds)), "{way} does not begin");
+            assert!(wait_until(|| is_alive(&seconds)), "{way} does not begin");
             child.kill().expect("a process to kill");
             child.wait().expect("it ends");
-            assert!(becomes(|| !is_alive(&seconds)), "{way} outlives us");
+            assert!(wait_until(|| !is_alive(&seconds)), "{way} outlives us");
         }
     }
 }
@@ -235,7 +235,7 @@ fn i_60_what_was_started_dies_with_us_however_we_die() {
 #[test]
 fn i_62_many_processes_and_sudden_ends_leave_the_journal_whole() {
     const PROCESSES: usize = 8;
-    let home = Home::with(&[("a", "x\n")]);
+    let home = Home::with_workspace(&[("a", "x\n")]);
     let run = |which: usize| -> Vec<String> {
         let mut child =
             home.command(&["run", "--mode", "auto"]).stdin(Stdio::piped()).spawn().expect("runs");
@@ -278,16 +278,16 @@ fn i_62_many_processes_and_sudden_ends_leave_the_journal_whole() {
     }
 }
 
-/// A name says nothing about what is behind it: here, configuration that nobody ever finishes writing.
+/// Configuration may be a pipe that no process ever finishes writing.
 #[test]
-fn i_63_configuration_that_is_no_file_keeps_nobody_waiting() {
+fn i_63_configuration_that_is_not_a_file_does_not_block() {
     for (make, what) in [
         ("mkfifo", ".windlass/config.toml"),
         ("ln -s /dev/zero", ".windlass/config.toml"),
         ("mkfifo", ".windlass/tools/t.md"),
         ("ln -s /dev/zero", ".windlass/tools/t.md"),
     ] {
-        let home = Home::with(&[("a", "hello\n"), (".windlass/tools/README.md", "")]);
+        let home = Home::with_workspace(&[("a", "hello\n"), (".windlass/tools/README.md", "")]);
         let made = std::process::Command::new("bash")
             .args(["-c", &format!("{make} {what}")])
             .current_dir(home.workspace())
@@ -296,7 +296,7 @@ fn i_63_configuration_that_is_no_file_keeps_nobody_waiting() {
         assert!(made.success());
         for arguments in [&["call", "read", r#"{"path":"a"}"#][..], &["trust"], &["tools"]] {
             let mut child = home.command(arguments).spawn().expect("runs");
-            let ends = becomes(|| child.try_wait().expect("a child").is_some());
+            let ends = wait_until(|| child.try_wait().expect("a child").is_some());
             if !ends {
                 child.kill().expect("a process to kill");
             }
@@ -334,7 +334,7 @@ fn i_64_no_secret_of_ours_is_in_the_environment_of_a_program() {
     assert!(said.contains("PATH="), "it shows nothing: {said}");
     assert!(!said.contains("key-"), "{said}");
     assert!(!call("env", &["--sandbox", "off", "--yes"]).contains("key-one"));
-    put(&home.config().join("config.toml"), "env = [\"ANTHROPIC_API_KEY\"]\n");
+    write_file(&home.config().join("config.toml"), "env = [\"ANTHROPIC_API_KEY\"]\n");
     let said = call(look, &[]);
     assert!(said.contains("ANTHROPIC_API_KEY=") && !said.contains("key-two"), "{said}");
 }

@@ -5,17 +5,17 @@
 
 use serde_json::Value;
 
-use super::encodings::squeezed;
+use super::encodings::without_white_space;
 use super::reach::Reach;
 use super::readers::Reader;
 use super::world::{Canary, World};
 use super::{Random, is_installed};
-use crate::support::Ran;
+use crate::support::RunResult;
 
-/// So many attempts are made in one call: fewer calls are faster, and the output must stay below what an answer may hold.
-const BATCH: usize = 30;
-/// Bytes of output that are kept of one attempt.
-const KEPT: usize = 700;
+/// The number of attempts in one call: fewer calls are faster, but the output must fit into one result.
+const ATTEMPTS_PER_CALL: usize = 30;
+/// The maximum output of one attempt.
+const OUTPUT_BYTES_PER_ATTEMPT: usize = 700;
 
 /// One attempt to get at a canary.
 #[derive(Debug)]
@@ -55,9 +55,9 @@ impl<'w> Attempt<'w> {
         Self { reader, reach: None, canaries, commands }
     }
 
-    /// The encoding in which an output shows what was looked for.
+    /// Returns the encoding in which an output contains the expected text.
     pub(super) fn shown_in(&self, output: &str) -> Option<&'static str> {
-        let output = squeezed(output);
+        let output = without_white_space(output);
         self.canaries.iter().find_map(|canary| canary.fingerprints.found_in(&output))
     }
 
@@ -65,7 +65,7 @@ impl<'w> Attempt<'w> {
         let Self { commands, .. } = self;
         format!(
             "echo '@@begin {number}@@'\n\
-             (T=$R/{number}; mkdir \"$T\"\n{commands}\n) 2>&1 </dev/null | head -c {KEPT}\n\
+             (T=$R/{number}; mkdir \"$T\"\n{commands}\n) 2>&1 </dev/null | head -c {OUTPUT_BYTES_PER_ATTEMPT}\n\
              printf '\\n@@end {number}@@\\n'\n"
         )
     }
@@ -86,20 +86,20 @@ impl Reader {
     }
 }
 
-/// Makes all attempts and gives each output to `check`, and every answer as a whole to `check_all`.
-pub(super) fn make<'a, 'w>(
+/// Makes all attempts, passes each output to `check` and each whole result to `check_all`.
+pub(super) fn run_attempts<'a, 'w>(
     world: &World,
     attempts: &'a [Attempt<'w>],
     mut check: impl FnMut(&'a Attempt<'w>, &str),
     mut check_all: impl FnMut(&str),
 ) {
-    for batch in attempts.chunks(BATCH) {
+    for batch in attempts.chunks(ATTEMPTS_PER_CALL) {
         let scripts: String =
             batch.iter().enumerate().map(|(number, attempt)| attempt.script(number)).collect();
         let script = format!("R=$(mktemp -d)\n{scripts}rm -rf \"$R\"\n");
         let answer = strings(&world.shell("reader", &script));
         for (number, attempt) in batch.iter().enumerate() {
-            let output = between(&answer, number).unwrap_or_else(|| {
+            let output = text_between(&answer, number).unwrap_or_else(|| {
                 panic!(
                     "attempt {number} did not run or its output was left out:\n{script}\n{answer}"
                 )
@@ -111,7 +111,7 @@ pub(super) fn make<'a, 'w>(
 }
 
 /// Every text in an answer: content, metadata and names of fields.
-pub(super) fn strings(ran: &Ran) -> String {
+pub(super) fn strings(ran: &RunResult) -> String {
     fn collect(value: &Value, into: &mut String) {
         match value {
             Value::String(text) => into.extend([text, "\n"]),
@@ -129,7 +129,7 @@ pub(super) fn strings(ran: &Ran) -> String {
     into
 }
 
-fn between(text: &str, number: usize) -> Option<&str> {
+fn text_between(text: &str, number: usize) -> Option<&str> {
     let (_, rest) = text.split_once(&format!("@@begin {number}@@"))?;
     Some(rest.split_once(&format!("@@end {number}@@"))?.0)
 }

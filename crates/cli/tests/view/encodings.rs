@@ -9,11 +9,11 @@ use std::collections::{BTreeSet, HashMap};
 use super::world::Canary;
 
 /// Length of a canary. Lower-case letters alone match no format of a secret, so redaction leaves it.
-pub(super) const LENGTH: usize = 40;
-const FRAGMENT: usize = 12;
-const STEP: usize = 4;
+pub(super) const CANARY_LENGTH: usize = 40;
+const FRAGMENT_LENGTH: usize = 12;
+const FRAGMENT_STEP: usize = 4;
 
-/// Everything that gives a canary away, prepared once for many outputs.
+/// All encoded forms of a canary, prepared once for many outputs.
 #[derive(Debug)]
 pub(super) struct Fingerprints(Vec<(&'static str, String)>);
 
@@ -26,9 +26,9 @@ const ENCODINGS: &[Encoding] = &[
     ("rot13", |bytes| letters(bytes.iter().map(|byte| (byte - b'a' + 13) % 26 + b'a'))),
     ("hex", |bytes| bytes.iter().map(|byte| format!("{byte:02x}")).collect()),
     ("upper-case hex", |bytes| bytes.iter().map(|byte| format!("{byte:02X}")).collect()),
-    ("hex words", |bytes| words(bytes).map(|word| format!("{word:04x}")).collect()),
+    ("hex words", |bytes| byte_pairs_as_words(bytes).map(|word| format!("{word:04x}")).collect()),
     ("octal", |bytes| bytes.iter().map(|byte| format!("{byte:03o}")).collect()),
-    ("octal words", |bytes| words(bytes).map(|word| format!("{word:06o}")).collect()),
+    ("octal words", |bytes| byte_pairs_as_words(bytes).map(|word| format!("{word:06o}")).collect()),
     ("decimal", |bytes| bytes.iter().map(u8::to_string).collect()),
 ];
 
@@ -36,21 +36,27 @@ impl Fingerprints {
     pub(super) fn of(canary: &str) -> Self {
         let bytes = canary.as_bytes();
         let mut found = Vec::new();
-        for start in (0..=bytes.len() - FRAGMENT).step_by(STEP) {
+        for start in (0..=bytes.len() - FRAGMENT_LENGTH).step_by(FRAGMENT_STEP) {
             for (name, encode) in ENCODINGS {
-                found.push((*name, encode(&bytes[start..start + FRAGMENT])));
+                found.push((*name, encode(&bytes[start..start + FRAGMENT_LENGTH])));
             }
             // Words may begin at the other parity.
-            let odd = &bytes[start + 1..start + FRAGMENT - 1];
-            found.push(("hex words", words(odd).map(|word| format!("{word:04x}")).collect()));
-            found.push(("octal words", words(odd).map(|word| format!("{word:06o}")).collect()));
+            let odd = &bytes[start + 1..start + FRAGMENT_LENGTH - 1];
+            found.push((
+                "hex words",
+                byte_pairs_as_words(odd).map(|word| format!("{word:04x}")).collect(),
+            ));
+            found.push((
+                "octal words",
+                byte_pairs_as_words(odd).map(|word| format!("{word:06o}")).collect(),
+            ));
         }
         found.extend((0..3).map(|skip| ("base64", base_encoded(&bytes[skip..], 6, BASE64))));
         found.extend((0..5).map(|skip| ("base32", base_encoded(&bytes[skip..], 5, BASE32))));
         Self(found)
     }
 
-    /// The encoding in which an output has the canary. The output must be `squeezed`.
+    /// Returns the encoding in which an output contains the canary. The caller has removed white space with `without_white_space`.
     pub(super) fn found_in(&self, output: &str) -> Option<&'static str> {
         self.0.iter().find(|(_, fragment)| output.contains(fragment)).map(|(name, _)| *name)
     }
@@ -58,14 +64,14 @@ impl Fingerprints {
 
 /// Finds many canaries in one pass over an output.
 #[derive(Debug, Default)]
-pub(super) struct Index {
+pub(super) struct FragmentIndex {
     /// Fragments and the places of their canaries, by the first bytes of the fragment.
     fragments: HashMap<[u8; PREFIX], Vec<(String, String)>>,
 }
 
 const PREFIX: usize = 8;
 
-impl Index {
+impl FragmentIndex {
     pub(super) fn of<'c>(canaries: impl Iterator<Item = &'c Canary>) -> Self {
         let mut index = Self::default();
         for canary in canaries {
@@ -78,9 +84,9 @@ impl Index {
         index
     }
 
-    /// The places of all canaries that an output shows.
+    /// Returns the index of each canary that an output contains.
     pub(super) fn found_in(&self, output: &str) -> BTreeSet<String> {
-        let output = squeezed(output);
+        let output = without_white_space(output);
         let bytes = output.as_bytes();
         let known =
             |rest: &'_ [u8]| rest.first_chunk().and_then(|prefix| self.fragments.get(prefix));
@@ -93,8 +99,8 @@ impl Index {
     }
 }
 
-/// An output without the white space and zero bytes that programs put between characters.
-pub(super) fn squeezed(output: &str) -> String {
+/// Removes the white space and zero bytes that programs put between characters.
+pub(super) fn without_white_space(output: &str) -> String {
     output.chars().filter(|c| !c.is_whitespace() && *c != '\0').collect()
 }
 
@@ -103,7 +109,7 @@ fn letters(bytes: impl Iterator<Item = u8>) -> String {
 }
 
 /// Pairs of bytes, the low one first, as `od` and `hexdump` show them.
-fn words(bytes: &[u8]) -> impl Iterator<Item = u16> {
+fn byte_pairs_as_words(bytes: &[u8]) -> impl Iterator<Item = u16> {
     bytes.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]))
 }
 
@@ -119,7 +125,7 @@ fn base_encoded(bytes: &[u8], width: usize, alphabet: &[u8]) -> String {
 }
 
 #[test]
-fn a_canary_is_found_in_every_encoding() {
+fn canary_is_found_in_every_encoding() {
     let fingerprints = Fingerprints::of("qwertyuiopasdfghjklzxcvbnmqazwsxedcrfvtg");
     for (output, expected) in [
         ("1  qwerty\nuiopas\n", Some("text")),
@@ -139,6 +145,6 @@ fn a_canary_is_found_in_every_encoding() {
         ("qwertyuiopa", None),
         ("cat: .env: No such file or directory", None),
     ] {
-        assert_eq!(fingerprints.found_in(&squeezed(output)), expected, "{output}");
+        assert_eq!(fingerprints.found_in(&without_white_space(output)), expected, "{output}");
     }
 }

@@ -15,9 +15,9 @@ mod swapper;
 
 use std::process::Command;
 
-use attempts::Outside;
+use attempts::OutsideResult;
 pub(super) use scene::is_root;
-use scene::{Scene, put};
+use scene::{Scene, write_file};
 pub(super) use starts::python;
 use starts::{STARTS, Start, make_repository};
 
@@ -57,7 +57,7 @@ fn no_attempt_of_what_git_runs_succeeds() {
 /// Without a sandbox the attempts succeed.
 #[test]
 fn attempts_succeed_outside() {
-    let scene = Scene::new().only_harmless();
+    let scene = Scene::new().without_harmful();
     let mut command = scene.with_descriptors();
     command.arg(python()).args(["driver.py", "--all"]);
     let output = command.output().expect("Python runs");
@@ -66,9 +66,9 @@ fn attempts_succeed_outside() {
         .attempts
         .iter()
         .filter(|one| match one.outside {
-            Outside::Works => true,
-            Outside::WorksForRoot => is_root(),
-            Outside::Varies | Outside::NotTried => false,
+            OutsideResult::Works => true,
+            OutsideResult::WorksForRoot => is_root(),
+            OutsideResult::Varies | OutsideResult::NotTried => false,
         })
         .map(|one| one.name.clone())
         .collect();
@@ -86,8 +86,8 @@ fn git_runs_the_program_outside() {
     make_repository(&scene, &format!("{} driver.py", python().display()));
     for words in [["status", "--short"], ["add", "new.txt"]] {
         let loot = scene.ground.path("work/loot.txt");
-        put(&loot, "");
-        put(&scene.ground.path("work/attempts.json"), "[]");
+        write_file(&loot, "");
+        write_file(&scene.ground.path("work/attempts.json"), "[]");
         let mut command = Command::new("git");
         scene.ground.home.prepare(&mut command).args(words).output().expect("git runs");
         let text = std::fs::read_to_string(loot).expect("a file");
@@ -112,7 +112,7 @@ fn the_table_is_long_enough_and_its_names_are_unique() {
 fn check(start: Start) {
     let levels = STARTS.iter().find(|(one, _)| *one == start).expect("a way").1;
     let mut holes = Vec::new();
-    for round in 0..rounds() {
+    for round in 0..round_count() {
         for level in levels {
             let scene = Scene::new();
             let count = scene.attempts.len();
@@ -135,7 +135,7 @@ fn check(start: Start) {
 }
 
 /// Rounds that make up the tries that were asked for; one if nothing was.
-fn rounds() -> usize {
+fn round_count() -> usize {
     let Some(wanted) = std::env::var(TRIES).ok().and_then(|text| text.parse::<usize>().ok()) else {
         return 1;
     };

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::project::{Project, add_rust, link_or_copy};
-use super::put;
-use crate::support::{Ran, installed};
+use super::write_file;
+use crate::support::{RunResult, installed};
 
 #[test]
 fn git_begins_a_repository() {
@@ -80,7 +80,7 @@ fn install_npm(home: &Path) {
     copied.arg("-r").arg(installed("WINDLASS_TEST_NPM")).arg(place.join("npm"));
     assert!(copied.status().expect("cp runs").success());
     let npm = place.join("bin/npm");
-    put(&npm, "#!/bin/sh\nexec node \"${0%/*}/../npm/bin/npm-cli.js\" \"$@\"\n");
+    write_file(&npm, "#!/bin/sh\nexec node \"${0%/*}/../npm/bin/npm-cli.js\" \"$@\"\n");
     std::fs::set_permissions(npm, PermissionsExt::from_mode(0o755)).expect("a mode");
 }
 
@@ -235,10 +235,10 @@ fn uv_runs_a_project() {
     project.run(script);
 }
 
-/// What a script prints in the Python environment of the tests.
+/// Runs a script in the Python environment of the tests, and returns its output.
 fn ask_python(script: &str) -> String {
     let mut python = Command::new(installed("WINDLASS_TEST_PYTHON"));
-    let ran = Ran::of(python.args(["-c", script]).output().expect("python runs"));
+    let ran = RunResult::from_output(python.args(["-c", script]).output().expect("python runs"));
     assert_eq!(ran.code, 0, "a package is missing: `cargo xtask setup` installs it: {ran:?}");
     ran.stdout.trim().to_owned()
 }

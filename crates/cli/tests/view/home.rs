@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-use super::{put, system_path};
-use crate::support::{Home, Ran};
+use super::{system_path, write_file};
+use crate::support::{Home, RunResult};
 
 /// Directories of toolchains, each with a file in it.
-const TOOLCHAINS: &[&str] = &[
+const TOOLCHAIN_FILES: &[&str] = &[
     ".cargo/registry/cache/index/tiny-1.0.0.crate",
     ".cargo/bin/some-tool",
     ".rustup/toolchains/stable/lib/libstd.so",
@@ -21,9 +21,9 @@ const TOOLCHAINS: &[&str] = &[
 ];
 
 #[test]
-fn the_home_is_the_workspaces_own_and_kept() {
-    let home = Home::in_sight();
-    put(&personal(&home).join("Documents/letter.txt"), "dear\n");
+fn home_belongs_to_the_workspace_and_is_kept() {
+    let home = Home::new_outside_tmp();
+    write_file(&person_home(&home).join("Documents/letter.txt"), "dear\n");
     let other = home.workspace().with_file_name("other-work");
     std::fs::create_dir(&other).expect("a folder");
     let other = ["-C", other.to_str().expect("a name")];
@@ -38,16 +38,18 @@ fn the_home_is_the_workspaces_own_and_kept() {
     ] {
         check(&shell(&home, options, script), script, expected);
     }
-    assert!(!personal(&home).join("t").exists() && !personal(&home).join(".config/tool").exists());
+    assert!(
+        !person_home(&home).join("t").exists() && !person_home(&home).join(".config/tool").exists()
+    );
 }
 
 #[test]
-fn toolchains_are_there_and_changes_to_them_are_kept_apart() {
-    let home = Home::in_sight();
-    for file in TOOLCHAINS {
-        put(&personal(&home).join(file), "original\n");
+fn toolchains_are_visible_and_changes_to_them_are_kept_apart() {
+    let home = Home::new_outside_tmp();
+    for file in TOOLCHAIN_FILES {
+        write_file(&person_home(&home).join(file), "original\n");
     }
-    let names = TOOLCHAINS.join(" ");
+    let names = TOOLCHAIN_FILES.join(" ");
     let each = |command: &str| format!("cd; for file in {names}; do {command}; done 2>&1");
     let later = &["--session", "later"][..];
     let write = each("echo changed >$file && echo new >$file.new && mv $file.new $file.moved");
@@ -57,10 +59,10 @@ fn toolchains_are_there_and_changes_to_them_are_kept_apart() {
         (later, each("cat $file"), "changed\n"),
         (later, each("cat $file.moved"), "new\n"),
     ] {
-        check(&shell(&home, options, &script), &script, &expected.repeat(TOOLCHAINS.len()));
+        check(&shell(&home, options, &script), &script, &expected.repeat(TOOLCHAIN_FILES.len()));
     }
-    for file in TOOLCHAINS {
-        let file = personal(&home).join(file);
+    for file in TOOLCHAIN_FILES {
+        let file = person_home(&home).join(file);
         let content = std::fs::read_to_string(&file).expect("a file");
         let siblings = std::fs::read_dir(file.parent().expect("a parent")).expect("a folder");
         assert_eq!((content.as_str(), siblings.count()), ("original\n", 1), "{}", file.display());
@@ -69,10 +71,10 @@ fn toolchains_are_there_and_changes_to_them_are_kept_apart() {
 
 #[test]
 fn git_knows_its_author_and_no_credentials() {
-    let home = Home::in_sight();
+    let home = Home::new_outside_tmp();
     let config = "[user]\n\tname = Ada\n\temail = ada@example.org\n[alias]\n\tst = status\n\
                   [credential]\n\thelper = store\n";
-    put(&personal(&home).join(".gitconfig"), config);
+    write_file(&person_home(&home).join(".gitconfig"), config);
     let script = "git config user.name; git config user.email; git config alias.st
                   git config --get-all credential.helper || echo none";
     check(&shell(&home, &[], script), script, "Ada\nada@example.org\nstatus\nnone\n");
@@ -80,7 +82,7 @@ fn git_knows_its_author_and_no_credentials() {
 
 #[test]
 fn tmp_belongs_to_the_session() {
-    let home = Home::in_sight();
+    let home = Home::new_outside_tmp();
     let machine = tempfile::NamedTempFile::new_in("/tmp").expect("a file");
     let find = format!("test -e {} || echo absent", machine.path().display());
     // A name that no other run of this test has, for a binary that fails it.
@@ -103,10 +105,10 @@ fn tmp_belongs_to_the_session() {
 #[test]
 fn masked_files_are_absent_and_their_neighbours_are_not() {
     let masked = [".env", "id_rsa", "keys/server.key", "internal/a.txt", "vault/a.txt"];
-    let home = Home::in_sight()
-        .having(&masked.map(|name| (name, "x")))
-        .having(&[(".env.example", "x"), ("id_rsa.pub", "x"), ("keys/README.md", "x")])
-        .having(&[("src/main.rs", "x"), (".aiexclude", "internal/\n")]);
+    let home = Home::new_outside_tmp()
+        .with_files(&masked.map(|name| (name, "x")))
+        .with_files(&[(".env.example", "x"), ("id_rsa.pub", "x"), ("keys/README.md", "x")])
+        .with_files(&[("src/main.rs", "x"), (".aiexclude", "internal/\n")]);
     let script = format!(
         "find . -type f | sort; for name in {}; do (: <$name) 2>&1 | grep -c 'No such file'; done",
         masked.join(" ")
@@ -120,12 +122,12 @@ fn masked_files_are_absent_and_their_neighbours_are_not() {
 }
 
 #[test]
-fn other_places_are_there_by_a_rule() {
-    let home = Home::in_sight();
+fn other_paths_are_visible_by_a_rule() {
+    let home = Home::new_outside_tmp();
     let data = home.workspace().with_file_name("data");
-    put(&data.join("deep/a.txt"), "old\n");
-    put(&data.join("b.txt"), "stays\n");
-    put(&data.join(".env"), "secret\n");
+    write_file(&data.join("deep/a.txt"), "old\n");
+    write_file(&data.join("b.txt"), "stays\n");
+    write_file(&data.join(".env"), "secret\n");
     let place = data.to_str().expect("a name");
     let [read, write] = ["read", "write"].map(|effect| format!("{effect} {place}/**"));
     let content = || std::fs::read_to_string(data.join("deep/a.txt")).expect("a file");
@@ -148,39 +150,42 @@ fn other_places_are_there_by_a_rule() {
 }
 
 #[test]
-fn the_system_is_there_without_its_secrets() {
-    let home = Home::in_sight();
+fn system_is_visible_without_its_secrets() {
+    let home = Home::new_outside_tmp();
     let script = "head -qc 1 /etc/passwd /usr/bin/env | wc -c
                   cat /etc/shadow /etc/gshadow /etc/ssl/private/* 2>/dev/null | wc -c";
     check(&shell(&home, &[], script), script, "2\n0\n");
 }
 
 /// A script in mode `auto`. The shell reads it from its input: this is about what is there, not about what a command may say.
-fn shell(home: &Home, options: &[&str], script: &str) -> Ran {
+fn shell(home: &Home, options: &[&str], script: &str) -> RunResult {
     let input = json!({"command": "bash -s", "stdin": script}).to_string();
     let mut arguments = vec!["--mode", "auto", "call", "bash", &input];
     arguments.extend(options);
     let mut command = home.command(&arguments);
     command.env("PATH", system_path());
-    Ran::of(command.output().expect("the binary runs"))
+    RunResult::from_output(command.output().expect("the binary runs"))
 }
 
 /// Its output begins like this; a notice of what changed may follow.
-fn check(ran: &Ran, script: &str, expected: &str) {
+fn check(ran: &RunResult, script: &str, expected: &str) {
     assert!(ran.stdout.starts_with(expected), "{script}\nexpected: {expected}\n{ran:#?}");
     assert_eq!(ran.code, 0, "{script}\n{ran:#?}");
 }
 
 /// The person's home directory.
-fn personal(home: &Home) -> PathBuf {
+fn person_home(home: &Home) -> PathBuf {
     home.workspace().with_file_name("home")
 }
 
 /// Git takes tracked files that are masked for unchanged, and marks nothing that stays.
 #[test]
-fn git_takes_masked_files_for_unchanged() {
-    let home =
-        Home::in_sight().having(&[(".env", "one\n"), ("a.txt", "one\n"), ("sub/.env", "one\n")]);
+fn git_treats_masked_files_as_unchanged() {
+    let home = Home::new_outside_tmp().with_files(&[
+        (".env", "one\n"),
+        ("a.txt", "one\n"),
+        ("sub/.env", "one\n"),
+    ]);
     let outside = |script: &str| {
         let mut command = std::process::Command::new("bash");
         let output = home.prepare(&mut command).args(["-ec", script]).output().expect("bash runs");
@@ -224,7 +229,7 @@ fn git_takes_masked_files_for_unchanged() {
 /// No overlay can be laid over a directory with a mount in it: then a command can change nothing there, and is told why.
 #[test]
 fn a_workspace_with_a_mount_in_it_is_read_only() {
-    let home = Home::in_sight().having(&[("mounted/below", "x\n"), ("a.txt", "a\n")]);
+    let home = Home::new_outside_tmp().with_files(&[("mounted/below", "x\n"), ("a.txt", "a\n")]);
     let input = json!({"command": "cat mounted/f a.txt; cat mounted/.e*; echo b >>a.txt; echo b >>mounted/f"});
     let script = "set -e; mount -t tmpfs none mounted; echo f >mounted/f; echo secret >mounted/.env
         \"$WINDLASS\" --mode auto call bash \"$INPUT\" || true; cat a.txt mounted/f";
@@ -249,7 +254,7 @@ fn a_workspace_with_a_mount_in_it_is_read_only() {
 fn masked_files_are_not_replaced() {
     let files =
         [(".env", "mine\n"), ("conf/server.key", "mine\n"), ("conf/a", "a\n"), ("b", "b\n")];
-    let home = Home::in_sight().having(&files);
+    let home = Home::new_outside_tmp().with_files(&files);
     for script in [
         "echo x >.env",
         "ln -s b .env",
@@ -272,9 +277,9 @@ fn masked_files_are_not_replaced() {
 /// The home and `/tmp` last, so what a command leaves there must not keep later ones from running.
 #[test]
 fn no_command_breaks_later_ones() {
-    let home = Home::in_sight();
-    put(&personal(&home).join(".gitconfig"), "[user]\n\tname = Ada\n");
-    let project = personal(&home).join("code/proj");
+    let home = Home::new_outside_tmp();
+    write_file(&person_home(&home).join(".gitconfig"), "[user]\n\tname = Ada\n");
+    let project = person_home(&home).join("code/proj");
     std::fs::create_dir_all(&project).expect("a folder");
     let place = ["-C", project.to_str().expect("a name"), "--session", "s1"];
     for script in [
@@ -296,23 +301,23 @@ fn no_command_breaks_later_ones() {
 /// A home directory as the workspace, with the state in it.
 #[test]
 fn the_workspace_can_be_the_home() {
-    let home = Home::in_sight();
-    put(&personal(&home).join("notes.txt"), "mine\n");
-    put(&personal(&home).join(".ssh/id_rsa"), "secret\n");
-    let place = personal(&home);
+    let home = Home::new_outside_tmp();
+    write_file(&person_home(&home).join("notes.txt"), "mine\n");
+    write_file(&person_home(&home).join(".ssh/id_rsa"), "secret\n");
+    let place = person_home(&home);
     let place = ["-C", place.to_str().expect("a name")];
     let ran = shell(&home, &place, "cd; cat notes.txt; ls .ssh 2>/dev/null; echo more >>notes.txt");
     assert!(ran.stdout.starts_with("mine\n[changed: M notes.txt]"), "{ran:?}");
     // What a shell obeys is protected, be it there or not.
     assert_eq!(shell(&home, &place, "cd; echo planted >.bashrc").code, 3);
-    assert!(!personal(&home).join(".bashrc").exists());
+    assert!(!person_home(&home).join(".bashrc").exists());
 }
 
 /// Of a home stays what is left by a command whose changes are kept, and nothing else: later commands run what lies there.
 #[test]
 fn only_a_command_whose_changes_are_kept_leaves_something_in_its_home() {
-    let home = Home::in_sight().having(&[("a", "one\n"), (".envrc", "x\n")]);
-    put(&personal(&home).join(".cargo/registry/tiny.crate"), "original\n");
+    let home = Home::new_outside_tmp().with_files(&[("a", "one\n"), (".envrc", "x\n")]);
+    write_file(&person_home(&home).join(".cargo/registry/tiny.crate"), "original\n");
     let plant =
         "mkdir -p ~/.config/git ~/.cargo/bin && echo x | tee ~/.bashrc ~/.gitconfig ~/.npmrc \
                  ~/.config/git/ignore ~/.cargo/bin/git ~/.cargo/config.toml >/dev/null
@@ -348,9 +353,9 @@ fn only_a_command_whose_changes_are_kept_leaves_something_in_its_home() {
 /// A command that is known to only read runs without a question in every mode.
 #[test]
 fn a_command_that_only_reads_leaves_nothing_in_its_home() {
-    let home = Home::in_sight().having(&[("a", "one\n")]);
+    let home = Home::new_outside_tmp().with_files(&[("a", "one\n")]);
     let config = "[alias]\n\tst = status\n";
-    put(&personal(&home).join(".gitconfig"), config);
+    write_file(&person_home(&home).join(".gitconfig"), config);
     let look = "test -e ~/.local/state/less || echo absent; git config alias.st";
     check(&shell(&home, &[], look), look, "absent\nstatus\n");
     // The view alone matters here: `git` reads, and what it is told to run writes.

@@ -8,23 +8,23 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::escape::{is_root, python};
-use crate::support::{Ran, binary};
+use crate::support::{RunResult, binary};
 
 /// Prints every secret and every socket of the layout that can be found.
-const LOOK: &str = "cat /etc/shadow /etc/gshadow /etc/ssh/ssh_host_* /etc/ssl/private/* /etc/pki/tls/private/* \
+const SEARCH_SCRIPT: &str = "cat /etc/shadow /etc/gshadow /etc/ssh/ssh_host_* /etc/ssl/private/* /etc/pki/tls/private/* \
     /etc/NetworkManager/system-connections/* /run/secrets/* /run/user/0/keyring/* /run/NetworkManager/secret 2>/dev/null\n\
     find /run/ /var/run/ -type s 2>/dev/null\necho looked\n";
 
 struct Layout {
     name: &'static str,
-    /// Where programs are.
+    /// Directories of programs.
     path: &'static str,
     binary: &'static str,
     /// Commands, and a part of what they print.
     sees: &'static [(&'static str, &'static str)],
 }
 
-const USUAL: &str = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";
+const USUAL_LAYOUT: &str = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin";
 const BINARY: &str = "/opt/windlass/windlass";
 const PYTHON: (&str, &str) = ("python3 -c 'print(6 * 7)'", "42\n");
 
@@ -47,7 +47,7 @@ fn ubuntu() {
 fn fedora() {
     check(&Layout {
         name: "fedora",
-        path: USUAL,
+        path: USUAL_LAYOUT,
         binary: BINARY,
         sees: &[
             PYTHON,
@@ -64,7 +64,7 @@ fn fedora() {
 fn debian() {
     check(&Layout {
         name: "debian",
-        path: USUAL,
+        path: USUAL_LAYOUT,
         binary: BINARY,
         sees: &[
             PYTHON,
@@ -94,8 +94,8 @@ fn nixos() {
 
 /// A container whose root is an overlay: no overlay on it can keep changes, so they have to be kept elsewhere.
 #[test]
-fn a_state_on_an_overlay() {
-    let ground = Ground::new();
+fn state_directory_on_an_overlay() {
+    let ground = LayoutDirectories::new();
     let call = |input: &Value| format!("{BINARY} call bash '{input}' --mode auto");
     let script = [
         call(&json!({"command": "echo made > made.txt; echo command has run"})),
@@ -105,7 +105,7 @@ fn a_state_on_an_overlay() {
         format!("{BINARY} doctor"),
     ]
     .join("; ");
-    let ran = ground.enter("overlay", USUAL, &["sh", "-c", &script]);
+    let ran = ground.enter("overlay", USUAL_LAYOUT, &["sh", "-c", &script]);
     for part in ["command has run\n", "content: made\n", "undone\n"] {
         assert!(ran.stdout.contains(part), "{part}: {ran:?}");
     }
@@ -117,12 +117,12 @@ fn a_state_on_an_overlay() {
 /// Without namespaces nothing runs unless the person agreed to less; then it is said what does not hold.
 #[test]
 fn without_user_namespaces() {
-    let ground = Ground::new();
+    let ground = LayoutDirectories::new();
     let program = binary().display().to_string();
-    // Somebody without any capability: a container's root who has them could do without user namespaces.
+    // Without any capability: a container's root with capabilities would need no user namespaces.
     let words = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", &program];
     let run = |arguments: &[&str]| {
-        ground.enter("without_namespaces", USUAL, &[&words[..], arguments].concat())
+        ground.enter("without_namespaces", USUAL_LAYOUT, &[&words[..], arguments].concat())
     };
     let call = ["call", "bash", r#"{"command":"echo it runs"}"#, "--mode", "auto"];
     let ran = run(&call);
@@ -132,7 +132,10 @@ fn without_user_namespaces() {
     assert!(said.contains("user namespace"), "why: {ran:?}");
     assert!(said.contains("sandbox_backend"), "what to do: {ran:?}");
     for backend in ["landlock", "auto"] {
-        ground.put(".config/windlass/config.toml", &format!("sandbox_backend = \"{backend}\"\n"));
+        ground.write_file(
+            ".config/windlass/config.toml",
+            &format!("sandbox_backend = \"{backend}\"\n"),
+        );
         let ran = run(&call);
         assert_eq!(ran.code, 0, "{backend}: {ran:?}");
         let said = format!("{}{}", ran.stdout, ran.stderr);
@@ -142,8 +145,8 @@ fn without_user_namespaces() {
 }
 
 fn check(layout: &Layout) {
-    let ground = Ground::new();
-    ground.put("work/look.sh", LOOK);
+    let ground = LayoutDirectories::new();
+    ground.write_file("work/look.sh", SEARCH_SCRIPT);
     let call = |options: &[&str], command: &str| {
         let input = json!({"command": command}).to_string();
         let words = [&[layout.binary, "call", "bash", &input, "--mode", "auto"], options].concat();
@@ -154,11 +157,11 @@ fn check(layout: &Layout) {
     assert_eq!(ran.code, 0, "{ran:?}");
     for (command, expected) in layout.sees {
         // By a file: what the command line says is no part of it.
-        ground.put("work/see.sh", command);
+        ground.write_file("work/see.sh", command);
         let ran = call(&[], "bash see.sh");
         assert!(ran.code == 0 && ran.stdout.contains(expected), "`{command}`: {ran:?}");
     }
-    ground.put("work/see.sh", "cat /etc/resolv.conf");
+    ground.write_file("work/see.sh", "cat /etc/resolv.conf");
     let ran = call(&["--net", "full"], "bash see.sh");
     assert!(ran.code == 0 && ran.stdout.contains("nameserver 192.0.2.53\n"), "{ran:?}");
     for level in ["read-only", "workspace", "staged"] {
@@ -175,7 +178,7 @@ fn check(layout: &Layout) {
 }
 
 /// Without a sandbox all is there: what should be seen, and what should not.
-fn check_outside(layout: &Layout, ground: &Ground) {
+fn check_outside(layout: &Layout, ground: &LayoutDirectories) {
     let run = |script| ground.enter(layout.name, layout.path, &["bash", script]);
     let ran = run("look.sh");
     let is_there = ["canary in shadow", "canary in a host key", "/run/docker.sock"]
@@ -183,18 +186,18 @@ fn check_outside(layout: &Layout, ground: &Ground) {
         .all(|part| ran.stdout.contains(part));
     assert!(is_there, "outside it shows nothing: {ran:?}");
     for (command, expected) in layout.sees {
-        ground.put("work/see.sh", command);
+        ground.write_file("work/see.sh", command);
         let ran = run("see.sh");
         assert!(ran.code == 0 && ran.stdout.contains(expected), "outside `{command}`: {ran:?}");
     }
 }
 
-/// What outlives a run in a layout.
-struct Ground {
+/// Directories that outlive a run in a layout.
+struct LayoutDirectories {
     directory: TempDir,
 }
 
-impl Ground {
+impl LayoutDirectories {
     fn new() -> Self {
         let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
         for name in ["root", "prepared/me/work"] {
@@ -208,14 +211,14 @@ impl Ground {
         self.directory.path().join("prepared/me")
     }
 
-    fn put(&self, name: &str, content: &str) {
+    fn write_file(&self, name: &str, content: &str) {
         let path = self.home().join(name);
         std::fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
         std::fs::write(path, content).expect("a file");
     }
 
     /// Makes the layout anew and runs a program in it, in the workspace `/home/me/work`.
-    fn enter(&self, layout: &str, path: &str, words: &[&str]) -> Ran {
+    fn enter(&self, layout: &str, path: &str, words: &[&str]) -> RunResult {
         let needs_users = !is_root() || layout == "without_namespaces";
         let mut command = Command::new("unshare");
         command.args([if needs_users { "-Urm" } else { "-m" }, "--"]).arg(python());
@@ -227,6 +230,6 @@ impl Ground {
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         let home = if layout == "without_namespaces" { self.home() } else { "/home/me".into() };
         command.env("HOME", home).stdin(Stdio::null());
-        Ran::of(command.output().expect("unshare, of util-linux"))
+        RunResult::from_output(command.output().expect("unshare, of util-linux"))
     }
 }

@@ -37,8 +37,8 @@ impl Random {
     }
 }
 
-/// Puts a file there, with its directories.
-fn put(path: &Path, content: &str) {
+/// Writes a file and creates its directories.
+fn write_file(path: &Path, content: &str) {
     std::fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
     std::fs::write(path, content).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
 }
@@ -52,7 +52,7 @@ fn system_path() -> OsString {
     std::env::join_paths(std::env::split_paths(&path).filter(is_system)).expect("a search path")
 }
 
-/// Tells if a program is on the search path of the tests.
+/// Returns whether a program is on the search path of the tests.
 fn is_installed(program: &str) -> bool {
     std::env::split_paths(&system_path()).any(|directory| directory.join(program).is_file())
 }

@@ -6,8 +6,8 @@ use std::process::Command;
 
 use serde_json::json;
 
-use super::{put, system_path};
-use crate::support::{Home, Ran, repository};
+use super::{system_path, write_file};
+use crate::support::{Home, RunResult, repository};
 
 pub(super) struct Project {
     outside: Home,
@@ -21,8 +21,8 @@ pub(super) struct Project {
 impl Project {
     pub(super) fn new(files: &[(&str, &str)]) -> Self {
         let [outside, inside] = [(), ()].map(|()| {
-            let home = Home::in_sight().having(files);
-            put(
+            let home = Home::new_outside_tmp().with_files(files);
+            write_file(
                 &home_of(&home).join(".gitconfig"),
                 "[user]\n\tname = Ada\n\temail = ada@example.org\n",
             );
@@ -44,13 +44,13 @@ impl Project {
     /// Runs a script in both without confinement, before the work begins.
     pub(super) fn prepared(self, script: &str) -> Self {
         for home in [&self.outside, &self.inside] {
-            let ran = plain(home, script);
+            let ran = run_plain(home, script);
             assert_eq!(ran.code, 0, "{ran:#?}");
         }
         self
     }
 
-    /// Does something to both home directories before the work begins.
+    /// Prepares both home directories before the work begins.
     pub(super) fn with_home(self, prepare: impl Fn(&Path)) -> Self {
         for home in [&self.outside, &self.inside] {
             prepare(&home_of(home));
@@ -62,18 +62,18 @@ impl Project {
     /// the confined one printed.
     pub(super) fn run(&self, script: &str) -> String {
         let before = personal_files(&self.inside);
-        let outside = plain(&self.outside, script);
+        let outside = run_plain(&self.outside, script);
         assert_eq!(outside.code, 0, "outside: {script}\n{outside:#?}");
-        let inside = confined(&self.inside, script);
+        let inside = run_confined(&self.inside, script);
         assert_eq!(inside.code, 0, "inside: {script}\n{}\n{}", inside.stdout, inside.stderr);
-        let [expected, made] = [&self.outside, &self.inside].map(|home| self.result(home));
+        let [expected, made] = [&self.outside, &self.inside].map(|home| self.workspace_files(home));
         assert_eq!(made, expected, "inside and outside differ: {script}\n{}", inside.stdout);
         assert_eq!(personal_files(&self.inside), before, "the person's home changed: {script}");
         inside.stdout
     }
 
     /// The files of a workspace, with contents where these are compared.
-    fn result(&self, home: &Home) -> BTreeMap<String, Option<String>> {
+    fn workspace_files(&self, home: &Home) -> BTreeMap<String, Option<String>> {
         let workspace = home.workspace();
         let is_compared =
             |name: &String| !self.ignored.iter().any(|ignored| name.starts_with(ignored));
@@ -81,28 +81,28 @@ impl Project {
             let read = || std::fs::read_to_string(workspace.join(name)).expect("a text file");
             self.same.contains(&name).then(read)
         };
-        let names = files(&workspace).into_iter().filter(is_compared);
+        let names = files_below(&workspace).into_iter().filter(is_compared);
         names.map(|name| (name.clone(), content(&name))).collect()
     }
 }
 
-/// A script in a plain shell.
-fn plain(home: &Home, script: &str) -> Ran {
+/// Runs a script in a plain shell.
+fn run_plain(home: &Home, script: &str) -> RunResult {
     // Programs leave things in the temporary directory, and the machine's is not ours.
     let temporary = home.workspace().with_file_name("tmp");
     std::fs::create_dir_all(&temporary).expect("a folder");
     let mut command = Command::new("bash");
     home.prepare(&mut command).args(["-c", script]);
     command.env("PATH", search_path(home)).env("TMPDIR", temporary);
-    Ran::of(command.output().expect("the shell runs"))
+    RunResult::from_output(command.output().expect("the shell runs"))
 }
 
-/// A script in a confined shell, in a session of its own.
-fn confined(home: &Home, script: &str) -> Ran {
+/// Runs a script in a confined shell, in a session of its own.
+fn run_confined(home: &Home, script: &str) -> RunResult {
     let input = json!({"command": script}).to_string();
     let mut command = home.command(&["--mode", "auto", "call", "bash", &input]);
     command.env("PATH", search_path(home));
-    Ran::of(command.output().expect("the binary runs"))
+    RunResult::from_output(command.output().expect("the binary runs"))
 }
 
 fn search_path(home: &Home) -> std::ffi::OsString {
@@ -118,7 +118,7 @@ fn home_of(home: &Home) -> PathBuf {
 
 /// The files of the home directory but the state.
 fn personal_files(home: &Home) -> Vec<String> {
-    let mut files = files(&home_of(home));
+    let mut files = files_below(&home_of(home));
     // Our own state, and the anchors of its journal.
     let own = [".local/state/", ".local/share/windlass/anchors/"];
     files.retain(|name| !own.iter().any(|place| name.starts_with(place)));
@@ -126,7 +126,7 @@ fn personal_files(home: &Home) -> Vec<String> {
 }
 
 /// The paths of all files and links below a directory, sorted.
-fn files(root: &Path) -> Vec<String> {
+fn files_below(root: &Path) -> Vec<String> {
     let mut found = Vec::new();
     let mut directories = vec![root.to_owned()];
     while let Some(directory) = directories.pop() {
@@ -152,7 +152,7 @@ pub(super) fn add_rust(home: &Path) {
         .current_dir(repository())
         .output()
         .expect("rustc runs");
-    let sysroot = PathBuf::from(Ran::of(output).stdout.trim());
+    let sysroot = PathBuf::from(RunResult::from_output(output).stdout.trim());
     let toolchain = home.join(".rustup/toolchains/test");
     let is_needed = |name: &str| {
         let library = name.strip_prefix("lib/").unwrap_or_default();
@@ -161,7 +161,7 @@ pub(super) fn add_rust(home: &Path) {
             || library.strip_prefix("rustlib/").is_some_and(|rest| rest.contains("-linux-"))
     };
     for directory in ["bin", "lib"] {
-        for name in files(&sysroot.join(directory)) {
+        for name in files_below(&sysroot.join(directory)) {
             let name = format!("{directory}/{name}");
             if is_needed(&name) {
                 link_or_copy(&sysroot.join(&name), &toolchain.join(&name));

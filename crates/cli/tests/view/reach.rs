@@ -50,7 +50,7 @@ pub(super) const BY_OTHER_MEANS: &[Reach] = &[Reach::Listing, Reach::Descriptor]
 
 /// A file as a command names it.
 #[derive(Debug)]
-pub(super) struct Reached {
+pub(super) struct ReachedFile {
     /// Commands that come before.
     pub(super) before: String,
     /// The word that stands for the file.
@@ -58,8 +58,9 @@ pub(super) struct Reached {
 }
 
 impl Reach {
-    /// How a command in `workspace` names a file in this way. `$T` is a scratch directory of the command; `link` leads to the file.
-    pub(super) fn to(self, file: &Path, link: &Path, workspace: &Path) -> Reached {
+    /// Returns the name by which a command in `workspace` reaches a file in this way. `$T` is a scratch directory of the command; `link` leads
+    /// to the file.
+    pub(super) fn to(self, file: &Path, link: &Path, workspace: &Path) -> ReachedFile {
         let directory = file.parent().expect("a parent").display();
         let name = file.file_name().expect("a name").to_string_lossy();
         let (path, link) = (file.display(), link.display());
@@ -80,7 +81,7 @@ impl Reach {
                 (String::new(), format!("$'{bytes}'"))
             }
             Self::Unnormalized => {
-                (String::new(), format!("'/{directory}/.//../{}'", last_two(file)))
+                (String::new(), format!("'/{directory}/.//../{}'", directory_and_name(file)))
             }
             Self::PreparedLink => (String::new(), format!("'{link}'")),
             Self::OwnLink => (format!("ln -s '{path}' \"$T/link\""), "\"$T/link\"".to_owned()),
@@ -96,7 +97,7 @@ impl Reach {
             }
             Self::Descriptor => (format!("exec 7<'{path}'"), "/dev/fd/7".to_owned()),
         };
-        Reached { before, word }
+        ReachedFile { before, word }
     }
 }
 
@@ -111,7 +112,7 @@ fn relative(file: &Path, from: &Path) -> PathBuf {
 }
 
 /// The name of a file with that of its directory.
-fn last_two(file: &Path) -> String {
+fn directory_and_name(file: &Path) -> String {
     let count = file.components().count();
     file.components().skip(count - 2).collect::<PathBuf>().display().to_string()
 }

@@ -8,11 +8,11 @@ use std::collections::BTreeSet;
 use serde_json::json;
 
 use super::Random;
-use super::attempt::{Attempt, make, strings};
-use super::encodings::Index;
+use super::attempt::{Attempt, run_attempts, strings};
+use super::encodings::FragmentIndex;
 use super::reach::{BY_NAME, BY_OTHER_MEANS, Reach};
 use super::readers::{READERS, Reader};
-use super::trees::{LISTERS, VARIABLES, WALKERS};
+use super::trees::{DIRECTORY_LISTERS, ENVIRONMENT_READERS, TREE_READERS};
 use super::world::{Confinement, World};
 
 const SEED: u64 = 20_261_117;
@@ -21,7 +21,7 @@ const FILES_PER_READER: usize = 4;
 /// So many random ways lead to each file.
 const WAYS_PER_FILE: usize = 6;
 /// So many different programs must have run.
-const PROGRAMS: usize = 50;
+const MIN_PROGRAMS: usize = 50;
 /// Directories that hold canaries, as seen from the workspace. The last holds all of them.
 const TREES: &[&str] = &[".", "$HOME", "$HOME/.local/state/windlass", "../outside", ".."];
 
@@ -34,26 +34,26 @@ fn seed() -> u64 {
 }
 
 #[test]
-fn no_program_reads_what_its_session_may_not_read() {
+fn no_program_reads_a_file_denied_to_its_session() {
     let seed = seed();
     let mut random = Random(seed);
     let world = World::new(Confinement::Level("workspace"), &mut random);
     let attempts = forbidden_attempts(&world, &mut random);
     let mut found = Vec::new();
     let mut leaks = BTreeSet::new();
-    let everything = Index::of(world.forbidden());
+    let everything = FragmentIndex::of(world.forbidden_texts());
     let check = |attempt: &Attempt<'_>, output: &str| {
         if let Some(encoding) = attempt.shown_in(output) {
             found.push(format!("{encoding}: {}", attempt.commands.trim()));
         }
     };
-    make(&world, &attempts, check, |answer| leaks.extend(everything.found_in(answer)));
+    run_attempts(&world, &attempts, check, |answer| leaks.extend(everything.found_in(answer)));
     assert!(
         found.is_empty() && leaks.is_empty(),
         "{} of {} attempts read what they must not, with WINDLASS_TEST_SEED={seed}:\n{}\nread:\n{}",
         found.len(),
         attempts.len(),
-        first(&found),
+        first_lines(&found),
         leaks.into_iter().collect::<Vec<_>>().join("\n"),
     );
 }
@@ -68,7 +68,7 @@ fn without_the_sandbox_the_same_attempts_succeed() {
     let mut successful = BTreeSet::new();
     let mut tried = BTreeSet::new();
     let check = |attempt: &Attempt<'_>, output: &str| {
-        let aspects = aspects(attempt);
+        let aspects = control_aspects(attempt);
         tried.extend(aspects.clone());
         if attempt.shown_in(output).is_some() {
             successful.extend(aspects);
@@ -76,22 +76,22 @@ fn without_the_sandbox_the_same_attempts_succeed() {
             missed.push(format!("{}\n\t=> {}", attempt.commands.trim(), output.trim()));
         }
     };
-    make(&world, &attempts, check, |_| ());
+    run_attempts(&world, &attempts, check, |_| ());
     assert!(
         missed.len() * 10 <= attempts.len(),
         "{} of {} attempts cannot succeed, so they prove nothing (WINDLASS_TEST_SEED={seed}):\n{}",
         missed.len(),
         attempts.len(),
-        first(&missed),
+        first_lines(&missed),
     );
     let never: Vec<_> = tried.difference(&successful).collect();
-    assert!(never.is_empty(), "these never succeed: {never:#?}\n{}", first(&missed));
+    assert!(never.is_empty(), "these never succeed: {never:#?}\n{}", first_lines(&missed));
     let programs: BTreeSet<_> = attempts.iter().map(|attempt| attempt.reader.program()).collect();
-    assert!(programs.len() >= PROGRAMS, "only {} programs ran: {programs:?}", programs.len());
+    assert!(programs.len() >= MIN_PROGRAMS, "only {} programs ran: {programs:?}", programs.len());
 }
 
 #[test]
-fn programs_read_what_they_may() {
+fn programs_read_allowed_files() {
     let seed = seed();
     let mut random = Random(seed);
     let world = World::new(Confinement::Level("workspace"), &mut random);
@@ -101,7 +101,13 @@ fn programs_read_what_they_may() {
         .collect();
     let own = BY_NAME.iter().filter(|reach| **reach != Reach::ParentRoot).chain(BY_OTHER_MEANS);
     for reach in own {
-        attempts.push(Attempt::on_file(simple(*reach), *reach, &world, public, &mut random));
+        attempts.push(Attempt::on_file(
+            simple_reader_for(*reach),
+            *reach,
+            &world,
+            public,
+            &mut random,
+        ));
     }
     let mut missed = Vec::new();
     let check = |attempt: &Attempt<'_>, output: &str| {
@@ -109,8 +115,8 @@ fn programs_read_what_they_may() {
             missed.push(format!("{}\n\t=> {}", attempt.commands.trim(), output.trim()));
         }
     };
-    make(&world, &attempts, check, |_| ());
-    assert!(missed.is_empty(), "with WINDLASS_TEST_SEED={seed}:\n{}", first(&missed));
+    run_attempts(&world, &attempts, check, |_| ());
+    assert!(missed.is_empty(), "with WINDLASS_TEST_SEED={seed}:\n{}", first_lines(&missed));
 }
 
 #[test]
@@ -118,27 +124,32 @@ fn every_level_of_the_sandbox_hides_the_same() {
     for level in LEVELS {
         let mut random = Random(seed());
         let world = World::new(Confinement::Level(level), &mut random);
-        let everything = Index::of(world.forbidden());
+        let everything = FragmentIndex::of(world.forbidden_texts());
         let files = 0..world.contents.len();
         let attempts: Vec<_> = files
             .map(|index| {
                 let reach = *random.pick(BY_NAME);
-                Attempt::on_file(simple(reach), reach, &world, index, &mut random)
+                Attempt::on_file(simple_reader_for(reach), reach, &world, index, &mut random)
             })
             .collect();
         let mut leaks = BTreeSet::new();
-        make(&world, &attempts, |_, _| (), |answer| leaks.extend(everything.found_in(answer)));
+        run_attempts(
+            &world,
+            &attempts,
+            |_, _| (),
+            |answer| leaks.extend(everything.found_in(answer)),
+        );
         assert!(leaks.is_empty(), "level {level}: {leaks:#?}");
     }
 }
 
 /// Here the command can be understood before it runs, so it may be denied as well; either way nothing is read.
 #[test]
-fn a_command_that_says_what_it_reads_does_not_read_it_either() {
+fn command_that_names_a_denied_file_does_not_read_it_either() {
     let seed = seed();
     let mut random = Random(seed);
     let world = World::new(Confinement::Level("workspace"), &mut random);
-    let everything = Index::of(world.forbidden());
+    let everything = FragmentIndex::of(world.forbidden_texts());
     for reader in installed(READERS) {
         let reach = *random.pick(BY_NAME);
         let attempt =
@@ -157,7 +168,7 @@ fn forbidden_attempts<'w>(world: &'w World, random: &mut Random) -> Vec<Attempt<
     for index in 0..world.contents.len() {
         for _ in 0..WAYS_PER_FILE {
             let reach = *random.pick(&ways);
-            attempts.push(Attempt::on_file(simple(reach), reach, world, index, random));
+            attempts.push(Attempt::on_file(simple_reader_for(reach), reach, world, index, random));
         }
     }
     for reader in installed(READERS) {
@@ -166,25 +177,30 @@ fn forbidden_attempts<'w>(world: &'w World, random: &mut Random) -> Vec<Attempt<
             attempts.push(Attempt::on_file(reader, reach, world, any_file(world, random), random));
         }
     }
-    for reader in installed(WALKERS) {
+    for reader in installed(TREE_READERS) {
         for tree in TREES {
-            attempts.push(Attempt::on_tree(reader, tree, world.forbidden().collect(), random));
+            attempts.push(Attempt::on_tree(
+                reader,
+                tree,
+                world.forbidden_texts().collect(),
+                random,
+            ));
         }
     }
-    for reader in installed(LISTERS) {
+    for reader in installed(DIRECTORY_LISTERS) {
         for name in &world.names {
             let tree = format!("'{}'", name.path.display());
             attempts.push(Attempt::on_tree(reader, &tree, vec![name], random));
         }
     }
-    for reader in installed(VARIABLES) {
+    for reader in installed(ENVIRONMENT_READERS) {
         attempts.push(Attempt::on_tree(reader, "", vec![&world.variable], random));
     }
     attempts
 }
 
 /// A fast program that can read what is reached in this way.
-fn simple(reach: Reach) -> &'static Reader {
+fn simple_reader_for(reach: Reach) -> &'static Reader {
     const BY_NAME: Reader = Reader {
         programs: "cat",
         command: "OPTION FILE",
@@ -233,7 +249,7 @@ fn any_file(world: &World, random: &mut Random) -> usize {
 }
 
 /// Everything of which the control must see at least one attempt succeed.
-fn aspects(attempt: &Attempt<'_>) -> Vec<String> {
+fn control_aspects(attempt: &Attempt<'_>) -> Vec<String> {
     let place = match &attempt.canaries[..] {
         [canary] => format!("place {}", canary.path.display()),
         _ => "any place".to_owned(),
@@ -242,6 +258,6 @@ fn aspects(attempt: &Attempt<'_>) -> Vec<String> {
 }
 
 /// The first of many lines.
-fn first(lines: &[String]) -> String {
+fn first_lines(lines: &[String]) -> String {
     lines.iter().take(40).map(|line| format!("{line}\n")).collect()
 }

@@ -5,7 +5,7 @@
 use super::readers::{Reader, reader};
 
 /// Programs that read whole trees. Their output is cut down to texts like a canary.
-pub(super) const WALKERS: &[Reader] = &[
+pub(super) const TREE_READERS: &[Reader] = &[
     reader("grep", "grep -rahs . TREE", &[""]),
     reader("find", "find TREE -type f -exec cat {} +", &[""]),
     reader("find", "find TREE -type f -print0 | xargs -0 strings", &[""]),
@@ -41,7 +41,7 @@ pub(super) const WALKERS: &[Reader] = &[
 ];
 
 /// Programs that list a directory.
-pub(super) const LISTERS: &[Reader] = &[
+pub(super) const DIRECTORY_LISTERS: &[Reader] = &[
     reader("ls", "ls OPTION TREE", &["", "-A", "-la", "-R", "-f", "-m"]),
     reader("find", "find TREE OPTION", &["", "-maxdepth 1", "-type f", "-printf '%f\\n'"]),
     reader("bash", "echo TREE/*", &[""]),
@@ -63,7 +63,7 @@ pub(super) const LISTERS: &[Reader] = &[
 ];
 
 /// Ways to the environment of the binary that started the command.
-pub(super) const VARIABLES: &[Reader] = &[
+pub(super) const ENVIRONMENT_READERS: &[Reader] = &[
     reader("tr", "tr '\\0' '\\n' </proc/$PPID/environ", &[""]),
     reader(
         "python3",

@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::encodings::{Fingerprints, LENGTH};
-use super::{Random, put, system_path};
-use crate::support::{Home, Ran};
+use super::encodings::{CANARY_LENGTH, Fingerprints};
+use super::{Random, system_path, write_file};
+use crate::support::{Home, RunResult};
 
 /// Rules of the session, beside what is masked without any.
-const DENIALS: &[&str] = &["read plans/merger.txt", "read vault/**", "read **/*.sealed"];
+const DENY_RULES: &[&str] = &["read plans/merger.txt", "read vault/**", "read **/*.sealed"];
 
 const AIEXCLUDE: &str = "private.txt\ninternal/\n*.hidden\n";
 
@@ -89,11 +89,11 @@ const HOME_FILES: &[(&str, &str)] = &[
 ];
 
 /// Files beside the workspace, which no rule names.
-const NEIGHBOURS: &[&str] =
+const NEIGHBOUR_FILES: &[&str] =
     &["other-work/src/main.rs", "outside/plain.txt", "outside/deep/er/file.txt", "work.bak"];
 
 /// Hidden directories with a file whose name is a canary.
-const LISTED: &[&str] = &[
+const HIDDEN_DIRECTORIES: &[&str] = &[
     "work/internal",
     "work/vault",
     "work/.aws",
@@ -114,18 +114,18 @@ pub(super) struct Canary {
 impl Canary {
     fn new(path: PathBuf, random: &mut Random) -> Self {
         let letters: Vec<u8> = (b'a'..=b'z').collect();
-        let text: String = (0..LENGTH).map(|_| char::from(*random.pick(&letters))).collect();
+        let text: String = (0..CANARY_LENGTH).map(|_| char::from(*random.pick(&letters))).collect();
         let fingerprints = Fingerprints::of(&text);
         Self { path, text, fingerprints }
     }
 
-    /// Puts it into its file, twice: some programs print only lines that repeat.
+    /// Writes the canary into its file, twice: some programs print only lines that repeat.
     fn place(&self, shape: &str) {
-        put(&self.path, &shape.replace("CANARY", &self.text).repeat(2));
+        write_file(&self.path, &shape.replace("CANARY", &self.text).repeat(2));
     }
 }
 
-/// How calls are made in the world.
+/// The confinement of calls in the world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Confinement {
     /// At this level, in mode `auto`.
@@ -151,7 +151,7 @@ pub(super) struct World {
 
 impl World {
     pub(super) fn new(confinement: Confinement, random: &mut Random) -> Self {
-        let home = Home::in_sight();
+        let home = Home::new_outside_tmp();
         let root = home.workspace().parent().expect("a parent").to_owned();
         let name = root.file_name().expect("a name").to_string_lossy().replace('.', "");
         let left_in_tmp = Path::new("/tmp").join(format!("windlass-{name}.txt"));
@@ -160,7 +160,8 @@ impl World {
         let public = canary(home.workspace().join("src/public.txt"));
         let variable = canary(PathBuf::new());
         let in_tmp = canary(left_in_tmp.clone());
-        let names = LISTED.iter().map(|directory| canary(root.join(directory))).collect();
+        let names =
+            HIDDEN_DIRECTORIES.iter().map(|directory| canary(root.join(directory))).collect();
         let mut contents: Vec<Canary> = Vec::new();
         let masked = MASKED.iter().map(|file| {
             // Without a credential it is an ordinary file.
@@ -170,7 +171,7 @@ impl World {
         });
         let personal =
             HOME_FILES.iter().map(|(file, shape)| (root.join("home").join(file), *shape));
-        let neighbours = NEIGHBOURS.iter().map(|file| (root.join(file), "CANARY\n"));
+        let neighbours = NEIGHBOUR_FILES.iter().map(|file| (root.join(file), "CANARY\n"));
         let state = ["notes.txt", "objects/kept"].map(|file| (home.state().join(file), "CANARY\n"));
         for (path, shape) in masked.chain(personal).chain(neighbours).chain(state) {
             let canary = canary(path);
@@ -181,15 +182,15 @@ impl World {
         contents.push(in_tmp);
 
         let world = Self { home, confinement, contents, names, variable, public, left_in_tmp };
-        world.furnish();
+        world.add_names_links_and_rules();
         world
     }
 
     /// Adds what is no content of a file: names, links, rules, another session's file.
-    fn furnish(&self) {
-        put(&self.workspace().join(".aiexclude"), AIEXCLUDE);
+    fn add_names_links_and_rules(&self) {
+        write_file(&self.workspace().join(".aiexclude"), AIEXCLUDE);
         for Canary { path, text, .. } in &self.names {
-            put(&path.join(text), "");
+            write_file(&path.join(text), "");
         }
         std::fs::create_dir(self.workspace().join("links")).expect("a folder");
         for (index, canary) in self.contents.iter().enumerate() {
@@ -199,7 +200,7 @@ impl World {
         let in_tmp = self.contents.last().expect("a canary");
         let script =
             format!("for i in 1 2; do echo {}; done >{}", in_tmp.text, in_tmp.path.display());
-        let ran = self.shell("somebody-else", &script);
+        let ran = self.shell("another-session", &script);
         assert_eq!(ran.code, 0, "{ran:?}");
     }
 
@@ -213,26 +214,26 @@ impl World {
     }
 
     /// Everything that must not appear in an answer.
-    pub(super) fn forbidden(&self) -> impl Iterator<Item = &Canary> {
+    pub(super) fn forbidden_texts(&self) -> impl Iterator<Item = &Canary> {
         self.contents.iter().chain(&self.names).chain([&self.variable])
     }
 
     /// Runs a script in a shell that reads it from its input, so that nothing of it can be understood beforehand.
-    pub(super) fn shell(&self, session: &str, script: &str) -> Ran {
+    pub(super) fn shell(&self, session: &str, script: &str) -> RunResult {
         self.call(session, &json!({"command": "bash -s", "stdin": script}))
     }
 
-    pub(super) fn call(&self, session: &str, input: &Value) -> Ran {
+    pub(super) fn call(&self, session: &str, input: &Value) -> RunResult {
         let input = input.to_string();
         let mut arguments = vec!["call", "bash", &input, "--json", "--session", session];
         arguments.extend(match self.confinement {
             Confinement::Level(level) => ["--mode", "auto", "--sandbox", level],
             Confinement::Off => ["--mode", "yolo", "--sandbox", "off"],
         });
-        arguments.extend(DENIALS.iter().flat_map(|rule| ["--deny", rule]));
+        arguments.extend(DENY_RULES.iter().flat_map(|rule| ["--deny", rule]));
         let mut command = self.home.command(&arguments);
         command.env("PATH", system_path()).env("SOME_SERVICE_LOGIN", &self.variable.text);
-        Ran::of(command.output().expect("the binary runs"))
+        RunResult::from_output(command.output().expect("the binary runs"))
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 use windlass_core::{Author, Kinds, Level, Moment, quote};
 
 use super::{Fields, HookFileReader, is_misspelt};
-use crate::matching::{PathMatch, regex_to_stars, tool_names};
+use crate::matcher::{PathMatch, regex_to_stars, tool_names};
 use crate::{HookCommand, HookDefinition, HookMatcher, HookShape};
 
 impl HookFileReader<'_> {
@@ -285,7 +285,8 @@ impl HookFileReader<'_> {
 
     /// Parses a list of names; `None` (everything) if it cannot be understood.
     fn names(&mut self, place: &str, text: &str) -> Option<Vec<String>> {
-        tool_names(text).unwrap_or_else(|why| {
+        tool_names(text).unwrap_or_else(|error| {
+            let why = error.to_string();
             self.report_unknown_word(place, "match", &why, "; the hook is told of everything");
             None
         })

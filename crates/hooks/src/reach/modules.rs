@@ -1,5 +1,7 @@
 //! Refuses Python and Node scripts that may load code from other files.
 
+use super::ReachError;
+
 /// Python words with which a script can load or run code that its text does not name.
 const PYTHON_LOADERS: &[&str] = &[
     "importlib",
@@ -55,12 +57,12 @@ const NODE_BUILTIN_MODULES: &[&str] = &[
 ];
 
 /// Refuses a Python script that may run code that its text does not name.
-pub(super) fn refuse_python(text: &str) -> Result<(), String> {
+pub(super) fn refuse_python(text: &str) -> Result<(), ReachError> {
     refuse(text, PYTHON_LOADERS)
 }
 
 /// Refuses a Node script that may load anything but modules that are part of Node.
-pub(super) fn refuse_node(text: &str) -> Result<(), String> {
+pub(super) fn refuse_node(text: &str) -> Result<(), ReachError> {
     refuse(text, NODE_LOADERS)?;
     for (begin, _) in text
         .match_indices("require")
@@ -72,23 +74,23 @@ pub(super) fn refuse_node(text: &str) -> Result<(), String> {
         let Some(name) = line.split(['"', '\'', '`']).nth(1) else { continue };
         let name = name.strip_prefix("node:").unwrap_or(name);
         if !NODE_BUILTIN_MODULES.contains(&name) {
-            return Err(format!("it loads `{name}`, which is not part of Node"));
+            return Err(ReachError::new(format!("it loads `{name}`, which is not part of Node")));
         }
     }
     let computed = ["require(", "require ("].iter().flat_map(|call| text.match_indices(call));
     for (begin, call) in computed {
         let argument = text.get(begin + call.len()..).unwrap_or_default().trim_start();
         if !argument.starts_with(['"', '\'']) {
-            return Err("it loads a module that is known only when it runs".to_owned());
+            return Err(ReachError::new("it loads a module that is known only when it runs"));
         }
     }
     Ok(())
 }
 
 /// Refuses a script that contains one of these words.
-fn refuse(text: &str, words: &[&str]) -> Result<(), String> {
+fn refuse(text: &str, words: &[&str]) -> Result<(), ReachError> {
     match words.iter().find(|word| text.contains(**word)) {
-        Some(word) => Err(format!("it can run what is not named: `{word}`")),
+        Some(word) => Err(ReachError::new(format!("it can run what is not named: `{word}`"))),
         None => Ok(()),
     }
 }

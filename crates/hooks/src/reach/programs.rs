@@ -232,6 +232,7 @@ pub(super) fn is_dangerous(variable: &str) -> bool {
         || SUFFIXES.iter().any(|end| variable.ends_with(end))
 }
 
+/// Returns whether a program's name is `python`, with or without a version.
 fn is_python(name: &str) -> bool {
     name.strip_prefix("python")
         .is_some_and(|version| version.chars().all(|c| c.is_ascii_digit() || c == '.'))

@@ -7,6 +7,31 @@ use std::collections::HashMap;
 
 use super::programs::ProgramKind;
 
+/// Reason why a shell text cannot be split with certainty.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ShellSyntaxError {
+    #[error("its variables change too often to be followed")]
+    ChangingVariables,
+    #[error("it has {0}, which is not looked through")]
+    Unsupported(&'static str),
+    #[error("it has a parenthesis without its end")]
+    OpenParenthesis,
+    #[error("`[[` has no end")]
+    OpenDoubleBracket,
+    #[error("`case` without `in`")]
+    CaseWithoutIn,
+    #[error("`case` has a pattern without `)`")]
+    OpenCasePattern,
+    #[error("`case` without `esac`")]
+    CaseWithoutEsac,
+    #[error("a here-document has no end")]
+    OpenHereDocument,
+    #[error("it has an operator without a word")]
+    MissingWord,
+    #[error("it has a quotation mark without its end")]
+    OpenQuotation,
+}
+
 /// A word of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Word {
@@ -30,7 +55,10 @@ const BEFORE_COMMANDS: &[&str] =
 const BLOCK_ENDS: &[&str] = &["fi", "done", "esac", "}"];
 
 /// Returns the commands of a text in order, those inside substitutions first, and adds the values of its variables to `values`.
-pub(super) fn split_commands(text: &str, values: &mut KnownValues) -> Result<Vec<Command>, String> {
+pub(super) fn split_commands(
+    text: &str,
+    values: &mut KnownValues,
+) -> Result<Vec<Command>, ShellSyntaxError> {
     // A variable with several values counts as unknown in the whole text, also before the second assignment. So the text is read
     // again until nothing changes.
     for _ in 0..MAX_PASSES {
@@ -45,14 +73,17 @@ pub(super) fn split_commands(text: &str, values: &mut KnownValues) -> Result<Vec
         // Single values are forgotten, so that the next pass learns them in the order of the text.
         values.retain(|name, value| value.is_none() || before.contains_key(name));
     }
-    Err("its variables change too often to be followed".to_owned())
+    Err(ShellSyntaxError::ChangingVariables)
 }
 
 /// Maximum passes over a text until it is clear which variables have only one value.
 const MAX_PASSES: usize = 16;
 
 /// Splits the text once, with the values that are known so far.
-fn split_once_through(text: &str, values: &mut KnownValues) -> Result<Vec<Command>, String> {
+fn split_once_through(
+    text: &str,
+    values: &mut KnownValues,
+) -> Result<Vec<Command>, ShellSyntaxError> {
     let (rest, found, documents) = (text.chars().collect(), Vec::new(), Vec::new());
     let mut splitter = ShellSplitter { rest, at: 0, values, found, documents };
     splitter.split_until(None)?;
@@ -70,10 +101,12 @@ struct ShellSplitter<'v> {
 }
 
 impl ShellSplitter<'_> {
+    /// Returns the character this many places ahead, without consuming it.
     fn peek(&self, ahead: usize) -> Option<char> {
         self.rest.get(self.at + ahead).copied()
     }
 
+    /// Consumes and returns the next character.
     fn take(&mut self) -> Option<char> {
         let taken = self.peek(0);
         self.at += usize::from(taken.is_some());
@@ -86,7 +119,7 @@ impl ShellSplitter<'_> {
     }
 
     /// Splits up to a closing character, or to the end.
-    fn split_until(&mut self, until: Option<char>) -> Result<(), String> {
+    fn split_until(&mut self, until: Option<char>) -> Result<(), ShellSyntaxError> {
         let mut command = Command::new();
         loop {
             self.skip_blanks();
@@ -121,16 +154,20 @@ impl ShellSplitter<'_> {
                     let name = command.remove(0).written;
                     // A call before the definition would run the program of that name.
                     if ProgramKind::named(&name) != ProgramKind::Unknown {
-                        return Err(unsupported("a function with the name of a program"));
+                        return Err(ShellSyntaxError::Unsupported(
+                            "a function with the name of a program",
+                        ));
                     }
                     self.values.insert(format!("{name}()"), Some(String::new()));
                 }
-                '(' if command.is_empty() && self.is_next("((") => return Err(unsupported("`((`")),
+                '(' if command.is_empty() && self.is_next("((") => {
+                    return Err(ShellSyntaxError::Unsupported("`((`"));
+                }
                 '(' if command.is_empty() => {
                     self.at += 1;
                     self.split_until(Some(')'))?;
                 }
-                '(' | ')' => return Err(unsupported("parentheses")),
+                '(' | ')' => return Err(ShellSyntaxError::Unsupported("parentheses")),
                 '<' | '>' => self.skip_redirection()?,
                 _ => {
                     let word = self.read_word()?;
@@ -144,14 +181,14 @@ impl ShellSplitter<'_> {
             }
         }
         if until.is_some() {
-            return Err("it has a parenthesis without its end".to_owned());
+            return Err(ShellSyntaxError::OpenParenthesis);
         }
         self.finish_command(&mut command);
         Ok(())
     }
 
     /// Adds a word to a command, or handles it as syntax around commands.
-    fn add_word(&mut self, command: &mut Command, word: Word) -> Result<(), String> {
+    fn add_word(&mut self, command: &mut Command, word: Word) -> Result<(), ShellSyntaxError> {
         if !command.is_empty() {
             command.push(word);
             return Ok(());
@@ -165,8 +202,8 @@ impl ShellSplitter<'_> {
                 self.skip_until_separator()?;
             }
             "case" => self.split_case()?,
-            "function" => return Err(unsupported("the word `function`")),
-            "coproc" => return Err(unsupported("`coproc`")),
+            "function" => return Err(ShellSyntaxError::Unsupported("the word `function`")),
+            "coproc" => return Err(ShellSyntaxError::Unsupported("`coproc`")),
             "[[" => self.skip_double_bracket()?,
             _ => command.push(word),
         }
@@ -222,13 +259,13 @@ impl ShellSplitter<'_> {
     }
 
     /// Skips the words of a `for` loop.
-    fn skip_until_separator(&mut self) -> Result<(), String> {
+    fn skip_until_separator(&mut self) -> Result<(), ShellSyntaxError> {
         loop {
             self.skip_blanks();
             match self.peek(0) {
                 None | Some(';' | '\n') => return Ok(()),
                 Some('(' | ')' | '<' | '>' | '&' | '|') => {
-                    return Err(unsupported("an operator in `for`"));
+                    return Err(ShellSyntaxError::Unsupported("an operator in `for`"));
                 }
                 Some(_) => drop(self.read_word()?),
             }
@@ -236,11 +273,11 @@ impl ShellSplitter<'_> {
     }
 
     /// Skips `[[ … ]]`, in which only substitutions start commands.
-    fn skip_double_bracket(&mut self) -> Result<(), String> {
+    fn skip_double_bracket(&mut self) -> Result<(), ShellSyntaxError> {
         loop {
             self.skip_blanks();
             match self.peek(0) {
-                None => return Err("`[[` has no end".to_owned()),
+                None => return Err(ShellSyntaxError::OpenDoubleBracket),
                 Some('&' | '|' | '<' | '>' | '(' | ')' | '\n' | ';') => self.at += 1,
                 Some(_) => {
                     if self.read_word()?.written == "]]" {
@@ -252,12 +289,12 @@ impl ShellSplitter<'_> {
     }
 
     /// Splits `case WORD in PATTERN) commands ;; … esac`.
-    fn split_case(&mut self) -> Result<(), String> {
+    fn split_case(&mut self) -> Result<(), ShellSyntaxError> {
         self.skip_blanks();
         self.read_word()?;
         self.skip_lines();
         if self.read_word()?.written != "in" {
-            return Err("`case` without `in`".to_owned());
+            return Err(ShellSyntaxError::CaseWithoutIn);
         }
         loop {
             self.skip_lines();
@@ -271,7 +308,7 @@ impl ShellSplitter<'_> {
     }
 
     /// Skips the pattern of a `case` branch, up to its `)`.
-    fn skip_pattern(&mut self) -> Result<(), String> {
+    fn skip_pattern(&mut self) -> Result<(), ShellSyntaxError> {
         if self.peek(0) == Some('(') {
             self.at += 1;
         }
@@ -284,7 +321,7 @@ impl ShellSplitter<'_> {
                 }
                 Some('|') => self.at += 1,
                 None | Some('\n' | ';' | '&' | '<' | '>' | '(') => {
-                    return Err("`case` has a pattern without `)`".to_owned());
+                    return Err(ShellSyntaxError::OpenCasePattern);
                 }
                 Some(_) => drop(self.read_word()?),
             }
@@ -292,7 +329,7 @@ impl ShellSplitter<'_> {
     }
 
     /// Splits the commands of one pattern: up to `;;`, or to `esac`, which is not consumed.
-    fn split_branch(&mut self) -> Result<(), String> {
+    fn split_branch(&mut self) -> Result<(), ShellSyntaxError> {
         let from = self.at;
         let mut inner = Vec::new();
         while !self.is_next(";;") {
@@ -305,7 +342,7 @@ impl ShellSplitter<'_> {
                 return self.split_nested(inner);
             }
             match self.peek(0) {
-                None => return Err("`case` without `esac`".to_owned()),
+                None => return Err(ShellSyntaxError::CaseWithoutEsac),
                 Some('\'' | '"' | '$' | '`' | '\\') => {
                     let begin = self.at;
                     self.read_word()?;
@@ -313,7 +350,7 @@ impl ShellSplitter<'_> {
                 }
                 Some(c) => {
                     if starts_word && self.is_next("case ") {
-                        return Err(unsupported("`case` in `case`"));
+                        return Err(ShellSyntaxError::Unsupported("`case` in `case`"));
                     }
                     inner.push(c);
                     self.at += 1;
@@ -344,14 +381,14 @@ impl ShellSplitter<'_> {
     }
 
     /// Splits a text that is part of this one, and adds its commands.
-    fn split_nested(&mut self, text: Vec<char>) -> Result<(), String> {
+    fn split_nested(&mut self, text: Vec<char>) -> Result<(), ShellSyntaxError> {
         let found = split_commands(&text.into_iter().collect::<String>(), self.values)?;
         self.found.extend(found);
         Ok(())
     }
 
     /// Skips a redirection with its target.
-    fn skip_redirection(&mut self) -> Result<(), String> {
+    fn skip_redirection(&mut self) -> Result<(), ShellSyntaxError> {
         while matches!(self.peek(0), Some('<' | '>' | '&' | '|'))
             && !self.is_next("<(")
             && !self.is_next(">(")
@@ -370,7 +407,7 @@ impl ShellSplitter<'_> {
     }
 
     /// Notes the delimiter of a here-document, whose text begins on the next line.
-    fn begin_document(&mut self) -> Result<(), String> {
+    fn begin_document(&mut self) -> Result<(), ShellSyntaxError> {
         self.at += 2;
         if self.peek(0) == Some('-') {
             self.at += 1;
@@ -384,12 +421,12 @@ impl ShellSplitter<'_> {
     }
 
     /// Skips the texts of the here-documents that begin here.
-    fn skip_documents(&mut self) -> Result<(), String> {
+    fn skip_documents(&mut self) -> Result<(), ShellSyntaxError> {
         for (delimiter, is_quoted) in std::mem::take(&mut self.documents) {
             loop {
                 let mut line = String::new();
                 if self.peek(0).is_none() {
-                    return Err("a here-document has no end".to_owned());
+                    return Err(ShellSyntaxError::OpenHereDocument);
                 }
                 while let Some(c) = self.take().filter(|c| *c != '\n') {
                     line.push(c);
@@ -398,7 +435,7 @@ impl ShellSplitter<'_> {
                     break;
                 }
                 if !is_quoted && (line.contains("$(") || line.contains('`')) {
-                    return Err(unsupported("a substitution in a here-document"));
+                    return Err(ShellSyntaxError::Unsupported("a substitution in a here-document"));
                 }
             }
         }
@@ -406,12 +443,12 @@ impl ShellSplitter<'_> {
     }
 
     /// Reads one word with its quotes and expansions.
-    fn read_word(&mut self) -> Result<Word, String> {
+    fn read_word(&mut self) -> Result<Word, ShellSyntaxError> {
         let (begin, mut value, mut is_pattern) = (self.at, Some(String::new()), false);
         while let Some(next) = self.peek(0) {
             match next {
                 '(' if self.at > begin && self.rest.get(self.at - 1) == Some(&'=') => {
-                    return Err(unsupported("an array"));
+                    return Err(ShellSyntaxError::Unsupported("an array"));
                 }
                 '<' | '>' if self.peek(1) == Some('(') => {
                     self.at += 2;
@@ -440,7 +477,7 @@ impl ShellSplitter<'_> {
             }
         }
         if self.at == begin {
-            return Err("it has an operator without a word".to_owned());
+            return Err(ShellSyntaxError::MissingWord);
         }
         let written: String = self.rest.get(begin..self.at).unwrap_or_default().iter().collect();
         if is_pattern {
@@ -450,11 +487,11 @@ impl ShellSplitter<'_> {
     }
 
     /// Reads a text in single quotation marks.
-    fn read_single_quoted(&mut self, value: &mut Option<String>) -> Result<(), String> {
+    fn read_single_quoted(&mut self, value: &mut Option<String>) -> Result<(), ShellSyntaxError> {
         self.at += 1;
         loop {
             match self.take() {
-                None => return Err("it has a quotation mark without its end".to_owned()),
+                None => return Err(ShellSyntaxError::OpenQuotation),
                 Some('\'') => return Ok(()),
                 Some(c) => push_text(value, &c.to_string()),
             }
@@ -462,11 +499,11 @@ impl ShellSplitter<'_> {
     }
 
     /// Reads a text in double quotation marks.
-    fn read_double_quoted(&mut self, value: &mut Option<String>) -> Result<(), String> {
+    fn read_double_quoted(&mut self, value: &mut Option<String>) -> Result<(), ShellSyntaxError> {
         self.at += 1;
         loop {
             match self.peek(0) {
-                None => return Err("it has a quotation mark without its end".to_owned()),
+                None => return Err(ShellSyntaxError::OpenQuotation),
                 Some('"') => {
                     self.at += 1;
                     return Ok(());
@@ -489,10 +526,10 @@ impl ShellSplitter<'_> {
     }
 
     /// Handles `$NAME`, `${…}`, `$(…)`, `` `…` ``, `$((…))`.
-    fn read_expansion(&mut self, value: &mut Option<String>) -> Result<(), String> {
+    fn read_expansion(&mut self, value: &mut Option<String>) -> Result<(), ShellSyntaxError> {
         let begin = self.at;
         if self.is_next("$((") {
-            return Err(unsupported("`$((`"));
+            return Err(ShellSyntaxError::Unsupported("`$((`"));
         }
         if self.is_next("$(") {
             self.at += 2;
@@ -503,26 +540,26 @@ impl ShellSplitter<'_> {
             return self.push_value_of(value, &normalize_substitution(&inside));
         }
         if self.take() == Some('`') {
-            return Err(unsupported("a backtick; `$(…)` can be followed"));
+            return Err(ShellSyntaxError::Unsupported("a backtick; `$(…)` can be followed"));
         }
         if self.peek(0) == Some('{') {
             self.at += 1;
             let inside = self.at;
             while self.peek(0).is_some_and(|c| c != '}') {
                 if self.is_next("$(") || self.peek(0) == Some('`') || self.is_next("${") {
-                    return Err(unsupported("a substitution in `${…}`"));
+                    return Err(ShellSyntaxError::Unsupported("a substitution in `${…}`"));
                 }
                 self.at += 1;
             }
             let name: String = self.rest.get(inside..self.at).unwrap_or_default().iter().collect();
             self.at += 1;
             if (name.contains('@') && !name.contains("[@]") && name != "@") || name.contains('=') {
-                return Err(unsupported("`${…@…}` or `${…=…}`"));
+                return Err(ShellSyntaxError::Unsupported("`${…@…}` or `${…=…}`"));
             }
             return self.push_value_of(value, &name);
         }
         if self.peek(0) == Some('\'') {
-            return Err(unsupported("`$'…'`"));
+            return Err(ShellSyntaxError::Unsupported("`$'…'`"));
         }
         while self.peek(0).is_some_and(|c| c.is_ascii_alphanumeric() || c == '_') {
             self.at += 1;
@@ -540,7 +577,11 @@ impl ShellSplitter<'_> {
 
     /// Adds the value of a name to the word, or makes the word's value unknown.
     #[expect(clippy::unnecessary_wraps, reason = "it ends functions that can fail")]
-    fn push_value_of(&mut self, value: &mut Option<String>, name: &str) -> Result<(), String> {
+    fn push_value_of(
+        &mut self,
+        value: &mut Option<String>,
+        name: &str,
+    ) -> Result<(), ShellSyntaxError> {
         match self.values.get(name) {
             Some(Some(known)) => push_text(value, &known.clone()),
             Some(None) | None => *value = None,
@@ -570,9 +611,4 @@ pub(super) fn assigned_name(word: &Word) -> Option<&str> {
         .enumerate()
         .all(|(at, c)| c == '_' || c.is_ascii_alphabetic() || (at > 0 && c.is_ascii_digit()));
     (is_name && !name.is_empty()).then_some(name)
-}
-
-/// Returns the error about syntax that this module does not analyze.
-fn unsupported(what: &str) -> String {
-    format!("it has {what}, which is not looked through")
 }

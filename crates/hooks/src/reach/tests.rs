@@ -9,6 +9,7 @@ fn reached(files: &[(&str, &str)], command: &str) -> Result<Vec<(String, bool)>,
     reached_as(files, &serde_json::json!({"event": "pre_tool", "command": command}))
 }
 
+/// Returns the files that a hook reaches in a workspace with these files, and whether each exists.
 fn reached_as(
     files: &[(&str, &str)],
     hook: &serde_json::Value,
@@ -24,7 +25,7 @@ fn reached_as(
     let (author, shape) = (Author::Workspace, HookShape::Windlass);
     let file = HookFile { path: "hooks.json".into(), text, author, shape };
     let host = LocalHost::open(&workspace).unwrap();
-    let pins = reached_files(&file.read().0[0], host.files())?;
+    let pins = reached_files(&file.read().0[0], host.files()).map_err(|error| error.to_string())?;
     Ok(pins.iter().map(|pin| (pin.path.display().to_string(), pin.hash.is_some())).collect())
 }
 

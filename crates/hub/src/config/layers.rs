@@ -4,7 +4,7 @@ use std::path::Path;
 
 use windlass::policy::Layer;
 
-use super::{Config, ConfigError};
+use super::{Config, ConfigError, wrong_override};
 use crate::trust::{Acting, Change, Found, Known, Role, TrustedContents, listed};
 use crate::{Error, Settings, hook_files, rules};
 
@@ -55,7 +55,7 @@ impl Config {
         for (key, rules) in [("allow", &overrides.allow), ("deny", &overrides.deny)] {
             if !rules.is_empty() {
                 let rules = toml::Value::from(rules.clone());
-                rules::check(&rules).map_err(|why| ConfigError::WrongOverride { key, why })?;
+                rules::check(&rules).map_err(wrong_override(key))?;
                 self.set(key, rules);
             }
         }
@@ -91,10 +91,11 @@ impl Config {
         let changes = trusted.changes(workspace, &found)?;
         if !changes.is_empty() {
             self.warn([not_in_force(&found, &changes)]);
-            let holding = trusted.holding(&found, &TrustedContents::in_state(state), &changes);
+            let held =
+                trusted.held_restrictions(&found, &TrustedContents::in_state(state), &changes);
             self.only_gates = true;
-            self.closed = holding.closed;
-            self.add_narrowing(workspace, &holding.files)?;
+            self.closed = held.closed;
+            self.add_narrowing(workspace, &held.files)?;
             self.trusted = Some(trusted);
             return Ok(());
         }

@@ -14,6 +14,7 @@ use super::TrustError;
 pub(crate) struct TrustedContents(PathBuf);
 
 impl TrustedContents {
+    /// Returns the directory of copies in a state directory, which need not exist.
     pub(crate) fn in_state(state: &Path) -> Self {
         Self(state.join("trusted"))
     }
@@ -35,6 +36,7 @@ impl TrustedContents {
         self.write(&path, bytes).map_err(TrustError::state(tried))
     }
 
+    /// Writes a file under a temporary name, syncs it, and renames it.
     fn write(&self, path: &Path, bytes: &[u8]) -> std::io::Result<()> {
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.0)?;
         let new = path.with_extension("new");

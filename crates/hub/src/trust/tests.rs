@@ -52,7 +52,7 @@ impl TestWorkspace {
 
 #[test]
 fn files_that_need_trust_are_protected() {
-    for (path, _) in places::FILES.iter().chain(places::DIRECTORIES) {
+    for (path, _) in acting_files::ACTING_FILES.iter().chain(acting_files::ACTING_DIRECTORIES) {
         let reason = windlass::policy::protected_reason(&Path::new("/w").join(path), &[]);
         assert!(reason.is_some(), "{path}");
     }
@@ -157,26 +157,26 @@ fn missing_copy_denies_every_call() {
     for spoil in ["", "deny = []"] {
         let ground = TestWorkspace::with(&[(place, "deny = [\"read a\"]"), (".mcp.json", "{}")]);
         ground.trust();
-        let holding = |ground: &TestWorkspace| {
+        let held = |ground: &TestWorkspace| {
             let trusted = Known::load(&ground.state()).get(&ground.workspace()).expect("trusted");
             let changes = trusted.changes(&ground.workspace(), &ground.found()).expect("changes");
             let contents = TrustedContents::in_state(&ground.state());
-            let holding = trusted.holding(&ground.found(), &contents, &changes);
-            let texts: Vec<String> = holding.files.iter().map(Acting::text).collect();
-            (texts, holding.closed.map(|closed| closed.0))
+            let held = trusted.held_restrictions(&ground.found(), &contents, &changes);
+            let texts: Vec<String> = held.files.iter().map(Acting::text).collect();
+            (texts, held.closed.map(|closed| closed.0))
         };
         let trusted = (vec!["deny = [\"read a\"]".to_owned()], None);
         ground.put(".mcp.json", "changed");
-        assert_eq!(holding(&ground), trusted);
+        assert_eq!(held(&ground), trusted);
         ground.put(place, "deny = []");
-        assert_eq!(holding(&ground), trusted);
+        assert_eq!(held(&ground), trusted);
         let hash = ContentHash::of(b"deny = [\"read a\"]").to_string();
         let path = ground.state().join("trusted").join(hash);
         std::fs::remove_file(&path).expect("removed");
         if !spoil.is_empty() {
             std::fs::write(path, spoil).expect("a file");
         }
-        let (texts, closed) = holding(&ground);
+        let (texts, closed) = held(&ground);
         let closed = closed.expect("closed");
         assert!(texts.is_empty() && closed.contains(place), "{closed}");
         assert!(closed.contains("`windlass trust`"), "{closed}");

@@ -1,31 +1,33 @@
-//! The second step: the mode `ask`, a command that changes files, and the answer of whoever is there.
+//! The second step: in the mode `ask`, a command changes files, and the person or the tour answers the approval.
 
 use anyhow::Result;
 use serde_json::json;
 use windlass::{Mode, Outcome};
 
-use super::Passed;
+use super::StepEnd;
 use super::guest::Guest;
-use super::tour::{Tour, without_sandbox};
+use super::tour::{Tour, sandbox_refusal};
 
+/// The command that changes files of the sample project.
 const COMMAND: &str = "sed -i s/colour/color/ src/*.rs";
 
-pub(super) async fn run(tour: &mut Tour<'_>) -> Result<Passed> {
-    tour.narrator.say(
+/// Runs the step and checks that the answer decided about the files.
+pub(super) async fn run(tour: &mut Tour<'_>) -> Result<StepEnd> {
+    tour.narrator.explain(
         "In the mode `ask` a command works on a copy of the project first. If it changes nothing, you are not \
          asked. If it does, you see every changed line, and keep all of it or drop all of it.",
     )?;
     let guest = tour.narrator.guest();
     if guest.is_person() {
-        tour.narrator.say("Answer as you like: y keeps it, n or Enter drops it.")?;
+        tour.narrator.explain("Answer as you like: y keeps it, n or Enter drops it.")?;
     }
-    let engine = tour.engine_with(Mode::Ask, guest.clone())?;
+    let engine = tour.open_with_attendant(Mode::Ask, guest.clone())?;
     let before = tour.sample.tree()?;
     let result = tour.call(&engine, "bash", json!({"command": COMMAND})).await?;
     show_question(tour, &guest)?;
-    tour.narrator.result(&result)?;
-    if let Some(why) = without_sandbox(&result) {
-        return Ok(Passed::Skipped(why));
+    tour.narrator.print_result(&result)?;
+    if let Some(why) = sandbox_refusal(&result) {
+        return Ok(StepEnd::Skipped(why));
     }
     let is_same = tour.sample.tree()?.hash() == before.hash();
     tour.narrator.check("the question came once", guest.questions().len() == 1)?;
@@ -38,13 +40,13 @@ pub(super) async fn run(tour: &mut Tour<'_>) -> Result<Passed> {
             tour.narrator.check(&format!("the command ended as `{}`", other.as_str()), false)?;
         }
     }
-    Ok(Passed::Shown)
+    Ok(StepEnd::Done)
 }
 
-/// Shows what was asked, if the tour gave the answer.
+/// Shows the approvals that were asked, unless a person has just seen them.
 fn show_question(tour: &mut Tour<'_>, guest: &Guest) -> Result<()> {
     for question in guest.questions() {
-        tour.narrator.question(&question, guest.is_person())?;
+        tour.narrator.print_approval(&question, guest.is_person())?;
     }
     Ok(())
 }

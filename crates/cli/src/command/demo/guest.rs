@@ -1,4 +1,4 @@
-//! The person on the tour: at the terminal they answer themselves, elsewhere the tour answers for them.
+//! The attendant of the tour: a person at the terminal answers, without one the tour answers yes.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,28 +8,30 @@ use windlass::tool::BoxFuture;
 use crate::person::{self, Person};
 use crate::terminal::Paint;
 
-/// The one who is asked. Clones are the same.
+/// The attendant that answers the tour's approvals. Clones share their questions.
 #[derive(Clone)]
 pub(super) struct Guest(Arc<Inner>);
 
+/// State that clones share.
 struct Inner {
     person: Option<Person>,
     paint: Paint,
-    /// The questions, as a person sees them.
+    /// The texts of the approvals so far, as a person sees them.
     questions: Mutex<Vec<String>>,
 }
 
 impl Guest {
+    /// Creates an attendant; without a person the tour answers.
     pub(super) fn new(person: Option<Person>, paint: Paint) -> Self {
         Self(Arc::new(Inner { person, paint, questions: Mutex::default() }))
     }
 
-    /// Returns whether a person answers.
+    /// Returns whether a person answers, not the tour.
     pub(super) fn is_person(&self) -> bool {
         self.0.person.is_some()
     }
 
-    /// The questions so far.
+    /// Returns the texts of the approvals so far.
     pub(super) fn questions(&self) -> Vec<String> {
         self.0.questions.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -37,7 +39,7 @@ impl Guest {
 
 impl Attendant for Guest {
     fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>> {
-        let question = person::shown(request, self.0.paint);
+        let question = person::approval_prompt(request, self.0.paint);
         self.0.questions.lock().unwrap_or_else(PoisonError::into_inner).push(question);
         match &self.0.person {
             Some(person) => person.approve(request),

@@ -1,4 +1,4 @@
-//! The last step: the journal of the tour is verified, and so is a copy of it in which one byte is another.
+//! The last step: verifies the journal of the tour, and a copy of it in which one byte was changed.
 
 use std::fs;
 use std::path::Path;
@@ -6,20 +6,21 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use windlass::journal::{Store, VerifyError};
 
-use super::Passed;
+use super::StepEnd;
 use super::tour::Tour;
 
-/// Texts that are changed in the copy, each with the one that takes its place. The first one that is on record is taken.
-const FORGERIES: &[(&[u8], &[u8])] = &[(b"rm -rf *", b"rm -ri *"), (b"colour", b"colors")];
+/// Texts to change in the copy, each with its replacement of the same length. The first text that is in the journal is replaced.
+const REPLACEMENTS: &[(&[u8], &[u8])] = &[(b"rm -rf *", b"rm -ri *"), (b"colour", b"colors")];
 
-pub(super) fn run(tour: &mut Tour<'_>) -> Result<Passed> {
-    tour.narrator.say(
+/// Runs the step and checks that the journal is whole and the copy is not.
+pub(super) fn run(tour: &mut Tour<'_>) -> Result<StepEnd> {
+    tour.narrator.explain(
         "Each call is on record before it is answered. Each record holds the hash of the one before it, so \
          that a changed byte is found.",
     )?;
-    tour.narrator.typed("windlass log verify")?;
+    tour.narrator.print_command_line("windlass log verify")?;
     let verified = tour.sample.hub().store()?.verify();
-    tour.narrator.show(&match &verified {
+    tour.narrator.print_output(&match &verified {
         Ok(whole) => format!("whole: {} records, head {}", whole.records, whole.head),
         Err(error) => format!("not whole: {error}"),
     })?;
@@ -27,27 +28,27 @@ pub(super) fn run(tour: &mut Tour<'_>) -> Result<Passed> {
 
     let copy = tour.sample.path().join("copy");
     copy_journal(&tour.sample.state(), &copy)?;
-    let (was, is) = forge(&copy)?;
-    let told = format!("In a copy of it one letter is changed: `{was}` into `{is}`.");
-    tour.narrator.say(&told)?;
-    tour.narrator.typed("windlass log verify")?;
+    let (was, is) = change_one_byte(&copy)?;
+    let explanation = format!("In a copy of it one letter is changed: `{was}` into `{is}`.");
+    tour.narrator.explain(&explanation)?;
+    tour.narrator.print_command_line("windlass log verify")?;
     let verified = Store::open(&copy)?.verify();
     let is_noticed = matches!(verified, Err(VerifyError::Broken(_)));
-    tour.narrator.show(&match verified {
+    tour.narrator.print_output(&match verified {
         Ok(_) => "whole".to_owned(),
         Err(error) => format!("not whole: {error}"),
     })?;
     tour.narrator.check("the changed letter is noticed, and its record named", is_noticed)?;
-    Ok(Passed::Shown)
+    Ok(StepEnd::Done)
 }
 
-/// Changes one byte in the journal of a state directory.
-fn forge(state: &Path) -> Result<(String, String)> {
-    // What waits elsewhere would be a second copy of what is changed.
+/// Changes one byte in the journal of a state directory. Returns the text before and after.
+fn change_one_byte(state: &Path) -> Result<(String, String)> {
+    // Records in the write-ahead log would be a second copy of the changed text.
     Store::open(state)?.checkpoint()?;
     let path = state.join("journal.db");
     let mut bytes = fs::read(&path)?;
-    for (was, is) in FORGERIES {
+    for (was, is) in REPLACEMENTS {
         let Some(at) = bytes.windows(was.len()).position(|part| part == *was) else { continue };
         bytes.splice(at..at + was.len(), is.iter().copied());
         fs::write(&path, bytes)?;
@@ -57,7 +58,7 @@ fn forge(state: &Path) -> Result<(String, String)> {
     anyhow::bail!("none of the calls of the tour is in the journal")
 }
 
-/// Copies the journal of a state directory: its files, and those of its writers.
+/// Copies the journal of a state directory: its database files, and the spools in `writers`.
 fn copy_journal(from: &Path, to: &Path) -> Result<()> {
     for directory in ["", "writers"] {
         let (from, to) = (from.join(directory), to.join(directory));

@@ -1,5 +1,5 @@
-//! The sample project of the tour: a few files, a neighbour that no call may touch, and a state of its own, all in one directory that
-//! goes away.
+//! The sample project of the tour: a few files, a neighbour project that no call may change, and a state directory, all in one temporary
+//! directory.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -14,9 +14,10 @@ use windlass_hub::{ConfigOverrides, Hub, OnWarning, People, Places, Settings, Wo
 use crate::scratch::Scratch;
 use crate::terminal;
 
-/// The value in `.env`. It opens nothing.
+/// The value in `.env`. It is no real secret.
 pub(super) const SECRET: &str = "sample-secret-4711";
 
+/// The files of the project and their contents.
 const FILES: &[(&str, &str)] = &[
     ("README.md", "# Paint\n\nThe sample project of `windlass demo`.\n"),
     (".env", "API_TOKEN=sample-secret-4711\n"),
@@ -33,13 +34,14 @@ const FILES: &[(&str, &str)] = &[
 /// The content of the neighbour's file.
 const NEIGHBOUR: &str = "not yours\n";
 
-/// The sample project. It is removed when it is dropped.
+/// The sample project. Dropping it removes its files.
 pub(super) struct Sample {
     scratch: Scratch,
     project: PathBuf,
 }
 
 impl Sample {
+    /// Creates the project and its neighbour.
     pub(super) fn new() -> Result<Self> {
         let scratch = Scratch::new("demo")?;
         let project = scratch.directory("paint")?;
@@ -52,65 +54,69 @@ impl Sample {
         Ok(Self { scratch, project })
     }
 
-    /// The directory of everything.
+    /// Returns the directory of project, neighbour and state.
     pub(super) fn path(&self) -> &Path {
         self.scratch.path()
     }
 
-    /// Puts a file into the project.
-    pub(super) fn add(&self, name: &str, content: &str) -> Result<()> {
+    /// Writes a file into the project.
+    pub(super) fn write_file(&self, name: &str, content: &str) -> Result<()> {
         Ok(fs::write(self.project.join(name), content)?)
     }
 
-    /// Returns whether the neighbour is as it was.
+    /// Returns whether the neighbour's file has its original content.
     pub(super) fn neighbour_is_untouched(&self) -> bool {
         fs::read_to_string(self.path().join("neighbour/notes.txt"))
             .is_ok_and(|text| text == NEIGHBOUR)
     }
 
-    /// Opens the project as every command does, in this mode. Nothing of the person's configuration, state or environment is in it.
-    pub(super) fn engine(&self, mode: Mode, people: People) -> Result<Arc<Workspace>> {
+    /// Opens the project in this mode, as every command does, but without the person's configuration, state and environment.
+    pub(super) fn open_workspace(&self, mode: Mode, people: People) -> Result<Arc<Workspace>> {
         let overrides = ConfigOverrides { mode: Some(mode), ..ConfigOverrides::default() };
         Ok(Hub::new(Settings { overrides, people, ..self.settings() }).open(&self.project)?)
     }
 
-    /// A hub to look back with.
+    /// Returns a hub for reading the journal.
     pub(super) fn hub(&self) -> Hub {
         Hub::new(self.settings())
     }
 
+    /// Returns a hub's settings with the sample project's own state and data directories.
     fn settings(&self) -> Settings {
         let data = Some(self.path().join("data"));
         Settings {
             places: Places { data, ..Places::default() },
-            on_warning: OnWarning::call(terminal::tell),
+            on_warning: OnWarning::call(terminal::print_to_stderr),
             ..Settings::new(self.state())
         }
     }
 
+    /// Returns the state directory of the tour.
     pub(super) fn state(&self) -> PathBuf {
         self.path().join("state")
     }
 
-    /// The project as it is now.
+    /// Reads the names and contents of all files of the project.
     pub(super) fn tree(&self) -> Result<Tree> {
         let mut tree = Tree { names: Vec::new(), hash: blake3::Hasher::new() };
         tree.add(&self.project, &self.project)?;
         Ok(tree)
     }
 
+    /// Removes the directory, and returns an error if that fails.
     pub(super) fn remove(self) -> Result<()> {
         self.scratch.remove()
     }
 }
 
-/// The files of a directory, with one hash of their names, modes and contents.
+/// The names of a directory's files, and one hash of their names, modes and contents.
 pub(super) struct Tree {
     names: Vec<String>,
     hash: blake3::Hasher,
 }
 
 impl Tree {
+    /// Adds the files below a directory, in the order of their names.
     fn add(&mut self, directory: &Path, root: &Path) -> Result<()> {
         let mut paths = Vec::new();
         for entry in fs::read_dir(directory)? {
@@ -120,28 +126,29 @@ impl Tree {
         for path in paths {
             let found = path.symlink_metadata()?;
             let name = quote::path(path.strip_prefix(root).unwrap_or(&path)).into_owned();
-            let head = format!("{name}\0{:o}\0{}\0", found.permissions().mode(), found.len());
+            let header = format!("{name}\0{:o}\0{}\0", found.permissions().mode(), found.len());
             if found.is_dir() {
                 self.hash.update(name.as_bytes());
                 self.add(&path, root)?;
             } else {
-                self.hash.update(head.as_bytes()).update(&fs::read(&path)?);
+                self.hash.update(header.as_bytes()).update(&fs::read(&path)?);
                 self.names.push(name);
             }
         }
         Ok(())
     }
 
-    /// The hash, as much of it as a person can compare.
+    /// Returns the first 12 digits of the hash.
     pub(super) fn hash(&self) -> String {
         self.hash.finalize().to_hex().chars().take(12).collect()
     }
 
-    /// The names of the files.
+    /// Returns the names of the files on one line.
     pub(super) fn names(&self) -> String {
         self.names.join("  ")
     }
 
+    /// Returns whether a file has this name.
     pub(super) fn has(&self, name: &str) -> bool {
         self.names.iter().any(|one| one == name)
     }

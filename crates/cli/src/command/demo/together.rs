@@ -1,4 +1,4 @@
-//! The first step: a turn whose calls are under way at the same time.
+//! The first step: a turn whose calls run at the same time.
 
 use std::time::Duration;
 
@@ -8,33 +8,37 @@ use windlass::journal::Kind;
 use windlass::session::CallId;
 use windlass::{CallResult, Mode, Outcome, ToolCall};
 
-use super::Passed;
-use super::tour::{Engine, Tour, without_sandbox};
+use super::StepEnd;
+use super::tour::{Tour, TourEngine, sandbox_refusal};
 
-const SLOW: &[&str] =
+/// Commands that take a second each.
+const SLOW_COMMANDS: &[&str] =
     &["sleep 1; wc -l src/*.rs", "sleep 1; head -n 1 README.md", "sleep 1; ls src"];
 
-pub(super) async fn run(tour: &mut Tour<'_>) -> Result<Passed> {
-    tour.narrator.say(
+/// Runs the step and checks by the journal that the commands overlapped.
+pub(super) async fn run(tour: &mut Tour<'_>) -> Result<StepEnd> {
+    tour.narrator.explain(
         "A model asks for six things in one turn. All of them only read, so that none waits for another. \
          Three are commands that take a second each.",
     )?;
-    let engine = tour.engine(Mode::Ask)?;
+    let engine = tour.open_without_attendant(Mode::Ask)?;
     let mut calls = vec![
         ToolCall::new("grep", json!({"pattern": "colour"})),
         ToolCall::new("read", json!({"path": "README.md"})),
         ToolCall::new("glob", json!({"pattern": "**/*.rs"})),
     ];
-    calls.extend(SLOW.iter().map(|command| ToolCall::new("bash", json!({"command": command}))));
+    calls.extend(
+        SLOW_COMMANDS.iter().map(|command| ToolCall::new("bash", json!({"command": command}))),
+    );
     let (results, took) = tour.turn(&engine, calls).await?;
     for result in &results {
-        tour.narrator.result_in_short(result)?;
+        tour.narrator.print_result_line(result)?;
     }
-    let (files, commands) = results.split_at(results.len() - SLOW.len());
+    let (files, commands) = results.split_at(results.len() - SLOW_COMMANDS.len());
     let all_ok = |results: &[CallResult]| results.iter().all(|one| one.outcome == Outcome::Ok);
     tour.narrator.check("grep, read and glob found what they looked for", all_ok(files))?;
-    if let Some(why) = commands.iter().find_map(without_sandbox) {
-        return Ok(Passed::Skipped(why));
+    if let Some(why) = commands.iter().find_map(sandbox_refusal) {
+        return Ok(StepEnd::Skipped(why));
     }
     tour.narrator.check("the three commands ended well", all_ok(commands))?;
     let alone: Duration = results.iter().map(|result| result.duration).sum();
@@ -45,11 +49,11 @@ pub(super) async fn run(tour: &mut Tour<'_>) -> Result<Passed> {
     );
     let calls: Vec<&CallId> = commands.iter().map(|result| &result.call).collect();
     tour.narrator.check(&claim, ran_together(&engine, &calls)?)?;
-    Ok(Passed::Shown)
+    Ok(StepEnd::Done)
 }
 
-/// Returns whether the journal has the beginnings of all of these calls before the first of their ends.
-fn ran_together(engine: &Engine, calls: &[&CallId]) -> Result<bool> {
+/// Returns whether, by the journal, all of these calls began before the first of them ended.
+fn ran_together(engine: &TourEngine, calls: &[&CallId]) -> Result<bool> {
     let Some(store) = engine.workspace.store() else { return Ok(false) };
     let rows = store.records(Some(engine.session.id()), 0, 1_000)?;
     let numbers = |kind: Kind| {

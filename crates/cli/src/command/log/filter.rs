@@ -1,13 +1,14 @@
-//! The records that `windlass log` shows: those of a session, a tool, an outcome, a time.
+//! The filter of `windlass log`: by session, tool, outcome and time.
 
 use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
+use anyhow::{Result, anyhow};
 use windlass::Outcome;
 use windlass::journal::{JournalRow, utc};
 use windlass::session::SessionId;
 
-/// The conditions under which a record is shown.
+/// The conditions for showing a record. An unset field admits every record.
 #[derive(Debug, Default)]
 pub(in crate::command) struct Filter {
     pub(super) session: Option<SessionId>,
@@ -17,10 +18,12 @@ pub(in crate::command) struct Filter {
 }
 
 impl Filter {
+    /// Returns a filter for the records of a session.
     pub(in crate::command) fn of_session(session: SessionId) -> Self {
         Self { session: Some(session), ..Self::default() }
     }
 
+    /// Returns whether a record is shown, by tool, outcome and time. The session is selected when records are read.
     pub(super) fn admits(&self, row: &JournalRow) -> bool {
         self.tool.as_ref().is_none_or(|tool| row.tool.as_ref() == Some(tool))
             && self.outcome.is_none_or(|outcome| row.outcome == Some(outcome))
@@ -28,16 +31,17 @@ impl Filter {
     }
 }
 
-/// A time from which on records are shown.
+/// The time from which on records are shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Since {
-    /// So long ago.
+    /// A time that was given relative to now.
     Ago(SystemTime),
-    /// The beginning of a time in UTC as records show it, which sorts like the times themselves.
+    /// A UTC date or time, or the beginning of one, as records show it. It is compared as text, which sorts like time.
     From(String),
 }
 
 impl Since {
+    /// Returns whether a time is not before the limit.
     fn admits(&self, at: SystemTime) -> bool {
         match self {
             Self::Ago(time) => at >= *time,
@@ -47,10 +51,10 @@ impl Since {
 }
 
 impl FromStr for Since {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
+    type Err = anyhow::Error;
+    fn from_str(text: &str) -> Result<Self> {
         let wrong = || {
-            format!(
+            anyhow!(
                 "`{text}` is no time: it is 30s, 10m, 2h or 3d, or 2026-11-18 or 2026-11-18T16:30 (UTC)"
             )
         };
@@ -72,20 +76,21 @@ impl FromStr for Since {
     }
 }
 
-/// Returns whether a text is a date, perhaps with a time or the beginning of one.
+/// Returns whether a text is a date, with or without a time to hours, minutes or seconds.
 fn is_date(text: &str) -> bool {
-    const FORM: &[u8] = b"0000-00-00T00:00:00";
+    const PATTERN: &[u8] = b"0000-00-00T00:00:00";
     let text = text.strip_suffix('Z').unwrap_or(text).as_bytes();
     let is_whole = matches!(text.len(), 10 | 13 | 16 | 19);
-    let fits =
-        |(byte, form): (&u8, &u8)| if *form == b'0' { byte.is_ascii_digit() } else { byte == form };
-    is_whole && text.iter().zip(FORM).all(fits)
+    let fits = |(byte, pattern): (&u8, &u8)| {
+        if *pattern == b'0' { byte.is_ascii_digit() } else { byte == pattern }
+    };
+    is_whole && text.iter().zip(PATTERN).all(fits)
 }
 
 /// Parses an outcome by its name.
-pub(super) fn outcome(text: &str) -> Result<Outcome, String> {
+pub(super) fn parse_outcome(text: &str) -> Result<Outcome> {
     Outcome::ALL.into_iter().find(|outcome| outcome.as_str() == text).ok_or_else(|| {
-        format!(
+        anyhow!(
             "unknown outcome `{text}`: it is one of {}",
             Outcome::ALL.map(Outcome::as_str).join(", ")
         )
@@ -97,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_to_begin_at() {
+    fn since_is_a_duration_or_a_utc_time() {
         for text in ["", "m", "10", "-1m", "1w", "2026-1-1", "2026-11-18T1", "18.11.2026", "é"] {
             assert!(text.parse::<Since>().is_err(), "{text}");
         }

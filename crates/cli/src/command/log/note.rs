@@ -1,4 +1,4 @@
-//! The lines of records that are neither the beginning nor the end of a call: people, messages, requests, state and tasks.
+//! Descriptions of records that are neither the start nor the end of a call: approvals, questions, messages, model requests, state, tasks.
 
 use windlass::journal::{
     ApprovalAsked, JournalRow, Kind, MessageNote, QuestionAsked, RequestNote, StateNote, TaskNote,
@@ -6,18 +6,19 @@ use windlass::journal::{
 use windlass::people::{ApprovalAnswered, QuestionAnswered};
 use windlass::quote;
 
-use super::short;
+use super::one_line;
 use crate::terminal::Paint;
 
-/// Describes a note on one line; `None` if the record is none, or its session was deleted.
-pub(super) fn line(row: &JournalRow, paint: Paint) -> Option<String> {
+/// Describes such a record on one line; `None` for other kinds, or if the record's session was deleted.
+pub(super) fn describe(row: &JournalRow, paint: Paint) -> Option<String> {
     Some(match row.kind {
-        Kind::Approval => asked(&row.body_as()?, paint),
-        Kind::ApprovalAnswered => answered(&row.body_as()?, paint),
+        Kind::Approval => approval_asked(&row.body_as()?, paint),
+        Kind::ApprovalAnswered => approval_answered(&row.body_as()?, paint),
         Kind::Question => {
             let body: QuestionAsked = row.body_as()?;
             let texts: Vec<&str> = body.questions.iter().map(|one| one.question.as_str()).collect();
-            let (tool, texts) = (visible(&body.tool, paint), short(&texts.join(" / ").into()));
+            let (tool, texts) =
+                (bold_visible(&body.tool, paint), one_line(&texts.join(" / ").into()));
             format!("{} {tool} {texts}  {}", paint.yellow("?"), paint.dim(body.id.as_str()))
         }
         Kind::QuestionAnswered => {
@@ -25,17 +26,17 @@ pub(super) fn line(row: &JournalRow, paint: Paint) -> Option<String> {
             let said =
                 body.answer.selections.iter().flat_map(|one| one.selected.iter().chain(&one.other));
             let said: Vec<&str> = said.map(String::as_str).collect();
-            let said = short(&said.join(", ").into());
+            let said = one_line(&said.join(", ").into());
             format!(
                 "{} {said} {}",
                 paint.green("!"),
-                about(&body.answer.who, body.id.as_str(), paint)
+                answerer(&body.answer.who, body.id.as_str(), paint)
             )
         }
         Kind::Message => {
             let MessageNote { role, name, text, .. } = row.body_as()?;
             let name = name.map(|name| format!(" {}", quote::visible(&name))).unwrap_or_default();
-            format!("{} {}", paint.bold(&format!("{role}{name}:")), short(&text.into()))
+            format!("{} {}", paint.bold(&format!("{role}{name}:")), one_line(&text.into()))
         }
         Kind::Request => {
             let RequestNote { model, messages, tools, .. } = row.body_as()?;
@@ -44,41 +45,45 @@ pub(super) fn line(row: &JournalRow, paint: Paint) -> Option<String> {
         }
         Kind::State => {
             let StateNote { key, value, .. } = row.body_as()?;
-            format!("{} {} {}", paint.dim("state"), visible(&key, paint), short(&value))
+            format!("{} {} {}", paint.dim("state"), bold_visible(&key, paint), one_line(&value))
         }
         Kind::Task => {
             let TaskNote { task, state, text, .. } = row.body_as()?;
-            let text = text.map(|text| format!("  {}", short(&text.into()))).unwrap_or_default();
-            format!("{} {} {}{text}", paint.dim("task"), visible(&task, paint), state.as_str())
+            let text = text.map(|text| format!("  {}", one_line(&text.into()))).unwrap_or_default();
+            format!("{} {} {}{text}", paint.dim("task"), bold_visible(&task, paint), state.as_str())
         }
         _ => return None,
     })
 }
 
-fn asked(body: &ApprovalAsked, paint: Paint) -> String {
-    let (tool, input) = (visible(&body.tool, paint), short(&body.input));
+/// Describes an approval that was asked: tool, arguments, rule, id.
+fn approval_asked(body: &ApprovalAsked, paint: Paint) -> String {
+    let (tool, input) = (bold_visible(&body.tool, paint), one_line(&body.input));
     let (rule, id) = (quote::visible(&body.by.to_string()).into_owned(), body.id.as_str());
     format!("{} {tool} {input}  {}", paint.yellow("?"), paint.dim(&format!("{rule}  {id}")))
 }
 
-fn answered(body: &ApprovalAnswered, paint: Paint) -> String {
+/// Describes the answer to an approval: tool, allowed or denied, scope, reason, answerer.
+fn approval_answered(body: &ApprovalAnswered, paint: Paint) -> String {
     let word = if body.allowed { paint.green("allowed") } else { paint.red("denied") };
-    let reason = body.reason.as_ref().map(|why| format!(": {}", short(&why.as_str().into())));
+    let reason = body.reason.as_ref().map(|why| format!(": {}", one_line(&why.as_str().into())));
     format!(
         "! {} {word} ({}){} {}",
-        visible(&body.tool, paint),
+        bold_visible(&body.tool, paint),
         body.scope,
         reason.unwrap_or_default(),
-        about(&body.who, body.id.as_str(), paint)
+        answerer(&body.who, body.id.as_str(), paint)
     )
 }
 
-fn about(who: &windlass::session::Principal, id: &str, paint: Paint) -> String {
+/// Returns the answerer and the id of an answer, dimmed.
+fn answerer(who: &windlass::session::Principal, id: &str, paint: Paint) -> String {
     let who = who.to_string();
     format!(" {}", paint.dim(&format!("{}  {}", quote::visible(&who), quote::visible(id))))
 }
 
-fn visible(name: &str, paint: Paint) -> String {
+/// Returns a name in bold, with control characters made visible.
+fn bold_visible(name: &str, paint: Paint) -> String {
     paint.bold(&quote::visible(name))
 }
 
@@ -106,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_has_its_line() {
+    fn each_kind_of_note_has_its_line() {
         let paint = Paint::none();
         for (kind, body, line) in [
             (
@@ -147,8 +152,8 @@ mod tests {
                 "task k1 failed  why",
             ),
         ] {
-            assert_eq!(super::line(&row(kind, Some(&body)), paint).as_deref(), Some(line));
-            assert_eq!(super::line(&row(kind, None), paint), None, "a deleted session");
+            assert_eq!(super::describe(&row(kind, Some(&body)), paint).as_deref(), Some(line));
+            assert_eq!(super::describe(&row(kind, None), paint), None, "a deleted session");
         }
     }
 }

@@ -1,10 +1,10 @@
-//! `windlass policy approve` and `deny`: answers a question that outlived the program that asked it, and brings its call to an end.
+//! `windlass policy approve` and `deny`: answers an approval that outlived the program that asked it, and brings its call to an end.
 //!
-//! The call is made at once, in its session and on the record, so that its model finds a result and need not ask again. The answer is
-//! used up by that. If the call is no longer what was asked about (another place behind a path, another sandbox), it is not used.
+//! The call is made at once, in its session and on the record, so that its model finds a result and need not ask again. That uses up the
+//! answer. If the call is no longer the one that was asked about (the path leads elsewhere now, the sandbox differs), the answer is not used.
 //!
-//! Two calls are not made here: one that holds a secret, whose arguments are not on record, and one that starts a job, which would end with
-//! this process. Their answer is kept for the model, which makes the call again.
+//! Two kinds of calls are not made here: one that holds a secret, whose arguments are not on record, and one that starts a job, which would
+//! end with this process. Their answer is kept for the model, which makes the call again.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -29,33 +29,35 @@ use crate::options::Global;
 use crate::setup;
 use crate::terminal;
 
+/// Answers the approval and makes its call, or keeps the answer for the model. Returns the exit code of the call.
 pub(super) fn run(global: &Global, id: &str, answer: &Answer) -> Result<ExitCode> {
     let book = approvals::book(global)?;
-    let question = question(global, &book, id)?;
+    let question = find_approval(global, &book, id)?;
     check_scope(&question, answer)?;
-    // The start of the engine finds out what became of changes that a killed process was making.
-    let may_be_made = question.has_run && question.settled == Settled::Allowed;
-    if !may_be_made {
-        check(global, &book, &question, answer)?;
+    // Opening the workspace recovers changes that a killed process was committing; only then is it known whether they were made.
+    let may_be_committed = question.has_run && question.settled == Settled::Allowed;
+    if !may_be_committed {
+        check_answerable(global, &book, &question, answer)?;
     }
     let is_open = question.state(SystemTime::now()) == InquiryState::Open;
     let mut settings = setup::settings(global, Recording::Brief)?;
     settings.people = setup::people(global);
-    // What was denied where the question was asked stays denied, also for other arguments.
+    // Rules that denied effects when the approval was asked still deny them, also for other arguments.
     settings.overrides.deny.extend(question.denies.iter().cloned());
     block_on(async {
         let windlass = Hub::new(settings).open(&question.workspace)?;
-        if may_be_made {
-            if !is_on_record(&book, &question.id)? {
-                return tell_made(global, &question.id, answer);
+        if may_be_committed {
+            if !is_in_book(&book, &question.id)? {
+                return report_committed(global, &question.id, answer);
             }
-            check(global, &book, &question, answer)?;
+            check_answerable(global, &book, &question, answer)?;
         }
         let session = session_of(global, &windlass, &question)?;
         let is_awaited = book.is_held(question.id.as_str()).map_err(|why| anyhow!(why))?;
         let (engine, id) = (windlass.engine(), &question.id);
         if !is_awaited
-            && let Some(why) = why_left_to_model(&windlass, &session, &question, answer).await
+            && let Some(why) =
+                reason_to_leave_to_model(&windlass, &session, &question, answer).await
         {
             if answer.input.is_some() {
                 bail!(
@@ -92,8 +94,8 @@ pub(super) fn run(global: &Global, id: &str, answer: &Answer) -> Result<ExitCode
             );
             return Ok(ExitCode::SUCCESS);
         };
-        take_back_unused(global, &book, &question)?;
-        let shown = call::show(global, &result)?;
+        forget_unused_answer(global, &book, &question)?;
+        let shown = call::print_result(global, &result)?;
         Ok(if !answer.is_yes() && result.outcome == Outcome::Denied {
             ExitCode::SUCCESS
         } else {
@@ -102,7 +104,7 @@ pub(super) fn run(global: &Global, id: &str, answer: &Answer) -> Result<ExitCode
     })?
 }
 
-/// Refuses a scope that the answer cannot have, before anything is kept.
+/// Fails if the answer cannot be remembered for its scope.
 fn check_scope(question: &Approval, answer: &Answer) -> Result<()> {
     if answer.scope == Scope::Once || question.can_remember(answer) {
         return Ok(());
@@ -125,8 +127,8 @@ fn check_scope(question: &Approval, answer: &Answer) -> Result<()> {
     )
 }
 
-/// Returns why a yes to an open question does not make its call here, if it does not.
-async fn why_left_to_model(
+/// Returns the reason why the call is not made here but left to the model; `None` if it is made here.
+async fn reason_to_leave_to_model(
     windlass: &Workspace,
     session: &Arc<Session>,
     question: &Approval,
@@ -141,13 +143,13 @@ async fn why_left_to_model(
     };
     let call = call_of(question, input.clone());
     let is_job = |effect: &Effect| matches!(effect, Effect::Exec(command) if command.is_job);
-    // What cannot be decided on ends as the call would.
+    // A call that cannot be decided on is made, and ends with that error.
     let verdict = windlass.engine().explain(session, call).await.ok()?;
     let starts_job = answer.is_yes() && verdict.effects().iter().any(is_job);
     starts_job.then_some("a job ends with the process that starts it")
 }
 
-/// The session in which a question was asked, for its call alone.
+/// Opens the session in which an approval was asked, for its call alone.
 pub(super) fn session_of(
     global: &Global,
     windlass: &Workspace,
@@ -161,25 +163,25 @@ pub(super) fn session_of(
     })?)
 }
 
-/// The call of a question, with these arguments.
+/// Returns the call of an approval, with these arguments.
 pub(super) fn call_of(question: &Approval, input: Value) -> ToolCall {
     let overrides = Overrides { work_dir: question.directory.clone(), ..Overrides::default() };
     ToolCall::new(question.tool.clone(), input).with_overrides(overrides)
 }
 
-/// Finds a question by its id, or by a beginning of it that no other has.
-pub(super) fn question(global: &Global, book: &ApprovalFile, id: &str) -> Result<Approval> {
-    let all = approvals::all(global, book)?;
-    let id = ids::whole("approval", id, all.iter().map(|one| one.id.to_string()))?;
-    let found = all.into_iter().find(|one| one.id.as_str() == id);
+/// Finds an approval by its id, or by a beginning of it that no other id has.
+pub(super) fn find_approval(global: &Global, book: &ApprovalFile, id: &str) -> Result<Approval> {
+    let all = approvals::read_all(global, book)?;
+    let id = ids::expand("approval", id, all.iter().map(|one| one.id.to_string()))?;
+    let approval = all.into_iter().find(|one| one.id.as_str() == id);
     let id = quote::visible(&id);
-    found.ok_or_else(|| {
+    approval.ok_or_else(|| {
         anyhow!("there is no question `{id}`: `windlass policy approvals` lists what is open")
     })
 }
 
-/// Says that a process which was killed had made the changes that the question was about.
-fn tell_made(global: &Global, id: &ApprovalId, answer: &Answer) -> Result<ExitCode> {
+/// Reports that a killed process had already made the changes that the approval was about. A no is an error then.
+fn report_committed(global: &Global, id: &ApprovalId, answer: &Answer) -> Result<ExitCode> {
     if answer.is_yes() {
         let made =
             format!("what the command of {id} changed was kept before its process was killed");
@@ -191,46 +193,55 @@ fn tell_made(global: &Global, id: &ApprovalId, answer: &Answer) -> Result<ExitCo
     )
 }
 
-/// Checks that a question can be answered: it is open, or was answered in the same way by a process that was killed before it made the
+/// Checks that an approval can be answered: it is open, or was answered in the same way by a process that was killed before it made the
 /// call.
-fn check(global: &Global, book: &ApprovalFile, found: &Approval, answer: &Answer) -> Result<()> {
-    let id = quote::visible(found.id.as_str());
-    match found.state(SystemTime::now()) {
+fn check_answerable(
+    global: &Global,
+    book: &ApprovalFile,
+    approval: &Approval,
+    answer: &Answer,
+) -> Result<()> {
+    let id = quote::visible(approval.id.as_str());
+    match approval.state(SystemTime::now()) {
         InquiryState::Open => Ok(()),
-        InquiryState::Answered if is_left_over(book, found, answer)? => {
+        InquiryState::Answered if is_interrupted_answer(book, approval, answer)? => {
             terminal::note(
                 global,
-                &format!("`{id}` is {} already; its call was not made yet", found.settled),
+                &format!("`{id}` is {} already; its call was not made yet", approval.settled),
             );
             Ok(())
         }
         InquiryState::Answered => bail!(
             "`{id}` is answered already ({}): `windlass policy revoke {id}` takes that back",
-            found.settled
+            approval.settled
         ),
         InquiryState::Expired => bail!(
             "`{id}` expired at {}: the model has to make the call again",
-            utc(found.expires())
+            utc(approval.expires())
         ),
     }
 }
 
-/// Returns whether a question has this answer already, and no process makes its call.
-fn is_left_over(book: &ApprovalFile, found: &Approval, answer: &Answer) -> Result<bool> {
-    let is_same = (found.settled == Settled::Allowed) == answer.is_yes()
-        && (answer.input.is_none() || answer.input == found.edited);
-    let is_made_now = book.is_held(found.id.as_str()).map_err(|why| anyhow!(why))?;
-    Ok(is_same && found.can_be_resumed(SystemTime::now()) && !is_made_now)
+/// Returns whether an approval has this answer already, and no process is making its call.
+fn is_interrupted_answer(
+    book: &ApprovalFile,
+    approval: &Approval,
+    answer: &Answer,
+) -> Result<bool> {
+    let is_same = (approval.settled == Settled::Allowed) == answer.is_yes()
+        && (answer.input.is_none() || answer.input == approval.edited);
+    let is_in_progress = book.is_held(approval.id.as_str()).map_err(|why| anyhow!(why))?;
+    Ok(is_same && approval.can_be_resumed(SystemTime::now()) && !is_in_progress)
 }
 
-/// An answer for one call that this call did not use would wait for another one that nobody has looked at.
-fn take_back_unused(global: &Global, book: &ApprovalFile, question: &Approval) -> Result<()> {
-    // A question that is open again waits for another answer.
-    let is_left = |one: &Approval| {
+/// Forgets an answer that its call did not use: it would allow a later call that no person has seen.
+fn forget_unused_answer(global: &Global, book: &ApprovalFile, question: &Approval) -> Result<()> {
+    // An approval that is open again waits for another answer.
+    let is_unused = |one: &Approval| {
         one.id == question.id && one.scope == Scope::Once && one.settled != Settled::Pending
     };
-    let is_left = book.list().map_err(|why| anyhow!(why))?.iter().any(is_left);
-    if is_left && remove(book, &question.id)? {
+    let is_unused = book.list().map_err(|why| anyhow!(why))?.iter().any(is_unused);
+    if is_unused && remove(book, &question.id)? {
         terminal::note(
             global,
             "the answer was not needed, or not for this call as it is now: it is not kept",
@@ -239,10 +250,12 @@ fn take_back_unused(global: &Global, book: &ApprovalFile, question: &Approval) -
     Ok(())
 }
 
-fn is_on_record(book: &ApprovalFile, id: &ApprovalId) -> Result<bool> {
+/// Returns whether the approval file has this approval.
+fn is_in_book(book: &ApprovalFile, id: &ApprovalId) -> Result<bool> {
     Ok(book.list().map_err(|why| anyhow!(why))?.iter().any(|one| one.id == *id))
 }
 
+/// Removes an approval from the file, and returns whether it was there.
 fn remove(book: &ApprovalFile, id: &ApprovalId) -> Result<bool> {
     book.remove(id.as_str()).map_err(|why| anyhow!(why))
 }

@@ -1,4 +1,4 @@
-//! `windlass policy approvals`: the questions that are open and the answers that are remembered.
+//! `windlass policy approvals`: lists open approvals and remembered answers.
 
 use std::process::ExitCode;
 use std::time::SystemTime;
@@ -13,8 +13,9 @@ use crate::options::Global;
 use crate::setup;
 use crate::terminal::{self, Paint, add};
 
+/// Prints all approvals as a table or as JSON lines.
 pub(super) fn run(global: &Global) -> Result<ExitCode> {
-    let approvals = all(global, &book(global)?)?;
+    let approvals = read_all(global, &book(global)?)?;
     if global.json {
         for approval in &approvals {
             terminal::print_json(&as_json(approval))?;
@@ -28,19 +29,20 @@ pub(super) fn run(global: &Global) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Returns the approval file of the state directory.
 pub(super) fn book(global: &Global) -> Result<ApprovalFile> {
-    Ok(ApprovalFile::in_state(&setup::state(global)?))
+    Ok(ApprovalFile::in_state(&setup::state_directory(global)?))
 }
 
-/// All that can be understood; a person is told of the rest.
-pub(super) fn all(global: &Global, book: &ApprovalFile) -> Result<Vec<Approval>> {
+/// Reads all valid records of the approval file, and prints a note about each invalid one.
+pub(super) fn read_all(global: &Global, book: &ApprovalFile) -> Result<Vec<Approval>> {
     for skipped in book.skipped().map_err(|why| anyhow!(why))? {
         terminal::note(global, &skipped);
     }
     book.list().map_err(|why| anyhow!(why))
 }
 
-/// Its state, in a word.
+/// Returns the state of an approval in a word: open, allowed, denied, expired.
 fn state(approval: &Approval) -> &'static str {
     if approval.state(SystemTime::now()) == InquiryState::Expired {
         return "expired";
@@ -52,6 +54,7 @@ fn state(approval: &Approval) -> &'static str {
     }
 }
 
+/// Returns an approval as its JSON object.
 fn as_json(approval: &Approval) -> Value {
     let why = match &approval.settled {
         Settled::Denied(why) => Some(why),
@@ -59,16 +62,16 @@ fn as_json(approval: &Approval) -> Value {
     };
     json!({
         "id": approval.id, "state": state(approval), "why": why, "scope": approval.scope,
-        "tool": approval.tool, "input": approval.input, "call": call(approval), "effects": approval.effects, "rule": approval.rule,
+        "tool": approval.tool, "input": approval.input, "call": call_text(approval), "effects": approval.effects, "rule": approval.rule,
         "session": approval.session, "workspace": quote::path(&approval.workspace), "at": utc(approval.at),
         "expires": utc(approval.expires()), "who": approval.who, "reason": approval.reason, "rules": approval.rules,
     })
 }
 
-/// The most effects of one record that are listed: each has a line of its own.
-const MOST_EFFECTS: usize = 10;
+/// The number of effects of one approval that are listed, each on a line of its own.
+const MAX_EFFECTS: usize = 10;
 
-/// One line each, and below it a line for each further effect, up to a number.
+/// Returns the approvals as a table: one line each, and below it a line for each further rule or effect.
 fn table(approvals: &[Approval], paint: Paint) -> String {
     let rows: Vec<([String; 7], Vec<String>)> = approvals.iter().map(row).collect();
     let mut widths = [0; 7];
@@ -100,8 +103,9 @@ fn table(approvals: &[Approval], paint: Paint) -> String {
     text
 }
 
+/// Returns the cells of an approval's line, and the further lines below it.
 fn row(approval: &Approval) -> ([String; 7], Vec<String>) {
-    // An open question is about one call; who asks is where its answer goes.
+    // An open approval has no scope yet; its answer goes to the session that asked.
     let (scope, whose) = match (&approval.settled, approval.scope) {
         (Settled::Pending, _) => ("-".to_owned(), format!("session {}", approval.session)),
         (_, scope @ windlass::people::Scope::Project) => {
@@ -116,8 +120,8 @@ fn row(approval: &Approval) -> ([String; 7], Vec<String>) {
         Settled::Denied(why) if !why.is_empty() => format!("  # {why}"),
         _ => String::new(),
     };
-    let mut about = about(approval).into_iter();
-    let first = about.next().unwrap_or_default();
+    let mut details = details(approval).into_iter();
+    let first = details.next().unwrap_or_default();
     let row = [
         approval.id.to_string(),
         state(approval).to_owned(),
@@ -127,26 +131,27 @@ fn row(approval: &Approval) -> ([String; 7], Vec<String>) {
         quote::visible(&whose).into_owned(),
         one_line(&format!("{first}{why}")),
     ];
-    (row, about.map(|line| one_line(&line)).collect())
+    (row, details.map(|line| one_line(&line)).collect())
 }
 
-/// The command or the arguments of a record's call, shortened and without secrets. A record of an earlier version may have neither.
-pub(super) fn call(approval: &Approval) -> Option<String> {
+/// Returns the command or the arguments of an approval's call, shortened and without secrets. Records of earlier versions may have neither.
+pub(super) fn call_text(approval: &Approval) -> Option<String> {
     approval.shown.clone().or_else(|| approval.input.as_ref().map(Value::to_string))
 }
 
-/// The parts of a record: its call, and the rules that it gives or the effects of the call, and how many there are besides.
-fn about(approval: &Approval) -> Vec<String> {
-    let call = call(approval);
+/// Returns the texts about an approval: its call, and the rules of its answer or the effects of its call. Effects beyond `MAX_EFFECTS` are
+/// counted.
+fn details(approval: &Approval) -> Vec<String> {
+    let call = call_text(approval);
     if approval.settled == Settled::Allowed && !approval.rules.is_empty() {
         let rules = approval.rules.iter().map(|rule| format!("the rule `{rule}`"));
         return rules.chain(call).collect();
     }
-    let mut effects = effects(&approval.effects);
+    let mut effects = split_effects(&approval.effects);
     effects.retain(|effect| call.is_none() || effect.strip_prefix("exec ") != call.as_deref());
-    let more = effects.len().saturating_sub(MOST_EFFECTS);
+    let more = effects.len().saturating_sub(MAX_EFFECTS);
     if more > 0 {
-        effects.truncate(MOST_EFFECTS);
+        effects.truncate(MAX_EFFECTS);
         let shown = if approval.has_run {
             format!("`windlass policy diff {}`", approval.id)
         } else {
@@ -157,8 +162,8 @@ fn about(approval: &Approval) -> Vec<String> {
     call.into_iter().chain(effects).collect()
 }
 
-/// The effects of a list as it is kept: separated by commas, each with its kind at the beginning.
-fn effects(text: &str) -> Vec<String> {
+/// Splits the text of an effect list: separated by commas, each effect with its kind at the beginning.
+fn split_effects(text: &str) -> Vec<String> {
     const KINDS: [&str; 7] = ["read ", "write ", "delete ", "exec ", "net ", "mcp ", "state "];
     let mut parts: Vec<String> = Vec::new();
     for part in text.split(", ") {
@@ -173,7 +178,7 @@ fn effects(text: &str) -> Vec<String> {
     parts
 }
 
-/// All of a text on one line, with nothing in it that acts.
+/// Returns a text on one line, with control characters made visible.
 fn one_line(text: &str) -> String {
     quote::visible(text).replace('\n', " ⏎ ").replace('\t', " ")
 }
@@ -183,13 +188,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn effects_are_told_apart_and_commas_inside_of_them_are_not() {
+    fn effects_are_split_only_at_commas_between_them() {
         for (text, expected) in [
             ("write /w/a, write /w/b", vec!["write /w/a", "write /w/b"]),
             ("exec echo a, b, write /w/a, b", vec!["exec echo a, b", "write /w/a, b"]),
             ("", vec![""]),
         ] {
-            assert_eq!(effects(text), expected);
+            assert_eq!(split_effects(text), expected);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `windlass policy diff`: every line that the call of an open question changed, or would change.
+//! `windlass policy diff`: shows every line that the call of an open approval has changed or would change.
 
 use std::process::ExitCode;
 
@@ -15,8 +15,8 @@ use crate::options::Global;
 use crate::setup;
 use crate::terminal::{self, Paint};
 
-/// The changes that the question is about: those that are held, or those that the call would make.
-async fn changes_of(
+/// Returns the changes that an approval is about: the held ones, or those that the call would make. Fails if they are not known.
+async fn changes_of_approval(
     global: &Global,
     windlass: &Workspace,
     question: &Approval,
@@ -42,24 +42,25 @@ async fn changes_of(
     Ok(HeldDifference { files: changes.to_vec(), ..HeldDifference::default() })
 }
 
+/// Prints the diff, and a note for each file that has changed since the command ran.
 pub(super) fn run(global: &Global, id: &str) -> Result<ExitCode> {
     let book = approvals::book(global)?;
-    let question = answer::question(global, &book, id)?;
+    let question = answer::find_approval(global, &book, id)?;
     let settings = setup::settings(global, Recording::Brief)?;
     let HeldDifference { files: changes, built, changed_since } = block_on(async {
         let windlass = Hub::new(settings).open(&question.workspace)?;
-        changes_of(global, &windlass, &question).await
+        changes_of_approval(global, &windlass, &question).await
     })??;
     if global.json {
-        let place = question.workspace.as_path();
+        let workspace = question.workspace.as_path();
         let whole =
-            Difference::between(&changes, &built, place, &Look::plain().whole(), None).whole;
+            Difference::between(&changes, &built, workspace, &Look::plain().whole(), None).whole;
         let files: Vec<_> = changes
             .iter()
             .map(|one| json!({"path": quote::path(&one.path), "change": one.verb, "detail": one.detail}))
             .collect();
         terminal::print_json(
-            &json!({"id": question.id, "tool": question.tool, "call": approvals::call(&question), "files": files, "built": built, "diff": whole,
+            &json!({"id": question.id, "tool": question.tool, "call": approvals::call_text(&question), "files": files, "built": built, "diff": whole,
             "changed_since": changed_since.iter().map(|path| quote::path(path)).collect::<Vec<_>>()}),
         )?;
         return Ok(ExitCode::SUCCESS);
@@ -67,13 +68,13 @@ pub(super) fn run(global: &Global, id: &str) -> Result<ExitCode> {
     let paint = Paint::of(global);
     let look = if paint.is_on() { Look::colour() } else { Look::plain() };
     let look = look.words(paint.is_on()).whole();
-    let place = question.workspace.as_path();
+    let workspace = question.workspace.as_path();
     let tool = paint.bold(&quote::visible(&question.tool));
-    let call = approvals::call(&question).unwrap_or_default();
+    let call = approvals::call_text(&question).unwrap_or_default();
     terminal::print_painted(&format!("{tool} {}\n", quote::undisguised(&quote::visible(&call))))?;
-    terminal::print_painted(&Difference::between(&changes, &built, place, &look, None).whole)?;
+    terminal::print_painted(&Difference::between(&changes, &built, workspace, &look, None).whole)?;
     for path in &changed_since {
-        let name = quote::path(path.strip_prefix(place).unwrap_or(path));
+        let name = quote::path(path.strip_prefix(workspace).unwrap_or(path));
         terminal::note(
             global,
             &format!(

@@ -1,4 +1,4 @@
-//! `windlass policy explain`: what would be decided about one call, by which rule, and what would allow it.
+//! `windlass policy explain`: prints the decision about a call, the rule behind it, and a rule that would allow it.
 
 use std::process::ExitCode;
 
@@ -15,19 +15,20 @@ use crate::options::Global;
 use crate::setup::Setup;
 use crate::terminal;
 
+/// Prints the explanation as JSON. The call is not made.
 pub(super) fn run(global: &Global, tool: String, input: &str) -> Result<ExitCode> {
     let input = serde_json::from_str(input).context("the arguments are not JSON")?;
     let answer = block_on(async {
         let Setup { windlass, session } = Setup::open(global, Recording::Off)?;
         match windlass.engine().explain_with_answer(&session, ToolCall::new(tool, input)).await {
             Ok((verdict, answer)) => {
-                let mut explained = explained(&windlass, &verdict);
+                let mut explanation = explanation(&windlass, &verdict);
                 if let Some(answer) = answer {
-                    tell_answer(&mut explained, &answer);
+                    apply_answer(&mut explanation, &answer);
                 }
-                Ok(explained)
+                Ok(explanation)
             }
-            // What an `.aiexclude` hides is denied before the policy is asked.
+            // A path that an `.aiexclude` hides is denied before the policy is asked.
             Err(error) if error.code() == "denied" => {
                 let message = error.message();
                 Ok(json!({
@@ -42,8 +43,8 @@ pub(super) fn run(global: &Global, tool: String, input: &str) -> Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says of a call that asks that an earlier answer settles it.
-fn tell_answer(explained: &mut Value, answer: &Approval) {
+/// Replaces the decision in an explanation by an earlier answer of a person that settles it.
+fn apply_answer(explanation: &mut Value, answer: &Approval) {
     let Approval { id, scope, .. } = answer;
     let (decision, rule) = match &answer.settled {
         Settled::Denied(why) if why.is_empty() => {
@@ -56,17 +57,17 @@ fn tell_answer(explained: &mut Value, answer: &Approval) {
             (Decision::Allow, format!("a person said yes before, in {id} ({scope})"))
         }
     };
-    explained["decision"] = json!(decision);
-    explained["rule"] = rule.into();
-    explained["answer"] = json!({"id": id, "scope": scope});
-    explained["remedy"] = format!("`windlass policy revoke {id}` takes the answer back").into();
-    if let Some(fields) = explained.as_object_mut() {
+    explanation["decision"] = json!(decision);
+    explanation["rule"] = rule.into();
+    explanation["answer"] = json!({"id": id, "scope": scope});
+    explanation["remedy"] = format!("`windlass policy revoke {id}` takes the answer back").into();
+    if let Some(fields) = explanation.as_object_mut() {
         fields.remove("when");
     }
 }
 
-/// What was decided and why, and of a command what was understood.
-fn explained(windlass: &Windlass, verdict: &Verdict) -> Value {
+/// Returns the explanation of a verdict, with the parsed commands of a shell command.
+fn explanation(windlass: &Windlass, verdict: &Verdict) -> Value {
     let remedy = (verdict.decision() != Decision::Allow).then(|| verdict.remedy());
     let mut answer = json!({
         "decision": verdict.decision(), "rule": verdict.rule(),

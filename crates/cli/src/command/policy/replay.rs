@@ -1,4 +1,4 @@
-//! `windlass policy replay`: what would be decided now about the calls of an earlier session. Nothing is executed.
+//! `windlass policy replay`: decides again about the calls of a recorded session, and shows the decisions that differ. No call is made.
 
 use std::process::ExitCode;
 
@@ -9,19 +9,20 @@ use windlass::session::SessionId;
 use windlass::{ToolCall, quote};
 
 use super::decide;
-use crate::command::recorded::{self, Recorded, Was};
+use crate::command::recorded::{self, RecordedCall, RecordedDecision};
 use crate::command::{block_on, log};
 use crate::ids;
 use crate::options::Global;
 use crate::setup;
 use crate::terminal::{self, Paint};
 
+/// Compares each recorded decision with the current one, and prints differences and a summary.
 pub(super) fn run(global: &Global, id: &SessionId) -> Result<ExitCode> {
     let hub = setup::hub(global)?;
     let store = hub.store()?;
-    let id = &ids::session(&store, id)?;
-    let workspace = recorded::workspace(global, &store, id)?;
-    let calls = recorded::calls(&store, id)?;
+    let id = &ids::expand_session(&store, id)?;
+    let workspace = recorded::workspace_of(global, &store, id)?;
+    let calls = recorded::read_calls(&store, id)?;
     let (mut differ, mut undecided) = (0_usize, 0_usize);
     block_on(async {
         let windlass = hub.open(&workspace)?;
@@ -30,27 +31,28 @@ pub(super) fn run(global: &Global, id: &SessionId) -> Result<ExitCode> {
             let now =
                 decide(&windlass, &session, ToolCall::new(call.tool.clone(), call.input.clone()));
             let now = match now.await {
-                Ok(decided) => (word(decided.decision), decided.rule),
+                Ok(decided) => (decision_word(decided.decision), decided.rule),
                 Err(error) => ("not decided", error.to_string()),
             };
-            let was = call.was();
-            if was == Was::Undecided || now.0 == "not decided" {
+            let was = call.recorded_decision();
+            if was == RecordedDecision::Undecided || now.0 == "not decided" {
                 undecided += 1;
             } else if was.word() != now.0 {
                 differ += 1;
-                tell(global, call, now.0, &now.1)?;
+                print_difference(global, call, now.0, &now.1)?;
             }
-            // What a call brought in counts for those after it, as it did then.
+            // Untrusted content from a call affects the decisions after it, as it did then.
             if let Some(source) = call.untrusted() {
                 session.mark_untrusted(source);
             }
         }
         anyhow::Ok(())
     })??;
-    sum_up(global, calls.len(), differ, undecided)
+    print_summary(global, calls.len(), differ, undecided)
 }
 
-fn word(decision: Decision) -> &'static str {
+/// Returns the decision as a past participle.
+fn decision_word(decision: Decision) -> &'static str {
     match decision {
         Decision::Allow => "allowed",
         Decision::Ask => "asked",
@@ -58,8 +60,9 @@ fn word(decision: Decision) -> &'static str {
     }
 }
 
-fn tell(global: &Global, call: &Recorded, now: &str, rule: &str) -> Result<()> {
-    let (was, by) = (call.was().word(), call.decided_by());
+/// Prints a call whose decision differs.
+fn print_difference(global: &Global, call: &RecordedCall, now: &str, rule: &str) -> Result<()> {
+    let (was, by) = (call.recorded_decision().word(), call.decided_by());
     if global.json {
         return terminal::print_json(&json!({
             "call": call.id, "tool": call.tool, "input": call.input,
@@ -77,12 +80,18 @@ fn tell(global: &Global, call: &Recorded, now: &str, rule: &str) -> Result<()> {
         "{}  {} {}: was {was}{by}, would be {now} ({})\n",
         paint.dim(call.id.as_str()),
         paint.bold(&quote::visible(&call.tool)),
-        log::short(&call.input),
+        log::one_line(&call.input),
         quote::visible(rule)
     ))
 }
 
-fn sum_up(global: &Global, calls: usize, differ: usize, undecided: usize) -> Result<ExitCode> {
+/// Prints the numbers of calls, differences and undecided calls.
+fn print_summary(
+    global: &Global,
+    calls: usize,
+    differ: usize,
+    undecided: usize,
+) -> Result<ExitCode> {
     if global.json {
         terminal::print_json(&json!({"calls": calls, "differ": differ, "undecided": undecided}))?;
     } else {

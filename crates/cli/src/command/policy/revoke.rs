@@ -1,4 +1,4 @@
-//! `windlass policy revoke`: forgets remembered answers and open questions.
+//! `windlass policy revoke`: forgets remembered answers and open approvals.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,31 +17,32 @@ use crate::command::block_on;
 use crate::options::Global;
 use crate::{ids, setup, terminal};
 
+/// Forgets the approvals and prints counts by workspace. Exit code 1 if an id is unknown.
 pub(super) fn run(global: &Global, ids: &[String], all: bool) -> Result<ExitCode> {
     let book = approvals::book(global)?;
-    let all_known = approvals::all(global, &book)?;
+    let all_known = approvals::read_all(global, &book)?;
     let known: Vec<ApprovalId> = all_known.iter().map(|one| one.id.clone()).collect();
-    let whole = |id: &String| {
-        ids::whole("approval", id, known.iter().map(ToString::to_string)).map(ApprovalId::new)
+    let expand = |id: &String| {
+        ids::expand("approval", id, known.iter().map(ToString::to_string)).map(ApprovalId::new)
     };
     let ids: Vec<ApprovalId> =
-        if all { known.clone() } else { ids.iter().map(whole).collect::<Result<_>>()? };
+        if all { known.clone() } else { ids.iter().map(expand).collect::<Result<_>>()? };
     let (mut removed, mut unknown) = (Vec::new(), Vec::new());
-    let (mut dropped, mut forgotten) = (Vec::new(), BTreeMap::<&Path, Forgotten>::new());
+    let (mut dropped, mut forgotten) = (Vec::new(), BTreeMap::<&Path, ForgottenCounts>::new());
     for id in &ids {
         let found = all_known.iter().find(|one| one.id == *id);
-        let Some(gone) = forget(global, &book, id, found)? else {
+        let Some(removal) = forget(global, &book, id, found)? else {
             if !all {
                 unknown.push(id);
             }
             continue;
         };
         removed.push(id);
-        if gone == Gone::WithChanges {
+        if removal == Removal::WithChanges {
             dropped.push(id);
         }
         if let Some(one) = found {
-            forgotten.entry(&one.workspace).or_default().count(one, gone);
+            forgotten.entry(&one.workspace).or_default().count(one, removal);
         }
     }
     let code = ExitCode::from(u8::from(!unknown.is_empty()));
@@ -53,7 +54,7 @@ pub(super) fn run(global: &Global, ids: &[String], all: bool) -> Result<ExitCode
     }
     for id in unknown {
         let id = quote::visible(id.as_str());
-        terminal::tell(&format!(
+        terminal::print_to_stderr(&format!(
             "there is no `{id}`: `windlass policy approvals` lists what there is"
         ));
     }
@@ -66,27 +67,28 @@ pub(super) fn run(global: &Global, ids: &[String], all: bool) -> Result<ExitCode
     Ok(code)
 }
 
-/// The records of one workspace that are forgotten.
+/// The counts of forgotten approvals of one workspace.
 #[derive(Default)]
-struct Forgotten {
+struct ForgottenCounts {
     answers: usize,
     questions: usize,
-    /// Questions, or answers that were cut off, whose held changes are dropped.
+    /// Approvals whose held changes are dropped.
     with_changes: usize,
 }
 
-impl Forgotten {
-    fn count(&mut self, one: &Approval, gone: Gone) {
-        let counted = match (gone, &one.settled) {
-            (Gone::WithChanges, _) => &mut self.with_changes,
-            (Gone::Alone, Settled::Pending) => &mut self.questions,
-            (Gone::Alone, _) => &mut self.answers,
+impl ForgottenCounts {
+    /// Counts a forgotten approval.
+    fn count(&mut self, one: &Approval, removal: Removal) {
+        let counted = match (removal, &one.settled) {
+            (Removal::WithChanges, _) => &mut self.with_changes,
+            (Removal::RecordOnly, Settled::Pending) => &mut self.questions,
+            (Removal::RecordOnly, _) => &mut self.answers,
         };
         *counted += 1;
     }
 }
 
-impl fmt::Display for Forgotten {
+impl fmt::Display for ForgottenCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counts = [
             (self.answers, "answer", "answers", "forgotten"),
@@ -103,33 +105,34 @@ impl fmt::Display for Forgotten {
     }
 }
 
-/// The end of a record.
+/// The extent of a removal.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Gone {
-    Alone,
-    /// With the held changes of its command, which are dropped.
+enum Removal {
+    /// Only the record of the approval.
+    RecordOnly,
+    /// The record, and the held changes of its command.
     WithChanges,
 }
 
-/// Forgets one; `None` if it is not there. What a command changed and is held for the answer goes with the question.
+/// Forgets an approval and drops its held changes; `None` if there is no such approval.
 fn forget(
     global: &Global,
     book: &ApprovalFile,
     id: &ApprovalId,
     found: Option<&Approval>,
-) -> Result<Option<Gone>> {
-    // A question can outlive its workspace.
+) -> Result<Option<Removal>> {
+    // An approval can outlive its workspace.
     let question = found.filter(|one| one.has_run && one.workspace.is_dir());
     let Some(question) = question else {
         let is_there = book.remove(id.as_str()).map_err(|why| anyhow!(why))?;
-        return Ok(is_there.then_some(Gone::Alone));
+        return Ok(is_there.then_some(Removal::RecordOnly));
     };
     let settings = setup::settings(global, Recording::Brief)?;
     block_on(async {
         let windlass = Hub::new(settings).open(&question.workspace)?;
         let engine = windlass.engine();
         let holds = engine.held_changes(id).await?.is_some();
-        let gone = if holds { Gone::WithChanges } else { Gone::Alone };
-        Ok(engine.revoke(id).await?.then_some(gone))
+        let removal = if holds { Removal::WithChanges } else { Removal::RecordOnly };
+        Ok(engine.revoke(id).await?.then_some(removal))
     })?
 }

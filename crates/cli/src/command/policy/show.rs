@@ -1,5 +1,5 @@
-//! `windlass policy show`: the mode and the rules in force, and where each comes from. With `--session`, also the rules that people
-//! gave that session with their answers.
+//! `windlass policy show`: prints the mode and the rules in force with their sources. With `--session`, also the rules that people gave
+//! that session with their answers.
 
 use std::process::ExitCode;
 
@@ -16,10 +16,11 @@ use crate::options::Global;
 use crate::setup;
 use crate::terminal::{self, add};
 
+/// Prints mode and rules as text or JSON.
 pub(super) fn run(global: &Global) -> Result<ExitCode> {
     let config = setup::hub(global)?.config(&global.workspace)?;
     let (mode, rules) = (config.mode()?, config.rules());
-    let given = given_rules(global)?;
+    let session_rules_given = session_rules(global)?;
     for warning in config.warnings() {
         terminal::note(global, warning);
     }
@@ -33,7 +34,7 @@ pub(super) fn run(global: &Global) -> Result<ExitCode> {
                     "reason": ruling.reason, "until": ruling.until.map(utc),
                 })
             })
-            .chain(given.iter().map(|(id, rule)| {
+            .chain(session_rules_given.iter().map(|(id, rule)| {
                 json!({
                     "decision": Decision::Allow, "rule": rule, "layer": Layer::Session,
                     "reason": null, "until": null, "approval": id,
@@ -50,7 +51,7 @@ pub(super) fn run(global: &Global) -> Result<ExitCode> {
         let reason = reason.unwrap_or_default();
         add(&mut text, format_args!("{ruling}  [{}]{until}{reason}\n", ruling.layer));
     }
-    for (id, rule) in given {
+    for (id, rule) in session_rules_given {
         let rule = quote::visible(&rule).into_owned();
         let layer = Layer::Session;
         add(
@@ -66,11 +67,11 @@ pub(super) fn run(global: &Global) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The rules that people gave the session that is named, each with the answer that gave it.
-fn given_rules(global: &Global) -> Result<Vec<(ApprovalId, String)>> {
+/// Returns the rules that people gave the session of `--session`, each with the id of the answer that gave it.
+fn session_rules(global: &Global) -> Result<Vec<(ApprovalId, String)>> {
     let Some(session) = &global.session else { return Ok(Vec::new()) };
-    let workspace = setup::workspace(global)?;
-    let answers = approvals::all(global, &approvals::book(global)?)?;
+    let workspace = setup::workspace_path(global)?;
+    let answers = approvals::read_all(global, &approvals::book(global)?)?;
     let of = |one: &Approval| {
         let rules = one.rules_of(session, &workspace).iter();
         rules.map(|rule| (one.id.clone(), rule.clone())).collect::<Vec<_>>()

@@ -1,4 +1,4 @@
-//! `windlass policy test`: runs the examples that a policy file carries through the engine that would decide.
+//! `windlass policy test`: checks the examples in policy files against the decisions of the engine.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -16,7 +16,7 @@ use crate::options::Global;
 use crate::setup;
 use crate::terminal;
 
-/// A call, and what a file says would be decided about it.
+/// An example of a policy file: a call and its expected decision.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Example {
@@ -24,27 +24,28 @@ struct Example {
     #[serde(default)]
     input: toml::Table,
     expect: Decision,
-    /// What must decide: as `policy explain` names it, or its beginning up to a colon (`hard deny`).
+    /// The expected rule: as `policy explain` names it, or its beginning up to a colon (`hard deny`).
     rule: Option<String>,
 }
 
-/// What was decided about an example.
-struct Tried {
+/// The decision about an example, and whether it is the expected one.
+struct ExampleResult {
     got: String,
     rule: String,
     passed: bool,
 }
 
+/// Checks the examples of all files and prints failures and counts. Exit code 1 if one failed.
 pub(super) fn run(global: &Global, files: &[PathBuf]) -> Result<ExitCode> {
     let (mut passed, mut failed) = (0_usize, 0_usize);
     for file in files {
-        for (number, example, tried) in try_file(global, file)? {
-            if tried.passed {
+        for (number, example, result) in check_file(global, file)? {
+            if result.passed {
                 passed += 1;
             } else {
                 failed += 1;
             }
-            tell(global, file, number, &example, &tried)?;
+            print_example(global, file, number, &example, &result)?;
         }
     }
     if global.json {
@@ -55,8 +56,8 @@ pub(super) fn run(global: &Global, files: &[PathBuf]) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(failed > 0)))
 }
 
-/// The examples of a file with what was decided. The file stands alone, so that its examples mean the same on every machine.
-fn try_file(global: &Global, file: &Path) -> Result<Vec<(usize, Example, Tried)>> {
+/// Checks the examples of a file. Only the file and the command line count, so that its examples mean the same on every machine.
+fn check_file(global: &Global, file: &Path) -> Result<Vec<(usize, Example, ExampleResult)>> {
     let mut config = Config::of_file(file)?;
     let examples = examples(&config, file)?;
     let hub = setup::hub(global)?;
@@ -64,21 +65,24 @@ fn try_file(global: &Global, file: &Path) -> Result<Vec<(usize, Example, Tried)>
     block_on(async {
         let windlass = hub.open_with(&global.workspace, config)?;
         let session = windlass.session(setup::session_options(global))?;
-        let mut tried = Vec::new();
+        let mut results = Vec::new();
         for (at, example) in examples.into_iter().enumerate() {
             let call = ToolCall::new(example.tool.clone(), input(&example));
             let outcome = match decide(&windlass, &session, call).await {
-                Ok(decided) => judged(&example, decided.decision, decided.rule),
-                Err(error) => {
-                    Tried { got: "an error".to_owned(), rule: error.to_string(), passed: false }
-                }
+                Ok(decided) => compare(&example, decided.decision, decided.rule),
+                Err(error) => ExampleResult {
+                    got: "an error".to_owned(),
+                    rule: error.to_string(),
+                    passed: false,
+                },
             };
-            tried.push((at + 1, example, outcome));
+            results.push((at + 1, example, outcome));
         }
-        Ok(tried)
+        Ok(results)
     })?
 }
 
+/// Parses the examples of a file; fails if there are none.
 fn examples(config: &Config, file: &Path) -> Result<Vec<Example>> {
     let name = file.display();
     if config.examples().is_empty() {
@@ -99,20 +103,23 @@ fn examples(config: &Config, file: &Path) -> Result<Vec<Example>> {
     config.examples().iter().enumerate().map(example).collect()
 }
 
+/// Returns the arguments of an example's call as JSON.
 fn input(example: &Example) -> Value {
     serde_json::to_value(&example.input).unwrap_or_default()
 }
 
-fn judged(example: &Example, decision: Decision, rule: String) -> Tried {
+/// Compares a decision with an example.
+fn compare(example: &Example, decision: Decision, rule: String) -> ExampleResult {
     let is_rule = |expected: &String| {
         let rest = rule.strip_prefix(expected.as_str());
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
     };
     let passed = decision == example.expect && example.rule.as_ref().is_none_or(is_rule);
-    Tried { got: word(decision).to_owned(), rule, passed }
+    ExampleResult { got: decision_word(decision).to_owned(), rule, passed }
 }
 
-fn word(decision: Decision) -> &'static str {
+/// Returns the decision as files spell it.
+fn decision_word(decision: Decision) -> &'static str {
     match decision {
         Decision::Allow => "allow",
         Decision::Ask => "ask",
@@ -120,15 +127,16 @@ fn word(decision: Decision) -> &'static str {
     }
 }
 
-fn tell(
+/// Prints an example that failed; with `--json`, every example.
+fn print_example(
     global: &Global,
     file: &Path,
     number: usize,
     example: &Example,
-    tried: &Tried,
+    result: &ExampleResult,
 ) -> Result<()> {
     let name = quote::path(file);
-    let Tried { got, rule, passed } = tried;
+    let ExampleResult { got, rule, passed } = result;
     if global.json {
         return terminal::print_json(&json!({
             "file": name, "example": number, "tool": example.tool, "input": input(example),
@@ -139,8 +147,8 @@ fn tell(
         return Ok(());
     }
     let by = example.rule.as_ref().map(|rule| format!(" by `{rule}`")).unwrap_or_default();
-    let (tool, input) = (&example.tool, log::short(&input(example)));
-    let expect = word(example.expect);
+    let (tool, input) = (&example.tool, log::one_line(&input(example)));
+    let expect = decision_word(example.expect);
     terminal::print(&format!(
         "{name}: example {number}, {tool} {input}: expected {expect}{by}, got {got} by `{rule}`\n"
     ))

@@ -1,4 +1,4 @@
-//! What differs between a call of then and the same call now.
+//! Compares a recorded call with its replay.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -6,30 +6,32 @@ use std::path::{Path, PathBuf};
 use windlass::changes::{Checkpoint, FileState, History};
 use windlass::{CallResult, Outcome};
 
-use super::names::{Names, without_durations};
-use crate::command::recorded::Recorded;
+use super::name_map::{NameMap, without_durations};
+use crate::command::recorded::RecordedCall;
 
-/// What a call left behind, by path in the workspace.
-pub(super) type Changes = BTreeMap<PathBuf, FileState>;
+/// The states of the files that a call changed, after it, by path in the workspace.
+pub(super) type FileStates = BTreeMap<PathBuf, FileState>;
 
-/// What became of a call.
+/// The result of replaying a call.
 pub(super) enum Replayed {
+    /// Outcome, text and files are the same.
     Same,
+    /// Something differs.
     Differs(Box<Difference>),
-    /// Why it was not made.
+    /// The call was not made, for this reason.
     Skipped(String),
 }
 
-/// Then and now.
+/// The differences of a call; each pair is the recorded value and the replayed one.
 pub(super) struct Difference {
-    /// The shells of its command.
+    /// The shells of the command.
     pub(super) shell: Option<(String, String)>,
     pub(super) outcome: Option<(Outcome, Outcome)>,
     pub(super) text: Option<(String, String)>,
     pub(super) files: Vec<FileDifference>,
 }
 
-/// A file that a call left otherwise than it did then; `None` if it did not touch it.
+/// A file whose state after the call differs; `None` for the call that did not touch it.
 pub(super) struct FileDifference {
     pub(super) path: PathBuf,
     pub(super) was: Option<FileState>,
@@ -38,8 +40,8 @@ pub(super) struct FileDifference {
     pub(super) now_content: Option<Vec<u8>>,
 }
 
-/// How each path was left by the changes, which are given the newest first.
-pub(super) fn changes(checkpoints: &[Checkpoint], workspace: &Path) -> Changes {
+/// Returns the state of each path after all changes of the checkpoints, which are given the newest first.
+pub(super) fn file_states(checkpoints: &[Checkpoint], workspace: &Path) -> FileStates {
     let all = checkpoints.iter().rev().flat_map(|checkpoint| &checkpoint.changes);
     let inside = all.filter(|change| !change.is_directory_time()).filter_map(|change| {
         let path = change.path.strip_prefix(workspace).ok()?;
@@ -49,27 +51,29 @@ pub(super) fn changes(checkpoints: &[Checkpoint], workspace: &Path) -> Changes {
 }
 
 impl Difference {
+    /// Compares a recorded call with its replay; `None` if nothing differs.
     pub(super) fn between(
-        then: &Recorded,
+        then: &RecordedCall,
         now: &CallResult,
         shell: Option<String>,
-        names: &Names,
-        (was, is): (Changes, Changes),
+        names: &NameMap,
+        (was, is): (FileStates, FileStates),
     ) -> Option<Self> {
         let outcome = then.outcome.filter(|outcome| *outcome != now.outcome);
         let outcome = outcome.map(|outcome| (outcome, now.outcome));
-        let shell = shells(then, shell);
-        let told = names.back(&now.output.to_text());
-        // Who said no, and how, is not repeated.
+        let shell = different_shells(then, shell);
+        let text_now = names.to_recorded(&now.output.to_text());
+        // The text of a denial names the person and the reason, which a replay does not repeat.
         let is_same_no = outcome.is_none() && now.outcome == Outcome::Denied;
-        let is_same_text = is_same_no || without_durations(&then.text) == without_durations(&told);
-        let text = (!is_same_text).then(|| (then.text.clone(), told));
-        let files = files(was, is);
+        let is_same_text =
+            is_same_no || without_durations(&then.text) == without_durations(&text_now);
+        let text = (!is_same_text).then(|| (then.text.clone(), text_now));
+        let files = different_files(was, is);
         let is_same = shell.is_none() && outcome.is_none() && text.is_none() && files.is_empty();
         (!is_same).then_some(Self { shell, outcome, text, files })
     }
 
-    /// With what the files held then, as far as it is kept, and hold now.
+    /// Adds the contents of the differing files: the recorded ones, if the undo history has them, and the current ones.
     pub(super) fn with_contents(mut self, history: &dyn History, copy: &Path) -> Self {
         for file in &mut self.files {
             let kept = |state: &Option<FileState>| state.as_ref()?.hash();
@@ -81,14 +85,15 @@ impl Difference {
     }
 }
 
-/// The shells of a command that began, if they differ. Records mention no bash.
-fn shells(then: &Recorded, now: Option<String>) -> Option<(String, String)> {
+/// Returns the recorded and the current shell of a command that began, if they differ. Records omit bash.
+fn different_shells(then: &RecordedCall, now: Option<String>) -> Option<(String, String)> {
     let named = |shell: Option<String>| shell.unwrap_or_else(|| "bash".to_owned());
     let is_other = then.began && then.shell != now;
     is_other.then(|| (named(then.shell.clone()), named(now)))
 }
 
-fn files(mut was: Changes, is: Changes) -> Vec<FileDifference> {
+/// Returns the paths whose states differ, sorted.
+fn different_files(mut was: FileStates, is: FileStates) -> Vec<FileDifference> {
     let file =
         |path, was, now| FileDifference { path, was, now, was_content: None, now_content: None };
     let mut files = Vec::new();

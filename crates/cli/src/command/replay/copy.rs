@@ -1,4 +1,4 @@
-//! A copy of the workspace as it was before a session.
+//! Makes a copy of the workspace, and returns it to the state before a session.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,14 +13,14 @@ use windlass::quote;
 
 use crate::scratch::Scratch;
 
-/// Copies the workspace into a directory that is thrown away.
+/// Copies the workspace into a temporary directory.
 pub(super) fn copy(scratch: &Scratch, workspace: &Path, how: Isolation) -> Result<Isolated> {
     let copied = Isolated::create(workspace, &scratch.path().join("work"), how);
     copied.with_context(|| format!("{} cannot be copied", workspace.display()))
 }
 
-/// Brings back in the copy what was there before the changes, which are given the oldest first. What could not be brought back, and
-/// why.
+/// Restores in the copy the files as they were before the changes, which are given the oldest first. Returns a note for each path that
+/// could not be restored.
 pub(super) fn rewind(
     history: &dyn History,
     changes: &[Checkpoint],
@@ -34,102 +34,110 @@ pub(super) fn rewind(
             first.entry(inside).or_insert(&change.before);
         }
     }
-    let here = Here { history, copy, kept: kept(copy, first.keys().copied()) };
+    let restorer =
+        Restorer { history, copy, current_contents: current_contents(copy, first.keys().copied()) };
     let mut notes = Vec::new();
-    let mut bring = |inside: &Path, state: &FileState| {
-        if let Err(why) = here.bring_back(inside, state) {
+    let mut restore_and_note = |inside: &Path, state: &FileState| {
+        if let Err(why) = restorer.restore(inside, state) {
             let inside = quote::path(inside);
             notes.push(format!("{inside} is not as it was before the session: {why:#}"));
         }
     };
-    // What is to go goes first, the deepest before what it is in; what is to come needs its directory.
+    // Removals come first, contents before their directory; then restored paths, a directory before its contents.
     for (inside, state) in first.iter().rev().filter(|(_, state)| **state == &FileState::Absent) {
-        bring(inside, state);
+        restore_and_note(inside, state);
     }
     for (inside, state) in first.iter().filter(|(_, state)| **state != &FileState::Absent) {
-        bring(inside, state);
+        restore_and_note(inside, state);
     }
     notes
 }
 
-/// What the changed files hold now: a file that was only moved is not kept elsewhere.
-fn kept<'a>(copy: &Path, paths: impl Iterator<Item = &'a Path>) -> BTreeMap<ContentHash, Vec<u8>> {
+/// Reads the current contents of the changed files, by hash: the undo history does not keep the content of a file that was only moved.
+fn current_contents<'a>(
+    copy: &Path,
+    paths: impl Iterator<Item = &'a Path>,
+) -> BTreeMap<ContentHash, Vec<u8>> {
     let content = |inside: &Path| {
-        let place = real_place(copy, inside)?;
-        place.symlink_metadata().ok().filter(fs::Metadata::is_file)?;
-        fs::read(place).ok()
+        let dest = path_without_links(copy, inside)?;
+        dest.symlink_metadata().ok().filter(fs::Metadata::is_file)?;
+        fs::read(dest).ok()
     };
     paths.filter_map(content).map(|bytes| (ContentHash::of(&bytes), bytes)).collect()
 }
 
-/// The place of a path in the copy, unless a link on the way leads elsewhere: nothing outside of the copy is ever touched.
-fn real_place(copy: &Path, inside: &Path) -> Option<PathBuf> {
-    let mut place = copy.to_owned();
+/// Returns a path inside the copy, or `None` if a link on the way leads elsewhere: nothing outside of the copy is ever touched.
+fn path_without_links(copy: &Path, inside: &Path) -> Option<PathBuf> {
+    let mut dest = copy.to_owned();
     let mut names = inside.components().peekable();
     while let Some(name) = names.next() {
         let std::path::Component::Normal(name) = name else { return None };
-        place.push(name);
+        dest.push(name);
         let is_last = names.peek().is_none();
-        if !is_last && place.symlink_metadata().is_ok_and(|found| !found.is_dir()) {
+        if !is_last && dest.symlink_metadata().is_ok_and(|found| !found.is_dir()) {
             return None;
         }
     }
-    Some(place)
+    Some(dest)
 }
 
-struct Here<'a> {
+/// The sources and the target of a restoration.
+struct Restorer<'a> {
     history: &'a dyn History,
     copy: &'a Path,
-    kept: BTreeMap<ContentHash, Vec<u8>>,
+    current_contents: BTreeMap<ContentHash, Vec<u8>>,
 }
 
-impl Here<'_> {
-    fn bring_back(&self, inside: &Path, state: &FileState) -> Result<()> {
-        let place = real_place(self.copy, inside).context("a link is in the way")?;
+impl Restorer<'_> {
+    /// Restores one path to a state.
+    fn restore(&self, inside: &Path, state: &FileState) -> Result<()> {
+        let dest = path_without_links(self.copy, inside).context("a link is in the way")?;
         match state {
-            FileState::Absent => remove(&place)?,
+            FileState::Absent => remove(&dest)?,
             FileState::File { hash, attributes, .. } => {
                 let content = self.content(hash)?;
-                make_room(&place)?;
-                fs::write(&place, content)?;
-                set_mode(&place, attributes.mode)?;
+                prepare_path(&dest)?;
+                fs::write(&dest, content)?;
+                set_mode(&dest, attributes.mode)?;
             }
             FileState::Symlink { target, .. } => {
-                make_room(&place)?;
-                std::os::unix::fs::symlink(target, &place)?;
+                prepare_path(&dest)?;
+                std::os::unix::fs::symlink(target, &dest)?;
             }
             FileState::Directory { attributes } => {
-                if !place.symlink_metadata().is_ok_and(|found| found.is_dir()) {
-                    make_room(&place)?;
-                    fs::create_dir(&place)?;
+                if !dest.symlink_metadata().is_ok_and(|found| found.is_dir()) {
+                    prepare_path(&dest)?;
+                    fs::create_dir(&dest)?;
                 }
-                set_mode(&place, attributes.mode)?;
+                set_mode(&dest, attributes.mode)?;
             }
             FileState::Other => anyhow::bail!("it was neither file, link nor directory"),
         }
         Ok(())
     }
 
+    /// Returns the content with this hash, from the undo history or from the current files.
     fn content(&self, hash: &ContentHash) -> Result<Vec<u8>> {
         match self.history.content(hash) {
             Ok(content) => Ok(content),
-            Err(error) => self.kept.get(hash).cloned().ok_or(error.into()),
+            Err(error) => self.current_contents.get(hash).cloned().ok_or(error.into()),
         }
     }
 }
 
-/// Takes away what is at a place and makes the directories above it.
-fn make_room(place: &Path) -> io::Result<()> {
-    if let Some(above) = place.parent() {
+/// Removes a path and creates the directories above it.
+fn prepare_path(dest: &Path) -> io::Result<()> {
+    if let Some(above) = dest.parent() {
         fs::create_dir_all(above)?;
     }
-    remove(place)
+    remove(dest)
 }
 
-fn remove(place: &Path) -> io::Result<()> {
-    let removed = match place.symlink_metadata() {
-        Ok(found) if found.is_dir() => fs::remove_dir_all(place),
-        Ok(_) => fs::remove_file(place),
+/// Removes a file, link or directory tree; succeeds if there is none.
+fn remove(dest: &Path) -> io::Result<()> {
+    let removed = match dest.symlink_metadata() {
+        Ok(found) if found.is_dir() => fs::remove_dir_all(dest),
+        Ok(_) => fs::remove_file(dest),
         Err(error) => Err(error),
     };
     match removed {
@@ -138,8 +146,7 @@ fn remove(place: &Path) -> io::Result<()> {
     }
 }
 
-fn set_mode(place: &Path, mode: Option<u32>) -> io::Result<()> {
-    mode.map_or(Ok(()), |mode| {
-        fs::set_permissions(place, fs::Permissions::from_mode(mode & 0o7777))
-    })
+/// Sets permissions, if they are known.
+fn set_mode(dest: &Path, mode: Option<u32>) -> io::Result<()> {
+    mode.map_or(Ok(()), |mode| fs::set_permissions(dest, fs::Permissions::from_mode(mode & 0o7777)))
 }

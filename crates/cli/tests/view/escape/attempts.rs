@@ -6,16 +6,16 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::outside::Reachable;
-use super::reach::{connections, others};
-use super::scene::{Ground, shadow};
+use super::reach::{connections, other_attempts};
+use super::scene::{SceneDirectories, shadow_line};
 
-/// One thing that a program may not do.
+/// One forbidden operation.
 pub(super) struct Attempt {
     pub(super) name: String,
     pub(super) operation: &'static str,
     pub(super) arguments: Value,
     pub(super) evidence: Evidence,
-    pub(super) outside: Outside,
+    pub(super) outside: OutsideResult,
 }
 
 /// The trace of an attempt that succeeded.
@@ -34,20 +34,20 @@ pub(super) enum Evidence {
 
 /// The result of the same attempt without a sandbox.
 #[derive(Clone, Copy, PartialEq)]
-pub(super) enum Outside {
+pub(super) enum OutsideResult {
     Works,
     /// An ordinary user is refused.
     WorksForRoot,
     /// Depends on the machine.
     Varies,
-    /// Not tried: it would change the machine or ask somebody, or there is nothing to get out of.
+    /// Not tried: it would change the machine or prompt a person, or there is no boundary to cross.
     NotTried,
 }
 
-use Outside::{NotTried, Varies, Works, WorksForRoot};
+use OutsideResult::{NotTried, Varies, Works, WorksForRoot};
 
 /// Files with a canary, below the ground of a scene; the first few are read in every way there is.
-pub(super) const CANARIES: &[&str] = &[
+pub(super) const CANARY_FILES: &[&str] = &[
     "home/.ssh/id_ed25519",
     "other/secret.txt",
     "home/documents/letter.txt",
@@ -80,10 +80,10 @@ pub(super) const CANARIES: &[&str] = &[
     "work/denied.txt",
 ];
 
-/// As many of them are read in every way.
-const TRIED_IN_EVERY_WAY: usize = 5;
+/// The number of canary files that are read in every way.
+const CANARIES_READ_IN_EVERY_WAY: usize = 5;
 
-const SIMPLE_READS: &[(&str, Outside)] = &[
+const SIMPLE_READS: &[(&str, OutsideResult)] = &[
     ("read_name", Works),
     ("read_self_root", Works),
     ("read_init_root", Varies),
@@ -91,7 +91,7 @@ const SIMPLE_READS: &[(&str, Outside)] = &[
     ("read_link", Works),
 ];
 
-const OTHER_READS: &[(&str, Outside)] = &[
+const OTHER_READS: &[(&str, OutsideResult)] = &[
     ("read_process_roots", Works),
     ("read_process_directories", Works),
     ("read_hard_link", Works),
@@ -108,8 +108,8 @@ const OTHER_READS: &[(&str, Outside)] = &[
     ("read_everywhere", Works),
 ];
 
-/// Programs that are, or start, somebody with more rights. `PATH` stands for the file.
-const COMMANDS: &[(&str, &[&str], Outside)] = &[
+/// Programs that run, or start programs, with more rights. `PATH` stands for the file.
+const PRIVILEGED_PROGRAMS: &[(&str, &[&str], OutsideResult)] = &[
     ("su", &["su", "root", "-c", "cat PATH"], WorksForRoot),
     ("sudo", &["sudo", "-n", "cat", "PATH"], Varies),
     ("pkexec", &["pkexec", "cat", "PATH"], NotTried),
@@ -127,7 +127,7 @@ const COMMANDS: &[(&str, &[&str], Outside)] = &[
 ];
 
 /// Directories in which each attempt to change something has a directory of its own.
-const WRITABLE: &[(&str, &str)] = &[
+const WRITE_DIRECTORIES: &[(&str, &str)] = &[
     ("the other project", "other"),
     ("home", "home"),
     ("the host's /tmp", "tmp"),
@@ -136,7 +136,7 @@ const WRITABLE: &[(&str, &str)] = &[
 ];
 
 /// The first two places are changed in every way, the others in the first few.
-const WRITES: &[(&str, Outside)] = &[
+const WRITE_OPERATIONS: &[(&str, OutsideResult)] = &[
     ("write_name", Works),
     ("write_new", Works),
     ("write_unlink", Works),
@@ -163,7 +163,7 @@ const WRITES: &[(&str, Outside)] = &[
     ("write_nameless", Varies),
     ("write_remount", Works),
 ];
-const WAYS_FOR_ALL: usize = 8;
+const WAYS_FOR_ALL_DIRECTORIES: usize = 8;
 
 /// Files of a person that something runs or obeys later.
 const START_FILES: &[&str] = &[
@@ -192,7 +192,7 @@ const START_FILES: &[&str] = &[
 ];
 
 /// Directories of the system in which a new file would be obeyed, or would stay.
-const SYSTEM: &[&str] = &[
+const SYSTEM_DIRECTORIES: &[&str] = &[
     "/",
     "/boot",
     "/etc",
@@ -220,40 +220,40 @@ const SYSTEM: &[&str] = &[
 ];
 
 /// The whole table, for one ground and what can be reached there.
-pub(super) fn table(ground: &Ground, reachable: &Reachable) -> Vec<Attempt> {
-    let mut all = reads(ground);
+pub(super) fn all_attempts(ground: &SceneDirectories, reachable: &Reachable) -> Vec<Attempt> {
+    let mut all = read_attempts(ground);
     all.extend(connections(ground, reachable));
-    all.extend(others(reachable));
-    all.extend(writes(ground));
+    all.extend(other_attempts(reachable));
+    all.extend(write_attempts(ground));
     all
 }
 
-fn reads(ground: &Ground) -> Vec<Attempt> {
+fn read_attempts(ground: &SceneDirectories) -> Vec<Attempt> {
     let mut all = Vec::new();
-    for (number, target) in CANARIES.iter().enumerate() {
+    for (number, target) in CANARY_FILES.iter().enumerate() {
         let path = ground.path(target);
         let mut add = |way: &str, operation, arguments, outside| {
             let name = format!("{way} {target}");
-            let evidence = Evidence::Canary(canary(number));
+            let evidence = Evidence::Canary(canary_text(number));
             all.push(Attempt { name, operation, arguments, evidence, outside });
         };
         for (operation, outside) in SIMPLE_READS {
             add(operation, operation, json!({"path": path}), *outside);
         }
-        if number >= TRIED_IN_EVERY_WAY {
+        if number >= CANARIES_READ_IN_EVERY_WAY {
             continue;
         }
         for (operation, outside) in OTHER_READS {
             add(operation, operation, json!({"path": path}), *outside);
         }
-        for (program, words, outside) in COMMANDS {
+        for (program, words, outside) in PRIVILEGED_PROGRAMS {
             add(program, "read_command", json!({"path": path, "words": words}), *outside);
         }
         let (kind, handle) = ground.handle(target);
         let arguments = json!({"path": path, "kind": kind, "handle": handle});
         add("read_handle", "read_handle", arguments, Varies);
     }
-    if let Some(line) = shadow() {
+    if let Some(line) = shadow_line() {
         for (operation, outside) in SIMPLE_READS {
             all.push(Attempt {
                 name: format!("{operation} /etc/shadow"),
@@ -268,18 +268,18 @@ fn reads(ground: &Ground) -> Vec<Attempt> {
 }
 
 /// The text of a canary. Plain words: nothing that looks like a secret and would be redacted.
-pub(super) fn canary(number: usize) -> String {
+pub(super) fn canary_text(number: usize) -> String {
     format!("canary {number} sits here")
 }
 
-fn writes(ground: &Ground) -> Vec<Attempt> {
+fn write_attempts(ground: &SceneDirectories) -> Vec<Attempt> {
     let mut all = Vec::new();
-    for (number, (place, _)) in WRITABLE.iter().enumerate() {
-        for (way, (operation, outside)) in WRITES.iter().enumerate() {
-            if number >= 2 && way >= WAYS_FOR_ALL {
+    for (number, (place, _)) in WRITE_DIRECTORIES.iter().enumerate() {
+        for (way, (operation, outside)) in WRITE_OPERATIONS.iter().enumerate() {
+            if number >= 2 && way >= WAYS_FOR_ALL_DIRECTORIES {
                 continue;
             }
-            let file = ground.victim(number, way);
+            let file = ground.target_file(number, way);
             all.push(Attempt {
                 name: format!("{operation} in {place}"),
                 operation,
@@ -299,7 +299,7 @@ fn writes(ground: &Ground) -> Vec<Attempt> {
             outside: Works,
         });
     }
-    for directory in SYSTEM {
+    for directory in SYSTEM_DIRECTORIES {
         let path = PathBuf::from(directory).join(ground.unique("planted"));
         let operation = if directory.starts_with("/sys/") { "do_directory" } else { "do_plant" };
         all.push(Attempt {
@@ -314,11 +314,11 @@ fn writes(ground: &Ground) -> Vec<Attempt> {
 }
 
 /// The file of each attempt to change something, by place and way.
-pub(super) fn victims() -> impl Iterator<Item = (usize, usize, &'static str)> {
+pub(super) fn target_files() -> impl Iterator<Item = (usize, usize, &'static str)> {
     let place = |(number, (_, directory)): (usize, &(&str, &'static str))| {
-        let ways = if number >= 2 { WAYS_FOR_ALL } else { WRITES.len() };
+        let ways = if number >= 2 { WAYS_FOR_ALL_DIRECTORIES } else { WRITE_OPERATIONS.len() };
         let directory = *directory;
         (0..ways).map(move |way| (number, way, directory)).collect::<Vec<_>>()
     };
-    WRITABLE.iter().enumerate().flat_map(place)
+    WRITE_DIRECTORIES.iter().enumerate().flat_map(place)
 }

@@ -1,4 +1,5 @@
-//! The process outside: it listens, holds secrets in its memory and shares memory, queues and keys with whoever can reach them.
+//! The process outside: it listens, holds secrets in its memory, and shares memory, queues and keys with every process that can reach
+//! them.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -6,10 +7,10 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::scene::Ground;
+use super::scene::SceneDirectories;
 use super::starts::python;
 
-/// How the process and what it shares are reached.
+/// The ids, ports and names by which the process and its shared objects are reached.
 #[derive(Deserialize)]
 pub(super) struct Reachable {
     pub(super) pid: u32,
@@ -27,7 +28,7 @@ pub(super) struct Reachable {
     pub(super) canary: String,
 }
 
-/// What was done to the process.
+/// The effects of attempts on the process.
 #[derive(Debug, Deserialize)]
 pub(super) struct Report {
     pub(super) heard: Vec<String>,
@@ -39,7 +40,7 @@ pub(super) struct Report {
 }
 
 impl Report {
-    /// Whether this field is not as it was at the start.
+    /// Returns whether this field differs from its value at the start.
     pub(super) fn has_noted(&self, field: &str) -> bool {
         match field {
             "signals" => self.signals > 0,
@@ -58,8 +59,8 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts it, with sockets at all places that the ground names.
-    pub(super) fn start(ground: &Ground) -> (Self, Reachable) {
+    /// Starts the process, with sockets at all places that the scene names.
+    pub(super) fn start(ground: &SceneDirectories) -> (Self, Reachable) {
         let canary = "canary outside in memory".to_owned();
         let mut child = Command::new(python())
             .args(["-c", include_str!("outside.py")])

@@ -1,5 +1,5 @@
-//! Places that a command never changes without a question: what git, editors, agents and we ourselves run or obey. Each attempt is a
-//! command of its own, since all changes of a command that is refused are dropped together. Nobody is there to answer.
+//! Protected paths, which a command never changes without a question: files that git, editors, agents and we ourselves run or obey. Each
+//! attempt is a command of its own, since all changes of a refused command are dropped together. There is no attendant.
 
 use std::fmt::Write as _;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
@@ -8,12 +8,12 @@ use std::process::Command;
 
 use serde_json::json;
 
-use super::scene::put;
+use super::scene::write_file;
 use super::starts::{Run, text};
 use crate::support::Home;
 
 /// Files that are there, with what they hold.
-const PLACES: &[(&str, &str)] = &[
+const PROTECTED_FILES: &[(&str, &str)] = &[
     (".git/hooks/pre-commit", "#!/bin/sh\n"),
     (".git/modules/m/config", "[core]\n\tbare = false\n"),
     (".git/modules/m/hooks/post-checkout", "#!/bin/sh\n"),
@@ -30,7 +30,7 @@ const PLACES: &[(&str, &str)] = &[
 ];
 
 /// `P` is the place, `D` its directory, `B` its name, `T` a new name in the workspace.
-const WAYS: &[(&str, &str)] = &[
+const CHANGE_SCRIPTS: &[(&str, &str)] = &[
     ("append", "printf planted >> $P"),
     ("rename", "printf planted > $T; mv -f $T $P"),
     ("hard link", "printf planted > $T; ln -f $T $P"),
@@ -57,11 +57,11 @@ const WAYS: &[(&str, &str)] = &[
 ];
 
 /// A git directory at `$T` that runs something.
-const PLANT: &str = "mkdir -p $T/objects $T/refs/heads $T/hooks; echo 'ref: refs/heads/main' > $T/HEAD; \
+const PLANT_SCRIPT: &str = "mkdir -p $T/objects $T/refs/heads $T/hooks; echo 'ref: refs/heads/main' > $T/HEAD; \
     printf '[core]\\nrepositoryformatversion = 0\\nfsmonitor = planted\\n' > $T/config; echo planted > $T/hooks/pre-commit; chmod +x $T/hooks/pre-commit; ";
 
-/// `PLANT` stands for the script above.
-const GIT: &[(&str, &str)] = &[
+/// `PLANT_SCRIPT` stands for the script above.
+const GIT_SCRIPTS: &[(&str, &str)] = &[
     ("core.fsmonitor", "git config core.fsmonitor planted"),
     ("core.hooksPath", "git config core.hooksPath planted"),
     ("core.sshCommand", "git config core.sshCommand planted"),
@@ -121,8 +121,8 @@ const GIT: &[(&str, &str)] = &[
     ("the workspace is moved", "mkdir ../$T; mv $PWD/.git ../$T; mv $PWD ../$T.old || rm -rf .git"),
 ];
 
-/// Files in the workspace that give rights to whoever runs or opens them.
-const SPECIAL: &[(&str, &str)] = &[
+/// Files in the workspace that give rights to a process that runs or opens them.
+const SPECIAL_FILE_SCRIPTS: &[(&str, &str)] = &[
     ("set-user-id", "cp /bin/true $T; chmod 4755 $T"),
     ("set-group-id", "cp /bin/true $T; chmod 2755 $T"),
     ("install", "install -m 4755 /bin/true $T"),
@@ -134,9 +134,9 @@ const SPECIAL: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn no_command_changes_a_protected_place() {
-    let cases = PLACES.iter().flat_map(|(place, _)| {
-        WAYS.iter().map(move |(way, script)| {
+fn no_command_changes_a_protected_path() {
+    let cases = PROTECTED_FILES.iter().flat_map(|(place, _)| {
+        CHANGE_SCRIPTS.iter().map(move |(way, script)| {
             let (directory, name) = place.rsplit_once('/').unwrap_or((".", place));
             let script = format!("P={place} D={directory} B={name}; {script}");
             (format!("{place}: {way}"), script)
@@ -146,9 +146,12 @@ fn no_command_changes_a_protected_place() {
 }
 
 #[test]
-fn no_command_makes_git_run_something() {
-    let cases =
-        || GIT.iter().map(|(name, script)| ((*name).to_owned(), script.replace("PLANT", PLANT)));
+fn no_command_makes_git_run_a_program() {
+    let cases = || {
+        GIT_SCRIPTS
+            .iter()
+            .map(|(name, script)| ((*name).to_owned(), script.replace("PLANT", PLANT_SCRIPT)))
+    };
     check("workspace", cases());
     check("staged", cases());
     check("read-only", cases());
@@ -158,14 +161,16 @@ fn no_command_makes_git_run_something() {
 fn no_command_leaves_a_special_file() {
     check(
         "workspace",
-        SPECIAL.iter().map(|(name, script)| ((*name).to_owned(), (*script).to_owned())),
+        SPECIAL_FILE_SCRIPTS
+            .iter()
+            .map(|(name, script)| ((*name).to_owned(), (*script).to_owned())),
     );
 }
 
 /// The places do not have to be there to be protected.
 #[test]
-fn no_command_makes_a_protected_place() {
-    let cases = PLACES.iter().flat_map(|(place, _)| {
+fn no_command_creates_a_protected_path() {
+    let cases = PROTECTED_FILES.iter().flat_map(|(place, _)| {
         let ways = [
             ("write", "mkdir -p $D; printf planted > $P"),
             ("rename", "mkdir -p $D; printf planted > $T; mv $T $P"),
@@ -184,7 +189,7 @@ fn no_command_makes_a_protected_place() {
 /// Configuration that runs nothing is everyday work.
 #[test]
 fn inert_configuration_is_allowed() {
-    let home = repository(PLACES);
+    let home = repository(PROTECTED_FILES);
     for (command, file, expected) in [
         ("git init -q fresh", "fresh/.git/HEAD", "ref: "),
         ("git remote add origin https://example.com/a.git", ".git/config", "example.com/a.git"),
@@ -198,19 +203,21 @@ fn inert_configuration_is_allowed() {
 
 /// Without a sandbox, nearly all of them succeed.
 #[test]
-fn protected_places_are_changed_outside() {
+fn protected_paths_are_changed_without_a_sandbox() {
     let mut count = 0;
     let mut refused = Vec::new();
-    let cases =
-        GIT.iter().chain(SPECIAL).map(|(name, script)| (*name, script.replace("PLANT", PLANT)));
+    let cases = GIT_SCRIPTS
+        .iter()
+        .chain(SPECIAL_FILE_SCRIPTS)
+        .map(|(name, script)| (*name, script.replace("PLANT", PLANT_SCRIPT)));
     for (name, script) in cases {
-        let home = repository(PLACES);
-        let before = protected(&home.workspace());
+        let home = repository(PROTECTED_FILES);
+        let before = protected_content(&home.workspace());
         let mut command = Command::new("bash");
         let script = format!("T=planted-0; {script}");
         home.prepare(&mut command).args(["-c", &script]).output().expect("bash runs");
         count += 1;
-        if protected(&home.workspace()) == before {
+        if protected_content(&home.workspace()) == before {
             refused.push(name);
         }
     }
@@ -218,7 +225,7 @@ fn protected_places_are_changed_outside() {
 }
 
 fn check(level: &str, cases: impl Iterator<Item = (String, String)>) {
-    check_in(PLACES, level, cases);
+    check_in(PROTECTED_FILES, level, cases);
 }
 
 /// Runs each script as a command, and looks at the protected places after it.
@@ -226,7 +233,7 @@ fn check_in(places: &[(&str, &str)], level: &str, cases: impl Iterator<Item = (S
     let start = || {
         let home = repository(places);
         let run = Run::start(home.command(&["run", "-", "--mode", "auto", "--sandbox", level]));
-        let before = protected(&home.workspace());
+        let before = protected_content(&home.workspace());
         (run, before, home)
     };
     let (mut run, mut before, mut home) = start();
@@ -234,11 +241,11 @@ fn check_in(places: &[(&str, &str)], level: &str, cases: impl Iterator<Item = (S
     for (number, (name, script)) in cases.enumerate() {
         // By a file: what the command line says is no part of it.
         let script = format!("T=planted-{number}\n{script}\necho 'it has run'\n");
-        put(&home.workspace().join("attempt.sh"), &script);
+        write_file(&home.workspace().join("attempt.sh"), &script);
         let answer = run.ask("bash", &json!({"command": "bash attempt.sh"}));
         let has_run = text(&answer).contains("it has run");
         assert!(has_run || answer["outcome"] == json!("denied"), "{name}: {answer}");
-        if protected(&home.workspace()) != before {
+        if protected_content(&home.workspace()) != before {
             holes.push(format!("{level}: {name}: {}", text(&answer)));
             (run, before, home) = start();
         }
@@ -248,20 +255,21 @@ fn check_in(places: &[(&str, &str)], level: &str, cases: impl Iterator<Item = (S
 
 /// A repository with a commit, a submodule's git directory and these files.
 fn repository(places: &[(&str, &str)]) -> Home {
-    let home = Home::in_sight().having(&[("sub/a.txt", "a\n"), ("run.sh", "#!/bin/sh\n")]);
+    let home =
+        Home::new_outside_tmp().with_files(&[("sub/a.txt", "a\n"), ("run.sh", "#!/bin/sh\n")]);
     let mut command = Command::new("git");
     let made = home.prepare(&mut command).args(["init", "-q"]).status().expect("git runs");
     assert!(made.success());
     let module = home.workspace().join(".git/modules/m");
-    put(&module.join("HEAD"), "ref: refs/heads/main\n");
+    write_file(&module.join("HEAD"), "ref: refs/heads/main\n");
     for directory in ["objects", "refs"] {
         std::fs::create_dir(module.join(directory)).expect("a directory");
     }
-    home.having(places)
+    home.with_files(places)
 }
 
 /// Everything that is protected below a directory, with its content: what git, editors and agents would obey, and special files.
-fn protected(workspace: &Path) -> String {
+fn protected_content(workspace: &Path) -> String {
     let mut all = String::new();
     collect(workspace, false, &mut all);
     all
@@ -272,7 +280,7 @@ fn collect(path: &Path, is_inside: bool, all: &mut String) {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let is_special = found.mode() & 0o6000 != 0 && !found.is_dir();
     let is_device = found.file_type().is_char_device() || found.file_type().is_block_device();
-    let is_own = PLACES.iter().any(|(place, _)| {
+    let is_own = PROTECTED_FILES.iter().any(|(place, _)| {
         let top = place.split('/').next().unwrap_or(place);
         top != ".git" && top == name
     });

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::attempts::Outside::{NotTried, Varies, Works};
-use super::attempts::{Attempt, Evidence, Outside, canary};
+use super::attempts::OutsideResult::{NotTried, Varies, Works};
+use super::attempts::{Attempt, Evidence, OutsideResult, canary_text};
 use super::outside::Reachable;
-use super::scene::{ENVIRONMENT, Ground, own_address};
+use super::scene::{ENVIRONMENT_CANARY, SceneDirectories, own_address};
 
 const DEVICES: &[&str] = &[
     "/dev/mem",
@@ -56,9 +56,9 @@ const NETWORK: &[(&str, &str)] = &[
 ];
 
 /// Connections to the process outside, by every name that its sockets have.
-pub(super) fn connections(ground: &Ground, reachable: &Reachable) -> Vec<Attempt> {
-    let mut list = internet(reachable);
-    list.extend(local(ground));
+pub(super) fn connections(ground: &SceneDirectories, reachable: &Reachable) -> Vec<Attempt> {
+    let mut list = internet_attempts(reachable);
+    list.extend(unix_socket_attempts(ground));
     let named = |(name, operation, mut arguments, outside): Connection| {
         if let Some(arguments) = arguments.as_object_mut() {
             arguments.insert("message".into(), json!(name));
@@ -71,7 +71,7 @@ pub(super) fn connections(ground: &Ground, reachable: &Reachable) -> Vec<Attempt
             name: format!("descriptor from {place}"),
             operation: "do_take_descriptor",
             arguments: json!({"path": path, "message": "a gift"}),
-            evidence: Evidence::Canary(canary(1)),
+            evidence: Evidence::Canary(canary_text(1)),
             outside: Works,
         });
     }
@@ -87,9 +87,9 @@ pub(super) fn connections(ground: &Ground, reachable: &Reachable) -> Vec<Attempt
     all
 }
 
-type Connection = (String, &'static str, Value, Outside);
+type Connection = (String, &'static str, Value, OutsideResult);
 
-fn internet(reachable: &Reachable) -> Vec<Connection> {
+fn internet_attempts(reachable: &Reachable) -> Vec<Connection> {
     let Reachable { tcp, every, udp, tcp6, udp6, .. } = *reachable;
     let with_six = if tcp6 == 0 { NotTried } else { Works };
     let own = own_address();
@@ -114,7 +114,7 @@ fn internet(reachable: &Reachable) -> Vec<Connection> {
     .into()
 }
 
-fn local(ground: &Ground) -> Vec<Connection> {
+fn unix_socket_attempts(ground: &SceneDirectories) -> Vec<Connection> {
     let at =
         |kind: &str, address: &str| json!({"family": "AF_UNIX", "kind": kind, "address": address});
     let mut all = Vec::new();
@@ -144,10 +144,10 @@ fn local(ground: &Ground) -> Vec<Connection> {
 }
 
 /// Processes, what processes share, devices and settings.
-pub(super) fn others(reachable: &Reachable) -> Vec<Attempt> {
-    let mut all = processes(reachable);
-    all.extend(shared(reachable));
-    all.extend(kernel());
+pub(super) fn other_attempts(reachable: &Reachable) -> Vec<Attempt> {
+    let mut all = process_attempts(reachable);
+    all.extend(shared_memory_attempts(reachable));
+    all.extend(kernel_attempts());
     all
 }
 
@@ -156,18 +156,18 @@ fn attempt(
     operation: &'static str,
     arguments: Value,
     evidence: Evidence,
-    outside: Outside,
+    outside: OutsideResult,
 ) -> Attempt {
     Attempt { name: name.to_owned(), operation, arguments, evidence, outside }
 }
 
-fn processes(reachable: &Reachable) -> Vec<Attempt> {
+fn process_attempts(reachable: &Reachable) -> Vec<Attempt> {
     let Reachable { pid, address, descriptor, .. } = *reachable;
     let memory = || json!({"process": pid, "address": address});
     let file = |name: &str| json!({"process": pid, "name": name});
     let secret = || Evidence::Canary(reachable.canary.clone());
-    let held = || Evidence::Canary(canary(1));
-    let environment = Evidence::Canary(ENVIRONMENT.into());
+    let held = || Evidence::Canary(canary_text(1));
+    let environment = Evidence::Canary(ENVIRONMENT_CANARY.into());
     let path = format!("fd/{descriptor}");
     let mut all = vec![
         attempt("environment of any process", "do_environment", json!({}), environment, NotTried),
@@ -199,7 +199,7 @@ fn processes(reachable: &Reachable) -> Vec<Attempt> {
     all
 }
 
-fn shared(reachable: &Reachable) -> Vec<Attempt> {
+fn shared_memory_attempts(reachable: &Reachable) -> Vec<Attempt> {
     let secret = || Evidence::Canary(reachable.canary.clone());
     let key = || json!({"key": reachable.key});
     let counted = Evidence::Noted("semaphore");
@@ -221,7 +221,7 @@ fn shared(reachable: &Reachable) -> Vec<Attempt> {
     all
 }
 
-fn kernel() -> Vec<Attempt> {
+fn kernel_attempts() -> Vec<Attempt> {
     let device = |path: &&str| {
         let name = format!("open {path}");
         attempt(&name, "do_open", json!({"path": path}), Evidence::Said, Varies)

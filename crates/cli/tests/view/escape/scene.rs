@@ -10,16 +10,18 @@ use std::process::Command;
 use serde_json::json;
 use tempfile::TempDir;
 
-use super::attempts::{Attempt, CANARIES, Evidence, Outside, canary, table, victims};
+use super::attempts::{
+    Attempt, CANARY_FILES, Evidence, OutsideResult, all_attempts, canary_text, target_files,
+};
 use super::outside::{Process, Report};
 use super::starts::python;
 use crate::support::{Home, binary};
 
 /// The value of a variable that windlass has, and no program.
-pub(super) const ENVIRONMENT: &str = "canary in the environment";
+pub(super) const ENVIRONMENT_CANARY: &str = "canary in the environment";
 
 /// The directories of a scene.
-pub(super) struct Ground {
+pub(super) struct SceneDirectories {
     pub(super) home: Home,
     /// Directories of the host that programs have their own of.
     temporary: TempDir,
@@ -30,10 +32,10 @@ pub(super) struct Ground {
     handles: Vec<(i32, String)>,
 }
 
-impl Ground {
+impl SceneDirectories {
     fn new() -> Self {
         let temporary = |place: &str| tempfile::tempdir_in(place).expect("a directory");
-        let home = Home::in_sight();
+        let home = Home::new_outside_tmp();
         let id = home.workspace().parent().and_then(Path::file_name).map(ToOwned::to_owned);
         let id = id.expect("a name").to_string_lossy().into_owned();
         let mut ground = Self {
@@ -44,24 +46,27 @@ impl Ground {
             run: is_root().then(|| PathBuf::from(format!("/run/windlass-test{id}.socket"))),
             handles: Vec::new(),
         };
-        ground.fill();
+        ground.write_canaries();
         ground
     }
 
-    fn fill(&mut self) {
-        for (number, name) in CANARIES.iter().enumerate() {
-            put(&self.path(name), &format!("{}\n", canary(number)));
+    fn write_canaries(&mut self) {
+        for (number, name) in CANARY_FILES.iter().enumerate() {
+            write_file(&self.path(name), &format!("{}\n", canary_text(number)));
         }
-        for (place, way, _) in victims() {
-            put(&self.victim(place, way), "as it was\n");
+        for (place, way, _) in target_files() {
+            write_file(&self.target_file(place, way), "as it was\n");
         }
-        put(&self.path("work/.aiexclude"), "private.txt\n");
-        put(&self.path("work/driver.py"), include_str!("driver.py"));
-        put(&self.path("home/.config/windlass/config.toml"), "deny = [\"read denied.txt\"]\n");
+        write_file(&self.path("work/.aiexclude"), "private.txt\n");
+        write_file(&self.path("work/driver.py"), include_str!("driver.py"));
+        write_file(
+            &self.path("home/.config/windlass/config.toml"),
+            "deny = [\"read denied.txt\"]\n",
+        );
         for place in ["home/.cargo/bin/cargo", "home/.rustup/toolchains/stable/bin/rustc"] {
-            put(&self.path(place), "#!/bin/sh\n");
+            write_file(&self.path(place), "#!/bin/sh\n");
         }
-        let paths = CANARIES.iter().map(|name| self.path(name));
+        let paths = CANARY_FILES.iter().map(|name| self.path(name));
         let mut command = Command::new(python());
         command.arg(self.path("work/driver.py")).arg("--handles").args(paths);
         let output = command.output().expect("Python runs").stdout;
@@ -70,7 +75,7 @@ impl Ground {
             Some((kind.parse().ok()?, handle.to_owned()))
         };
         self.handles = String::from_utf8_lossy(&output).lines().filter_map(parse).collect();
-        assert_eq!(self.handles.len(), CANARIES.len(), "a handle, or none, for each file");
+        assert_eq!(self.handles.len(), CANARY_FILES.len(), "a handle, or none, for each file");
     }
 
     /// `work/…`, `home/…` and `other/…`, and directories of the host: `tmp/…`, `shm/…`, `var/…`.
@@ -85,14 +90,14 @@ impl Ground {
     }
 
     /// The file that belongs to one attempt to change something.
-    pub(super) fn victim(&self, place: usize, way: usize) -> PathBuf {
+    pub(super) fn target_file(&self, place: usize, way: usize) -> PathBuf {
         let is_meant = |one: &(usize, usize, &str)| (one.0, one.1) == (place, way);
-        let (_, _, directory) = victims().find(is_meant).expect("an attempt");
+        let (_, _, directory) = target_files().find(is_meant).expect("an attempt");
         self.path(directory).join(format!("victim-{way}/file"))
     }
 
     pub(super) fn handle(&self, target: &str) -> (i32, &str) {
-        let at = CANARIES.iter().position(|name| *name == target).expect("a canary");
+        let at = CANARY_FILES.iter().position(|name| *name == target).expect("a canary");
         (self.handles[at].0, &self.handles[at].1)
     }
 
@@ -129,7 +134,7 @@ impl Ground {
     }
 }
 
-impl Drop for Ground {
+impl Drop for SceneDirectories {
     fn drop(&mut self) {
         if let Some(path) = &self.run {
             // The process outside may not have got as far as making it.
@@ -139,7 +144,7 @@ impl Drop for Ground {
 }
 
 pub(super) struct Scene {
-    pub(super) ground: Ground,
+    pub(super) ground: SceneDirectories,
     pub(super) attempts: Vec<Attempt>,
     process: Process,
     before: Vec<String>,
@@ -147,34 +152,34 @@ pub(super) struct Scene {
 
 impl Scene {
     pub(super) fn new() -> Self {
-        let ground = Ground::new();
+        let ground = SceneDirectories::new();
         let (process, reachable) = Process::start(&ground);
-        let attempts = table(&ground, &reachable);
+        let attempts = all_attempts(&ground, &reachable);
         let list: Vec<_> = attempts
             .iter()
             .map(|one| json!({"name": one.name, "op": one.operation, "with": one.arguments}))
             .collect();
-        put(&ground.path("work/attempts.json"), &json!(list).to_string());
-        let before = attempts.iter().map(Self::trace).collect();
+        write_file(&ground.path("work/attempts.json"), &json!(list).to_string());
+        let before = attempts.iter().map(Self::attempt_trace).collect();
         Self { ground, attempts, process, before }
     }
 
     /// Leaves out what is not tried outside.
-    pub(super) fn only_harmless(self) -> Self {
+    pub(super) fn without_harmful(self) -> Self {
         let list: Vec<_> = self
             .attempts
             .iter()
-            .filter(|one| one.outside != Outside::NotTried)
+            .filter(|one| one.outside != OutsideResult::NotTried)
             .map(|one| json!({"name": one.name, "op": one.operation, "with": one.arguments}))
             .collect();
-        put(&self.ground.path("work/attempts.json"), &json!(list).to_string());
+        write_file(&self.ground.path("work/attempts.json"), &json!(list).to_string());
         self
     }
 
     /// A command that starts windlass with a variable and two descriptors that no program should get.
     pub(super) fn windlass(&self, arguments: &[&str]) -> Command {
         let mut command = self.with_descriptors();
-        command.arg(binary()).args(arguments).env("CANARY_ENVIRONMENT", ENVIRONMENT);
+        command.arg(binary()).args(arguments).env("CANARY_ENVIRONMENT", ENVIRONMENT_CANARY);
         command
     }
 
@@ -202,17 +207,17 @@ impl Scene {
             if let Evidence::Changed(path) = &attempt.evidence
                 && path.starts_with("/")
                 && before.is_empty()
-                && attempt.outside == Outside::NotTried
+                && attempt.outside == OutsideResult::NotTried
             {
                 // What should not be there does not stay.
                 drop(std::fs::remove_file(path).or_else(|_| std::fs::remove_dir(path)));
             }
         }
-        found.extend(unattributed(&self.attempts, &printed, &found));
+        found.extend(unattributed_canaries(&self.attempts, &printed, &found));
         found
     }
 
-    fn trace(attempt: &Attempt) -> String {
+    fn attempt_trace(attempt: &Attempt) -> String {
         let mut text = String::new();
         if let Evidence::Changed(path) = &attempt.evidence {
             describe(path, &mut text);
@@ -225,8 +230,8 @@ fn has_succeeded(attempt: &Attempt, before: &str, lines: &HashSet<&str>, report:
     let got = format!("{}: got ", attempt.name);
     let own = || lines.iter().filter_map(|line| line.strip_prefix(&*got));
     match &attempt.evidence {
-        Evidence::Canary(text) => own().any(|line| line.contains(&backwards(text))),
-        Evidence::Changed(_) => Scene::trace(attempt) != before,
+        Evidence::Canary(text) => own().any(|line| line.contains(&reversed(text))),
+        Evidence::Changed(_) => Scene::attempt_trace(attempt) != before,
         Evidence::Heard => report.heard.contains(&attempt.name),
         Evidence::Noted(field) => report.has_noted(field),
         Evidence::Said => own().next().is_some(),
@@ -234,7 +239,7 @@ fn has_succeeded(attempt: &Attempt, before: &str, lines: &HashSet<&str>, report:
 }
 
 /// Canaries in the output that no attempt which is known to have succeeded accounts for.
-fn unattributed(attempts: &[Attempt], printed: &str, found: &[String]) -> Vec<String> {
+fn unattributed_canaries(attempts: &[Attempt], printed: &str, found: &[String]) -> Vec<String> {
     let mut all = Vec::new();
     for attempt in attempts {
         let Evidence::Canary(text) = &attempt.evidence else { continue };
@@ -246,7 +251,7 @@ fn unattributed(attempts: &[Attempt], printed: &str, found: &[String]) -> Vec<St
                 })
             })
         };
-        let is_there = printed.contains(text.as_str()) || printed.contains(&backwards(text));
+        let is_there = printed.contains(text.as_str()) || printed.contains(&reversed(text));
         if is_there && !is_known() {
             all.push(format!("`{text}` was printed"));
         }
@@ -255,12 +260,12 @@ fn unattributed(attempts: &[Attempt], printed: &str, found: &[String]) -> Vec<St
     all
 }
 
-fn backwards(text: &str) -> String {
+fn reversed(text: &str) -> String {
     text.chars().rev().collect()
 }
 
 /// The first line of `/etc/shadow`, if we may read it.
-pub(super) fn shadow() -> Option<String> {
+pub(super) fn shadow_line() -> Option<String> {
     let text = std::fs::read_to_string("/etc/shadow").ok()?;
     text.lines().next().map(|line| line.chars().take(60).collect())
 }
@@ -290,7 +295,7 @@ pub(super) fn describe(path: &Path, text: &mut String) {
     }
 }
 
-pub(super) fn put(path: &Path, content: &str) {
+pub(super) fn write_file(path: &Path, content: &str) {
     std::fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
     std::fs::write(path, content).expect("a file");
 }

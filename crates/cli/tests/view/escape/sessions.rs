@@ -5,12 +5,12 @@ use std::os::unix::net::UnixListener;
 
 use serde_json::json;
 
-use super::scene::put;
+use super::scene::write_file;
 use super::starts::{Run, python, text};
 use crate::support::Home;
 
 /// Serves one text, says where, and leaves a file.
-const SERVER: &str = r#"
+const SERVER_SCRIPT: &str = r#"
 import http.server
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
@@ -26,7 +26,7 @@ print("port", server.server_address[1], flush=True)
 server.serve_forever()
 "#;
 
-const CLIENT: &str = r#"
+const CLIENT_SCRIPT: &str = r#"
 import os, sys, urllib.request
 try:
     print(urllib.request.urlopen("http://127.0.0.1:" + sys.argv[1], timeout=5).read().decode())
@@ -47,8 +47,9 @@ print("looked")
 "#;
 
 #[test]
-fn a_session_sees_nothing_of_another() {
-    let home = Home::in_sight().having(&[("server.py", SERVER), ("client.py", CLIENT)]);
+fn session_sees_nothing_of_another_session() {
+    let home = Home::new_outside_tmp()
+        .with_files(&[("server.py", SERVER_SCRIPT), ("client.py", CLIENT_SCRIPT)]);
     let python = python().display().to_string();
     let options = ["run", "-", "--mode", "auto", "--session"];
     let mut one = Run::start(home.command(&[&options[..], &["one"]].concat()));
@@ -81,7 +82,7 @@ fn a_session_sees_nothing_of_another() {
 }
 
 /// Tries to connect to each of its arguments.
-const KNOCK: &str = r#"
+const CONNECT_SCRIPT: &str = r#"
 import socket, sys
 for path in sys.argv[1:]:
     try:
@@ -92,15 +93,15 @@ for path in sys.argv[1:]:
 "#;
 
 #[test]
-fn only_a_socket_that_the_person_names_is_let_in() {
-    let home = Home::in_sight().having(&[("knock.py", KNOCK)]);
+fn only_sockets_named_by_the_person_are_reachable() {
+    let home = Home::new_outside_tmp().with_files(&[("knock.py", CONNECT_SCRIPT)]);
     let [named, other] = ["named.socket", "other.socket"].map(|name| {
         let path = home.workspace().with_file_name("home").join(name);
         let listener = UnixListener::bind(&path).expect("a socket");
         listener.set_nonblocking(true).expect("a socket");
         (path, listener)
     });
-    put(&home.config().join("config.toml"), &format!("sockets = [{:?}]\n", named.0));
+    write_file(&home.config().join("config.toml"), &format!("sockets = [{:?}]\n", named.0));
     let command =
         format!("{} knock.py {} {}", python().display(), named.0.display(), other.0.display());
     let (_, answer) = home.call(&["--mode", "auto"], "bash", &json!({"command": command}));

@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use super::scene::{Scene, put};
+use super::scene::{Scene, write_file};
 
 /// A way to start a program.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -45,7 +45,7 @@ impl Start {
         }
     }
 
-    /// Whether the program certainly runs. Git may as well refuse to start what a repository names.
+    /// Returns whether the program certainly runs. Git may refuse to start a program that a repository names.
     pub(super) fn certainly_runs(self) -> bool {
         self != Self::Git
     }
@@ -134,7 +134,7 @@ pub(super) fn text(answer: &Value) -> &str {
 
 fn command_tool(scene: &Scene, level: &str, driver: &str) -> String {
     let file = format!("---\nname: attempt\ncommand: {driver}\n---\nTries something.\n");
-    put(&scene.ground.home.config().join("tools/attempt.md"), &file);
+    write_file(&scene.ground.home.config().join("tools/attempt.md"), &file);
     call(scene, level, "attempt", &json!({}))
 }
 
@@ -143,7 +143,7 @@ fn hook(scene: &Scene, level: &str, driver: &str) -> String {
     let config = scene.ground.home.config().join("config.toml");
     let command = format!("{driver} --stderr 2");
     let text = std::fs::read_to_string(&config).expect("a configuration");
-    put(
+    write_file(
         &config,
         &format!(
             "{text}[[hooks]]\nevent = \"pre_tool\"\ntimeout = 60\nsandbox = \"{level}\"\ncommand = \"{command}\"\n"
@@ -178,7 +178,7 @@ pub(super) fn make_repository(scene: &Scene, driver: &str) {
     run(&["init", "-q"]);
     run(&["add", "driver.py"]);
     run(&["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-m", "one"]);
-    put(&workspace.join(".gitattributes"), "* filter=attempt diff=attempt\n");
+    write_file(&workspace.join(".gitattributes"), "* filter=attempt diff=attempt\n");
     for hook in ["pre-commit", "post-checkout", "post-index-change"] {
         executable(&workspace.join(".git/hooks").join(hook), &format!("#!/bin/sh\n{driver}\n"));
     }
@@ -198,12 +198,12 @@ pub(super) fn make_repository(scene: &Scene, driver: &str) {
         writeln!(text, "[{section}]\n{key} = {driver}").expect("a text");
     }
     text += "[commit]\ngpgSign = true\n[user]\nname = a\nemail = a@b\n";
-    put(&config, &text);
-    put(&workspace.join("new.txt"), "new\n");
+    write_file(&config, &text);
+    write_file(&workspace.join("new.txt"), "new\n");
 }
 
 fn executable(path: &Path, content: &str) {
     use std::os::unix::fs::PermissionsExt as _;
-    put(path, content);
+    write_file(path, content);
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("a mode");
 }

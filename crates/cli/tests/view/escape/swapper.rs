@@ -1,5 +1,5 @@
-//! Directories of the workspace that somebody exchanges with links to the outside, again and again, while commands start and end. A
-//! mount or a change that is made by name instead of by handle would now and then lead out.
+//! Another process replaces directories of the workspace by links to the outside, again and again, while commands start and end. A mount
+//! or a change that is made by name instead of by handle would now and then lead out.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,33 +9,33 @@ use std::thread::JoinHandle;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde_json::json;
 
-use super::scene::{describe, put};
+use super::scene::{describe, write_file};
 use super::starts::{Run, text};
 use crate::support::Home;
 
-const SWAPPED: &[&str] = &["sub", "x/node_modules", ".git", "target"];
+const SWAPPED_DIRECTORIES: &[&str] = &["sub", "x/node_modules", ".git", "target"];
 const CANARY: &str = "canary behind the link";
 
 /// Reads and writes in all swapped directories.
-const SCRIPT: &str = "for d in $(echo sub x/node_modules .git target); do cat $d/canary.txt $d/in/canary.txt; echo planted > $d/new.txt; \
+const READ_AND_WRITE_SCRIPT: &str = "for d in $(echo sub x/node_modules .git target); do cat $d/canary.txt $d/in/canary.txt; echo planted > $d/new.txt; \
     echo planted > $d/in/new.txt; echo planted >> $d/canary.txt; rm -f $d/in/canary.txt; mkdir -p $d/planted; done 2>/dev/null; echo looked";
 
 /// Commands that start while directories are swapped; `WINDLASS_ESCAPES` makes them more.
-const STARTS: usize = 40;
+const COMMAND_STARTS: usize = 40;
 
 #[test]
-fn no_swapped_directory_leads_out() {
+fn swapped_directory_does_not_lead_out() {
     let home = ground();
     let outside = outside(&home);
     let before = description(&outside);
     let swapper = Swapper::start(&home);
     let more = std::env::var(super::TRIES).ok().and_then(|text| text.parse::<usize>().ok());
-    let starts = more.map_or(STARTS, |tries| (tries / 20).max(STARTS));
+    let starts = more.map_or(COMMAND_STARTS, |tries| (tries / 20).max(COMMAND_STARTS));
     let mut ran_to_the_end = 0;
     for number in 0..starts {
         let level = ["workspace", "staged", "read-only"][number % 3];
         let options = ["--mode", "auto", "--sandbox", level, "--json"];
-        let input = json!({"command": SCRIPT}).to_string();
+        let input = json!({"command": READ_AND_WRITE_SCRIPT}).to_string();
         let ran = home.run(&[&["call", "bash", &input], &options[..]].concat());
         // A start may fail because a directory is not there at this moment; it must not lead out.
         assert!(!ran.stdout.contains(CANARY), "{number}, {level}: {ran:?}");
@@ -48,20 +48,23 @@ fn no_swapped_directory_leads_out() {
 
 /// The same with one process that makes all calls, and so keeps what it opened.
 #[test]
-fn no_swapped_directory_leads_a_long_session_out() {
+fn swapped_directory_does_not_lead_a_long_session_out() {
     let home = ground();
     let outside = outside(&home);
     let before = description(&outside);
     let mut run = Run::start(home.command(&["run", "-", "--mode", "auto"]));
     let swapper = Swapper::start(&home);
     let mut ran_to_the_end = 0;
-    for number in 0..STARTS {
-        let answer = run.ask("bash", &json!({"command": SCRIPT}));
+    for number in 0..COMMAND_STARTS {
+        let answer = run.ask("bash", &json!({"command": READ_AND_WRITE_SCRIPT}));
         assert!(!text(&answer).contains(CANARY), "{number}: {answer}");
         assert_eq!(description(&outside), before, "{number}: {answer}");
         ran_to_the_end += usize::from(text(&answer).contains("looked"));
     }
-    assert!(ran_to_the_end * 10 >= STARTS, "only {ran_to_the_end} of {STARTS} commands ran");
+    assert!(
+        ran_to_the_end * 10 >= COMMAND_STARTS,
+        "only {ran_to_the_end} of {COMMAND_STARTS} commands ran"
+    );
     assert!(swapper.end() > 1000, "hardly anything was swapped");
 }
 
@@ -76,7 +79,11 @@ fn swapped_directories_lead_out_without_a_sandbox() {
     let mut has_written = false;
     for _ in 0..1000 {
         let mut command = Command::new("bash");
-        let output = home.prepare(&mut command).args(["-c", SCRIPT]).output().expect("bash runs");
+        let output = home
+            .prepare(&mut command)
+            .args(["-c", READ_AND_WRITE_SCRIPT])
+            .output()
+            .expect("bash runs");
         has_read |= String::from_utf8_lossy(&output.stdout).contains(CANARY);
         has_written |= description(&outside) != before;
         if has_read && has_written {
@@ -88,12 +95,12 @@ fn swapped_directories_lead_out_without_a_sandbox() {
 }
 
 fn ground() -> Home {
-    let home = Home::in_sight().having(&[(".gitignore", "node_modules\ntarget\n")]);
-    for name in SWAPPED {
-        put(&home.workspace().join(name).join("in/own.txt"), "own\n");
+    let home = Home::new_outside_tmp().with_files(&[(".gitignore", "node_modules\ntarget\n")]);
+    for name in SWAPPED_DIRECTORIES {
+        write_file(&home.workspace().join(name).join("in/own.txt"), "own\n");
         let there = outside(&home).join(name);
-        put(&there.join("canary.txt"), CANARY);
-        put(&there.join("in/canary.txt"), CANARY);
+        write_file(&there.join("canary.txt"), CANARY);
+        write_file(&there.join("in/canary.txt"), CANARY);
         let link = link(&home, name);
         std::fs::create_dir_all(link.parent().expect("a parent")).expect("a directory");
         std::os::unix::fs::symlink(there, link).expect("a link");
@@ -122,8 +129,10 @@ struct Swapper {
 
 impl Swapper {
     fn start(home: &Home) -> Self {
-        let pairs: Vec<(PathBuf, PathBuf)> =
-            SWAPPED.iter().map(|name| (home.workspace().join(name), link(home, name))).collect();
+        let pairs: Vec<(PathBuf, PathBuf)> = SWAPPED_DIRECTORIES
+            .iter()
+            .map(|name| (home.workspace().join(name), link(home, name)))
+            .collect();
         let has_ended: &'static AtomicBool = Box::leak(Box::default());
         let thread = std::thread::spawn(move || {
             let mut swaps = 0;

@@ -25,6 +25,16 @@ pub struct HookMatcher {
     pub(super) subagent: Option<bool>,
 }
 
+/// Error of a list of names, or of a path pattern, that cannot be understood.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum PatternError {
+    #[error("`{0}` is not a list of names with stars, such as `Edit|Write` or `mcp__*`")]
+    Names(String),
+    /// The reason that the parser of rules gives.
+    #[error("{0}")]
+    Path(String),
+}
+
 /// A pattern for paths.
 #[derive(Debug, Clone)]
 pub(super) enum PathMatch {
@@ -73,10 +83,10 @@ pub(super) fn touched_paths(effects: &Effects) -> impl Iterator<Item = &PathPatt
 
 impl PathMatch {
     /// Parses a pattern in the syntax of rules.
-    pub(super) fn rule(pattern: &str) -> Result<Self, String> {
+    pub(super) fn rule(pattern: &str) -> Result<Self, PatternError> {
         let rule: Rule = format!("read {pattern}")
             .parse()
-            .map_err(|error: windlass_core::RuleError| error.why)?;
+            .map_err(|error: windlass_core::RuleError| PatternError::Path(error.why))?;
         let plain = pattern.split(['*', '?', '[', '{']).next().unwrap_or_default();
         // The last component before a star may continue with what the star matches, so it is left out.
         let fixed = if plain.len() == pattern.len() {
@@ -164,7 +174,7 @@ pub(super) fn claude_tool_name(tool: &str) -> &str {
 
 /// Parses the names in `a|b` and adds our names for them. Returns `None` for all tools, and an error for a part that cannot be
 /// understood.
-pub(super) fn tool_names(text: &str) -> Result<Option<Vec<String>>, String> {
+pub(super) fn tool_names(text: &str) -> Result<Option<Vec<String>>, PatternError> {
     let text = text.trim();
     let text = text.strip_prefix('^').unwrap_or(text);
     let text = text.strip_suffix('$').unwrap_or(text);
@@ -177,9 +187,7 @@ pub(super) fn tool_names(text: &str) -> Result<Option<Vec<String>>, String> {
         let name = name.trim().replace(".*", "*");
         if name.is_empty() || name.contains(|c: char| !(c.is_alphanumeric() || "_-*/:".contains(c)))
         {
-            return Err(format!(
-                "`{text}` is not a list of names with stars, such as `Edit|Write` or `mcp__*`"
-            ));
+            return Err(PatternError::Names(text.to_owned()));
         }
         let ours = FOREIGN_TOOL_NAMES
             .iter()
@@ -224,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_with_stars() {
+    fn stars_match_any_characters() {
         for (pattern, text, fits) in [
             ("bash", "bash", true),
             ("bash", "bash2", false),
@@ -240,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_others_are_ours() {
+    fn foreign_tool_names_match_our_tools() {
         let is_for = |text: &str, tool: &str| {
             let tools = tool_names(text).expect(text);
             HookMatcher { tools, ..HookMatcher::default() }.is_for_tool(tool)
@@ -263,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn regular_expressions_that_are_only_stars() {
+    fn simple_regular_expressions_become_stars() {
         for (regex, stars) in [
             (r"\.go$", Some("*.go")),
             (r"^src/.*\.rs$", Some("src/*.rs")),
@@ -277,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_of_calls() {
+    fn path_patterns_match_paths_of_calls() {
         let workspace = Path::new("/w");
         let file = |path: &str| PathPattern::file(path);
         let tree = |path: &str| PathPattern::tree(path);

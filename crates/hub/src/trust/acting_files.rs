@@ -11,7 +11,7 @@ use windlass::quote;
 use super::{Acting, Found, Role};
 
 /// Paths of single files.
-pub(super) const FILES: &[(&str, Role)] = &[
+pub(super) const ACTING_FILES: &[(&str, Role)] = &[
     (".windlass/config.toml", Role::Config),
     (".windlass/hooks.json", Role::Hooks(HookShape::Windlass)),
     (".claude/settings.json", Role::Hooks(HookShape::Claude)),
@@ -23,7 +23,7 @@ pub(super) const FILES: &[(&str, Role)] = &[
 ];
 
 /// Directories whose files all count.
-pub(super) const DIRECTORIES: &[(&str, Role)] = &[
+pub(super) const ACTING_DIRECTORIES: &[(&str, Role)] = &[
     (".windlass/tools", Role::CommandTool),
     (".windlass/skills", Role::Skill),
     (".claude/skills", Role::Skill),
@@ -36,15 +36,18 @@ const MAX_FILES: usize = 256;
 const MAX_DEPTH: usize = 8;
 
 /// Returns the role of a file by its path alone.
-pub(super) fn role(path: &Path) -> Option<Role> {
-    let file = FILES.iter().find(|(place, _)| path == Path::new(place));
-    let directory = || DIRECTORIES.iter().find(|(place, _)| path.starts_with(place));
+pub(super) fn role_of_path(path: &Path) -> Option<Role> {
+    let file = ACTING_FILES.iter().find(|(place, _)| path == Path::new(place));
+    let directory = || ACTING_DIRECTORIES.iter().find(|(place, _)| path.starts_with(place));
     file.or_else(directory).map(|(_, role)| *role)
 }
 
 /// Returns whether none of the paths exists. A quick check that settles most workspaces.
 pub(super) fn have_no_files(workspace: &Path) -> bool {
-    let tops = FILES.iter().chain(DIRECTORIES).filter_map(|(path, _)| path.split('/').next());
+    let tops = ACTING_FILES
+        .iter()
+        .chain(ACTING_DIRECTORIES)
+        .filter_map(|(path, _)| path.split('/').next());
     let mut last = "";
     for top in tops {
         if top != last && workspace.join(top).symlink_metadata().is_ok() {
@@ -58,10 +61,10 @@ pub(super) fn have_no_files(workspace: &Path) -> bool {
 /// Reads all files at these paths.
 pub(super) fn scan(files: &dyn Files) -> Found {
     let mut found = Found::default();
-    for (path, role) in FILES {
+    for (path, role) in ACTING_FILES {
         add_file(files, Path::new(path), *role, &mut found);
     }
-    for (path, role) in DIRECTORIES {
+    for (path, role) in ACTING_DIRECTORIES {
         let mut paths = Vec::new();
         if let Err(why) = list_files(files, Path::new(path), *role, 0, &mut paths) {
             found.warnings.push(format!("cannot read {path}: {why}"));

@@ -9,7 +9,8 @@ use windlass_core::{
 };
 use windlass_host::{LocalProcesses, ProcessSettings};
 
-use super::telling::HookInput;
+use super::hook_input::HookInput;
+use super::pins::PinError;
 use super::{HookCommand, HookDefinition};
 
 /// Maximum bytes that a hook may print.
@@ -71,8 +72,8 @@ impl HookRunner {
         let (runner, sandbox, pins) = (self.clone(), hook.sandbox, hook.pins.clone());
         let begin = move || {
             let files = runner.host.files();
-            let held: Result<Vec<_>, String> = pins.iter().map(|pin| pin.check(files)).collect();
-            let held = held.map_err(ToolError::failed)?;
+            let held: Result<Vec<_>, PinError> = pins.iter().map(|pin| pin.check(files)).collect();
+            let held = held.map_err(|error| ToolError::failed(error.to_string()))?;
             Ok::<_, ToolError>((held, runner.processes_for(sandbox).start(&request)?))
         };
         let begun = tokio::task::spawn_blocking(begin).await;
@@ -82,7 +83,8 @@ impl HookRunner {
         drop(process);
         // The answer of a script that was swapped while it ran does not count.
         for (pin, held) in hook.pins.iter().zip(&held) {
-            pin.check_unchanged(self.host.files(), held.as_ref()).map_err(ToolError::failed)?;
+            pin.check_unchanged(self.host.files(), held.as_ref())
+                .map_err(|error| ToolError::failed(error.to_string()))?;
         }
         Ok(ran)
     }

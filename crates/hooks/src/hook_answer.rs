@@ -5,11 +5,48 @@
 use serde_json::{Map, Value};
 use windlass_core::{HookAnswer, HookEvent, HookVerdict, Moment, Output, ProcessEnd, plain, quote};
 
-use super::running::ProgramRun;
+use super::runner::ProgramRun;
 use super::{HookDefinition, HookShape};
 
 /// Maximum bytes of a program's error output that become a reason.
 const MAX_REASON_BYTES: usize = 1 << 10;
+
+/// Reason why the answer of a program cannot be understood.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum AnswerError {
+    #[error("{0}")]
+    Ended(ProcessEnd),
+    /// The end of the program, and its error output.
+    #[error("{0}: {1}")]
+    EndedWithErrors(ProcessEnd, String),
+    #[error("what it printed is not UTF-8")]
+    NotUtf8,
+    #[error("what it printed is JSON, but not an object")]
+    NotAnObject,
+    /// The error of the JSON parser, and the beginning of the output.
+    #[error("what it printed is not JSON ({0}): {1}")]
+    NotJson(serde_json::Error, String),
+    #[error("it wants to change an output, and at {0} there is none")]
+    NoOutput(Moment),
+    #[error("it wants to change arguments, which can be done at pre_tool, not at {0}")]
+    NoArguments(Moment),
+    #[error("there is no decision `{}`", quote::visible(.0))]
+    UnknownDecision(String),
+    #[error("its decision has no `behavior`")]
+    NoBehavior,
+    #[error("its decision is not a text")]
+    DecisionNotText,
+    #[error("`continue` is neither true nor false")]
+    ContinueNotBoolean,
+    #[error("`{0}` is not a text")]
+    FieldNotText(String),
+    #[error("`{0}` is not an object")]
+    FieldNotObject(String),
+    #[error("`{0}` has no `content` that is a text")]
+    NoContent(String),
+    #[error("`{0}` is neither a text nor an object")]
+    FieldNotTextOrObject(String),
+}
 
 /// Fields of a JSON object that are not read yet.
 type Fields = Map<String, Value>;
@@ -19,7 +56,7 @@ pub(super) fn parse_answer(
     hook: &HookDefinition,
     event: &HookEvent<'_>,
     ran: &ProgramRun,
-) -> Result<HookAnswer, String> {
+) -> Result<HookAnswer, AnswerError> {
     let moment = event.what.moment();
     match ran.end {
         ProcessEnd::Exited(0) => parse_output(hook, moment, &ran.printed),
@@ -28,8 +65,8 @@ pub(super) fn parse_answer(
             Ok(HookAnswer::deny(reason(&ran.errors, &format!("exit code {code}"))))
         }
         end => Err(match reason(&ran.errors, "") {
-            said if said.is_empty() => end.to_string(),
-            said => format!("{end}: {said}"),
+            said if said.is_empty() => AnswerError::Ended(end),
+            said => AnswerError::EndedWithErrors(end, said),
         }),
     }
 }
@@ -50,9 +87,8 @@ fn parse_output(
     hook: &HookDefinition,
     moment: Moment,
     printed: &[u8],
-) -> Result<HookAnswer, String> {
-    let text =
-        std::str::from_utf8(printed).map_err(|_| "what it printed is not UTF-8".to_owned())?;
+) -> Result<HookAnswer, AnswerError> {
+    let text = std::str::from_utf8(printed).map_err(|_| AnswerError::NotUtf8)?;
     let text = text.trim();
     if text.is_empty() {
         return Ok(HookAnswer::go_on());
@@ -67,10 +103,10 @@ fn parse_output(
     }
     match serde_json::from_str(text) {
         Ok(Value::Object(mut fields)) => parse_fields(hook, moment, &mut fields),
-        Ok(_) => Err("what it printed is JSON, but not an object".to_owned()),
+        Ok(_) => Err(AnswerError::NotAnObject),
         Err(error) => {
             let begin: String = text.chars().take(80).collect();
-            Err(format!("what it printed is not JSON ({error}): {}", quote::visible(&begin)))
+            Err(AnswerError::NotJson(error, quote::visible(&begin).into_owned()))
         }
     }
 }
@@ -80,11 +116,11 @@ fn parse_fields(
     hook: &HookDefinition,
     moment: Moment,
     fields: &mut Fields,
-) -> Result<HookAnswer, String> {
+) -> Result<HookAnswer, AnswerError> {
     let mut more = match fields.remove("hookSpecificOutput") {
         None => Fields::new(),
         Some(Value::Object(more)) => more,
-        Some(_) => return Err("`hookSpecificOutput` is not an object".to_owned()),
+        Some(_) => return Err(AnswerError::FieldNotObject("hookSpecificOutput".to_owned())),
     };
     more.remove("hookEventName");
     fields.remove("suppressOutput");
@@ -105,12 +141,10 @@ fn parse_fields(
             Some(answer.message.map_or_else(|| note.clone(), |said| format!("{said}; {note}")));
     }
     if answer.output.is_some() && moment != Moment::PostTool {
-        return Err(format!("it wants to change an output, and at {moment} there is none"));
+        return Err(AnswerError::NoOutput(moment));
     }
     if answer.input.is_some() && moment != Moment::PreTool {
-        return Err(format!(
-            "it wants to change arguments, which can be done at pre_tool, not at {moment}"
-        ));
+        return Err(AnswerError::NoArguments(moment));
     }
     Ok(answer)
 }
@@ -120,7 +154,7 @@ fn verdict(
     hook: &HookDefinition,
     fields: &mut Fields,
     more: &mut Fields,
-) -> Result<HookVerdict, String> {
+) -> Result<HookVerdict, AnswerError> {
     let why = text_field(fields, more, &["reason", "permissionDecisionReason"])?;
     let stop_why = text_field(fields, more, &["stopReason"])?;
     let mut strictest = HookVerdict::GoOn;
@@ -134,7 +168,7 @@ fn verdict(
             "ask" => HookVerdict::Ask(why()),
             "deny" | "block" => HookVerdict::Deny(why()),
             "stop" => HookVerdict::Stop(why()),
-            other => return Err(format!("there is no decision `{}`", quote::visible(other))),
+            other => return Err(AnswerError::UnknownDecision(other.to_owned())),
         };
         if strictness(&verdict) > strictness(&strictest) {
             strictest = verdict;
@@ -156,19 +190,19 @@ fn verdict(
                         said("stop", message.as_ref())?;
                     }
                     Some(Value::String(word)) => said(&word, message.as_ref())?,
-                    _ => return Err("its decision has no `behavior`".to_owned()),
+                    _ => return Err(AnswerError::NoBehavior),
                 }
                 if let Some(input) = decision.remove("updatedInput") {
                     more.insert("updatedInput".into(), input);
                 }
             }
-            Some(_) => return Err("its decision is not a text".to_owned()),
+            Some(_) => return Err(AnswerError::DecisionNotText),
         }
     }
     match fields.remove("continue") {
         None | Some(Value::Bool(true)) => {}
         Some(Value::Bool(false)) => said("stop", stop_why.as_ref().or(why.as_ref()))?,
-        Some(_) => return Err("`continue` is neither true nor false".to_owned()),
+        Some(_) => return Err(AnswerError::ContinueNotBoolean),
     }
     Ok(strictest)
 }
@@ -213,11 +247,11 @@ fn text_field(
     fields: &mut Fields,
     more: &mut Fields,
     keys: &[&str],
-) -> Result<Option<String>, String> {
+) -> Result<Option<String>, AnswerError> {
     match take_first(fields, more, keys) {
         None | Some((_, Value::Null)) => Ok(None),
         Some((_, Value::String(text))) => Ok(Some(text).filter(|text| !text.is_empty())),
-        Some((key, _)) => Err(format!("`{key}` is not a text")),
+        Some((key, _)) => Err(AnswerError::FieldNotText(key.to_owned())),
     }
 }
 
@@ -226,16 +260,16 @@ fn object_field(
     fields: &mut Fields,
     more: &mut Fields,
     keys: &[&str],
-) -> Result<Option<Value>, String> {
+) -> Result<Option<Value>, AnswerError> {
     match take_first(fields, more, keys) {
         None | Some((_, Value::Null)) => Ok(None),
         Some((_, value @ Value::Object(_))) => Ok(Some(value)),
-        Some((key, _)) => Err(format!("`{key}` is not an object")),
+        Some((key, _)) => Err(AnswerError::FieldNotObject(key.to_owned())),
     }
 }
 
 /// Takes the replacement output: a string, or an object in the form in which a hook gets one.
-fn output_field(fields: &mut Fields, more: &mut Fields) -> Result<Option<Output>, String> {
+fn output_field(fields: &mut Fields, more: &mut Fields) -> Result<Option<Output>, AnswerError> {
     let keys = ["output", "modified_tool_result", "updatedToolOutput", "updatedMCPToolOutput"];
     match take_first(fields, more, &keys) {
         None | Some((_, Value::Null)) => Ok(None),
@@ -244,10 +278,10 @@ fn output_field(fields: &mut Fields, more: &mut Fields) -> Result<Option<Output>
             let is_error = output.remove("is_error") == Some(Value::Bool(true));
             match output.remove("content") {
                 Some(Value::String(text)) => Ok(Some(Output { is_error, ..Output::text(text) })),
-                _ => Err(format!("`{key}` has no `content` that is a text")),
+                _ => Err(AnswerError::NoContent(key.to_owned())),
             }
         }
-        Some((key, _)) => Err(format!("`{key}` is neither a text nor an object")),
+        Some((key, _)) => Err(AnswerError::FieldNotTextOrObject(key.to_owned())),
     }
 }
 

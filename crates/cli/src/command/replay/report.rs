@@ -1,4 +1,4 @@
-//! A replay as it is shown: a line for each call, and below it what differs.
+//! The output of a replay: a line for each call, and below it the differences.
 
 use std::path::PathBuf;
 
@@ -10,11 +10,11 @@ use windlass::tool::diff::{Diff, Look, Version, render, render_file};
 
 use super::compare::{Difference, FileDifference, Replayed};
 use crate::command::log;
-use crate::command::recorded::Recorded;
+use crate::command::recorded::RecordedCall;
 use crate::options::Global;
 use crate::terminal::{self, Paint, add};
 
-/// How many calls ended how.
+/// The numbers of calls by result.
 #[derive(Default)]
 pub(super) struct Tally {
     same: usize,
@@ -23,6 +23,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
+    /// Counts a replayed call.
     pub(super) fn count(&mut self, replayed: &Replayed) {
         match replayed {
             Replayed::Same => self.same += 1,
@@ -31,7 +32,8 @@ impl Tally {
         }
     }
 
-    pub(super) fn tell(&self, global: &Global) -> Result<()> {
+    /// Prints the numbers.
+    pub(super) fn print(&self, global: &Global) -> Result<()> {
         let Self { same, differ, skipped } = self;
         if global.json {
             return terminal::print_json(
@@ -42,7 +44,8 @@ impl Tally {
     }
 }
 
-pub(super) fn call(global: &Global, call: &Recorded, replayed: &Replayed) -> Result<()> {
+/// Prints a replayed call and its differences.
+pub(super) fn print_call(global: &Global, call: &RecordedCall, replayed: &Replayed) -> Result<()> {
     if global.json {
         return terminal::print_json(&as_json(call, replayed));
     }
@@ -50,7 +53,7 @@ pub(super) fn call(global: &Global, call: &Recorded, replayed: &Replayed) -> Res
     let what = format!(
         "{} {}  {}",
         paint.bold(&quote::visible(&call.tool)),
-        log::short(&call.input),
+        log::one_line(&call.input),
         paint.dim(call.id.as_str())
     );
     let text = match replayed {
@@ -59,13 +62,14 @@ pub(super) fn call(global: &Global, call: &Recorded, replayed: &Replayed) -> Res
             format!("{} {what}\n    skipped: {}\n", paint.yellow("-"), quote::visible(why))
         }
         Replayed::Differs(difference) => {
-            format!("{} {what}\n{}", paint.red("≠"), shown(difference, paint))
+            format!("{} {what}\n{}", paint.red("≠"), differences_text(difference, paint))
         }
     };
     terminal::print_painted(&text)
 }
 
-fn shown(difference: &Difference, paint: Paint) -> String {
+/// Returns the differences of a call as indented text.
+fn differences_text(difference: &Difference, paint: Paint) -> String {
     let look = if paint.is_on() { Look::colour().words(true) } else { Look::plain() };
     let mut text = String::new();
     if let Some((was, now)) = &difference.shell {
@@ -80,7 +84,7 @@ fn shown(difference: &Difference, paint: Paint) -> String {
         add(&mut text, format_args!("answer:\n{}", render(&Diff::between(was, now), &look)));
     }
     for file in &difference.files {
-        text.push_str(&shown_file(file, &look));
+        text.push_str(&file_difference_text(file, &look));
     }
     let mut indented = String::new();
     for line in text.lines() {
@@ -89,19 +93,22 @@ fn shown(difference: &Difference, paint: Paint) -> String {
     indented
 }
 
-/// A file, with its content where both are there to be compared.
-fn shown_file(file: &FileDifference, look: &Look) -> String {
+/// Returns the difference of a file: both states, and a diff if both contents are known.
+fn file_difference_text(file: &FileDifference, look: &Look) -> String {
     let name = quote::path(&file.path);
-    let facts =
-        format!("{name}: was {}, is {}\n", left(file.was.as_ref()), left(file.now.as_ref()));
+    let facts = format!(
+        "{name}: was {}, is {}\n",
+        state_text(file.was.as_ref()),
+        state_text(file.now.as_ref())
+    );
     let (Some(was), Some(now)) = (&file.was_content, &file.now_content) else { return facts };
     let shown = PathBuf::from(name.into_owned());
     let (was, now) = (Version::of(&shown, was), Version::of(&shown, now));
     format!("{facts}{}\n", render_file(Some(&was), Some(&now), look))
 }
 
-/// How a call left a file, in words.
-fn left(state: Option<&FileState>) -> String {
+/// Describes the state of a file after a call.
+fn state_text(state: Option<&FileState>) -> String {
     match state {
         None => "not touched".to_owned(),
         Some(FileState::Absent) => "removed".to_owned(),
@@ -118,28 +125,29 @@ fn left(state: Option<&FileState>) -> String {
     }
 }
 
-fn as_json(call: &Recorded, replayed: &Replayed) -> Value {
-    let mut told = json!({"call": call.id, "tool": call.tool, "input": call.input});
+/// Returns a replayed call as its JSON object.
+fn as_json(call: &RecordedCall, replayed: &Replayed) -> Value {
+    let mut value = json!({"call": call.id, "tool": call.tool, "input": call.input});
     match replayed {
-        Replayed::Same => told["replayed"] = "same".into(),
+        Replayed::Same => value["replayed"] = "same".into(),
         Replayed::Skipped(why) => {
-            told["replayed"] = "skipped".into();
-            told["why"] = why.as_str().into();
+            value["replayed"] = "skipped".into();
+            value["why"] = why.as_str().into();
         }
         Replayed::Differs(difference) => {
-            told["replayed"] = "differs".into();
+            value["replayed"] = "differs".into();
             if let Some((was, now)) = &difference.shell {
-                told["shell"] = json!({"was": was, "now": now});
+                value["shell"] = json!({"was": was, "now": now});
             }
             if let Some((was, now)) = &difference.outcome {
-                told["outcome"] = json!({"was": was, "now": now});
+                value["outcome"] = json!({"was": was, "now": now});
             }
             if let Some((was, now)) = &difference.text {
-                told["text"] = json!({"was": was, "now": now});
+                value["text"] = json!({"was": was, "now": now});
             }
-            let file = |file: &FileDifference| json!({"path": quote::path(&file.path), "was": left(file.was.as_ref()), "now": left(file.now.as_ref())});
-            told["files"] = difference.files.iter().map(file).collect();
+            let file = |file: &FileDifference| json!({"path": quote::path(&file.path), "was": state_text(file.was.as_ref()), "now": state_text(file.now.as_ref())});
+            value["files"] = difference.files.iter().map(file).collect();
         }
     }
-    told
+    value
 }

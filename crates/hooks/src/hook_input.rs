@@ -5,11 +5,21 @@ use std::path::Path;
 use serde_json::{Map, Value, json};
 use windlass_core::{Happening, HookCall, HookEvent, Moment, Reach, quote};
 
-use super::matching::{claude_tool_name, touched_paths};
+use super::matcher::{claude_tool_name, touched_paths};
 use super::{HookDefinition, HookShape};
 
 /// Maximum inputs for one call, one for each file.
 const MAX_FILES_PER_CALL: usize = 64;
+
+/// Error of a call that touches more files than a hook can be asked about one by one.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the call touches {count} files; a hook of {shape} is asked about each, and {MAX_FILES_PER_CALL} are the most"
+)]
+pub(super) struct TooManyFilesError {
+    count: usize,
+    shape: HookShape,
+}
 
 /// Input of one run of a hook's program.
 #[derive(Debug)]
@@ -23,7 +33,7 @@ pub(super) struct HookInput {
 pub(super) fn hook_inputs(
     hook: &HookDefinition,
     event: &HookEvent<'_>,
-) -> Result<Vec<HookInput>, String> {
+) -> Result<Vec<HookInput>, TooManyFilesError> {
     let Some(call) = event.what.call() else { return Ok(vec![hook_input(hook, event, None)]) };
     let input = shaped_arguments(hook.shape, call, event.workspace);
     let files = match (hook.shape, call.tool) {
@@ -41,11 +51,7 @@ pub(super) fn hook_inputs(
         hook_input(hook, event, Some(input))
     };
     if files.len() > MAX_FILES_PER_CALL {
-        return Err(format!(
-            "the call touches {} files; a hook of {} is asked about each, and {MAX_FILES_PER_CALL} are the most",
-            files.len(),
-            hook.shape
-        ));
+        return Err(TooManyFilesError { count: files.len(), shape: hook.shape });
     }
     Ok(files.iter().map(one).collect())
 }

@@ -1,4 +1,4 @@
-//! What is called otherwise in a replay: the workspace, and everything that got a name of its own.
+//! Maps names between a recorded session and its replay: the workspace, and ids of calls, turns and jobs.
 
 use std::path::{Path, PathBuf};
 
@@ -6,17 +6,18 @@ use serde_json::Value;
 use windlass::CallResult;
 use windlass::session::JobId;
 
-use crate::command::recorded::Recorded;
+use crate::command::recorded::RecordedCall;
 
-/// Names of then and of now.
-pub(super) struct Names {
+/// Pairs of recorded and replayed names.
+pub(super) struct NameMap {
     workspace: PathBuf,
     copy: PathBuf,
-    /// Then and now.
+    /// Recorded and replayed ids.
     pairs: Vec<(String, String)>,
 }
 
-impl Names {
+impl NameMap {
+    /// Creates a map of the workspace's path to the copy's.
     pub(super) fn new(workspace: &Path, copy: &Path) -> Self {
         Self { workspace: workspace.to_owned(), copy: copy.to_owned(), pairs: Vec::new() }
     }
@@ -29,48 +30,50 @@ impl Names {
         &self.copy
     }
 
-    fn learn(&mut self, then: &str, now: &str) {
+    /// Adds a pair of names, unless they are equal.
+    fn add(&mut self, then: &str, now: &str) {
         if then.len() > 1 && then != now {
             self.pairs.push((then.to_owned(), now.to_owned()));
         }
     }
 
-    /// A call, its turn and its job have other names now.
-    pub(super) fn learn_call(&mut self, then: &Recorded, now: &CallResult) {
-        self.learn(then.id.as_str(), now.call.as_str());
-        self.learn(JobId::of_call(&then.id).as_str(), JobId::of_call(&now.call).as_str());
+    /// Adds the ids of a call, its turn and its job.
+    pub(super) fn add_call(&mut self, then: &RecordedCall, now: &CallResult) {
+        self.add(then.id.as_str(), now.call.as_str());
+        self.add(JobId::of_call(&then.id).as_str(), JobId::of_call(&now.call).as_str());
         if let Some(turn) = then.metadata["turn"].as_str() {
-            self.learn(turn, now.turn.as_str());
+            self.add(turn, now.turn.as_str());
         }
     }
 
-    /// Arguments of then, as they are now.
-    pub(super) fn there(&self, input: &Value) -> Value {
+    /// Replaces recorded names in arguments by replayed ones.
+    pub(super) fn to_replayed(&self, input: &Value) -> Value {
         match input {
-            Value::String(text) => Value::String(self.text_there(text)),
-            Value::Array(values) => values.iter().map(|value| self.there(value)).collect(),
+            Value::String(text) => Value::String(self.text_to_replayed(text)),
+            Value::Array(values) => values.iter().map(|value| self.to_replayed(value)).collect(),
             Value::Object(map) => {
-                map.iter().map(|(name, value)| (name.clone(), self.there(value))).collect()
+                map.iter().map(|(name, value)| (name.clone(), self.to_replayed(value))).collect()
             }
             other => other.clone(),
         }
     }
 
-    fn text_there(&self, text: &str) -> String {
+    /// Replaces recorded names in a text by replayed ones.
+    fn text_to_replayed(&self, text: &str) -> String {
         let (then, now) = (self.workspace.to_string_lossy(), self.copy.to_string_lossy());
         let placed = replace_name(text, &then, &now);
         self.pairs.iter().fold(placed, |text, (then, now)| replace_name(&text, then, now))
     }
 
-    /// A text of now, as it would have been then.
-    pub(super) fn back(&self, text: &str) -> String {
+    /// Replaces replayed names in a text by recorded ones.
+    pub(super) fn to_recorded(&self, text: &str) -> String {
         let (then, now) = (self.workspace.to_string_lossy(), self.copy.to_string_lossy());
         let placed = replace_name(text, &now, &then);
         self.pairs.iter().fold(placed, |text, (then, now)| replace_name(&text, now, then))
     }
 }
 
-/// Replaces a name where it stands as a whole: `/w` in `/w/a`, not in `/work` or `/v/w`.
+/// Replaces a name where it is a whole word: `/w` in `/w/a`, not in `/work` or `/v/w`.
 fn replace_name(text: &str, name: &str, by: &str) -> String {
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
     let mut result = String::with_capacity(text.len());
@@ -88,7 +91,7 @@ fn replace_name(text: &str, name: &str, by: &str) -> String {
     result
 }
 
-/// A text without what differs each time: how long something took.
+/// Replaces durations in a text by `#`, because they differ each time.
 pub(super) fn without_durations(text: &str) -> String {
     let mut result = String::with_capacity(text.len());
     let mut rest = text;
@@ -105,7 +108,7 @@ pub(super) fn without_durations(text: &str) -> String {
     result
 }
 
-/// Whether a unit of time follows.
+/// Returns whether a text begins with a unit of time.
 fn is_unit(after: &str) -> bool {
     let word = after.strip_prefix(' ').unwrap_or(after);
     let end = word.find(|c: char| !c.is_alphabetic()).unwrap_or(word.len());
@@ -120,17 +123,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_replaced_where_they_are_whole() {
-        let mut names = Names::new("/w".as_ref(), "/tmp/copy/work".as_ref());
-        names.learn("c12", "c99");
-        let there = names
-            .there(&json!({"a": ["/w/x", "cat /w", "/work/x", "/v/w"], "b": "output:c12 c123"}));
+    fn names_are_replaced_only_as_whole_words() {
+        let mut names = NameMap::new("/w".as_ref(), "/tmp/copy/work".as_ref());
+        names.add("c12", "c99");
+        let replaced = names.to_replayed(
+            &json!({"a": ["/w/x", "cat /w", "/work/x", "/v/w"], "b": "output:c12 c123"}),
+        );
         let expected = json!({
             "a": ["/tmp/copy/work/x", "cat /tmp/copy/work", "/work/x", "/v/w"],
             "b": "output:c99 c123",
         });
-        assert_eq!(there, expected);
-        assert_eq!(names.back("/tmp/copy/work/x, c99"), "/w/x, c12");
+        assert_eq!(replaced, expected);
+        assert_eq!(names.to_recorded("/tmp/copy/work/x, c99"), "/w/x, c12");
     }
 
     #[test]

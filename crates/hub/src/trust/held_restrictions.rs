@@ -10,7 +10,7 @@ use windlass::hooks::{Hook, HookAnswer, HookEvent, Moment};
 use windlass::tool::BoxFuture;
 use windlass::{ToolError, quote};
 
-use super::{Acting, Change, Found, Role, Trusted, TrustedContents, listed, places};
+use super::{Acting, Change, Found, Role, Trusted, TrustedContents, acting_files, listed};
 
 /// Restrictions of a trusted workspace that stay in force after a change.
 pub(crate) struct HeldRestrictions {
@@ -22,7 +22,7 @@ pub(crate) struct HeldRestrictions {
 
 impl Trusted {
     /// Returns the restrictions that stay in force although these files changed.
-    pub(crate) fn holding(
+    pub(crate) fn held_restrictions(
         &self,
         found: &Found,
         contents: &TrustedContents,
@@ -32,7 +32,9 @@ impl Trusted {
         let mut lost = Vec::new();
         for (name, hash) in &self.files {
             let path: PathBuf = quote::unpath(name);
-            let Some(role) = places::role(&path).filter(|role| role.narrows()) else { continue };
+            let Some(role) = acting_files::role_of_path(&path).filter(|role| role.narrows()) else {
+                continue;
+            };
             let unchanged = found.files.iter().find(|file| file.path == path);
             let unchanged = unchanged.filter(|file| file.hash() == *hash);
             match unchanged.map(|file| file.bytes.clone()).or_else(|| contents.get(*hash)) {
@@ -59,6 +61,7 @@ impl Trusted {
     }
 }
 
+/// The last part of messages about a workspace that changed: the effect, and the remedy.
 const NEXT_STEP: &str = "every call is denied until `windlass trust` has shown what is there now and a person allows it";
 
 impl Role {
