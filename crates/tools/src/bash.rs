@@ -23,7 +23,7 @@ use self::secrets::Placed;
 use crate::defaults::here;
 use crate::git::environment;
 use crate::program::{self, answer};
-use crate::shell::{self, Place, Understood};
+use crate::shell::{self, RunLocation, ScriptAnalysis};
 
 /// How long a command may take if nobody says.
 const DEFAULT_LIMIT: Duration = Duration::from_mins(2);
@@ -97,8 +97,8 @@ impl PlannedTool for Bash {
             None => scene.resolve(&here())?.path,
         };
         let place =
-            Place { workspace: scene.workspace(), directory: &directory, home: scene.home() };
-        let understood = shell::understand(&placed.command, &shell, place);
+            RunLocation { workspace: scene.workspace(), directory: &directory, home: scene.home() };
+        let understood = shell::analyze(&placed.command, &shell, place);
         let plan = Plan::new(args, placed, shell, directory, &understood);
         Ok(Planned { effects: plan.effects(understood), plan })
     }
@@ -173,7 +173,7 @@ impl Plan {
         placed: Placed,
         shell: Shell,
         directory: PathBuf,
-        understood: &Understood,
+        understood: &ScriptAnalysis,
     ) -> Self {
         let limit = args.timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         let only_reads = understood.line.only_reads();
@@ -197,7 +197,7 @@ impl Plan {
         }
     }
 
-    fn effects(&self, mut understood: Understood) -> Effects {
+    fn effects(&self, mut understood: ScriptAnalysis) -> Effects {
         let secrets = self.placed.effects();
         understood.line.is_job = self.is_job;
         let effects = secrets.iter().cloned().fold(understood.into_effects(), Effects::and);

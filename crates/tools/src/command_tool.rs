@@ -34,7 +34,7 @@ use windlass_core::{
 pub use self::definition::{CommandDefinition, DefinitionError};
 use crate::defaults::here;
 use crate::program::answer;
-use crate::shell::{self, Place};
+use crate::shell::{self, RunLocation};
 
 /// A tool that runs the command of a file.
 ///
@@ -114,8 +114,9 @@ impl CommandTool {
             return Effects::read_tree(scene.workspace());
         }
         // The file says by its `effects` what the command does to the workspace, so it does not matter where it runs.
-        let nowhere = Place { workspace: Path::new(""), directory: Path::new(""), home: None };
-        let understood = shell::understand(self.definition.command(), shell, nowhere);
+        let nowhere =
+            RunLocation { workspace: Path::new(""), directory: Path::new(""), home: None };
+        let understood = shell::analyze(self.definition.command(), shell, nowhere);
         Effect::Exec(understood.line_that_may_change()).into()
     }
 }

@@ -31,7 +31,7 @@ use self::answer::Run;
 use self::project::Project;
 use crate::defaults::here;
 use crate::program;
-use crate::shell::{self, Place};
+use crate::shell::{self, RunLocation};
 
 /// How long tests may take if nobody says.
 const DEFAULT_LIMIT: Duration = Duration::from_mins(10);
@@ -148,8 +148,8 @@ impl Plan {
                 .hint("put the filter into the command"));
         }
         let (shell, home) = (scene.shell(), scene.home());
-        let place = Place { workspace: scene.workspace(), directory, home };
-        let understood = shell::understand(&command, &shell, place);
+        let place = RunLocation { workspace: scene.workspace(), directory, home };
+        let understood = shell::analyze(&command, &shell, place);
         let plan = Self {
             directory: directory.to_owned(),
             program: shell.command(command),

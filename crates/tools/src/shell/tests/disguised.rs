@@ -1,9 +1,9 @@
-//! Commands that look as if they only read. Each writes, runs or sets something, or would if a file had the right name.
+//! Commands that seem to only read. Each writes, runs or sets something, or would if a file had the right name.
 
-use super::understood;
+use super::analyze_in_workspace;
 
-const DISGUISED: &[&str] = &[
-    // An option names what is written.
+const DISGUISED_COMMANDS: &[&str] = &[
+    // Options that name a file to write.
     "sort -o f g",
     "sort -of g",
     "sort -no f g",
@@ -582,9 +582,9 @@ const DISGUISED: &[&str] = &[
 ];
 
 #[test]
-fn a_disguised_command_is_never_said_to_only_read() {
+fn disguised_commands_never_count_as_only_reading() {
     let missed: Vec<&&str> =
-        DISGUISED.iter().filter(|it| understood(it).line.only_reads()).collect();
+        DISGUISED_COMMANDS.iter().filter(|it| analyze_in_workspace(it).line.only_reads()).collect();
     assert!(missed.is_empty(), "{missed:#?}");
-    assert!(DISGUISED.len() >= 400);
+    assert!(DISGUISED_COMMANDS.len() >= 400);
 }

@@ -1,11 +1,11 @@
-//! Words with a slash in them are paths only where the program takes a path.
+//! A word with a slash is a path only if the program takes a path in that position.
 
 use windlass_core::{Effect, Reach};
 
-use super::understood;
+use super::analyze_in_workspace;
 
-/// Each command with the files that its words name: what is read, then what is written or deleted with a `!` before it.
-const OPERANDS: &[(&str, &str)] = &[
+/// Each command with the files that its words name: first the reads, then writes and deletions with a `!` before them.
+const COMMANDS_WITH_FILES: &[(&str, &str)] = &[
     // Patterns, scripts and texts.
     ("grep /etc/passwd f", "f"),
     ("grep -e /a/b -e /c f", "f"),
@@ -130,8 +130,8 @@ const OPERANDS: &[(&str, &str)] = &[
     ("ln -s a b; ln -s b a; cat a/x", "a/x b/x !b/ !a/"),
 ];
 
-/// The path as the table spells it: below the workspace, with a slash behind a tree.
-fn spelled(effect: &Effect) -> Option<String> {
+/// Returns an access in the notation of the table: relative to the workspace, with `!` for a change and a slash behind a tree.
+fn table_notation(effect: &Effect) -> Option<String> {
     let (mark, pattern) = match effect {
         Effect::Read(pattern) => ("", pattern),
         Effect::Write(pattern) | Effect::Delete(pattern) => ("!", pattern),
@@ -146,9 +146,9 @@ fn spelled(effect: &Effect) -> Option<String> {
 #[test]
 fn words_are_paths_where_the_program_takes_one() {
     let mut wrong = Vec::new();
-    for (text, expected) in OPERANDS {
-        let found = understood(text);
-        let mut named: Vec<String> = found.files().filter_map(|it| spelled(&it)).collect();
+    for (text, expected) in COMMANDS_WITH_FILES {
+        let found = analyze_in_workspace(text);
+        let mut named: Vec<String> = found.files().filter_map(|it| table_notation(&it)).collect();
         named.sort_by_key(|path| path.starts_with('!'));
         let named = named.join(" ");
         if named != *expected {

@@ -1,4 +1,4 @@
-//! The commands of git that change something, each with its options; see [`options`](super::super::options) for the marks.
+//! The git commands that change something, each with its option table; see [`options`](super::super::options) for the marks.
 
 use crate::git::verbs::{BRANCH, DIFF, HISTORY};
 
@@ -19,8 +19,8 @@ const PICK: &str = "\
     e,edit! no-edit cleanup= x r m,mainline= n,no-commit s,signoff S,gpg-sign?! no-gpg-sign ff allow-empty allow-empty-message empty= \
     keep-redundant-commits strategy=! X,strategy-option= rerere-autoupdate continue skip abort quit reference";
 
-/// Every command that changes something. What is not a command of git may be an alias of the repository.
-pub(super) const CHANGES: &[(&str, &[&str])] = &[
+/// The commands that change something, with their option tables. A name that is missing here may be an alias of the repository.
+pub(super) const CHANGING_COMMANDS: &[(&str, &[&str])] = &[
     (
         "add",
         &[
@@ -213,7 +213,7 @@ pub(super) const CHANGES: &[(&str, &[&str])] = &[
         ],
     ),
     ("write-tree", &["missing-ok prefix="]),
-    // The words of these are looked at by name.
+    // These commands are decided by their verb.
     (
         "config",
         &[
@@ -222,12 +222,12 @@ pub(super) const CHANGES: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Commands that talk to a remote, where `helper::address` starts a program.
-pub(super) const TALKS: &[&str] =
+/// Commands that contact a remote, for which the address `helper::address` starts a program.
+pub(super) const REMOTE_COMMANDS: &[&str] =
     &["archive", "clone", "fetch", "ls-remote", "pull", "push", "remote", "submodule", "bundle"];
 
 /// Commands that start another program.
-pub(super) const STARTS: &[&str] = &[
+pub(super) const PROGRAM_STARTING_COMMANDS: &[&str] = &[
     "difftool",
     "mergetool",
     "filter-branch",
