@@ -32,7 +32,7 @@ use windlass_core::{
 };
 
 pub use self::definition::{CommandDefinition, DefinitionError};
-use crate::defaults::here;
+use crate::parameter_defaults::here;
 use crate::program::answer;
 use crate::shell::{self, RunLocation};
 
@@ -139,7 +139,7 @@ struct CommandCall<'t> {
 
 impl PlannedCall for CommandCall<'_> {
     fn time_limit(&self) -> Option<Duration> {
-        Some(self.tool.definition.timeout() + answer::ENDING)
+        Some(self.tool.definition.timeout() + answer::ENDING_TIME)
     }
 
     fn run<'a>(self: Box<Self>, cx: &'a Context) -> BoxFuture<'a, Result<Output, ToolError>>

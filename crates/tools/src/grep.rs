@@ -24,8 +24,8 @@ use windlass_core::{
     WalkSettings, quote,
 };
 
-use crate::defaults::here;
-use crate::shown::{self, Root};
+use crate::format::{self, Root};
+use crate::parameter_defaults::here;
 use answer::Answer;
 use found::Found;
 use query::{Mode, Query};
@@ -189,7 +189,7 @@ fn search_kept(cx: &Context, args: &Args, call: &CallId) -> Result<Output, ToolE
 
 /// Says what was searched, and what was not.
 fn nothing(args: &Args, query: &Query, root: &Root, tally: Tally) -> Output {
-    let files = shown::count(tally.searched, "file", "files");
+    let files = format::count(tally.searched, "file", "files");
     let place = root.show(Path::new(""));
     let mut text = match tally.searched {
         0 if query.is_filtered() => format!("no file in {place} fits `glob` and `type`"),
@@ -200,8 +200,8 @@ fn nothing(args: &Args, query: &Query, root: &Root, tally: Tally) -> Output {
         text.push_str("; ignored files are searched with `all:true`");
     }
     if tally.binary > 0 {
-        let binary = shown::count(tally.binary, "binary file", "binary files");
-        shown::push_line(&mut text, &format!("[left out: {binary}]"));
+        let binary = format::count(tally.binary, "binary file", "binary files");
+        format::push_line(&mut text, &format!("[left out: {binary}]"));
     }
     tally.notes.push_to(&mut text, root);
     no_match(text)

@@ -14,8 +14,8 @@ use windlass_core::{
     Walk, WalkSettings, quote,
 };
 
-use crate::defaults::{five_hundred, here};
-use crate::shown::{self, Notes, Root};
+use crate::format::{self, Notes, Root};
+use crate::parameter_defaults::{five_hundred, here};
 use tree::{Kind, Level, Tree};
 
 /// The most that `limit` may be.
@@ -114,7 +114,7 @@ fn draw(tree: &Tree, limit: usize) -> Output {
             _ => format!(", or raise `limit` (now {limit}, at most {LARGEST_LIMIT})"),
         };
         let how = format!("[cut at `…`: list that directory by its path{raise}]");
-        shown::push_line(&mut drawing.text, &how);
+        format::push_line(&mut drawing.text, &how);
     }
     answer(drawing.text, drawing.count, drawing.truncated)
 }
@@ -130,7 +130,7 @@ fn describe_empty(cx: &Context, args: &Args, name: &str) -> Result<String, ToolE
         0 => format!("{name} is empty"),
         entries => format!(
             "all of {name} is ignored: {}; `all:true` shows them",
-            shown::count(entries, "entry", "entries")
+            format::count(entries, "entry", "entries")
         ),
     })
 }
@@ -166,7 +166,7 @@ impl Visitor for Finder<'_> {
         let Some(name) = entry.path.file_name() else {
             found.file = Some(match entry.opener.stat() {
                 Ok(stat) if stat.kind == FileKind::File => {
-                    format!("a file of {}", shown::size(stat.len))
+                    format!("a file of {}", format::size(stat.len))
                 }
                 _ => entry.kind.to_string(),
             });
@@ -195,7 +195,7 @@ fn kind(entry: &Entry<'_>) -> Kind {
 fn describe(entry: &Entry<'_>) -> String {
     match entry.kind {
         FileKind::File => match entry.opener.stat() {
-            Ok(stat) => format!("({})", shown::size(stat.len)),
+            Ok(stat) => format!("({})", format::size(stat.len)),
             Err(error) => format!("({})", error.kind),
         },
         FileKind::Symlink => "-> (symbolic link)".into(),

@@ -27,7 +27,7 @@ use windlass_core::{
 use self::hunk::{Action, FilePatch};
 use self::stage::Stage;
 use crate::cut::Cutter;
-use crate::shown;
+use crate::format;
 
 /// A longer patch is not taken by one call.
 const MAX_BYTES: usize = 10 << 20;
@@ -73,8 +73,8 @@ fn parse(text: &str) -> Result<Vec<FilePatch>, ToolError> {
     if text.len() > MAX_BYTES {
         return Err(ToolError::invalid_args(format!(
             "the patch has {}; it must have at most {}",
-            shown::size(text.len() as u64),
-            shown::size(MAX_BYTES as u64)
+            format::size(text.len() as u64),
+            format::size(MAX_BYTES as u64)
         ))
         .hint("send it in parts"));
     }

@@ -28,7 +28,7 @@ use self::look::{Look, Seen};
 use self::page::Ask;
 pub(crate) use self::page::MAX_CHARACTERS;
 use crate::document;
-use crate::shown::Root;
+use crate::format::Root;
 
 /// Files up to this size are read where the call is; a thread for them would cost more than the reading.
 const INLINE: u64 = BLOCK as u64;

@@ -27,16 +27,16 @@ use windlass_core::{
     ProcessRequest, Program, Scene, Shell, ToolError, quote,
 };
 
-use self::answer::Run;
+use self::answer::TestRun;
 use self::project::Project;
-use crate::defaults::here;
+use crate::parameter_defaults::here;
 use crate::program;
 use crate::shell::{self, RunLocation};
 
 /// How long tests may take if nobody says.
 const DEFAULT_LIMIT: Duration = Duration::from_mins(10);
 /// How long the engine waits beyond that: until all is ended and what was changed is kept.
-const ENDING: Duration = Duration::from_secs(30);
+const ENDING_TIME: Duration = Duration::from_secs(30);
 
 pub(crate) struct Test;
 
@@ -68,10 +68,10 @@ impl PlannedTool for Test {
     }
 
     fn plan(&self, args: Args, scene: &Scene<'_>) -> Result<Planned<Plan>, ToolError> {
-        let (plan, touches) = Plan::of(args, scene)?;
+        let (plan, file_effects) = Plan::new(args, scene)?;
         let command = Effect::Exec(plan.command_line.clone());
         let effects = Effects::read_tree(scene.workspace()).and(command);
-        Ok(Planned { effects: touches.into_iter().fold(effects, Effects::and), plan })
+        Ok(Planned { effects: file_effects.into_iter().fold(effects, Effects::and), plan })
     }
 
     async fn call(&self, cx: &Context, plan: Plan) -> Result<Output, ToolError> {
@@ -82,12 +82,13 @@ impl PlannedTool for Test {
         };
         let (job, end) = cx.processes()?.run(request, Some(plan.limit), None).await?;
         let end = end.ok_or_else(|| ToolError::internal("the tests were left running"))?;
-        let run = Run { command: plan.command_line.text, filter: plan.filter, others: plan.others };
+        let run =
+            TestRun { command: plan.command_line.text, filter: plan.filter, others: plan.others };
         cx.blocking(move |cx| answer::answer(cx, &run, &job, &end)).await?
     }
 
     fn time_limit(&self, plan: &Plan) -> Option<Duration> {
-        Some(plan.limit + ENDING)
+        Some(plan.limit + ENDING_TIME)
     }
 }
 
@@ -112,7 +113,7 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// The plan, and what it does to the files that it names.
-    fn of(args: Args, scene: &Scene<'_>) -> Result<(Self, Vec<Effect>), ToolError> {
+    fn new(args: Args, scene: &Scene<'_>) -> Result<(Self, Vec<Effect>), ToolError> {
         check_filter(args.filter.as_deref())?;
         let path = scene.resolve(&args.path)?.path;
         if !path.starts_with(scene.workspace()) {
@@ -124,14 +125,14 @@ impl Plan {
         let is_file = kind != FileKind::Directory;
         if args.command.is_some() {
             let directory = if is_file { path.parent().unwrap_or(&path) } else { &path };
-            return Self::given(args, directory, scene);
+            return Self::from_command(args, directory, scene);
         }
         let project = project::find(scene, &path, is_file)?;
-        Ok((Self::found(project, args, &scene.shell())?, Vec::new()))
+        Ok((Self::from_project(project, args, &scene.shell())?, Vec::new()))
     }
 
     /// With a command of the model.
-    fn given(
+    fn from_command(
         args: Args,
         directory: &Path,
         scene: &Scene<'_>,
@@ -148,22 +149,22 @@ impl Plan {
                 .hint("put the filter into the command"));
         }
         let (shell, home) = (scene.shell(), scene.home());
-        let place = RunLocation { workspace: scene.workspace(), directory, home };
-        let understood = shell::analyze(&command, &shell, place);
+        let location = RunLocation { workspace: scene.workspace(), directory, home };
+        let analysis = shell::analyze(&command, &shell, location);
         let plan = Self {
             directory: directory.to_owned(),
             program: shell.command(command),
-            command_line: understood.line_that_may_change(),
+            command_line: analysis.line_that_may_change(),
             environment: Vec::new(),
             filter: None,
             limit,
             others: Vec::new(),
         };
-        Ok((plan, understood.files().collect()))
+        Ok((plan, analysis.files().collect()))
     }
 
     /// With the command that fits the project.
-    fn found(project: Project, args: Args, shell: &Shell) -> Result<Self, ToolError> {
+    fn from_project(project: Project, args: Args, shell: &Shell) -> Result<Self, ToolError> {
         let command = match &args.filter {
             Some(filter) => project.command.filtered(filter)?,
             None => project.command,

@@ -20,7 +20,7 @@ use windlass_core::{
 use crate::cut::Cutter;
 use crate::diff::{self, Look, Names, Version};
 use crate::document::Document;
-use crate::shown::{self, Root};
+use crate::format::{self, Root};
 
 /// More paths than this are declared by the directories that they are in: nobody reads a list of thousands.
 const MAX_DECLARED: usize = 200;
@@ -307,10 +307,10 @@ impl Report {
             plan.calls_with_history().iter().map(ToString::to_string).collect();
         let staying = without_history::named(&self.base, plan);
         if !staying.is_empty() {
-            shown::push_line(&mut text, &without_history::stays(&staying));
+            format::push_line(&mut text, &without_history::stays(&staying));
         }
         if !left_out.is_empty() {
-            shown::push_line(&mut text, &hidden(&left_out));
+            format::push_line(&mut text, &hidden(&left_out));
         }
         if let ([call], false, false) = (undone.as_slice(), left_out.is_empty(), is_dry) {
             // This call counts as the undo of all: it has to be taken back first.
@@ -318,7 +318,7 @@ impl Report {
             let how = format!(
                 "a person can restore it, too: windlass undo --call {first}, then windlass undo --call {call}"
             );
-            shown::push_line(&mut text, &how);
+            format::push_line(&mut text, &how);
         }
         let output = Output::text(text).with("undone", undone).with("paths", self.paths);
         let output = output.with("dry_run", is_dry);
@@ -422,7 +422,7 @@ fn text(bytes: Vec<u8>) -> Option<String> {
 /// Why nothing was undone: each file that somebody changed, what they changed and what the undo would have changed.
 fn conflicts(cx: &Context, undo: UndoDoor<'_>, plan: &UndoPlan) -> Result<Output, ToolError> {
     let base = cx.files().resolve(Path::new("."))?.path;
-    let count = shown::count(plan.conflicts.len(), "file was", "files were");
+    let count = format::count(plan.conflicts.len(), "file was", "files were");
     let mut words =
         vec![format!("conflict: nothing was undone, since {count} changed in the meantime")];
     for conflict in plan.conflicts.iter().take(MAX_SHOWN) {

@@ -12,7 +12,7 @@ use super::merge::{self, Region, RegionKind};
 use super::page::{Ink, Look, Page, painted};
 use super::render::push_hunks;
 use super::{Diff, Version, render_file};
-use crate::shown;
+use crate::format;
 
 /// What the three texts are called in front of a person.
 ///
@@ -126,7 +126,7 @@ impl ThreeWay<'_> {
         let count = |diff: &Diff<'_>| format!("+{} -{}", diff.added(), diff.removed());
         let conflicts = match self.conflicts() {
             0 => "no conflict".to_owned(),
-            number => shown::count(number, "conflict", "conflicts"),
+            number => format::count(number, "conflict", "conflicts"),
         };
         format!(
             "compared with {base}: {theirs} {}, {ours} {}; {conflicts}",

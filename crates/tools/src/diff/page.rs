@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use windlass_core::quote;
 
-use crate::shown;
+use crate::format;
 
 /// How many lines of hunks are shown unless more are asked for.
 const MAX_LINES: usize = 500;
@@ -195,7 +195,7 @@ impl Page {
     /// The text, with a last line that says what is not in it.
     pub(super) fn finish(mut self) -> String {
         if self.places_left_out > 0 {
-            let places = shown::count(self.places_left_out, "more place", "more places");
+            let places = format::count(self.places_left_out, "more place", "more places");
             let Count { added, removed } = self.left_out;
             self.push_line(Ink::Aside, &format!("[left out: {places}, +{added} -{removed}]"));
         }

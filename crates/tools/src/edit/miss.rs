@@ -10,7 +10,7 @@ use self::closest::{Part, closest};
 use super::fold::{indentation, trim_end};
 use super::plan::{Edit, MAX_CANDIDATES, Miss, Strategy, line_number};
 use crate::cut::Cutter;
-use crate::taken_out;
+use crate::redaction_guard;
 
 /// How many lines of the closest place are shown.
 const MAX_LINES: usize = 20;
@@ -114,7 +114,7 @@ fn known_mistake(text: &[u8], edit: &Edit, terms: Terms<'_>) -> Option<String> {
             memchr::memmem::find(text, wanted.as_bytes()).filter(|_| !wanted.trim().is_empty())?;
         Some(line_number(text, at))
     };
-    if let Some(word) = taken_out::mentioned(&edit.old) {
+    if let Some(word) = redaction_guard::mentioned(&edit.old) {
         return Some(format!(
             "the text holds {word}, which stands for something that was taken out of what was shown: leave that line out, and give those around it"
         ));

@@ -8,10 +8,10 @@ use windlass_core::{Changed, Context, Job, JobEnd, Output, ProcessEnd, ToolError
 
 use super::hidden;
 use super::plan::{COMMITS, Plan};
+use crate::format::push_line;
 use crate::program::changed::{self, Base};
 use crate::program::missing::Missing;
 use crate::program::{answer, closing, facts};
-use crate::shown::push_line;
 
 /// How much of what git printed is looked at.
 const LOOKED_AT: u64 = 16 << 20;
@@ -56,7 +56,7 @@ pub(super) fn answer(
         said.push(hint.to_owned());
     }
     if let Ok(changed) = &end.changed {
-        said.extend(changed::told(changed, &Base::of(cx)));
+        said.extend(changed::phrases(changed, &Base::of(cx)));
         said.extend((changed.is_dropped && !plan.looks).then(|| NOT_KEPT.to_owned()));
     }
     let closing = closing::line(&said);
@@ -67,14 +67,14 @@ pub(super) fn answer(
     missing.append_to(&mut text);
     let dropped = end.changed.as_ref().err();
     if let Some(error) = dropped {
-        answer::say_dropped(&mut text, error)?;
+        answer::append_drop_reason(&mut text, error)?;
     }
     let output = Output {
         is_error: !succeeded || dropped.is_some(),
         outcome: end.cut_off(),
         ..Output::text(text)
     };
-    let output = answer::refused(output, dropped);
+    let output = answer::with_refusal(output, dropped);
     Ok(missing.facts(facts(output, cx, Some(end))).with("truncated", is_cut))
 }
 

@@ -9,7 +9,7 @@ use super::buffer::Buffer;
 use super::found::Found;
 use super::query::Query;
 use super::scanner::Scanner;
-use crate::shown::Notes;
+use crate::format::Notes;
 
 /// What all threads of a search share.
 pub(super) struct Search<'a> {

@@ -5,7 +5,7 @@ use windlass_core::{
 };
 
 use super::stage::{Fate, Stage, Staged};
-use crate::shown;
+use crate::format;
 
 /// Makes every change, or none; with a note for each file that was written in a way worth one.
 pub(super) fn commit(cx: &Context, stage: &mut Stage) -> Result<(), ToolError> {
@@ -27,7 +27,7 @@ pub(super) fn commit(cx: &Context, stage: &mut Stage) -> Result<(), ToolError> {
         let is_rewritten = stage.fate(at) == Fate::Changed;
         if let Some(file) = stage.files.get_mut(at).filter(|_| is_rewritten) {
             let links = file.before.as_ref().map_or(1, |(_, stat)| stat.links);
-            file.how_written = shown::how_written(links, altered.in_place);
+            file.how_written = format::how_written(links, altered.in_place);
         }
     }
     Ok(())

@@ -7,7 +7,7 @@ use super::stage::{Fate, Stage, Staged};
 use crate::cut::Cutter;
 use crate::diff;
 use crate::edit::plan::Strategy;
-use crate::shown;
+use crate::format;
 use crate::syntax;
 
 /// How many bytes of diffs are shown in all.
@@ -22,14 +22,14 @@ pub(super) fn report(stage: &Stage, cutter: Cutter<'_>) -> Output {
     let mut left = MAX_DIFF;
     for (at, file) in stage.files.iter().enumerate() {
         let Some(told) = tell(stage, at, file, cutter) else { continue };
-        shown::push_line(&mut text, &told.headline);
+        format::push_line(&mut text, &told.headline);
         match left.checked_sub(told.diff.len()) {
             Some(less) => {
                 left = less;
-                shown::push_line(&mut text, &told.diff);
+                format::push_line(&mut text, &told.diff);
             }
             None => {
-                shown::push_line(&mut text, "[its diff is left out: the answer is long enough]");
+                format::push_line(&mut text, "[its diff is left out: the answer is long enough]");
             }
         }
         text.push_str(&file.how_written);
@@ -43,13 +43,13 @@ pub(super) fn report(stage: &Stage, cutter: Cutter<'_>) -> Output {
         };
         for (_, file) in stage.files.iter().enumerate().filter(is_same) {
             let line = format!("unchanged {}: it is as the patch wants it already", file.name);
-            shown::push_line(&mut text, &line);
+            format::push_line(&mut text, &line);
         }
     }
     let headline = format!(
         "patched {}, {}\n",
-        shown::count(files.len(), "file", "files"),
-        shown::count(hunks, "hunk", "hunks")
+        format::count(files.len(), "file", "files"),
+        format::count(hunks, "hunk", "hunks")
     );
     let headline = if files.is_empty() { String::new() } else { headline };
     Output::text(format!("{headline}{text}"))

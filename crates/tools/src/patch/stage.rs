@@ -14,8 +14,8 @@ use super::hunk::{Action, FilePatch, Hunk};
 use crate::cut::Cutter;
 use crate::document::{self, Document};
 use crate::edit::plan::Strategy;
-use crate::shown::{self, Root};
-use crate::taken_out;
+use crate::format::{self, Root};
+use crate::redaction_guard;
 
 /// Once so many parts of a patch do not apply, the rest of it is not tried: whoever wrote it has to write all of it again.
 const MAX_FAILURES: usize = 100;
@@ -92,7 +92,7 @@ impl Stage {
         }
         let mut words = format!("nothing was changed\n\n{}", self.failures.join("\n\n"));
         if self.not_tried > 0 {
-            let more = shown::count(self.not_tried, "more hunk was", "more hunks were");
+            let more = format::count(self.not_tried, "more hunk was", "more hunks were");
             words = format!("{words}\n\n{more} not tried; correct these first");
         }
         Some(ToolError::failed(words))
@@ -103,7 +103,7 @@ impl Stage {
         for file in &self.files {
             let old = file.origin.and_then(|origin| self.files.get(origin));
             let (before, after) = file.texts(old);
-            taken_out::check(cx, &file.name, &before, &after)?;
+            redaction_guard::check(cx, &file.name, &before, &after)?;
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ use super::page::{self, Ask, Page};
 use super::{notebook, pdf};
 use crate::cut::Cutter;
 use crate::encoding::{HEAD, TextEncoding};
-use crate::shown;
+use crate::format;
 
 /// Larger pictures are described only: no provider takes them.
 const MAX_IMAGE: u64 = 5 << 20;
@@ -180,7 +180,7 @@ fn show_pdf(cx: &Context, mut file: File, ask: &Ask) -> Result<Looked, ToolError
 fn show_image(mut file: File, image: Image, ask: &Ask) -> Result<Looked, ToolError> {
     let media_type = image.media_type();
     if ask.file_bytes > MAX_IMAGE {
-        let limit = shown::size(MAX_IMAGE);
+        let limit = format::size(MAX_IMAGE);
         return Ok(describe(
             &format!("{media_type}, too large to be shown (at most {limit})"),
             ask,
@@ -193,7 +193,7 @@ fn show_image(mut file: File, image: Image, ask: &Ask) -> Result<Looked, ToolErr
         .unwrap_or_default();
     let data = base64::engine::general_purpose::STANDARD.encode(&bytes);
     let picture = Content::Image { media_type: media_type.to_owned(), data };
-    let words = Content::text(format!("[{media_type}{pixels}, {}]", shown::size(ask.file_bytes)));
+    let words = Content::text(format!("[{media_type}{pixels}, {}]", format::size(ask.file_bytes)));
     let output = Output { content: vec![picture, words], ..Output::default() };
     let output = without_lines(output).with("media_type", media_type);
     // To look at a picture is to see all of it.
@@ -203,7 +203,7 @@ fn show_image(mut file: File, image: Image, ask: &Ask) -> Result<Looked, ToolErr
 
 /// A file that is not shown, in one line.
 fn describe(what: &str, ask: &Ask) -> Looked {
-    let text = format!("[{what}; {}; not shown as text]", shown::size(ask.file_bytes));
+    let text = format!("[{what}; {}; not shown as text]", format::size(ask.file_bytes));
     Looked { output: without_lines(Output::text(text)), seen: None, learnt: None }
 }
 

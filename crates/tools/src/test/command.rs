@@ -10,14 +10,14 @@ pub(super) struct TestCommand {
     /// Variables that it needs.
     pub(super) environment: &'static [(&'static str, &'static str)],
     /// How tests are chosen by name.
-    filter: Filter,
+    filter: FilterForm,
     /// Whether what is added for the runner stands behind `--`.
-    separator: bool,
+    needs_separator: bool,
 }
 
 /// How a runner takes a filter, which never begins with a dash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Filter {
+pub(super) enum FilterForm {
     /// As the last word.
     Word,
     /// Behind these words.
@@ -29,9 +29,9 @@ pub(super) enum Filter {
 }
 
 impl TestCommand {
-    pub(super) fn new(words: &[&str], filter: Filter) -> Self {
+    pub(super) fn new(words: &[&str], filter: FilterForm) -> Self {
         let words = words.iter().map(|word| (*word).to_owned()).collect();
-        Self { steps: vec![words], environment: &[], filter, separator: false }
+        Self { steps: vec![words], environment: &[], filter, needs_separator: false }
     }
 
     /// After this command.
@@ -50,23 +50,23 @@ impl TestCommand {
     }
 
     /// With `--` before what is added for the runner.
-    pub(super) fn with_separator(mut self, separator: bool) -> Self {
-        self.separator = separator;
+    pub(super) fn with_separator(mut self, needs_separator: bool) -> Self {
+        self.needs_separator = needs_separator;
         self
     }
 
     /// Whether it is known how tests are chosen.
     pub(super) fn takes_filter(&self) -> bool {
-        self.filter != Filter::None
+        self.filter != FilterForm::None
     }
 
     /// With more words for the runner.
-    pub(super) fn and(mut self, words: impl IntoIterator<Item = String>) -> Self {
+    pub(super) fn with_words(mut self, words: impl IntoIterator<Item = String>) -> Self {
         let mut words = words.into_iter().peekable();
         if words.peek().is_none() {
             return self;
         }
-        let separator = std::mem::take(&mut self.separator).then(|| "--".to_owned());
+        let separator = std::mem::take(&mut self.needs_separator).then(|| "--".to_owned());
         if let Some(last) = self.steps.last_mut() {
             last.extend(separator);
             last.extend(words);
@@ -78,14 +78,14 @@ impl TestCommand {
     pub(super) fn filtered(self, text: &str) -> Result<Self, ToolError> {
         let text = text.to_owned();
         match self.filter {
-            Filter::Word => Ok(self.and([text])),
-            Filter::Behind(words) => {
+            FilterForm::Word => Ok(self.with_words([text])),
+            FilterForm::Behind(words) => {
                 let words: Vec<String> =
                     words.iter().map(|word| (*word).to_owned()).chain([text]).collect();
-                Ok(self.and(words))
+                Ok(self.with_words(words))
             }
-            Filter::Joined(option) => Ok(self.and([format!("{option}{text}")])),
-            Filter::None => Err(ToolError::invalid_args(format!(
+            FilterForm::Joined(option) => Ok(self.with_words([format!("{option}{text}")])),
+            FilterForm::None => Err(ToolError::invalid_args(format!(
                 "`{self}` takes no filter that would be known here"
             ))
             .hint("give the whole `command` instead, as a shell would run it")),

@@ -2,34 +2,34 @@
 
 use std::collections::HashMap;
 
-use super::report::{Failure, Report, block};
+use super::report::{Failure, Report, dedented};
 
 /// `go test`. With `-v` every line belongs to the test that was named last, also where several run at once.
 pub(super) fn go(text: &str) -> Option<Report> {
-    let mut run = Run::default();
+    let mut run = GoOutput::default();
     for line in text.lines() {
-        run.line(line);
+        run.read_line(line);
     }
     run.end_package();
-    let Run { mut report, is_go, .. } = run;
+    let GoOutput { mut report, is_go, .. } = run;
     report.errors.extend(build_errors(text));
-    if is_go { report.or_nothing(true) } else { None }
+    if is_go { report.into_option(true) } else { None }
 }
 
 #[derive(Default)]
-struct Run<'t> {
+struct GoOutput<'t> {
     report: Report,
     is_go: bool,
     /// The test whose lines come now.
     current: Option<&'t str>,
-    said: HashMap<&'t str, Vec<&'t str>>,
+    lines_of: HashMap<&'t str, Vec<&'t str>>,
     /// Tests of this package that failed, in order.
     failed: Vec<&'t str>,
 }
 
-impl<'t> Run<'t> {
-    fn line(&mut self, line: &'t str) {
-        if let Some((mark, name)) = turned_to(line) {
+impl<'t> GoOutput<'t> {
+    fn read_line(&mut self, line: &'t str) {
+        if let Some((mark, name)) = named_test(line) {
             self.current = Some(name);
             self.is_go |= mark == "RUN";
         } else if let Some((verdict, name)) = verdict(line) {
@@ -38,7 +38,7 @@ impl<'t> Run<'t> {
             self.is_go = true;
             self.end_package();
         } else if let Some(current) = self.current {
-            self.said.entry(current).or_default().push(line);
+            self.lines_of.entry(current).or_default().push(line);
         }
     }
 
@@ -61,19 +61,19 @@ impl<'t> Run<'t> {
                 .any(|other| other.strip_prefix(name).is_some_and(|rest| rest.starts_with('/')))
         };
         for name in &all {
-            let lines = self.said.remove(name).unwrap_or_default();
-            if block(&lines).is_empty() && has_part(name) {
+            let lines = self.lines_of.remove(name).unwrap_or_default();
+            if dedented(&lines).is_empty() && has_part(name) {
                 continue;
             }
-            self.report.fail(Failure::new(*name, &lines));
+            self.report.add_failure(Failure::new(*name, &lines));
         }
-        self.said.clear();
+        self.lines_of.clear();
         self.current = None;
     }
 }
 
 /// `=== RUN   TestName`: whose lines follow.
-fn turned_to(line: &str) -> Option<(&str, &str)> {
+fn named_test(line: &str) -> Option<(&str, &str)> {
     let (mark, name) = line.strip_prefix("=== ")?.split_once(' ')?;
     matches!(mark, "RUN" | "NAME" | "CONT" | "PAUSE").then_some((mark, name.trim()))
 }
@@ -109,5 +109,5 @@ fn build_errors(text: &str) -> Vec<String> {
             lines.push(line);
         }
     }
-    errors.iter().map(|lines| block(lines)).collect()
+    errors.iter().map(|lines| dedented(lines)).collect()
 }

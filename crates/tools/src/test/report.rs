@@ -24,7 +24,7 @@ pub(super) struct Failure {
 
 impl Failure {
     pub(super) fn new(name: impl Into<String>, lines: &[&str]) -> Self {
-        Self { name: name.into(), text: block(lines) }
+        Self { name: name.into(), text: dedented(lines) }
     }
 }
 
@@ -40,7 +40,7 @@ impl Report {
     }
 
     /// The report, if it tells anything, or if it is `certain` that it tells of nothing.
-    pub(super) fn or_nothing(mut self, certain: bool) -> Option<Self> {
+    pub(super) fn into_option(mut self, certain: bool) -> Option<Self> {
         let mut seen = HashSet::new();
         self.errors.retain(|error| !error.is_empty() && seen.insert(error.clone()));
         self.failed = self.failed.max(self.failures.len() as u64);
@@ -48,7 +48,7 @@ impl Report {
     }
 
     /// Adds a failure. One that is told of twice is the same one: the longer text stays.
-    pub(super) fn fail(&mut self, failure: Failure) {
+    pub(super) fn add_failure(&mut self, failure: Failure) {
         match self.failures.iter_mut().find(|known| known.name == failure.name) {
             Some(known) if known.text.len() < failure.text.len() => *known = failure,
             Some(_) => {}
@@ -58,7 +58,7 @@ impl Report {
 }
 
 /// Lines as a text: without empty ones around it, with one at most between others, and without what all are indented by.
-pub(super) fn block(lines: &[&str]) -> String {
+pub(super) fn dedented(lines: &[&str]) -> String {
     let is_empty = |line: &&str| line.trim().is_empty();
     let Some(first) = lines.iter().position(|line| !is_empty(line)) else { return String::new() };
     let last = lines.iter().rposition(|line| !is_empty(line)).unwrap_or(first);
@@ -72,7 +72,7 @@ pub(super) fn block(lines: &[&str]) -> String {
 }
 
 /// The number that stands before a word: 3 in `3 passed, 1 failed` for `passed`.
-pub(super) fn before(line: &str, word: &str) -> Option<u64> {
+pub(super) fn number_before(line: &str, word: &str) -> Option<u64> {
     let mut last = None;
     for token in tokens(line) {
         if token == word {
@@ -84,7 +84,7 @@ pub(super) fn before(line: &str, word: &str) -> Option<u64> {
 }
 
 /// The number that stands behind a word: 3 in `Passed: 3, Failed: 1` for `Passed`.
-pub(super) fn behind(line: &str, word: &str) -> Option<u64> {
+pub(super) fn number_behind(line: &str, word: &str) -> Option<u64> {
     let mut all = tokens(line).skip_while(|token| *token != word);
     all.next()?;
     all.next()?.parse().ok()
@@ -101,24 +101,24 @@ pub(super) fn is_rule(line: &str, of: char) -> bool {
 }
 
 /// The parts of a text: `begins` says which lines begin one, and what it is called; `ends` which lines belong to none.
-pub(super) fn parts<'t, T>(
+pub(super) fn sections<'t, T>(
     text: &'t str,
     begins: impl Fn(&'t str) -> Option<T>,
     ends: impl Fn(&'t str) -> bool,
 ) -> Vec<(T, Vec<&'t str>)> {
-    let mut parts: Vec<(T, Vec<&'t str>)> = Vec::new();
+    let mut sections: Vec<(T, Vec<&'t str>)> = Vec::new();
     let mut is_inside = false;
     for line in text.lines() {
         if let Some(name) = begins(line) {
-            parts.push((name, Vec::new()));
+            sections.push((name, Vec::new()));
             is_inside = true;
         } else if ends(line) {
             is_inside = false;
-        } else if let Some((_, lines)) = parts.last_mut().filter(|_| is_inside) {
+        } else if let Some((_, lines)) = sections.last_mut().filter(|_| is_inside) {
             lines.push(line);
         }
     }
-    parts
+    sections
 }
 
 #[cfg(test)]
@@ -128,29 +128,29 @@ mod tests {
     #[test]
     fn numbers_and_words() {
         let line = "== 1 failed, 40 passed (2 flaky), 3 skipped in 0.12s ==";
-        assert_eq!(before(line, "failed"), Some(1));
-        assert_eq!(before(line, "passed"), Some(40));
-        assert_eq!(before(line, "skipped"), Some(3));
-        assert_eq!(before(line, "errors"), None);
-        assert_eq!(before("nothing failed", "failed"), None);
-        assert_eq!(behind("Tests run: 5, Failures: 1", "Failures"), Some(1));
-        assert_eq!(behind("failures=2, errors=1)", "errors"), Some(1));
-        assert_eq!(behind("Failures: none", "Failures"), None);
+        assert_eq!(number_before(line, "failed"), Some(1));
+        assert_eq!(number_before(line, "passed"), Some(40));
+        assert_eq!(number_before(line, "skipped"), Some(3));
+        assert_eq!(number_before(line, "errors"), None);
+        assert_eq!(number_before("nothing failed", "failed"), None);
+        assert_eq!(number_behind("Tests run: 5, Failures: 1", "Failures"), Some(1));
+        assert_eq!(number_behind("failures=2, errors=1)", "errors"), Some(1));
+        assert_eq!(number_behind("Failures: none", "Failures"), None);
     }
 
     #[test]
     fn blocks_lose_what_is_around_them() {
-        assert_eq!(block(&["", "    a", "      b", "", " ", "    c", " "]), "a\n  b\n\nc");
-        assert_eq!(block(&["", " "]), "");
-        assert_eq!(block(&[]), "");
+        assert_eq!(dedented(&["", "    a", "      b", "", " ", "    c", " "]), "a\n  b\n\nc");
+        assert_eq!(dedented(&["", " "]), "");
+        assert_eq!(dedented(&[]), "");
     }
 
     #[test]
     fn a_failure_that_is_told_twice_is_one() {
         let mut report = Report::default();
-        report.fail(Failure::new("a", &[]));
-        report.fail(Failure::new("a", &["why"]));
-        report.fail(Failure::new("a", &[]));
+        report.add_failure(Failure::new("a", &[]));
+        report.add_failure(Failure::new("a", &["why"]));
+        report.add_failure(Failure::new("a", &[]));
         assert_eq!(report.failures, [Failure { name: "a".into(), text: "why".into() }]);
     }
 }

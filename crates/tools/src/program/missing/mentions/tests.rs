@@ -1,4 +1,4 @@
-//! Messages of many programs, and the paths in them.
+//! Failure messages of many programs, and the paths that are found in them.
 
 use windlass_core::PathUse::{Chown, Read, Write};
 
@@ -45,7 +45,7 @@ fn messages_name_paths() {
         ("chown: changing ownership of 'f': Invalid argument", "f", Chown, Symptom::Chown),
         ("chgrp: changing group of 'f': Invalid argument", "f", Chown, Symptom::Chown),
     ] {
-        let expected = Mention { path: path.to_owned(), used, symptom };
+        let expected = PathMention { path: path.to_owned(), used, symptom };
         let found = mentions(message, "");
         assert!(found.contains(&expected), "{message}: {found:?}");
         assert!(found.len() <= 3, "{message}: {found:?}");
@@ -63,7 +63,7 @@ fn other_lines_name_none() {
     ] {
         assert_eq!(mentions(text, ""), [], "{text}");
     }
-    let data = format!("/x/y: No such file or directory {}", "x".repeat(LINE_BYTES));
+    let data = format!("/x/y: No such file or directory {}", "x".repeat(MAX_LINE_BYTES));
     assert_eq!(mentions(&data, ""), [], "a line of data");
 }
 
@@ -106,6 +106,6 @@ fn the_last_of_many_count() {
         (0..100).map(|n| format!("cat: /x/{n}: No such file or directory")).collect();
     let text = lines.join("\n");
     let found = mentions(&text, "");
-    assert_eq!(found.len(), MOST_MENTIONS);
+    assert_eq!(found.len(), MAX_MENTIONS);
     assert_eq!((&*found[0].path, &*found[19].path), ("/x/80", "/x/99"));
 }

@@ -1,18 +1,18 @@
-//! What was taken out of a text must not be written back as the word that stands for it.
+//! Guards secrets against loss: a redacted text must not be written back with the placeholder in place of the secret.
 //!
-//! A model that reads a file with a secret in it is shown `[secret NAME]`. If it writes that file as it has seen it, the secret is
-//! lost; so a change that adds such a word where a secret goes away is not made.
+//! A model that reads a file with a secret sees the placeholder `[secret NAME]`. If it writes the file as it has seen it, the secret is
+//! lost. So a change that adds a placeholder where a secret disappears is refused.
 
 use windlass_core::{Context, ToolError};
 
-/// How every such word begins.
-const BEGINNING: &str = "[secret";
-/// No such word is longer.
-const LONGEST: usize = 100;
+/// The beginning of every placeholder.
+const PLACEHOLDER_START: &str = "[secret";
+/// Limit of a placeholder's length.
+const MAX_PLACEHOLDER_BYTES: usize = 100;
 
-/// Refuses a change of a file that puts a word where there was a secret.
+/// Refuses a change of a file that replaces a secret by its placeholder.
 pub(crate) fn check(cx: &Context, name: &str, before: &str, after: &str) -> Result<(), ToolError> {
-    if !after.contains(BEGINNING) {
+    if !after.contains(PLACEHOLDER_START) {
         return Ok(());
     }
     let mut words = cx.placeholders(after);
@@ -38,13 +38,13 @@ pub(crate) fn check(cx: &Context, name: &str, before: &str, after: &str) -> Resu
     }
 }
 
-/// The first word in a text that may stand for something that was taken out.
+/// Returns the first text that may be a placeholder.
 pub(crate) fn mentioned(text: &str) -> Option<&str> {
-    text.match_indices(BEGINNING).find_map(|(at, _)| {
+    text.match_indices(PLACEHOLDER_START).find_map(|(at, _)| {
         let rest = &text[at..];
-        let end = rest.find([']', '\n']).filter(|end| *end < LONGEST)?;
+        let end = rest.find([']', '\n']).filter(|end| *end < MAX_PLACEHOLDER_BYTES)?;
         let is_word =
-            rest[BEGINNING.len()..].starts_with([' ', ':']) && rest[end..].starts_with(']');
+            rest[PLACEHOLDER_START.len()..].starts_with([' ', ':']) && rest[end..].starts_with(']');
         is_word.then(|| &rest[..=end])
     })
 }
@@ -57,7 +57,7 @@ mod tests {
     use super::mentioned;
     use crate::testing::Workspace;
 
-    /// A file in which a value is secret by its format, and what is shown of it.
+    /// Returns a workspace with a file that contains a secret, the text of the file and its redacted form.
     fn workspace() -> (Workspace, String, String) {
         let token = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9".repeat(2));
         let text = format!("# settings\ntoken = \"{token}\"\nport = 1\n");
