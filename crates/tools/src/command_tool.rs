@@ -53,21 +53,21 @@ pub struct CommandTool {
     definition: CommandDefinition,
     access: Access,
     /// Whether it needs no more than to look at the workspace.
-    only_looks: bool,
+    only_reads: bool,
 }
 
 impl CommandTool {
     /// The tool of a file, on a machine that confines programs like this.
     pub fn new(definition: CommandDefinition, author: Author, confinement: &Confinement) -> Self {
         let is_confined = confinement.level != Level::Off;
-        let only_looks = definition.only_looks()
+        let only_reads = definition.only_reads()
             && author == Author::Person
             && confinement.is_whole()
             && confinement.network == NetworkAccess::None;
         // Without a sandbox nothing keeps it from changing files: then it is better to look what it did.
         let is_held = definition.changes_nothing() && is_confined;
         let access = if is_held { Access::Read } else { Access::Staged };
-        Self { definition, access, only_looks }
+        Self { definition, access, only_reads }
     }
 }
 
@@ -77,7 +77,7 @@ impl AnyTool for CommandTool {
     }
 
     fn kinds(&self) -> Kinds {
-        if self.only_looks {
+        if self.only_reads {
             return Kinds::READ;
         }
         Kinds::EXEC | self.definition.effects().unwrap_or(Kinds::NONE)
@@ -98,7 +98,8 @@ impl AnyTool for CommandTool {
         };
         add_defaults(&self.definition.schema, &mut arguments);
         let definition = &self.definition;
-        let given = variables::of(&definition.variables, &arguments, definition.command())?;
+        let given =
+            variables::for_arguments(&definition.variables, &arguments, definition.command())?;
         let environment = definition.env.iter().cloned().chain(given).collect();
         let (arguments, shell) = (Value::Object(arguments), scene.shell());
         let effects = self.effects(scene, &shell);
@@ -110,14 +111,14 @@ impl AnyTool for CommandTool {
 impl CommandTool {
     /// The effects of every call. One that only looks may look at the whole workspace, also where the call works in a part of it.
     fn effects(&self, scene: &Scene<'_>, shell: &Shell) -> Effects {
-        if self.only_looks {
+        if self.only_reads {
             return Effects::read_tree(scene.workspace());
         }
         // The file says by its `effects` what the command does to the workspace, so it does not matter where it runs.
-        let nowhere =
+        let no_location =
             RunLocation { workspace: Path::new(""), directory: Path::new(""), home: None };
-        let understood = shell::analyze(self.definition.command(), shell, nowhere);
-        Effect::Exec(understood.line_that_may_change()).into()
+        let analysis = shell::analyze(self.definition.command(), shell, no_location);
+        Effect::Exec(analysis.line_that_may_change()).into()
     }
 }
 
@@ -148,8 +149,8 @@ impl PlannedCall for CommandCall<'_> {
     {
         Box::pin(async move {
             let limit = self.tool.definition.timeout();
-            let patience = cx.overrides().soft_limit.map(|soft| soft.min(limit));
-            answer::run(cx, self.request(cx)?, Some(limit), patience).await
+            let max_wait = cx.overrides().soft_limit.map(|soft| soft.min(limit));
+            answer::run(cx, self.request(cx)?, Some(limit), max_wait).await
         })
     }
 }

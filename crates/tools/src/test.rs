@@ -1,7 +1,7 @@
-//! `test`: runs the tests of a project and tells what failed.
+//! `test`: runs the tests of a project and reports the failures.
 //!
-//! The command is found by the files of the project, unless one is given. Of what it prints only the verdict, the counts and the
-//! failures come back, read by the formats of the runners; the rest is kept. Where no format fits, the last lines have to do.
+//! The command is detected from the files of the project, unless the model gives one. Parsers for the formats of test runners extract the
+//! verdict, the counts and the failures; the whole output is kept under a handle. If no format matches, the last lines are shown.
 
 mod answer;
 mod command;
@@ -33,11 +33,12 @@ use crate::parameter_defaults::here;
 use crate::program;
 use crate::shell::{self, RunLocation};
 
-/// How long tests may take if nobody says.
+/// Time limit of tests without `timeout`.
 const DEFAULT_LIMIT: Duration = Duration::from_mins(10);
-/// How long the engine waits beyond that: until all is ended and what was changed is kept.
+/// Time that the engine waits beyond the time limit, until all processes have ended and the changes are kept.
 const ENDING_TIME: Duration = Duration::from_secs(30);
 
+/// The tool `test`.
 pub(crate) struct Test;
 
 /// Run the project's tests (Cargo, Go, npm, pytest, Maven, Gradle, ctest, Make …). Returns PASSED or FAILED, counts, and failures only.
@@ -93,13 +94,14 @@ impl PlannedTool for Test {
 }
 
 impl Args {
+    /// Returns the time limit of the call.
     fn limit(&self) -> Duration {
         let given = self.timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         given.unwrap_or(DEFAULT_LIMIT)
     }
 }
 
-/// What is to be run, and where.
+/// The test command with its directory and limits.
 pub(crate) struct Plan {
     directory: PathBuf,
     program: Program,
@@ -107,12 +109,12 @@ pub(crate) struct Plan {
     environment: Vec<(String, String)>,
     filter: Option<String>,
     limit: Duration,
-    /// What else could have been run.
+    /// Other test commands that were detected.
     others: Vec<String>,
 }
 
 impl Plan {
-    /// The plan, and what it does to the files that it names.
+    /// Returns the plan, and the effects on the files that a given command names.
     fn new(args: Args, scene: &Scene<'_>) -> Result<(Self, Vec<Effect>), ToolError> {
         check_filter(args.filter.as_deref())?;
         let path = scene.resolve(&args.path)?.path;
@@ -131,7 +133,7 @@ impl Plan {
         Ok((Self::from_project(project, args, &scene.shell())?, Vec::new()))
     }
 
-    /// With a command of the model.
+    /// Returns the plan for a command from the model.
     fn from_command(
         args: Args,
         directory: &Path,
@@ -163,7 +165,7 @@ impl Plan {
         Ok((plan, analysis.files().collect()))
     }
 
-    /// With the command that fits the project.
+    /// Returns the plan for a detected project.
     fn from_project(project: Project, args: Args, shell: &Shell) -> Result<Self, ToolError> {
         let command = match &args.filter {
             Some(filter) => project.command.filtered(filter)?,
@@ -182,7 +184,7 @@ impl Plan {
     }
 }
 
-/// A filter is a part of a name, never an option.
+/// Refuses a filter that could be taken for an option or is no text.
 fn check_filter(filter: Option<&str>) -> Result<(), ToolError> {
     let Some(filter) = filter else { return Ok(()) };
     if filter.is_empty() || filter.starts_with('-') || filter.contains(char::is_control) {

@@ -1,11 +1,11 @@
 //! The block at the top of a file: between two lines `---` it is YAML, as much of it as [`yaml`] knows; between two lines
 //! `+++` it is TOML. What comes after is for people, and for models if nothing else describes the tool.
 
-use super::node::{Node, Place};
+use super::node::{Node, SourcePosition};
 use super::{DefinitionError, toml, yaml};
 
 /// How large a file may be.
-const LARGEST: usize = 64 << 10;
+const MAX_FILE_BYTES: usize = 64 << 10;
 
 /// A file in its two parts.
 pub(super) struct FrontMatter {
@@ -14,13 +14,13 @@ pub(super) struct FrontMatter {
 }
 
 /// The beginning of the file, which has no better place for what it lacks.
-pub(super) const TOP: Place = Place { line: 1, column: 1 };
+pub(super) const START_OF_FILE: SourcePosition = SourcePosition { line: 1, column: 1 };
 
 pub(super) fn parse(text: &str) -> Result<FrontMatter, DefinitionError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    if text.len() > LARGEST {
-        let most = LARGEST >> 10;
-        return Err(TOP.wrong(format!("the file is larger than {most} KiB")));
+    if text.len() > MAX_FILE_BYTES {
+        let most = MAX_FILE_BYTES >> 10;
+        return Err(START_OF_FILE.error(format!("the file is larger than {most} KiB")));
     }
     // A shell would take the other half of such an end for a part of the command.
     let text = text.replace("\r\n", "\n");
@@ -32,11 +32,12 @@ pub(super) fn parse(text: &str) -> Result<FrontMatter, DefinitionError> {
         "+++" => toml::parse,
         _ => {
             let wanted = "a tool begins with a line `---` (YAML) or `+++` (TOML)";
-            return Err(TOP.wrong(wanted));
+            return Err(START_OF_FILE.error(wanted));
         }
     };
-    let (block, body) = split_at_fence(rest, fence)
-        .ok_or_else(|| TOP.wrong(format!("no second line `{fence}` ends what begins here")))?;
+    let (block, body) = split_at_fence(rest, fence).ok_or_else(|| {
+        START_OF_FILE.error(format!("no second line `{fence}` ends what begins here"))
+    })?;
     Ok(FrontMatter { node: parse(block)?, body: body.trim().to_owned() })
 }
 
@@ -57,9 +58,9 @@ fn refuse_invisible_characters(text: &str) -> Result<(), DefinitionError> {
     for (line, content) in text.split('\n').enumerate() {
         let found = content.chars().enumerate().find(|(_, c)| is_invisible(*c));
         if let Some((column, c)) = found {
-            let at = Place { line: line + 1, column: column + 1 };
+            let at = SourcePosition { line: line + 1, column: column + 1 };
             let code = u32::from(c);
-            return Err(at.wrong(format!("a character that cannot be seen (U+{code:04X})")));
+            return Err(at.error(format!("a character that cannot be seen (U+{code:04X})")));
         }
     }
     Ok(())

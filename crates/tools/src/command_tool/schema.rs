@@ -6,10 +6,10 @@
 use serde_json::Value;
 
 use super::DefinitionError;
-use super::node::{Entries, Entry, Node};
+use super::node::{Node, NodeEntry, NodeMap};
 
 /// Keywords that take a number, and that the gate checks.
-const NUMBERS: &[&str] = &[
+const NUMBER_KEYWORDS: &[&str] = &[
     "minimum",
     "maximum",
     "exclusiveMinimum",
@@ -20,7 +20,7 @@ const NUMBERS: &[&str] = &[
     "maxItems",
 ];
 /// What is only said, to models and people.
-const SAID: &[&str] = &[
+const ANNOTATION_KEYWORDS: &[&str] = &[
     "title",
     "description",
     "default",
@@ -33,17 +33,17 @@ const SAID: &[&str] = &[
 ];
 
 /// The schema as JSON: of an object, and closed to parameters that it does not name unless it says otherwise.
-pub(super) fn of(node: &Node) -> Result<Value, DefinitionError> {
+pub(super) fn from_node(node: &Node) -> Result<Value, DefinitionError> {
     check(node)?;
-    let Some(entries) = node.map() else { return Err(node.at.wrong("`schema` must be a map")) };
+    let Some(entries) = node.map() else { return Err(node.at.error("`schema` must be a map")) };
     if let Some(kind) = entries.get("type").filter(|kind| kind.text() != Some("object")) {
-        return Err(kind.at.wrong("arguments are an object: `type` must be `object`"));
+        return Err(kind.at.error("arguments are an object: `type` must be `object`"));
     }
     if let Some(other) =
         entries.iter().find(|entry| matches!(&*entry.key, "anyOf" | "oneOf" | "enum" | "const"))
     {
         let key = &other.key;
-        return Err(other.at.wrong(format!("arguments are one object: `{key}` has no place here")));
+        return Err(other.at.error(format!("arguments are one object: `{key}` has no place here")));
     }
     let mut schema = node.to_json();
     if let Value::Object(map) = &mut schema {
@@ -57,15 +57,15 @@ pub(super) fn of(node: &Node) -> Result<Value, DefinitionError> {
 /// Checks a schema and those in it.
 fn check(node: &Node) -> Result<(), DefinitionError> {
     match &node.value {
-        super::node::Value::Bool(true) => Ok(()),
-        super::node::Value::Map(entries) => {
+        super::node::NodeValue::Bool(true) => Ok(()),
+        super::node::NodeValue::Map(entries) => {
             entries.iter().try_for_each(|entry| check_keyword(entry, entries))
         }
-        _ => Err(node.at.wrong(format!("a schema is a map, and this is {}", node.kind()))),
+        _ => Err(node.at.error(format!("a schema is a map, and this is {}", node.kind()))),
     }
 }
 
-fn check_keyword(entry: &Entry, siblings: &Entries) -> Result<(), DefinitionError> {
+fn check_keyword(entry: &NodeEntry, siblings: &NodeMap) -> Result<(), DefinitionError> {
     let (key, value) = (&*entry.key, &entry.value);
     match key {
         "properties" => map_of(value, key)?.iter().try_for_each(|entry| check(&entry.value)),
@@ -76,12 +76,12 @@ fn check_keyword(entry: &Entry, siblings: &Entries) -> Result<(), DefinitionErro
         "type" => check_type(value),
         "enum" => list_of(value, key).map(drop),
         "const" => Ok(()),
-        said if SAID.contains(&said) => Ok(()),
-        number if NUMBERS.contains(&number) => check_number(value, key),
+        said if ANNOTATION_KEYWORDS.contains(&said) => Ok(()),
+        number if NUMBER_KEYWORDS.contains(&number) => check_number(value, key),
         "$ref" | "$defs" | "definitions" => {
-            Err(entry.at.wrong(format!("`{key}` is not known here: write the schema out")))
+            Err(entry.at.error(format!("`{key}` is not known here: write the schema out")))
         }
-        _ => Err(entry.at.wrong(format!(
+        _ => Err(entry.at.error(format!(
             "`{key}` is not checked by this version: leave it out, and check the argument in the command"
         ))),
     }
@@ -91,15 +91,15 @@ fn check_number(value: &Node, key: &str) -> Result<(), DefinitionError> {
     if value.to_json().is_number() {
         return Ok(());
     }
-    Err(value.at.wrong(format!("`{key}` is {}; it must be a number", value.kind())))
+    Err(value.at.error(format!("`{key}` is {}; it must be a number", value.kind())))
 }
 
-fn check_required(value: &Node, siblings: &Entries) -> Result<(), DefinitionError> {
+fn check_required(value: &Node, siblings: &NodeMap) -> Result<(), DefinitionError> {
     let known = siblings.get("properties").and_then(Node::map);
     for name in list_of(value, "required")? {
         let text = name.text().unwrap_or_default();
         if known.and_then(|known| known.get(text)).is_none() {
-            return Err(name.at.wrong("what is required must be one of `properties`"));
+            return Err(name.at.error("what is required must be one of `properties`"));
         }
     }
     Ok(())
@@ -113,17 +113,17 @@ fn check_type(value: &Node) -> Result<(), DefinitionError> {
             // In YAML, `null` without quotes is nothing, not a word.
             return Err(name
                 .at
-                .wrong(format!("a type is one of {} (`\"null\"` in quotes)", TYPES.join(", "))));
+                .error(format!("a type is one of {} (`\"null\"` in quotes)", TYPES.join(", "))));
         }
     }
     Ok(())
 }
 
-fn map_of<'n>(node: &'n Node, key: &str) -> Result<&'n Entries, DefinitionError> {
-    node.map().ok_or_else(|| node.at.wrong(format!("`{key}` is {}; it must be a map", node.kind())))
+fn map_of<'n>(node: &'n Node, key: &str) -> Result<&'n NodeMap, DefinitionError> {
+    node.map().ok_or_else(|| node.at.error(format!("`{key}` is {}; it must be a map", node.kind())))
 }
 
 fn list_of<'n>(node: &'n Node, key: &str) -> Result<&'n [Node], DefinitionError> {
     node.list()
-        .ok_or_else(|| node.at.wrong(format!("`{key}` is {}; it must be a list", node.kind())))
+        .ok_or_else(|| node.at.error(format!("`{key}` is {}; it must be a list", node.kind())))
 }

@@ -273,7 +273,8 @@ fn variables(tool: &CommandTool, input: Value) -> Result<Vec<(&str, &str)>, Stri
     let definition = &tool.definition;
     let Value::Object(mut arguments) = input else { panic!("no object") };
     super::add_defaults(&definition.schema, &mut arguments);
-    let given = super::variables::of(&definition.variables, &arguments, definition.command());
+    let given =
+        super::variables::for_arguments(&definition.variables, &arguments, definition.command());
     let given = given.map_err(|error| error.to_string())?;
     let all = definition.env.iter().cloned().chain(given);
     // Leaked, so that they compare with texts.

@@ -7,22 +7,25 @@ use serde_json::{Map, Value};
 use windlass_core::ToolError;
 
 use super::DefinitionError;
-use super::node::Place;
+use super::node::SourcePosition;
 
 /// What their names begin with, so that no argument can be taken for `PATH`.
 pub(super) const PREFIX: &str = "ARG_";
 /// Linux takes 128 KiB for one, the name and the end included.
-const LONGEST: usize = 64 << 10;
+const MAX_VARIABLE_BYTES: usize = 64 << 10;
 /// All of them together, of what the kernel has for variables and words.
-const LONGEST_TOGETHER: usize = 512 << 10;
+const MAX_TOTAL_BYTES: usize = 512 << 10;
 
 /// The name of the variable for each parameter that a schema names.
-pub(super) fn names(schema: &Value, at: Place) -> Result<Vec<(String, String)>, DefinitionError> {
+pub(super) fn for_parameters(
+    schema: &Value,
+    at: SourcePosition,
+) -> Result<Vec<(String, String)>, DefinitionError> {
     let mut names: Vec<(String, String)> = Vec::new();
     for parameter in schema["properties"].as_object().into_iter().flat_map(Map::keys) {
         let variable = name(parameter);
         if let Some((other, _)) = names.iter().find(|(_, known)| *known == variable) {
-            return Err(at.wrong(format!(
+            return Err(at.error(format!(
                 "the parameters `{other}` and `{parameter}` would both be the variable {variable}"
             )));
         }
@@ -37,18 +40,18 @@ fn name(parameter: &str) -> String {
 }
 
 /// The variables for these arguments.
-pub(super) fn of(
+pub(super) fn for_arguments(
     names: &[(String, String)],
     arguments: &Map<String, Value>,
     command: &str,
 ) -> Result<Vec<(String, String)>, ToolError> {
     let mut variables = Vec::new();
-    let mut left = LONGEST_TOGETHER;
+    let mut left = MAX_TOTAL_BYTES;
     for (parameter, variable) in names {
         let Some(text) = arguments.get(parameter).and_then(text) else { continue };
         let why = if text.contains('\0') {
             "has a NUL character in it"
-        } else if text.len() > LONGEST.min(left) {
+        } else if text.len() > MAX_VARIABLE_BYTES.min(left) {
             "is too long"
         } else {
             left -= text.len();

@@ -1,4 +1,4 @@
-//! What is said of a run of tests: a verdict with counts, then each failure, and no more than a model can use.
+//! Output of a test run: a verdict with counts, then each failure, bounded in size.
 
 use windlass_core::{Context, Job, JobEnd, Output, ProcessEnd, ToolError};
 
@@ -9,25 +9,28 @@ use crate::program::changed::{self, Base};
 use crate::program::missing::Missing;
 use crate::program::{answer, closing, facts};
 
-/// How much of the end of what was printed is looked at: that is where runners say what came of it.
+/// Bytes at the end of the output that are searched, because runners report there.
 const MAX_SEARCHED_BYTES: u64 = 8 << 20;
-/// How many lines are shown of a failure, and of an output that is not understood.
+/// Limit of lines of one failure.
 const MAX_FAILURE_LINES: usize = 40;
+/// Limit of last lines of a run without a parsed report.
 const MAX_LAST_LINES: usize = 60;
+/// The same for a run that succeeded.
 const MAX_LAST_LINES_OF_SUCCESS: usize = 10;
-/// How long a line may be.
+/// Limit of a line's length.
 const MAX_LINE_CHARACTERS: usize = 500;
-/// What the verdict and the remarks may take of the limit.
+/// Bytes of the output limit that are reserved for the verdict and the remarks.
 const RESERVED_BYTES: usize = 4_000;
 
-/// What was run.
+/// The command of a test run.
 pub(super) struct TestRun {
     pub(super) command: String,
     pub(super) filter: Option<String>,
-    /// What else could have been run.
+    /// Other test commands that were detected.
     pub(super) others: Vec<String>,
 }
 
+/// Returns the output for a finished test run. Blocking.
 pub(super) fn answer(
     cx: &Context,
     run: &TestRun,
@@ -82,18 +85,19 @@ pub(super) fn answer(
         .with("failed", counts.map(|(_, failed)| failed)))
 }
 
-/// What came of a run.
+/// The verdict about a test run, with text for its first line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Verdict {
-    /// With these counts, if they are known.
+    /// All tests passed. The text has the counts, if they are known.
     Passed(String),
-    /// Tests failed, or could not be built: the report says which.
+    /// Tests failed or could not be built, and the report names them.
     Failed(String),
-    /// It ended badly, and nobody said why.
+    /// The run ended badly, and its report gives no reason.
     Unexplained(String),
 }
 
 impl Verdict {
+    /// Decides the verdict by the report, the exit code and the time limit.
     fn of(run: &TestRun, report: Option<&Report>, job: &Job, end: &JobEnd) -> Self {
         let counts = report.map(counts).unwrap_or_default();
         let so_far = if counts.is_empty() { String::new() } else { format!("; so far {counts}") };
@@ -123,7 +127,7 @@ impl Verdict {
         }
     }
 
-    /// The first line.
+    /// Returns the first line of the output.
     fn line(&self, run: &TestRun, end: &JobEnd) -> String {
         let command = short(&run.command, 100);
         let took = format!("({}, {})", command.replace('\n', " "), closing::seconds(end.duration));
@@ -138,17 +142,18 @@ impl Verdict {
         matches!(self, Self::Passed(_))
     }
 
-    /// Whether the end of the output is all there is to show.
+    /// Returns whether the last lines of the output are shown.
     fn shows_last_lines(&self) -> bool {
         !matches!(self, Self::Failed(_))
     }
 
+    /// Returns the limit of last lines for this verdict.
     fn last_lines(&self) -> usize {
         if self.is_passed() { MAX_LAST_LINES_OF_SUCCESS } else { MAX_LAST_LINES }
     }
 }
 
-/// `2 failed, 40 passed, 1 ignored`.
+/// Returns the counts of a report: `2 failed, 40 passed, 1 ignored`.
 fn counts(report: &Report) -> String {
     let mut words = Vec::new();
     if !report.errors.is_empty() {
@@ -169,16 +174,17 @@ fn counts(report: &Report) -> String {
     words.join(", ")
 }
 
-/// The answer while it is written.
+/// The text of the output while it is built.
 struct ReportText {
     text: String,
-    /// How many bytes there is room for.
+    /// Bytes that are left of the limit.
     left: usize,
-    /// Whether something was left out for want of room.
+    /// True if something was left out for lack of space.
     is_cut: bool,
 }
 
 impl ReportText {
+    /// Adds the failures or the last lines, depending on the verdict.
     fn push_details(&mut self, verdict: &Verdict, report: Option<&Report>, printed: &str) {
         match (verdict, report) {
             (Verdict::Passed(_), Some(_)) => {}
@@ -191,6 +197,7 @@ impl ReportText {
         }
     }
 
+    /// Adds the errors and failures until the limit is reached, then the names of the others.
     fn push_failures(&mut self, report: &Report) {
         for error in &report.errors {
             if !self.try_push(error) {
@@ -207,7 +214,7 @@ impl ReportText {
         }
     }
 
-    /// Adds a part, cut to some lines; whether there was room.
+    /// Adds a section, shortened to a few lines. Returns false if there is no space.
     fn try_push(&mut self, part: &str) -> bool {
         let lines: Vec<&str> = part.lines().collect();
         let mut text = String::from("\n");
@@ -228,20 +235,21 @@ impl ReportText {
         true
     }
 
-    /// The names of failures for which there was no room.
+    /// Adds the names of failures for which there is no space.
     fn push_names(&mut self, failures: &[Failure]) {
         let names: Vec<&str> =
             failures.iter().map(|failure| failure.name.as_str()).take(100).collect();
         self.push_more(failures.len(), &format!("failures: {}", short(&names.join(", "), 3_000)));
     }
 
+    /// Adds a note about sections that were left out.
     fn push_more(&mut self, number: usize, what: &str) {
         let more = format!("\n\n[{number} more {what}]");
         self.text.push_str(&more);
         self.is_cut = true;
     }
 
-    /// Adds the last lines of the output.
+    /// Adds the last lines of the printed text.
     fn push_last_lines(&mut self, printed: &str, most: usize) {
         let printed = printed.trim_end();
         let lines: Vec<&str> = printed.lines().collect();

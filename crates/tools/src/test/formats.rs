@@ -1,18 +1,18 @@
-//! Every format of test output that is understood, in the order in which they are tried.
+//! The formats of test output, in the order in which they are tried.
 //!
-//! Who runs tests is known only sometimes: `make test` and `npm test` can be anything. So the output is asked, not the command; that
-//! only says whom to ask first.
+//! The runner behind `make test` or `npm test` is unknown. So the output decides the format, and the command only decides which formats are
+//! tried first.
 
 use super::report::Report;
 use super::{go, javascript, jvm, other, python, rust};
 
-/// A format: words by which a command gives it away, and how it is read.
+/// A format: words of a command that suggest it, and its parser, which returns `None` for other formats.
 struct OutputFormat {
     words: &'static [&'static str],
     read: fn(&str) -> Option<Report>,
 }
 
-/// Those that say who they are stand before those that could be anybody.
+/// Formats with a distinctive output come first.
 const OUTPUT_FORMATS: &[OutputFormat] = &[
     OutputFormat { words: &["nextest"], read: rust::nextest },
     OutputFormat { words: &["cargo"], read: rust::cargo },
@@ -33,7 +33,7 @@ const OUTPUT_FORMATS: &[OutputFormat] = &[
     OutputFormat { words: &["cmake", "make"], read: other::compiler },
 ];
 
-/// What the output of a command tells, if its format is understood.
+/// Parses the output of a command by the first format that matches.
 pub(super) fn read(command: &str, text: &str) -> Option<Report> {
     let words: Vec<&str> = command
         .split(|c: char| c.is_whitespace() || matches!(c, '/' | ';' | '&' | '|' | '(' | ')'))

@@ -1,10 +1,10 @@
-//! What `go test` prints, with `-v` or without.
+//! Parses the output of `go test`, with or without `-v`.
 
 use std::collections::HashMap;
 
 use super::report::{Failure, Report, dedented};
 
-/// `go test`. With `-v` every line belongs to the test that was named last, also where several run at once.
+/// Parses `go test`. With `-v`, every line belongs to the test that was named last, also if several run in parallel.
 pub(super) fn go(text: &str) -> Option<Report> {
     let mut run = GoOutput::default();
     for line in text.lines() {
@@ -17,17 +17,21 @@ pub(super) fn go(text: &str) -> Option<Report> {
 }
 
 #[derive(Default)]
+/// The state of the parser.
 struct GoOutput<'t> {
     report: Report,
+    /// True if a line has been found that only `go test` prints.
     is_go: bool,
-    /// The test whose lines come now.
+    /// The test to which the next lines belong.
     current: Option<&'t str>,
+    /// The lines of each test in the present package.
     lines_of: HashMap<&'t str, Vec<&'t str>>,
-    /// Tests of this package that failed, in order.
+    /// Failed tests of the present package, in order.
     failed: Vec<&'t str>,
 }
 
 impl<'t> GoOutput<'t> {
+    /// Reads one line of the output.
     fn read_line(&mut self, line: &'t str) {
         if let Some((mark, name)) = named_test(line) {
             self.current = Some(name);
@@ -42,6 +46,7 @@ impl<'t> GoOutput<'t> {
         }
     }
 
+    /// Records the verdict of a test.
     fn verdict(&mut self, verdict: &str, name: &'t str) {
         match verdict {
             "PASS" => self.report.passed += 1,
@@ -53,9 +58,10 @@ impl<'t> GoOutput<'t> {
         self.is_go = true;
     }
 
+    /// Adds the failures of a package to the report.
     fn end_package(&mut self) {
         let all = std::mem::take(&mut self.failed);
-        // A test that only failed because a part of it did says nothing of its own.
+        // A test that failed only because of its subtest prints nothing itself.
         let has_part = |name: &str| {
             all.iter()
                 .any(|other| other.strip_prefix(name).is_some_and(|rest| rest.starts_with('/')))
@@ -72,26 +78,26 @@ impl<'t> GoOutput<'t> {
     }
 }
 
-/// `=== RUN   TestName`: whose lines follow.
+/// Parses `=== RUN   TestName`, which names the test of the next lines. Returns the mark and the name.
 fn named_test(line: &str) -> Option<(&str, &str)> {
     let (mark, name) = line.strip_prefix("=== ")?.split_once(' ')?;
     matches!(mark, "RUN" | "NAME" | "CONT" | "PAUSE").then_some((mark, name.trim()))
 }
 
-/// `--- FAIL: TestName (0.00s)`, indented if it is a part of another.
+/// Parses `--- FAIL: TestName (0.00s)`, indented for a subtest. Returns the verdict and the name.
 fn verdict(line: &str) -> Option<(&str, &str)> {
     let (verdict, rest) = line.trim_start().strip_prefix("--- ")?.split_once(": ")?;
     let (name, time) = rest.rsplit_once(" (")?;
     (matches!(verdict, "PASS" | "FAIL" | "SKIP") && time.ends_with("s)")).then_some((verdict, name))
 }
 
-/// The sum of a package: `ok`, `FAIL` or `?`, its name and a time, with tabs between them.
+/// Returns whether a line is the summary of a package: `ok`, `FAIL` or `?`, its name and a time, separated by tabs.
 fn is_package_line(line: &str) -> bool {
     let begins = ["ok  \t", "FAIL\t", "?   \t"].iter().any(|begin| line.starts_with(begin));
     begins || line == "PASS" || line == "FAIL"
 }
 
-/// `# package` and the errors of the compiler behind it, where that package could not be built.
+/// Returns the compiler errors behind each line `# package`, if a package could not be built.
 fn build_errors(text: &str) -> Vec<String> {
     let is_built = !(text.contains("[build failed]") || text.contains("[setup failed]"));
     if is_built {

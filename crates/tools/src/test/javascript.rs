@@ -1,8 +1,8 @@
-//! What jest, vitest, mocha, bun and deno print.
+//! Parses the output of jest, vitest, mocha, bun and deno.
 
 use super::report::{Failure, Report, dedented, is_rule, number_before, sections};
 
-/// jest.
+/// Parses the output of jest.
 pub(super) fn jest(text: &str) -> Option<Report> {
     let summary = text.lines().rfind(|line| line.starts_with("Tests: "));
     if summary.is_none() && !text.lines().any(|line| line.starts_with("Test Suites: ")) {
@@ -52,7 +52,7 @@ pub(super) fn jest(text: &str) -> Option<Report> {
     report.into_option(true)
 }
 
-/// vitest.
+/// Parses the output of vitest.
 pub(super) fn vitest(text: &str) -> Option<Report> {
     let line_of = |word: &str| text.lines().rfind(|line| line.trim_start().starts_with(word));
     line_of("Test Files  ")?;
@@ -71,7 +71,7 @@ pub(super) fn vitest(text: &str) -> Option<Report> {
     let ends = |line: &str| line.starts_with('⎯') || line.trim_start().starts_with("Test Files  ");
     let mut waiting: Vec<String> = Vec::new();
     for (name, lines) in sections(text, begins, ends) {
-        // Tests that failed in the same way stand above one text.
+        // Tests with the same failure share one text below their names.
         if dedented(&lines).is_empty() {
             waiting.push(name);
             continue;
@@ -87,7 +87,7 @@ pub(super) fn vitest(text: &str) -> Option<Report> {
     report.into_option(true)
 }
 
-/// mocha.
+/// Parses the output of mocha.
 pub(super) fn mocha(text: &str) -> Option<Report> {
     let lines: Vec<&str> = text.lines().collect();
     let is_count = |line: &str, word: &str| {
@@ -119,7 +119,7 @@ pub(super) fn mocha(text: &str) -> Option<Report> {
         }
     }
     for lines in failures {
-        // The name goes on, one part a line, up to a colon.
+        // The name spans several lines, up to a colon.
         let end =
             lines.iter().position(|line| line.trim_end().ends_with(':')).map_or(1, |at| at + 1);
         let name: Vec<&str> =
@@ -129,7 +129,7 @@ pub(super) fn mocha(text: &str) -> Option<Report> {
     report.into_option(true)
 }
 
-/// bun: what was wrong stands before the name of the test.
+/// Parses the output of bun, which prints a failure before the name of its test.
 pub(super) fn bun(text: &str) -> Option<Report> {
     if !text.contains("bun test v") {
         return None;
@@ -158,12 +158,12 @@ pub(super) fn bun(text: &str) -> Option<Report> {
     report.into_option(true)
 }
 
-/// `src/a.test.ts:`
+/// Returns whether a line names a test file: `src/a.test.ts:`.
 fn is_file_line(line: &str) -> bool {
     line.ends_with(':') && !line.contains(' ')
 }
 
-/// deno.
+/// Parses the output of deno.
 pub(super) fn deno(text: &str) -> Option<Report> {
     let is_summary = |line: &&str| {
         (line.starts_with("ok | ") || line.starts_with("FAILED | ")) && line.contains(" passed")

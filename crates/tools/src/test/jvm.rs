@@ -1,8 +1,8 @@
-//! What Maven (surefire) and Gradle print.
+//! Parses the output of Maven (surefire) and Gradle.
 
 use super::report::{Failure, Report, number_before, number_behind, sections};
 
-/// Maven: a line per class, then a summary per module.
+/// Parses the output of Maven: a line per class, then a summary per module.
 pub(super) fn maven(text: &str) -> Option<Report> {
     if !text.lines().any(|line| line.starts_with("[INFO] ") || line.starts_with("[ERROR] ")) {
         return None;
@@ -31,7 +31,7 @@ pub(super) fn maven(text: &str) -> Option<Report> {
     report.into_option(false)
 }
 
-/// The lines between `COMPILATION ERROR` and the next sum.
+/// Returns the errors between `COMPILATION ERROR` and the next summary.
 fn compile_errors(text: &str) -> Vec<String> {
     let begins = |line: &'_ str| line.contains("COMPILATION ERROR").then_some(());
     let ends = |line: &str| {
@@ -49,7 +49,7 @@ fn compile_errors(text: &str) -> Vec<String> {
     texts.collect()
 }
 
-/// Gradle: tells of failures, and counts only if there are some.
+/// Parses the output of Gradle, which prints counts only if there are failures.
 pub(super) fn gradle(text: &str) -> Option<Report> {
     let is_gradle = text.lines().any(|line| {
         line.starts_with("BUILD FAILED")
@@ -80,7 +80,7 @@ pub(super) fn gradle(text: &str) -> Option<Report> {
     report.into_option(false)
 }
 
-/// `File.java:5: error: …` and `e: file:///File.kt:5:10 …`, with the lines that show the place.
+/// Returns compiler errors with their source lines: `File.java:5: error: …` and `e: file:///File.kt:5:10 …`.
 fn javac_errors(text: &str) -> Vec<String> {
     let is_error = |line: &str| line.contains(": error: ") || line.starts_with("e: ");
     let begins = |line: &'_ str| is_error(line).then(|| line.to_owned());

@@ -1,8 +1,8 @@
-//! What ctest, TAP producers (node's own runner among them), dotnet and mix print, and what compilers say of C.
+//! Parses the output of ctest, TAP producers (including node's own runner), dotnet and mix, and the errors of C compilers.
 
 use super::report::{Failure, Report, dedented, number_before, number_behind, sections};
 
-/// ctest.
+/// Parses the output of ctest.
 pub(super) fn ctest(text: &str) -> Option<Report> {
     let summary = text.lines().rfind(|line| line.contains("% tests passed, "))?;
     let failed = failed_of(summary).unwrap_or(0);
@@ -25,17 +25,18 @@ pub(super) fn ctest(text: &str) -> Option<Report> {
     report.into_option(false)
 }
 
-/// The 1 in `50% tests passed, 1 tests failed out of 2`.
+/// Returns the number of failed tests: 1 in `50% tests passed, 1 tests failed out of 2`.
 fn failed_of(summary: &str) -> Option<u64> {
     let (_, rest) = summary.split_once("passed, ")?;
     rest.split(' ').next()?.parse().ok()
 }
 
+/// Returns whether ctest lists a test as skipped.
 fn is_skipped(text: &str, name: &str) -> bool {
     text.lines().any(|line| line.ends_with("(Skipped)") && line.contains(&format!(" - {name} ")))
 }
 
-/// TAP, and the summary of node's own runner.
+/// Parses TAP, and the summary of node's own runner.
 pub(super) fn tap(text: &str) -> Option<Report> {
     let is_tap = text.lines().any(|line| {
         line.starts_with("TAP version") || is_plan(line) || line.starts_with("ℹ tests ")
@@ -60,7 +61,7 @@ pub(super) fn tap(text: &str) -> Option<Report> {
                     .into_iter()
                     .filter(|line| !matches!(line.trim(), "---" | "..."))
                     .collect();
-                // What only failed because a part of it did was told of before.
+                // A test that failed only because of its subtest was reported before.
                 if !lines.iter().any(|line| line.contains("'subtestsFailed'")) {
                     report.add_failure(Failure::new(name, &lines));
                 }
@@ -83,16 +84,16 @@ pub(super) fn tap(text: &str) -> Option<Report> {
     report.into_option(false)
 }
 
-/// One test point.
+/// One test point of TAP.
 struct Point {
     name: String,
     is_ok: bool,
     is_skipped: bool,
-    /// Whether it is a part of another.
+    /// True for a subtest.
     is_inner: bool,
 }
 
-/// `not ok 2 - name # SKIP why`.
+/// Parses a test point: `not ok 2 - name # SKIP why`.
 fn point(line: &str) -> Option<Point> {
     let is_inner = line.starts_with(' ');
     let line = line.trim_start();
@@ -111,14 +112,14 @@ fn point(line: &str) -> Option<Point> {
     Some(Point { name: name.to_owned(), is_ok, is_skipped, is_inner })
 }
 
-/// `1..5`.
+/// Returns whether a line is the plan of TAP: `1..5`.
 fn is_plan(line: &str) -> bool {
     line.strip_prefix("1..").is_some_and(|rest| {
         rest.split(' ').next().is_some_and(|number| number.parse::<u64>().is_ok())
     })
 }
 
-/// What node's own runner shows behind `✖ failing tests:`.
+/// Returns the failures that node's own runner lists behind `✖ failing tests:`.
 fn spec_failures(text: &str) -> Vec<Failure> {
     let Some((_, details)) = text.split_once("✖ failing tests:") else { return Vec::new() };
     let begins = |line: &'_ str| {
@@ -129,7 +130,7 @@ fn spec_failures(text: &str) -> Vec<Failure> {
     all.into_iter().map(|(name, lines)| Failure::new(name, &lines)).collect()
 }
 
-/// dotnet.
+/// Parses the output of dotnet.
 pub(super) fn dotnet(text: &str) -> Option<Report> {
     let is_summary = |line: &&str| {
         (line.starts_with("Passed!") || line.starts_with("Failed!")) && line.contains("Total:")
@@ -154,7 +155,7 @@ pub(super) fn dotnet(text: &str) -> Option<Report> {
     report.into_option(false)
 }
 
-/// mix (Elixir).
+/// Parses the output of mix (Elixir).
 pub(super) fn mix(text: &str) -> Option<Report> {
     let is_summary = |line: &&str| {
         number_before(line, "failures").or_else(|| number_before(line, "failure")).is_some()
@@ -179,7 +180,7 @@ pub(super) fn mix(text: &str) -> Option<Report> {
     report.into_option(false)
 }
 
-/// Errors as compilers of C and many others write them: `file:12:3: error: …`, with the lines that show the place.
+/// Parses errors of C compilers and similar ones with their source lines: `file:12:3: error: …`.
 pub(super) fn compiler(text: &str) -> Option<Report> {
     let is_error = |line: &str| {
         line.split_once(": error: ").or_else(|| line.split_once(": fatal error: ")).is_some_and(

@@ -1,7 +1,7 @@
-//! Which command tests a project: told by the files that lie in it.
+//! Detects the test command of a project by its files.
 //!
-//! Looked for in the directory that is asked about and then upwards to the workspace; the first directory that has something is the
-//! project. Within it, what belongs to a language comes before what could be anything (`make`, `just`).
+//! The search starts in the given directory and goes up to the workspace; the first directory with recognized files is the project. In it,
+//! files of one language come before general ones (`make`, `just`).
 
 mod build;
 mod node;
@@ -17,20 +17,20 @@ use build::{cmake, just, make};
 use node::node;
 use python::python;
 
-/// How much of a file is looked at.
+/// Bytes of a file that are read.
 const MAX_READ_BYTES: u64 = 256 << 10;
 
-/// A project and how it is tested.
+/// A project and its test command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Project {
-    /// Where the command runs.
+    /// Working directory of the command.
     pub(super) directory: PathBuf,
     pub(super) command: TestCommand,
-    /// What else could be run there.
+    /// Other test commands for the same directory.
     pub(super) others: Vec<TestCommand>,
 }
 
-/// Finds the project that a path belongs to. `path` is absolute and in the workspace.
+/// Finds the project of a path. `path` is absolute and in the workspace.
 pub(super) fn find(scene: &Scene<'_>, path: &Path, is_file: bool) -> Result<Project, ToolError> {
     let start = if is_file { path.parent().unwrap_or(path) } else { path };
     let mut candidates: Vec<Candidate<'_>> = start
@@ -46,7 +46,7 @@ pub(super) fn find(scene: &Scene<'_>, path: &Path, is_file: bool) -> Result<Proj
             return Err(error);
         }
     }
-    // Tests that lie around belong to the outermost directory, where what they test can be found.
+    // Test files without a project belong to the outermost directory, from which the tested code can be imported.
     candidates.reverse();
     if let Some(project) =
         candidates.iter().find_map(|candidate| candidate.project(path, &[python::python_tests]))
@@ -60,7 +60,7 @@ pub(super) fn find(scene: &Scene<'_>, path: &Path, is_file: bool) -> Result<Proj
     .hint("give the `command` that runs them"))
 }
 
-/// What was looked for.
+/// The files that are recognized, for the error message.
 const RECOGNIZED_FILES: &str = "a Cargo.toml, go.mod, deno.json, package.json with a test script, pom.xml, build.gradle, mix.exs, \
     *.sln or *.csproj, a CMake build, a Makefile or justfile with `test` in it, or a Python test";
 
@@ -68,11 +68,12 @@ const RECOGNIZED_FILES: &str = "a Cargo.toml, go.mod, deno.json, package.json wi
 struct Candidate<'a> {
     scene: &'a Scene<'a>,
     directory: &'a Path,
+    /// The entries of the directory.
     names: Vec<(OsString, FileKind)>,
 }
 
 impl Candidate<'_> {
-    /// The project that this directory is, if it is one of these kinds.
+    /// Returns the project in this directory, if it is of one of these kinds. `path` is the path that the model asked for.
     fn project(&self, path: &Path, kinds: &[ProjectKind]) -> Option<Project> {
         let below = path.strip_prefix(self.directory).unwrap_or(Path::new(""));
         let mut commands = kinds.iter().filter_map(|kind| kind(self, below));
@@ -80,57 +81,64 @@ impl Candidate<'_> {
         Some(Project { directory: self.directory.to_owned(), command, others: commands.collect() })
     }
 
+    /// Returns whether the directory has an entry of this name.
     fn has(&self, name: &str) -> bool {
         self.names.iter().any(|(known, _)| known == name)
     }
 
+    /// Returns whether the directory has one of these entries.
     fn has_one_of(&self, names: &[&str]) -> bool {
         names.iter().any(|name| self.has(name))
     }
 
+    /// Returns whether the directory has a file with this extension.
     fn has_ending(&self, ending: &str) -> bool {
         self.names
             .iter()
             .any(|(name, _)| Path::new(name).extension().is_some_and(|have| have == ending))
     }
 
-    /// Whether a directory in here has something in it.
+    /// Returns whether a subdirectory has an entry of this name.
     fn has_in(&self, directory: &str, name: &str) -> bool {
         let names = self.scene.names(&self.directory.join(directory));
         names.iter().any(|(known, _)| known == name)
     }
 
-    /// Whether something is here or above, up to the workspace.
+    /// Returns whether this directory or one above it, up to the workspace, has an entry of this name.
     fn has_above(&self, name: &str) -> bool {
         self.ancestors().any(|place| self.scene.names(place).iter().any(|(known, _)| known == name))
     }
 
-    /// Every directory from here up to the workspace.
+    /// Returns this directory and those above it, up to the workspace.
     fn ancestors(&self) -> impl Iterator<Item = &Path> {
         self.directory.ancestors().take_while(|place| place.starts_with(self.scene.workspace()))
     }
 
+    /// Returns the beginning of a file in this directory.
     fn read_text(&self, name: &str) -> Option<String> {
         if self.has(name) { self.read_beginning(&self.directory.join(name)) } else { None }
     }
 
+    /// Returns the beginning of a file by its path.
     fn read_beginning(&self, path: &Path) -> Option<String> {
         let bytes = self.scene.peek(path, MAX_READ_BYTES)?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Whether a file has a word in it.
+    /// Returns whether a file in this directory contains a word.
     fn file_contains(&self, name: &str, word: &str) -> bool {
         self.read_text(name).is_some_and(|text| text.contains(word))
     }
 }
 
-/// How each kind of project is recognised; `below` is what was asked about, from here.
+/// A detector for one kind of project: returns the test command, or `None`. The path is the requested one, relative to the directory.
 type ProjectKind = fn(&Candidate<'_>, &Path) -> Option<TestCommand>;
 
+/// All detectors, in the order in which they are tried.
 const PROJECT_KINDS: &[ProjectKind] =
     &[cargo, go, deno, node, python, maven, gradle, mix, dotnet, cmake, just, make];
 
+/// Detects Cargo, with nextest if it is configured.
 fn cargo(candidate: &Candidate<'_>, _: &Path) -> Option<TestCommand> {
     if !candidate.has("Cargo.toml") {
         return None;
@@ -146,6 +154,7 @@ fn cargo(candidate: &Candidate<'_>, _: &Path) -> Option<TestCommand> {
     Some(TestCommand::new(words, FilterForm::Word))
 }
 
+/// Detects a Go module, limited to the packages of the requested path.
 fn go(candidate: &Candidate<'_>, below: &Path) -> Option<TestCommand> {
     candidate.has("go.mod").then(|| {
         let is_file = below.extension().is_some_and(|ending| ending == "go");
@@ -159,12 +168,14 @@ fn go(candidate: &Candidate<'_>, below: &Path) -> Option<TestCommand> {
     })
 }
 
+/// Detects Deno.
 fn deno(candidate: &Candidate<'_>, _: &Path) -> Option<TestCommand> {
     candidate
         .has_one_of(&["deno.json", "deno.jsonc"])
         .then(|| TestCommand::new(&["deno", "test"], FilterForm::Joined("--filter=")))
 }
 
+/// Detects Maven.
 fn maven(candidate: &Candidate<'_>, _: &Path) -> Option<TestCommand> {
     candidate.has("pom.xml").then(|| {
         let program = if candidate.has("mvnw") { "./mvnw" } else { "mvn" };
@@ -175,6 +186,7 @@ fn maven(candidate: &Candidate<'_>, _: &Path) -> Option<TestCommand> {
     })
 }
 
+/// Detects Gradle.
 fn gradle(candidate: &Candidate<'_>, _: &Path) -> Option<TestCommand> {
     const FILES: [&str; 4] =
         ["build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts"];
@@ -187,10 +199,12 @@ fn gradle(candidate: &Candidate<'_>, _: &Path) -> Option<TestCommand> {
     })
 }
 
+/// Detects mix (Elixir).
 fn mix(candidate: &Candidate<'_>, _: &Path) -> Option<TestCommand> {
     candidate.has("mix.exs").then(|| TestCommand::new(&["mix", "test"], FilterForm::None))
 }
 
+/// Detects dotnet.
 fn dotnet(candidate: &Candidate<'_>, _: &Path) -> Option<TestCommand> {
     let is_here =
         ["sln", "slnx", "csproj", "fsproj"].iter().any(|ending| candidate.has_ending(ending));

@@ -1,8 +1,8 @@
-//! What pytest and unittest print.
+//! Parses the output of pytest and unittest.
 
 use super::report::{Failure, Report, dedented, is_rule, number_before, number_behind, sections};
 
-/// pytest, quiet or not.
+/// Parses the output of pytest, with or without `-q`.
 pub(super) fn pytest(text: &str) -> Option<Report> {
     let summary = text.lines().rfind(|line| is_summary(line))?;
     let count = |words: &[&str]| words.iter().filter_map(|word| number_before(summary, word)).sum();
@@ -27,7 +27,7 @@ pub(super) fn pytest(text: &str) -> Option<Report> {
     report.into_option(true)
 }
 
-/// `1 failed, 2 passed in 0.12s`, alone or between `=`.
+/// Returns whether a line is the summary: `1 failed, 2 passed in 0.12s`, alone or between `=`.
 fn is_summary(line: &str) -> bool {
     const WORDS: [&str; 6] = ["passed", "failed", "error", "errors", "skipped", "deselected"];
     let line = line.trim().trim_matches('=').trim();
@@ -39,7 +39,7 @@ fn is_summary(line: &str) -> bool {
             || WORDS.iter().any(|word| number_before(counts, word).is_some()))
 }
 
-/// The title in `____ test_name ____`.
+/// Returns the title in a line such as `____ test_name ____`.
 fn titled(line: &str, with: char) -> Option<&str> {
     let is_drawn = line.starts_with(with) && line.ends_with(with);
     let title = line.trim_matches(with);
@@ -48,7 +48,7 @@ fn titled(line: &str, with: char) -> Option<&str> {
         .filter(|title| *title != "_")
 }
 
-/// unittest.
+/// Parses the output of unittest.
 pub(super) fn unittest(text: &str) -> Option<Report> {
     let ran = text.lines().rfind(|line| line.starts_with("Ran ") && line.contains(" test"))?;
     let total = number_behind(ran, "Ran")?;

@@ -1,45 +1,46 @@
-//! What a run of tests came to: how many passed, what failed and why.
+//! The parsed result of a test run, and helpers for the parsers.
 
 use std::collections::HashSet;
 
-/// What a run of tests came to, as far as its output tells.
+/// The parsed result of a test run.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct Report {
     pub(super) passed: u64,
     pub(super) failed: u64,
     pub(super) ignored: u64,
-    /// Each test that failed.
+    /// The failed tests.
     pub(super) failures: Vec<Failure>,
-    /// What kept tests from running at all: code that does not compile, a file that cannot be loaded.
+    /// Errors that kept tests from running: code that does not compile, a file that cannot be loaded.
     pub(super) errors: Vec<String>,
 }
 
-/// A test that failed.
+/// A failed test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Failure {
     pub(super) name: String,
-    /// What was said about it; may be empty.
+    /// The runner's text about the failure; may be empty.
     pub(super) text: String,
 }
 
 impl Failure {
+    /// Returns a failure with its lines as text.
     pub(super) fn new(name: impl Into<String>, lines: &[&str]) -> Self {
         Self { name: name.into(), text: dedented(lines) }
     }
 }
 
 impl Report {
-    /// Whether it tells anything.
+    /// Returns whether the report contains nothing.
     pub(super) fn is_empty(&self) -> bool {
         self.total() == 0 && self.failures.is_empty() && self.errors.is_empty()
     }
 
-    /// How many tests ran.
+    /// Returns the number of tests that ran.
     pub(super) fn total(&self) -> u64 {
         self.passed + self.failed
     }
 
-    /// The report, if it tells anything, or if it is `certain` that it tells of nothing.
+    /// Removes duplicate errors. Returns `None` if the report is empty, unless the format of the output is `certain`.
     pub(super) fn into_option(mut self, certain: bool) -> Option<Self> {
         let mut seen = HashSet::new();
         self.errors.retain(|error| !error.is_empty() && seen.insert(error.clone()));
@@ -47,7 +48,7 @@ impl Report {
         (certain || !self.is_empty()).then_some(self)
     }
 
-    /// Adds a failure. One that is told of twice is the same one: the longer text stays.
+    /// Adds a failure. Of two failures with the same name, the one with the longer text is kept.
     pub(super) fn add_failure(&mut self, failure: Failure) {
         match self.failures.iter_mut().find(|known| known.name == failure.name) {
             Some(known) if known.text.len() < failure.text.len() => *known = failure,
@@ -57,7 +58,7 @@ impl Report {
     }
 }
 
-/// Lines as a text: without empty ones around it, with one at most between others, and without what all are indented by.
+/// Joins lines without their common indentation, without blank lines at both ends, and with at most one between others.
 pub(super) fn dedented(lines: &[&str]) -> String {
     let is_empty = |line: &&str| line.trim().is_empty();
     let Some(first) = lines.iter().position(|line| !is_empty(line)) else { return String::new() };
@@ -71,7 +72,7 @@ pub(super) fn dedented(lines: &[&str]) -> String {
     texts.join("\n")
 }
 
-/// The number that stands before a word: 3 in `3 passed, 1 failed` for `passed`.
+/// Returns the number before a word: 3 in `3 passed, 1 failed` for `passed`.
 pub(super) fn number_before(line: &str, word: &str) -> Option<u64> {
     let mut last = None;
     for token in tokens(line) {
@@ -83,24 +84,25 @@ pub(super) fn number_before(line: &str, word: &str) -> Option<u64> {
     None
 }
 
-/// The number that stands behind a word: 3 in `Passed: 3, Failed: 1` for `Passed`.
+/// Returns the number behind a word: 3 in `Passed: 3, Failed: 1` for `Passed`.
 pub(super) fn number_behind(line: &str, word: &str) -> Option<u64> {
     let mut all = tokens(line).skip_while(|token| *token != word);
     all.next()?;
     all.next()?.parse().ok()
 }
 
+/// Splits a line into words and numbers.
 fn tokens(line: &str) -> impl Iterator<Item = &str> {
     line.split(|c: char| !c.is_alphanumeric()).filter(|token| !token.is_empty())
 }
 
-/// Whether a line is made of one character, as lines between parts are.
+/// Returns whether a line consists of at least five times this character.
 pub(super) fn is_rule(line: &str, of: char) -> bool {
     let line = line.trim();
     line.chars().count() >= 5 && line.chars().all(|c| c == of)
 }
 
-/// The parts of a text: `begins` says which lines begin one, and what it is called; `ends` which lines belong to none.
+/// Splits a text into sections. `begins` returns the title if a line begins a section; `ends` returns true for a line behind one.
 pub(super) fn sections<'t, T>(
     text: &'t str,
     begins: impl Fn(&'t str) -> Option<T>,

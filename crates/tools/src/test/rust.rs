@@ -1,8 +1,8 @@
-//! What `cargo test` and `cargo nextest run` print.
+//! Parses the output of `cargo test` and `cargo nextest run`.
 
 use super::report::{Failure, Report, dedented, is_rule, number_before, sections};
 
-/// `cargo test`: one summary per test binary.
+/// Parses the output of `cargo test`, with one summary per test binary.
 pub(super) fn cargo(text: &str) -> Option<Report> {
     const MARKERS: [&str; 3] = ["test result: ", "error: could not compile", "error: test failed"];
     if !text.lines().any(|line| MARKERS.iter().any(|sign| line.starts_with(sign))) {
@@ -24,7 +24,7 @@ pub(super) fn cargo(text: &str) -> Option<Report> {
         let lines: Vec<&str> = lines.iter().filter(is_relevant).copied().collect();
         report.add_failure(Failure::new(name, &lines));
     }
-    // Of a test that printed nothing, only the name is told.
+    // For a test that printed nothing, only its name is listed.
     for line in text.lines() {
         let name = line.strip_prefix("test ").and_then(|rest| rest.strip_suffix(" ... FAILED"));
         if let Some(name) = name {
@@ -37,7 +37,7 @@ pub(super) fn cargo(text: &str) -> Option<Report> {
     report.into_option(true)
 }
 
-/// `cargo nextest run`: one summary for all.
+/// Parses the output of `cargo nextest run`, with one summary for all.
 pub(super) fn nextest(text: &str) -> Option<Report> {
     let summary = text.lines().rfind(|line| line.trim_start().starts_with("Summary ["));
     let is_nextest = summary.is_some() || text.contains("Nextest run ID");
@@ -79,22 +79,23 @@ pub(super) fn nextest(text: &str) -> Option<Report> {
     report.into_option(true)
 }
 
-/// The name of a test, without that of its binary.
+/// Returns the name of a test without that of its binary.
 fn name_in(name: &str) -> &str {
     name.split_once(' ').map_or(name, |(_, test)| test)
 }
 
+/// Returns the last number in a part of the summary.
 fn first_number(part: &str) -> u64 {
     let mut words = part.split(|c: char| !c.is_ascii_digit()).filter(|word| !word.is_empty());
-    // `2 tests run: 1 failed`: the one before the word is the last.
+    // `2 tests run: 1 failed`: the number before the word is the last one.
     words.next_back().and_then(|word| word.parse().ok()).unwrap_or(0)
 }
 
-/// What stands before the time in a line about one test.
+/// Words before the time in a line about one test.
 const STATUSES: [&str; 10] =
     ["PASS", "FAIL", "SKIP", "SLOW", "LEAK", "TIMEOUT", "SIGABRT", "SIGSEGV", "ABORT", "FLAKY"];
 
-/// The word and the name in `  FAIL [   0.003s] (1/3) binary tests::name`.
+/// Parses `  FAIL [   0.003s] (1/3) binary tests::name`. Returns the status and the name.
 fn status(line: &str) -> Option<(&str, &str)> {
     let (word, rest) = line.split_once(" [")?;
     let word = word.trim();
@@ -111,16 +112,18 @@ fn status(line: &str) -> Option<(&str, &str)> {
     (STATUSES.contains(&word) && is_time).then_some((word, name))
 }
 
+/// Returns whether a line is about one test.
 fn is_status(line: &str) -> bool {
     status(line).is_some()
 }
 
+/// Returns the name of the test in a line about a failed test.
 fn failed_status(line: &str) -> Option<&str> {
     let (word, name) = status(line)?;
     matches!(word, "FAIL" | "TIMEOUT" | "SIGABRT" | "SIGSEGV" | "ABORT").then_some(name)
 }
 
-/// Each error of the compiler, up to the empty line behind it.
+/// Returns each compiler error, up to the empty line behind it.
 fn compiler_errors(text: &str) -> Vec<String> {
     let mut errors = Vec::new();
     let mut current: Option<Vec<&str>> = None;
@@ -138,7 +141,7 @@ fn compiler_errors(text: &str) -> Vec<String> {
     errors.iter().map(|lines| dedented(lines)).collect()
 }
 
-/// Whether a line begins an error of the compiler or of cargo that is not merely the sum of others.
+/// Returns whether a line begins an error of the compiler or of cargo that is no summary of others.
 fn is_error(line: &str) -> bool {
     const SUMMARY_ERRORS: [&str; 8] = [
         "test failed",
@@ -160,7 +163,7 @@ fn is_error(line: &str) -> bool {
     !is_count && !SUMMARY_ERRORS.iter().any(|sum| said.starts_with(sum))
 }
 
-/// Test binaries that ended without a summary.
+/// Returns the signals of test binaries that crashed without a summary.
 fn crashes(text: &str) -> Vec<String> {
     let lines: Vec<&str> = text.lines().collect();
     let crash = |pair: &[&str]| match pair {

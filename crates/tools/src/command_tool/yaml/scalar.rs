@@ -2,12 +2,12 @@
 
 use serde_json::Number;
 
-use super::Reader;
+use super::YamlReader;
 use crate::command_tool::DefinitionError;
-use crate::command_tool::node::{Place, Value};
+use crate::command_tool::node::{NodeValue, SourcePosition};
 
 /// What only other parts of YAML begin with.
-const UNKNOWN: &[(char, &str)] = &[
+const UNSUPPORTED_STARTS: &[(char, &str)] = &[
     ('&', "anchors are not known here"),
     ('*', "aliases are not known here"),
     ('!', "tags are not known here"),
@@ -19,10 +19,10 @@ const UNKNOWN: &[(char, &str)] = &[
 ];
 
 /// Words that are true or false for some parsers of YAML and texts for others.
-const DISPUTED: &[&str] = &["yes", "no", "on", "off"];
+const AMBIGUOUS_WORDS: &[&str] = &["yes", "no", "on", "off"];
 
 /// The length of the key that a line begins with, up to its colon, if it does.
-pub(super) fn ends_key(line: &str) -> Option<usize> {
+pub(super) fn key_length(line: &str) -> Option<usize> {
     let from = match line.chars().next()? {
         quote @ ('"' | '\'') => {
             let end = end_of_quoted(line, quote)?;
@@ -30,7 +30,7 @@ pub(super) fn ends_key(line: &str) -> Option<usize> {
             end + spaces.len() - spaces.trim_start_matches(' ').len()
         }
         '[' | '{' | '#' => return None,
-        _ => return colon(without_comment(line)),
+        _ => return find_colon(without_comment(line)),
     };
     line.get(from..).is_some_and(is_colon).then_some(from)
 }
@@ -41,7 +41,7 @@ fn is_colon(rest: &str) -> bool {
 }
 
 /// Where a colon ends a key.
-pub(super) fn colon(text: &str) -> Option<usize> {
+pub(super) fn find_colon(text: &str) -> Option<usize> {
     text.match_indices(':').map(|(at, _)| at).find(|at| text.get(*at..).is_some_and(is_colon))
 }
 
@@ -70,43 +70,43 @@ pub(super) fn without_comment(text: &str) -> &str {
 }
 
 /// A text without quotes, if it can be one.
-pub(super) fn plain_text(text: &str, at: Place) -> Result<&str, DefinitionError> {
+pub(super) fn plain_text(text: &str, at: SourcePosition) -> Result<&str, DefinitionError> {
     let text = text.trim_end_matches([' ', '\t']);
-    let Some(first) = text.chars().next() else { return Err(at.wrong("a value is missing here")) };
-    if let Some((_, why)) = UNKNOWN.iter().find(|(c, _)| *c == first) {
-        return Err(at.wrong(format!("{why}; a text that begins like this is put in quotes")));
+    let Some(first) = text.chars().next() else { return Err(at.error("a value is missing here")) };
+    if let Some((_, why)) = UNSUPPORTED_STARTS.iter().find(|(c, _)| *c == first) {
+        return Err(at.error(format!("{why}; a text that begins like this is put in quotes")));
     }
     let second = text.chars().nth(1);
     let is_indicator = matches!(first, ',' | '[' | ']' | '{' | '}' | '#' | '"' | '\'')
         || (matches!(first, '-' | '?' | ':') && second.is_none_or(|c| c == ' ' || c == '\t'));
     if is_indicator {
-        return Err(at.wrong(format!("no text begins with `{first}`: put it in quotes")));
+        return Err(at.error(format!("no text begins with `{first}`: put it in quotes")));
     }
     Ok(text)
 }
 
 /// What a text without quotes stands for.
-pub(super) fn meaning(text: &str, at: Place) -> Result<Value, DefinitionError> {
+pub(super) fn parse_plain(text: &str, at: SourcePosition) -> Result<NodeValue, DefinitionError> {
     match text {
-        "~" | "null" | "Null" | "NULL" => return Ok(Value::Null),
-        "true" | "True" | "TRUE" => return Ok(Value::Bool(true)),
-        "false" | "False" | "FALSE" => return Ok(Value::Bool(false)),
+        "~" | "null" | "Null" | "NULL" => return Ok(NodeValue::Null),
+        "true" | "True" | "TRUE" => return Ok(NodeValue::Bool(true)),
+        "false" | "False" | "FALSE" => return Ok(NodeValue::Bool(false)),
         _ => {}
     }
-    if DISPUTED.contains(&text.to_ascii_lowercase().as_str()) {
-        return Err(at.wrong(format!(
+    if AMBIGUOUS_WORDS.contains(&text.to_ascii_lowercase().as_str()) {
+        return Err(at.error(format!(
             "`{text}` is a truth to some and a text to others: write `true` or `false`, or put it in quotes"
         )));
     }
     if let Some(number) = number(text) {
-        return Ok(Value::Number { number, spelling: text.to_owned() });
+        return Ok(NodeValue::Number { number, spelling: text.to_owned() });
     }
     if looks_like_number(text) {
-        return Err(at.wrong(format!(
+        return Err(at.error(format!(
             "`{text}` is a number to some: write it as JSON does, or put it in quotes"
         )));
     }
-    Ok(Value::Text(text.to_owned()))
+    Ok(NodeValue::Text(text.to_owned()))
 }
 
 fn number(text: &str) -> Option<Number> {
@@ -134,23 +134,23 @@ fn looks_like_number(text: &str) -> bool {
         || (has_digit && digits.chars().all(is_of_number) && !dashes && !dots)
 }
 
-impl Reader<'_> {
+impl YamlReader<'_> {
     /// Reads a text in quotes.
     pub(super) fn quoted(&mut self) -> Result<String, DefinitionError> {
-        let start = self.place();
+        let start = self.position();
         let line = self.rest();
         let mut chars = line.chars();
         let quote = chars.next().unwrap_or('"');
         let mut text = String::new();
         loop {
             let at = line.len() - chars.as_str().len();
-            let here = Place {
+            let here = SourcePosition {
                 column: start.column + line.get(..at).map_or(0, |before| before.chars().count()),
                 ..start
             };
             match chars.next() {
                 None => {
-                    return Err(start.wrong(
+                    return Err(start.error(
                         "no quote ends the text on this line; a text of several lines begins with `|`",
                     ));
                 }
@@ -159,7 +159,7 @@ impl Reader<'_> {
                     text.push('\'');
                 }
                 Some(c) if c == quote => break,
-                Some('\\') if quote == '"' => text.push(escaped(&mut chars, here)?),
+                Some('\\') if quote == '"' => text.push(parse_escape(&mut chars, here)?),
                 Some(c) => text.push(c),
             }
         }
@@ -169,8 +169,11 @@ impl Reader<'_> {
 }
 
 /// The character that is written behind a backslash.
-fn escaped(chars: &mut std::str::Chars<'_>, at: Place) -> Result<char, DefinitionError> {
-    let wrong = || at.wrong("no character is written like this");
+fn parse_escape(
+    chars: &mut std::str::Chars<'_>,
+    at: SourcePosition,
+) -> Result<char, DefinitionError> {
+    let wrong = || at.error("no character is written like this");
     Ok(match chars.next().ok_or_else(wrong)? {
         c @ ('"' | '\\' | '/' | ' ') => c,
         '0' => '\0',
@@ -186,17 +189,18 @@ fn escaped(chars: &mut std::str::Chars<'_>, at: Place) -> Result<char, Definitio
         '_' => '\u{a0}',
         'L' => '\u{2028}',
         'P' => '\u{2029}',
-        'x' => char::from_u32(hex(chars, 2).ok_or_else(wrong)?).ok_or_else(wrong)?,
-        'U' => char::from_u32(hex(chars, 8).ok_or_else(wrong)?).ok_or_else(wrong)?,
+        'x' => char::from_u32(parse_hex(chars, 2).ok_or_else(wrong)?).ok_or_else(wrong)?,
+        'U' => char::from_u32(parse_hex(chars, 8).ok_or_else(wrong)?).ok_or_else(wrong)?,
         'u' => {
-            let first = hex(chars, 4).ok_or_else(wrong)?;
+            let first = parse_hex(chars, 4).ok_or_else(wrong)?;
             if !(0xd800..0xdc00).contains(&first) {
                 return char::from_u32(first).ok_or_else(wrong);
             }
             // JSON writes what is beyond U+FFFF in two halves.
             *chars = chars.as_str().strip_prefix("\\u").ok_or_else(wrong)?.chars();
-            let second =
-                hex(chars, 4).filter(|half| (0xdc00..0xe000).contains(half)).ok_or_else(wrong)?;
+            let second = parse_hex(chars, 4)
+                .filter(|half| (0xdc00..0xe000).contains(half))
+                .ok_or_else(wrong)?;
             let code = 0x1_0000 + ((first - 0xd800) << 10) + (second - 0xdc00);
             char::from_u32(code).ok_or_else(wrong)?
         }
@@ -204,7 +208,7 @@ fn escaped(chars: &mut std::str::Chars<'_>, at: Place) -> Result<char, Definitio
     })
 }
 
-fn hex(chars: &mut std::str::Chars<'_>, digits: usize) -> Option<u32> {
+fn parse_hex(chars: &mut std::str::Chars<'_>, digits: usize) -> Option<u32> {
     let text = chars.as_str().get(..digits)?;
     let value =
         text.bytes().all(|c| c.is_ascii_hexdigit()).then(|| u32::from_str_radix(text, 16).ok())?;

@@ -1,4 +1,4 @@
-//! Projects whose tests belong to how they are built: `CMake`, make, just.
+//! Detectors for build systems with tests: `CMake`, make, just.
 
 use std::path::Path;
 
@@ -7,14 +7,14 @@ use windlass_core::{FileKind, ToolError, quote};
 use super::super::command::{FilterForm, TestCommand};
 use super::Candidate;
 
-/// `CMake`. What is tested is what was built last, so it is built first.
+/// Detects a `CMake` build. The tests of the last build would run, so the command builds first.
 pub(super) fn cmake(candidate: &Candidate<'_>, _: &Path) -> Option<TestCommand> {
     let build = build_directory(candidate)?;
     let test = ["ctest", "--test-dir", build, "--output-on-failure"];
     Some(TestCommand::new(&test, FilterForm::Behind(&["-R"])).after(&["cmake", "--build", build]))
 }
 
-/// The directory in which `CMake` has set up tests.
+/// Returns the directory in which `CMake` has configured tests.
 fn build_directory<'h>(candidate: &'h Candidate<'_>) -> Option<&'h str> {
     if !candidate.has("CMakeLists.txt") {
         return None;
@@ -27,7 +27,7 @@ fn build_directory<'h>(candidate: &'h Candidate<'_>) -> Option<&'h str> {
         .find(|name| is_candidate(name) && candidate.has_in(name, "CTestTestfile.cmake"))
 }
 
-/// Why tests that are there cannot be run yet.
+/// Returns an error if `CMake` tests exist but are not configured in a build directory.
 pub(super) fn unbuilt(candidate: &Candidate<'_>) -> Option<ToolError> {
     candidate.file_contains("CMakeLists.txt", "enable_testing").then(|| {
         ToolError::failed(format!(
@@ -38,7 +38,7 @@ pub(super) fn unbuilt(candidate: &Candidate<'_>) -> Option<ToolError> {
     })
 }
 
-/// A makefile that makes `test` or `check`.
+/// Detects a makefile with a target `test` or `check`.
 pub(super) fn make(candidate: &Candidate<'_>, _: &Path) -> Option<TestCommand> {
     let text = ["GNUmakefile", "makefile", "Makefile"]
         .iter()
@@ -47,7 +47,7 @@ pub(super) fn make(candidate: &Candidate<'_>, _: &Path) -> Option<TestCommand> {
     Some(TestCommand::new(&["make", target], FilterForm::None))
 }
 
-/// A justfile with a recipe `test` or `check`.
+/// Detects a justfile with a recipe `test` or `check`.
 pub(super) fn just(candidate: &Candidate<'_>, _: &Path) -> Option<TestCommand> {
     let text =
         ["justfile", "Justfile", ".justfile"].iter().find_map(|name| candidate.read_text(name))?;
@@ -55,11 +55,12 @@ pub(super) fn just(candidate: &Candidate<'_>, _: &Path) -> Option<TestCommand> {
     Some(TestCommand::new(&["just", recipe], FilterForm::None))
 }
 
+/// Returns the first of `test` and `check` that a file defines.
 fn defined_target(text: &str, defines: fn(&str, &str) -> bool) -> Option<&'static str> {
     ["test", "check"].into_iter().find(|name| text.lines().any(|line| defines(line, name)))
 }
 
-/// Whether a line of a makefile says how something is made: `test: build`, `all test:`, not `test := x`.
+/// Returns whether a line of a makefile defines a target: `test: build`, `all test:`, but not `test := x`.
 fn is_target(line: &str, name: &str) -> bool {
     let Some((targets, rest)) = line.split_once(':') else { return false };
     !line.starts_with(['\t', '#', '.'])
@@ -67,7 +68,7 @@ fn is_target(line: &str, name: &str) -> bool {
         && targets.split_whitespace().any(|target| target == name)
 }
 
-/// The same for a justfile: `test:`, `@test *args: build`, not `test := "x"`.
+/// Returns whether a line of a justfile defines a recipe: `test:`, `@test *args: build`, but not `test := "x"`.
 fn is_recipe(line: &str, name: &str) -> bool {
     let rest = line.strip_prefix('@').unwrap_or(line).strip_prefix(name).unwrap_or_default();
     rest.starts_with([':', ' ']) && rest.contains(':') && !rest.contains(":=")

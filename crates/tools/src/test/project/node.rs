@@ -1,4 +1,5 @@
-//! Projects with a `package.json`: its script `test`, by the package manager that the project uses, or a runner that it depends on.
+//! Detects projects with a `package.json`: their script `test`, run by the package manager of the project, or a test runner among the
+//! dependencies.
 
 use std::path::Path;
 
@@ -7,9 +8,10 @@ use serde_json::Value;
 use super::super::command::{FilterForm, TestCommand};
 use super::Candidate;
 
-/// Runners that watch files stop doing so, and nothing asks.
+/// Variables that keep runners from watching files and asking questions.
 const NON_INTERACTIVE: &[(&str, &str)] = &[("CI", "1")];
 
+/// Detects a node project. The path of a requested file is passed to the runner.
 pub(super) fn node(candidate: &Candidate<'_>, below: &Path) -> Option<TestCommand> {
     let package: Value = serde_json::from_str(&candidate.read_text("package.json")?).ok()?;
     let manager = package_manager(candidate, &package);
@@ -24,14 +26,14 @@ pub(super) fn node(candidate: &Candidate<'_>, below: &Path) -> Option<TestComman
     };
     let command = command.with_environment(NON_INTERACTIVE);
     let file = below.to_str().filter(|file| !file.starts_with('-') && below.extension().is_some());
-    // Whoever takes a filter takes files too.
+    // A runner that takes a filter also takes file names.
     Some(match file {
         Some(file) if command.takes_filter() => command.with_words([file.to_owned()]),
         _ => command,
     })
 }
 
-/// A runner that the project depends on.
+/// Returns the command of a test runner that the project depends on, for a project without a script.
 fn runner_command(manager: &PackageManager, package: &Value) -> Option<Vec<&'static str>> {
     let depends = |name: &&str| {
         ["dependencies", "devDependencies"].iter().any(|kind| package[kind].get(name).is_some())
@@ -43,13 +45,13 @@ fn runner_command(manager: &PackageManager, package: &Value) -> Option<Vec<&'sta
     }
 }
 
-/// How a package manager runs things.
+/// The commands of a package manager.
 struct PackageManager {
-    /// The script `test`.
+    /// The command that runs the script `test`.
     script: &'static [&'static str],
-    /// A program that the project has installed.
+    /// The command that runs an installed program.
     run: &'static [&'static str],
-    /// Whether what is meant for the script stands behind `--`.
+    /// True if words for the script have to stand behind `--`.
     needs_separator: bool,
 }
 
@@ -65,7 +67,7 @@ const NPM: PackageManager = PackageManager {
     needs_separator: true,
 };
 
-/// The one that the project names, or whose lock file is here or above.
+/// Returns the package manager that the project names, or whose lock file is in this directory or above.
 fn package_manager(candidate: &Candidate<'_>, package: &Value) -> PackageManager {
     let named = package["packageManager"].as_str().and_then(|named| named.split('@').next());
     let has = |name| candidate.has_above(name);
@@ -81,7 +83,7 @@ fn package_manager(candidate: &Candidate<'_>, package: &Value) -> PackageManager
     }
 }
 
-/// How the runner at the end of a script takes a filter: what is added to a script is added to its end.
+/// Returns the filter form of the last runner in a script, because added words go to its end.
 fn filter_form(script: &str) -> FilterForm {
     let last = script.rsplit(['&', ';', '|']).next().unwrap_or(script);
     let has =

@@ -1,4 +1,4 @@
-//! Projects in Python: pytest where anything speaks of it, else what the tests themselves use.
+//! Detects Python projects: pytest if a file mentions it, otherwise the framework that the tests use.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use super::super::command::{FilterForm, TestCommand};
 use super::Candidate;
 
-/// A project that says that it is one.
+/// Detects a directory with a file that marks a Python project.
 pub(super) fn python(candidate: &Candidate<'_>, below: &Path) -> Option<TestCommand> {
     let is_marked = candidate.has_one_of(&[
         "pyproject.toml",
@@ -24,7 +24,7 @@ pub(super) fn python(candidate: &Candidate<'_>, below: &Path) -> Option<TestComm
     }
 }
 
-/// Tests where nothing says that there is a project.
+/// Detects Python tests in any directory.
 pub(super) fn python_tests(candidate: &Candidate<'_>, below: &Path) -> Option<TestCommand> {
     let has_pytest = has_pytest(candidate);
     let is_django = candidate.file_contains("manage.py", "django");
@@ -43,14 +43,14 @@ pub(super) fn python_tests(candidate: &Candidate<'_>, below: &Path) -> Option<Te
     if is_django {
         return Some(command(&["manage.py", "test"]));
     }
-    // Unless `tests` is a package, what is in it is found only from inside.
+    // Unless `tests` is a package, its modules are found only from inside.
     if candidate.has("tests") && !candidate.has_in("tests", "__init__.py") {
         return Some(command(&["-m", "unittest", "discover", "-s", "tests"]));
     }
     Some(command(&["-m", "unittest"]))
 }
 
-/// Whether anything here says that tests are pytest's.
+/// Returns whether a file here shows that the tests use pytest.
 fn has_pytest(candidate: &Candidate<'_>) -> bool {
     let is_configured = candidate.has_one_of(&["pytest.ini", "conftest.py"])
         || candidate.has_in("tests", "conftest.py");
@@ -60,13 +60,13 @@ fn has_pytest(candidate: &Candidate<'_>) -> bool {
         || requirements(candidate).any(|name| candidate.file_contains(name, "pytest"))
 }
 
-/// Lists of packages.
+/// Returns the names of requirements files.
 fn requirements<'h>(candidate: &'h Candidate<'_>) -> impl Iterator<Item = &'h str> {
     let names = candidate.names.iter().filter_map(|(name, _)| name.to_str());
     names.filter(|name| name.starts_with("requirements") && has_ending(OsStr::new(name), "txt"))
 }
 
-/// The text of some test files, here or in `tests`.
+/// Returns the texts of some test files, here and in `tests` or `test`.
 fn test_texts(candidate: &Candidate<'_>) -> Vec<String> {
     let is_test = |name: &OsStr| {
         let stem = Path::new(name).file_stem().and_then(OsStr::to_str).unwrap_or_default();
@@ -82,16 +82,18 @@ fn test_texts(candidate: &Candidate<'_>) -> Vec<String> {
     texts
 }
 
+/// Returns whether the tests mention unittest and not pytest.
 fn uses_unittest(tests: &[String]) -> bool {
     let says = |word: &str| tests.iter().any(|text| text.contains(word));
     says("unittest") && !says("pytest")
 }
 
+/// Returns whether a file name has this extension.
 fn has_ending(name: &OsStr, ending: &str) -> bool {
     Path::new(name).extension().is_some_and(|have| have == ending)
 }
 
-/// Python as the project has it.
+/// Returns the Python command of the project: of a virtual environment, of uv or Poetry, or `python3`.
 fn interpreter(candidate: &Candidate<'_>) -> &'static [&'static str] {
     if candidate.has_in(".venv/bin", "python") {
         &[".venv/bin/python"]
