@@ -1,4 +1,4 @@
-//! What a command file says, checked: after this there is nothing left to be wrong with it but the command.
+//! The checked content of a command file. Behind this module only the command itself can be wrong.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use super::front_matter::{self, FrontMatter};
 use super::node::{Node, NodeEntry, NodeMap, SourcePosition};
 use super::{schema, variables};
 
-/// What may stand in front matter, in the order of the manual.
+/// Keys of the front matter, in the order of the manual.
 const FRONT_MATTER_KEYS: [&str; 7] =
     ["name", "description", "schema", "command", "env", "timeout", "effects"];
-/// What other systems call the same.
+/// Names that other systems use for our keys.
 const KEY_SYNONYMS: [(&str, &str); 5] = [
     ("parameters", "schema"),
     ("input_schema", "schema"),
@@ -21,12 +21,12 @@ const KEY_SYNONYMS: [(&str, &str); 5] = [
     ("script", "command"),
 ];
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(2);
-/// In seconds.
+/// Limit of `timeout` in seconds.
 const MAX_TIMEOUT_SECONDS: f64 = 3_600.0;
-/// How many characters of a description every provider takes.
+/// Limit of a description's length, which every provider accepts.
 const MAX_DESCRIPTION_CHARACTERS: usize = 1_024;
 
-/// A command file, parsed. See `docs/command-tools.md` for how one is written.
+/// A parsed command file. See `docs/command-tools.md` for its syntax.
 ///
 /// ```
 /// use windlass_tools::CommandDefinition;
@@ -45,11 +45,11 @@ pub struct CommandDefinition {
     pub(super) env: Vec<(String, String)>,
     timeout: Duration,
     effects: Option<Kinds>,
-    /// Parameters and the variables that they are given to the command in.
+    /// Parameters, each with the variable in which the command gets it.
     pub(super) variables: Vec<(String, String)>,
 }
 
-/// What is wrong with a command file, and where.
+/// An error in a command file, with its position.
 ///
 /// ```
 /// use windlass_tools::CommandDefinition;
@@ -59,11 +59,11 @@ pub struct CommandDefinition {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DefinitionError {
-    /// Counted from 1.
+    /// The line, counted from 1.
     pub line: usize,
-    /// In characters, counted from 1.
+    /// The column in characters, counted from 1.
     pub column: usize,
-    /// What is wrong.
+    /// The message.
     pub message: String,
 }
 
@@ -76,7 +76,7 @@ impl std::fmt::Display for DefinitionError {
 impl std::error::Error for DefinitionError {}
 
 impl CommandDefinition {
-    /// Parses a file. Nothing of the machine is looked at.
+    /// Parses a file. It does not depend on the machine.
     pub fn parse(text: &str) -> Result<Self, DefinitionError> {
         let FrontMatter { node, body } = front_matter::parse(text)?;
         let Some(entries) = node.map() else { return Err(node.at.error("it must be a map")) };
@@ -105,42 +105,43 @@ impl CommandDefinition {
         })
     }
 
-    /// The name that models call it by.
+    /// Returns the name that models call.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What models are told that it is for.
+    /// Returns the description for models.
     pub fn description(&self) -> &str {
         &self.description
     }
 
-    /// The text for the shell.
+    /// Returns the script for the shell.
     pub fn command(&self) -> &str {
         &self.command
     }
 
-    /// How long it may run.
+    /// Returns the time limit.
     pub fn timeout(&self) -> Duration {
         self.timeout
     }
 
-    /// What it says that it does, if it says so.
+    /// Returns the effects that the file declares, if it does.
     pub fn effects(&self) -> Option<Kinds> {
         self.effects
     }
 
-    /// Whether it gets the workspace to look at only, because it says that it changes nothing.
+    /// Returns whether the file declares that the command changes nothing: the workspace is then read-only for it.
     pub(super) fn changes_nothing(&self) -> bool {
         self.effects.is_some_and(|effects| !effects.intersects(Kinds::WRITE | Kinds::EXEC))
     }
 
-    /// Whether it says that it does nothing but look at files.
+    /// Returns whether the file declares no effects but `read`.
     pub(super) fn only_reads(&self) -> bool {
         self.effects.is_some_and(|effects| Kinds::READ.contains(effects))
     }
 }
 
+/// Returns an error with a similar key or all known ones.
 fn unknown_key(entry: &NodeEntry) -> DefinitionError {
     let key = &*entry.key;
     let known = KEY_SYNONYMS.iter().find(|(other, _)| *other == key).map(|(_, ours)| *ours);
@@ -151,12 +152,12 @@ fn unknown_key(entry: &NodeEntry) -> DefinitionError {
     entry.at.error(format!("there is no key `{key}`; {hint}"))
 }
 
-/// What a tool takes if nothing is said.
+/// Returns the schema of a tool without parameters.
 fn no_parameters() -> Value {
     json!({"type": "object", "properties": {}, "additionalProperties": false})
 }
 
-/// A text that must be there.
+/// Returns the text of a required key and its position.
 fn required<'e>(
     entries: &'e NodeMap,
     key: &str,
@@ -167,11 +168,13 @@ fn required<'e>(
     text(node, key).map(|text| (text, node.at))
 }
 
+/// Returns the text of a value, or an error that names the key.
 fn text<'n>(node: &'n Node, key: &str) -> Result<&'n str, DefinitionError> {
     node.text()
         .ok_or_else(|| node.at.error(format!("`{key}` is {}; it must be a text", node.kind())))
 }
 
+/// Returns the checked name of the tool.
 fn name(entries: &NodeMap) -> Result<String, DefinitionError> {
     let (name, at) = required(entries, "name")?;
     let is_name = name.len() <= 64
@@ -188,6 +191,7 @@ fn name(entries: &NodeMap) -> Result<String, DefinitionError> {
     Ok(name.to_owned())
 }
 
+/// Returns the checked description: of the key, or the text below the front matter.
 fn description(entries: &NodeMap, body: &str) -> Result<String, DefinitionError> {
     let (text, at) = match entries.get("description") {
         Some(node) => (text(node, "description")?.trim(), node.at),
@@ -206,6 +210,7 @@ fn description(entries: &NodeMap, body: &str) -> Result<String, DefinitionError>
     Ok(text.to_owned())
 }
 
+/// Returns the checked command.
 fn command(entries: &NodeMap) -> Result<String, DefinitionError> {
     let (command, at) = required(entries, "command")?;
     if command.trim().is_empty() {
@@ -215,6 +220,7 @@ fn command(entries: &NodeMap) -> Result<String, DefinitionError> {
     Ok(command.trim_end().to_owned())
 }
 
+/// Refuses a text with a NUL character, which no program can be given.
 fn refuse_nul(text: &str, at: SourcePosition) -> Result<(), DefinitionError> {
     if !text.contains('\0') {
         return Ok(());
@@ -222,7 +228,7 @@ fn refuse_nul(text: &str, at: SourcePosition) -> Result<(), DefinitionError> {
     Err(at.error("there is a NUL character in it, which no program can be given"))
 }
 
-/// What a model would read and a person would not see is no description.
+/// Refuses a text with invisible characters, which a model would read and a person would not see.
 fn refuse_invisible(text: &str, at: SourcePosition) -> Result<(), DefinitionError> {
     let is_hidden = |c: &char| quote::is_invisible(*c) && !matches!(c, '\n' | '\t');
     text.chars().find(is_hidden).map_or(Ok(()), |hidden| {
@@ -230,7 +236,7 @@ fn refuse_invisible(text: &str, at: SourcePosition) -> Result<(), DefinitionErro
     })
 }
 
-/// The same for every text of a schema.
+/// Refuses invisible characters in any text of a schema.
 fn refuse_invisible_in(value: &Value, at: SourcePosition) -> Result<(), DefinitionError> {
     match value {
         Value::String(text) => refuse_invisible(text, at),
@@ -243,6 +249,7 @@ fn refuse_invisible_in(value: &Value, at: SourcePosition) -> Result<(), Definiti
     }
 }
 
+/// Returns the variables of the key `env`.
 fn env(node: &Node) -> Result<Vec<(String, String)>, DefinitionError> {
     let wanted = "it must be a map of names and values";
     let entries =
@@ -266,11 +273,13 @@ fn env(node: &Node) -> Result<Vec<(String, String)>, DefinitionError> {
     entries.iter().map(variable).collect()
 }
 
+/// Returns whether a name is valid for a variable.
 fn is_variable(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_')
 }
 
+/// Returns the time limit of the key `timeout`.
 fn timeout(node: &Node) -> Result<Duration, DefinitionError> {
     let seconds = node.to_json().as_f64();
     seconds
@@ -281,6 +290,7 @@ fn timeout(node: &Node) -> Result<Duration, DefinitionError> {
         })
 }
 
+/// Returns the effects that the key `effects` lists.
 fn effects(node: &Node) -> Result<Kinds, DefinitionError> {
     const KNOWN: [(&str, Kinds); 4] = [
         ("read", Kinds::READ),
@@ -302,6 +312,7 @@ fn effects(node: &Node) -> Result<Kinds, DefinitionError> {
     Ok(effects)
 }
 
+/// Returns a message about an unknown effect.
 fn no_effect(text: &str) -> String {
     match text.split_once(' ') {
         Some((kind, _)) => format!(

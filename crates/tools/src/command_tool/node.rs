@@ -1,35 +1,37 @@
-//! The tree that front matter is, in whichever language it was written: values, each with the place that it stands at.
+//! The tree of front matter, parsed from YAML or TOML: values with their positions.
 //!
-//! Numbers keep their spelling, because a variable of a program is a text: `1.10` is not `1.1` there.
+//! Numbers keep their spelling, because the variable of a program is a text, and `1.10` is not `1.1` there.
 
 use serde_json::{Map, Number};
 
 use super::DefinitionError;
 
-/// How deep values may lie in each other.
+/// Limit of nested values.
 pub(super) const MAX_NESTING: usize = 32;
 
-/// A place in the file, both counted from 1.
+/// A position in the file. Line and column are counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct SourcePosition {
     pub(super) line: usize,
-    /// In characters.
+    /// The column in characters.
     pub(super) column: usize,
 }
 
 impl SourcePosition {
-    /// What is wrong here.
+    /// Returns an error at this position.
     pub(super) fn error(self, message: impl Into<String>) -> DefinitionError {
         DefinitionError { line: self.line, column: self.column, message: message.into() }
     }
 }
 
+/// A value with its position.
 #[derive(Debug, Clone)]
 pub(super) struct Node {
     pub(super) at: SourcePosition,
     pub(super) value: NodeValue,
 }
 
+/// A parsed value.
 #[derive(Debug, Clone)]
 pub(super) enum NodeValue {
     Null,
@@ -40,10 +42,11 @@ pub(super) enum NodeValue {
     Map(NodeMap),
 }
 
-/// The entries of a map, in the order in which they were written.
+/// The entries of a map, in the order of the file.
 #[derive(Debug, Clone, Default)]
 pub(super) struct NodeMap(Vec<NodeEntry>);
 
+/// An entry of a map. `at` is the position of the key.
 #[derive(Debug, Clone)]
 pub(super) struct NodeEntry {
     pub(super) key: String,
@@ -52,7 +55,7 @@ pub(super) struct NodeEntry {
 }
 
 impl NodeMap {
-    /// Adds one; the same key twice is somebody's mistake, and nobody can know which one is meant.
+    /// Adds an entry. Returns an error if the key exists, because it is unclear which value is meant.
     pub(super) fn add(
         &mut self,
         key: String,
@@ -77,7 +80,7 @@ impl NodeMap {
 }
 
 impl Node {
-    /// What it is, for messages.
+    /// Returns the kind of the value, for messages.
     pub(super) fn kind(&self) -> &'static str {
         match self.value {
             NodeValue::Null => "empty",
@@ -89,6 +92,7 @@ impl Node {
         }
     }
 
+    /// Returns the value if it is a text.
     pub(super) fn text(&self) -> Option<&str> {
         match &self.value {
             NodeValue::Text(text) => Some(text),
@@ -96,6 +100,7 @@ impl Node {
         }
     }
 
+    /// Returns the value if it is a map.
     pub(super) fn map(&self) -> Option<&NodeMap> {
         match &self.value {
             NodeValue::Map(entries) => Some(entries),
@@ -103,6 +108,7 @@ impl Node {
         }
     }
 
+    /// Returns the value if it is a list.
     pub(super) fn list(&self) -> Option<&[Node]> {
         match &self.value {
             NodeValue::List(items) => Some(items),
@@ -110,7 +116,7 @@ impl Node {
         }
     }
 
-    /// A value that is one word or text, as it was written.
+    /// Returns a text, number or boolean as it was written; `None` for other values.
     pub(super) fn spelling(&self) -> Option<String> {
         match &self.value {
             NodeValue::Text(text) => Some(text.clone()),
@@ -120,7 +126,7 @@ impl Node {
         }
     }
 
-    /// The same as JSON.
+    /// Returns the value as JSON.
     pub(super) fn to_json(&self) -> serde_json::Value {
         match &self.value {
             NodeValue::Null => serde_json::Value::Null,

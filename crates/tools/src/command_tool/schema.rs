@@ -1,14 +1,14 @@
-//! The JSON Schema of a command's arguments.
+//! Checks the JSON Schema of a command's arguments.
 //!
-//! Whoever writes one relies on it: a `pattern` that keeps `/` out of a name is a lock. So a keyword that the gate for arguments
-//! does not check is refused here rather than passed over there.
+//! The author of a command relies on it: a `pattern` that excludes `/` is a lock. So a keyword that the check of arguments does not support
+//! is refused here instead of ignored there.
 
 use serde_json::Value;
 
 use super::DefinitionError;
 use super::node::{Node, NodeEntry, NodeMap};
 
-/// Keywords that take a number, and that the gate checks.
+/// Supported keywords that take a number.
 const NUMBER_KEYWORDS: &[&str] = &[
     "minimum",
     "maximum",
@@ -19,7 +19,7 @@ const NUMBER_KEYWORDS: &[&str] = &[
     "minItems",
     "maxItems",
 ];
-/// What is only said, to models and people.
+/// Keywords without effect on the check, for models and people.
 const ANNOTATION_KEYWORDS: &[&str] = &[
     "title",
     "description",
@@ -32,7 +32,7 @@ const ANNOTATION_KEYWORDS: &[&str] = &[
     "$comment",
 ];
 
-/// The schema as JSON: of an object, and closed to parameters that it does not name unless it says otherwise.
+/// Returns the schema as JSON. It must describe an object, which allows no unknown parameters unless the schema says so.
 pub(super) fn from_node(node: &Node) -> Result<Value, DefinitionError> {
     check(node)?;
     let Some(entries) = node.map() else { return Err(node.at.error("`schema` must be a map")) };
@@ -54,7 +54,7 @@ pub(super) fn from_node(node: &Node) -> Result<Value, DefinitionError> {
     Ok(schema)
 }
 
-/// Checks a schema and those in it.
+/// Checks a schema and all schemas in it.
 fn check(node: &Node) -> Result<(), DefinitionError> {
     match &node.value {
         super::node::NodeValue::Bool(true) => Ok(()),
@@ -65,6 +65,7 @@ fn check(node: &Node) -> Result<(), DefinitionError> {
     }
 }
 
+/// Checks one keyword of a schema; `siblings` are all keywords of the same schema.
 fn check_keyword(entry: &NodeEntry, siblings: &NodeMap) -> Result<(), DefinitionError> {
     let (key, value) = (&*entry.key, &entry.value);
     match key {
@@ -87,6 +88,7 @@ fn check_keyword(entry: &NodeEntry, siblings: &NodeMap) -> Result<(), Definition
     }
 }
 
+/// Checks that a value is a number.
 fn check_number(value: &Node, key: &str) -> Result<(), DefinitionError> {
     if value.to_json().is_number() {
         return Ok(());
@@ -94,6 +96,7 @@ fn check_number(value: &Node, key: &str) -> Result<(), DefinitionError> {
     Err(value.at.error(format!("`{key}` is {}; it must be a number", value.kind())))
 }
 
+/// Checks that `required` names only known properties.
 fn check_required(value: &Node, siblings: &NodeMap) -> Result<(), DefinitionError> {
     let known = siblings.get("properties").and_then(Node::map);
     for name in list_of(value, "required")? {
@@ -105,12 +108,13 @@ fn check_required(value: &Node, siblings: &NodeMap) -> Result<(), DefinitionErro
     Ok(())
 }
 
+/// Checks the types of a schema.
 fn check_type(value: &Node) -> Result<(), DefinitionError> {
     const TYPES: &[&str] = &["object", "array", "string", "boolean", "null", "number", "integer"];
     let single = std::slice::from_ref(value);
     for name in value.list().unwrap_or(single) {
         if !name.text().is_some_and(|name| TYPES.contains(&name)) {
-            // In YAML, `null` without quotes is nothing, not a word.
+            // In YAML, `null` without quotes is no text.
             return Err(name
                 .at
                 .error(format!("a type is one of {} (`\"null\"` in quotes)", TYPES.join(", "))));
@@ -119,10 +123,12 @@ fn check_type(value: &Node) -> Result<(), DefinitionError> {
     Ok(())
 }
 
+/// Returns the entries of a map, or an error that names the keyword.
 fn map_of<'n>(node: &'n Node, key: &str) -> Result<&'n NodeMap, DefinitionError> {
     node.map().ok_or_else(|| node.at.error(format!("`{key}` is {}; it must be a map", node.kind())))
 }
 
+/// Returns the items of a list, or an error that names the keyword.
 fn list_of<'n>(node: &'n Node, key: &str) -> Result<&'n [Node], DefinitionError> {
     node.list()
         .ok_or_else(|| node.at.error(format!("`{key}` is {}; it must be a list", node.kind())))

@@ -1,4 +1,4 @@
-//! Front matter that is TOML.
+//! Parses front matter in TOML.
 
 use serde_json::Number;
 use toml::Spanned;
@@ -7,7 +7,7 @@ use toml::de::{DeString, DeTable, DeValue};
 use super::DefinitionError;
 use super::node::{MAX_NESTING, Node, NodeMap, NodeValue, SourcePosition};
 
-/// Parses what is between the lines `+++`. It begins on the second line of its file.
+/// Parses the block between the lines `+++`, which begins on line 2 of the file.
 pub(super) fn parse(block: &str) -> Result<Node, DefinitionError> {
     let source = Source(block);
     let table = DeTable::parse(block).map_err(|error| {
@@ -18,15 +18,18 @@ pub(super) fn parse(block: &str) -> Result<Node, DefinitionError> {
     Ok(Node { at: SourcePosition { line: 2, column: 1 }, value })
 }
 
+/// The text of the block, to find positions.
 struct Source<'t>(&'t str);
 
 impl Source<'_> {
+    /// Returns the position of a byte in the file.
     fn position(&self, at: usize) -> SourcePosition {
         let before = self.0.get(..self.0.floor_char_boundary(at)).unwrap_or_default();
         let line = before.rsplit('\n').next().unwrap_or_default();
         SourcePosition { line: before.matches('\n').count() + 2, column: line.chars().count() + 1 }
     }
 
+    /// Converts a value of the TOML parser.
     fn node(&self, value: &Spanned<DeValue<'_>>, depth: usize) -> Result<Node, DefinitionError> {
         let at = self.position(value.span().start);
         if depth > MAX_NESTING {
@@ -55,7 +58,7 @@ impl Source<'_> {
         Ok(Node { at, value })
     }
 
-    /// The entries in the order in which they were written, which is not the one that the parser keeps them in.
+    /// Converts a table. Its entries are sorted by position, because the parser does not keep their order.
     fn table(&self, table: &DeTable<'_>, depth: usize) -> Result<NodeValue, DefinitionError> {
         let mut pairs: Vec<(&Spanned<DeString<'_>>, &Spanned<DeValue<'_>>)> =
             table.iter().collect();

@@ -1,8 +1,8 @@
-//! Front matter that is YAML, as much of it as such a block needs.
+//! Parses front matter in YAML, limited to the syntax that it needs.
 //!
-//! Known are: maps and lists by indentation, lists and maps in brackets (so all of JSON), plain and quoted texts, `|` and `>`,
-//! numbers as JSON has them, `true`, `false`, `null` and comments. Everything else is refused with its place, also what parsers
-//! of YAML disagree about (`yes`, `0755`): what runs programs is never guessed. What is accepted means what it means in YAML 1.2.
+//! Supported are maps and lists by indentation, lists and maps in brackets (so all of JSON), plain and quoted texts, `|` and `>`, numbers
+//! as in JSON, `true`, `false`, `null` and comments. Everything else is refused with its position, also values that YAML parsers read
+//! differently (`yes`, `0755`): the meaning of a file that runs programs is never guessed. Accepted text has the meaning of YAML 1.2.
 
 mod block_text;
 mod flow;
@@ -13,7 +13,7 @@ mod tests;
 use super::DefinitionError;
 use super::node::{MAX_NESTING, Node, NodeMap, NodeValue, SourcePosition};
 
-/// Parses what is between the lines `---`. It begins on the second line of its file.
+/// Parses the block between the lines `---`, which begins on line 2 of the file.
 pub(super) fn parse(block: &str) -> Result<Node, DefinitionError> {
     let block = block.strip_suffix('\n').unwrap_or(block);
     let mut reader = YamlReader { lines: block.split('\n').collect(), line: 0, at: 0 };
@@ -32,44 +32,51 @@ pub(super) fn parse(block: &str) -> Result<Node, DefinitionError> {
     if reader.is_end() { Ok(Node { at, value }) } else { Err(reader.indentation_error()) }
 }
 
-/// A place in the text, and all that is read from there.
+/// The lines of the block and the present position.
 struct YamlReader<'t> {
+    /// The lines of the block.
     lines: Vec<&'t str>,
+    /// Index of the present line.
     line: usize,
-    /// In bytes. Where a line begins to say something, this is how far it is indented; after the `-` of a list, what follows
-    /// counts as a line of its own that is indented as far.
+    /// Index of the next byte in the line. At the first word of a line this is its indentation. The text behind the `-` of a list item
+    /// counts as a line with that indentation.
     at: usize,
 }
 
 impl<'t> YamlReader<'t> {
+    /// Returns whether all lines have been read.
     fn is_end(&self) -> bool {
         self.line >= self.lines.len()
     }
 
+    /// Returns the present line.
     fn current(&self) -> &'t str {
         self.lines.get(self.line).copied().unwrap_or_default()
     }
 
+    /// Returns the rest of the present line.
     fn rest(&self) -> &'t str {
         self.current().get(self.at..).unwrap_or_default()
     }
 
+    /// Returns the present position in the file.
     fn position(&self) -> SourcePosition {
         let before = self.current().get(..self.at).unwrap_or_default();
         SourcePosition { line: self.line + 2, column: before.chars().count() + 1 }
     }
 
+    /// Returns an error at the present position.
     fn error(&self, message: impl Into<String>) -> DefinitionError {
         self.position().error(message)
     }
 
-    /// Goes to the next line that says something.
+    /// Goes to the first word of the next line that is not blank.
     fn next_line(&mut self) -> Result<(), DefinitionError> {
         self.line += 1;
         self.skip_blank_lines()
     }
 
-    /// Goes to where a line says something, from the beginning of this one.
+    /// Goes to the first word of this line, or of the next line that is not blank.
     fn skip_blank_lines(&mut self) -> Result<(), DefinitionError> {
         while let Some(line) = self.lines.get(self.line) {
             self.at = line.len() - line.trim_start_matches(' ').len();
@@ -85,18 +92,19 @@ impl<'t> YamlReader<'t> {
         Ok(())
     }
 
+    /// Skips spaces and tabs in the line.
     fn skip_spaces(&mut self) {
         let rest = self.rest();
         self.at += rest.len() - rest.trim_start_matches([' ', '\t']).len();
     }
 
-    /// Whether a list goes on here.
+    /// Returns whether a list item begins here.
     fn is_dash(&self) -> bool {
         let rest = self.rest();
         rest == "-" || rest.starts_with("- ") || rest.starts_with("-\t")
     }
 
-    /// What begins here and reaches over the lines that are indented as far.
+    /// Reads a list or map that begins here and continues on lines with the same indentation.
     fn node(&mut self, depth: usize) -> Result<Node, DefinitionError> {
         let at = self.position();
         if depth > MAX_NESTING {
@@ -112,6 +120,7 @@ impl<'t> YamlReader<'t> {
         Ok(Node { at, value })
     }
 
+    /// Reads the entries of a map that have the present indentation.
     fn map(&mut self, depth: usize) -> Result<NodeValue, DefinitionError> {
         let indent = self.at;
         let mut entries = NodeMap::default();
@@ -141,13 +150,13 @@ impl<'t> YamlReader<'t> {
             Some('"' | '\'') => self.quoted()?,
             _ => scalar::plain_text(rest.get(..end).unwrap_or_default(), at)?.to_owned(),
         };
-        // `end` is the colon, and was counted from the beginning of the key.
+        // `end` is the index of the colon, counted from the beginning of the key.
         self.at = byte_of_column(self.current(), at) + end + 1;
         self.skip_spaces();
         Ok(key)
     }
 
-    /// What stands behind a key, on its line or on those below.
+    /// Reads the value of a key, on its line or on those below.
     fn value_of_key(&mut self, indent: usize, depth: usize) -> Result<Node, DefinitionError> {
         let at = self.position();
         if !is_blank(self.rest()) {
@@ -157,13 +166,14 @@ impl<'t> YamlReader<'t> {
         if !self.is_end() && self.at > indent {
             return self.node(depth + 1);
         }
-        // The items of a list may stand below the first letter of their key.
+        // The items of a list may have the same indentation as their key.
         if !self.is_end() && self.at == indent && self.is_dash() {
             return self.node(depth + 1);
         }
         Ok(Node { at, value: NodeValue::Null })
     }
 
+    /// Reads the items of a list that have the present indentation.
     fn list(&mut self, depth: usize) -> Result<NodeValue, DefinitionError> {
         let indent = self.at;
         let mut items = Vec::new();
@@ -185,7 +195,7 @@ impl<'t> YamlReader<'t> {
         Ok(NodeValue::List(items))
     }
 
-    /// A value that begins on the line of its key or its dash.
+    /// Reads a value that begins on the line of its key or dash.
     fn inline_value(&mut self, indent: usize, depth: usize) -> Result<Node, DefinitionError> {
         let at = self.position();
         let value = match self.rest().chars().next() {
@@ -198,7 +208,7 @@ impl<'t> YamlReader<'t> {
         Ok(Node { at, value })
     }
 
-    /// A text without quotes, up to the end of its line.
+    /// Reads a text without quotes, up to the end of its line.
     fn plain_value(&mut self) -> Result<NodeValue, DefinitionError> {
         let at = self.position();
         let rest = self.rest();
@@ -214,7 +224,7 @@ impl<'t> YamlReader<'t> {
         scalar::parse_plain(scalar::plain_text(text, at)?, at)
     }
 
-    /// Nothing more may be said on this line.
+    /// Skips spaces and a comment. Returns an error if more text follows on the line.
     fn expect_end_of_line(&mut self) -> Result<(), DefinitionError> {
         let rest = self.rest();
         let is_apart = rest.starts_with([' ', '\t']);
@@ -226,10 +236,12 @@ impl<'t> YamlReader<'t> {
         }
     }
 
+    /// Returns an error if the present line is indented further than a finished map or list.
     fn check_not_deeper(&self, indent: usize) -> Result<(), DefinitionError> {
         if self.is_end() || self.at <= indent { Ok(()) } else { Err(self.indentation_error()) }
     }
 
+    /// Returns an error about a line with a wrong indentation.
     fn indentation_error(&self) -> DefinitionError {
         self.error(
             "this line belongs to nothing above it: check how far it is indented, and begin a text of several lines with `|`",
@@ -237,17 +249,18 @@ impl<'t> YamlReader<'t> {
     }
 }
 
-/// Whether nothing is said: there may be a comment.
+/// Returns whether a text is empty or a comment.
 fn is_blank(rest: &str) -> bool {
     let rest = rest.trim_matches([' ', '\t']);
     rest.is_empty() || rest.starts_with('#')
 }
 
-/// Where a column begins.
+/// Returns the byte index of a column.
 fn byte_of_column(line: &str, place: SourcePosition) -> usize {
     line.char_indices().nth(place.column - 1).map_or(line.len(), |(at, _)| at)
 }
 
+/// Returns a message about a line without a key.
 fn no_key(line: &str) -> String {
     match line.split_once('=') {
         Some(_) => "this is not `key: value`; TOML stands between lines `+++`".into(),

@@ -1,12 +1,12 @@
-//! Texts of several lines: `|` keeps the ends of lines, `>` makes paragraphs of them. A `-` or `+` behind it drops or keeps the
-//! empty lines at the end.
+//! Reads texts of several lines: `|` keeps line breaks, `>` folds lines into paragraphs. A `-` or `+` behind it drops or keeps the empty
+//! lines at the end.
 
 use super::{YamlReader, is_blank};
 use crate::command_tool::DefinitionError;
 use crate::command_tool::node::NodeValue;
 
 impl<'t> YamlReader<'t> {
-    /// Reads the text whose lines are indented further than `indent`, from the `|` or `>` on.
+    /// Reads a text from the `|` or `>` on. Its lines are indented further than `indent`.
     pub(super) fn block_text(&mut self, indent: usize) -> Result<NodeValue, DefinitionError> {
         let header = self.rest();
         let is_folded = header.starts_with('>');
@@ -32,7 +32,7 @@ impl<'t> YamlReader<'t> {
         Ok(NodeValue::Text(join_lines(&lines, is_folded, end)))
     }
 
-    /// The lines of the text, without what they are indented by.
+    /// Reads the lines of the text, without their common indentation.
     fn block_lines(&mut self, indent: usize) -> Result<Vec<&'t str>, DefinitionError> {
         let mut depth = None;
         let mut longest_empty = 0;
@@ -60,7 +60,7 @@ impl<'t> YamlReader<'t> {
     }
 }
 
-/// What becomes of the ends of lines at the end.
+/// The number of line breaks at the end of a text: one, none, or all.
 #[derive(Clone, Copy)]
 enum TrailingLines {
     One,
@@ -68,6 +68,7 @@ enum TrailingLines {
     Kept,
 }
 
+/// Joins the lines into the text.
 fn join_lines(lines: &[&str], is_folded: bool, end: TrailingLines) -> String {
     let content = lines.iter().rposition(|line| !line.is_empty()).map_or(0, |last| last + 1);
     let (content, empty) = lines.split_at(content);
@@ -81,11 +82,12 @@ fn join_lines(lines: &[&str], is_folded: bool, end: TrailingLines) -> String {
     text
 }
 
+/// Appends line breaks.
 fn push_ends(text: &mut String, count: usize) {
     text.extend(std::iter::repeat_n('\n', count));
 }
 
-/// Lines become one, empty ones between them become ends of lines, and those that are indented further stay as they are.
+/// Folds lines: adjacent lines become one, empty lines become line breaks, and lines with more indentation stay as they are.
 fn fold_lines(lines: &[&str]) -> String {
     let mut text = String::new();
     let mut before: Option<&str> = None;

@@ -1,4 +1,4 @@
-//! Lists and maps in brackets, over one line or several: all of JSON, and texts without quotes.
+//! Reads lists and maps in brackets, over one line or several: all of JSON, and texts without quotes.
 
 use super::YamlReader;
 use super::scalar;
@@ -6,7 +6,7 @@ use crate::command_tool::DefinitionError;
 use crate::command_tool::node::{MAX_NESTING, Node, NodeMap, NodeValue, SourcePosition};
 
 impl<'t> YamlReader<'t> {
-    /// Reads what begins here with any value, inside or outside of brackets.
+    /// Reads any value inside of brackets, or one that begins with a bracket.
     pub(super) fn flow(&mut self, depth: usize) -> Result<Node, DefinitionError> {
         let at = self.position();
         if depth > MAX_NESTING {
@@ -24,6 +24,7 @@ impl<'t> YamlReader<'t> {
         Ok(Node { at, value })
     }
 
+    /// Reads a list up to its closing bracket.
     fn flow_list(&mut self, depth: usize) -> Result<NodeValue, DefinitionError> {
         let start = self.open_bracket();
         let mut items = Vec::new();
@@ -40,6 +41,7 @@ impl<'t> YamlReader<'t> {
         }
     }
 
+    /// Reads a map up to its closing bracket.
     fn flow_map(&mut self, depth: usize) -> Result<NodeValue, DefinitionError> {
         let start = self.open_bracket();
         let mut entries = NodeMap::default();
@@ -59,7 +61,7 @@ impl<'t> YamlReader<'t> {
         }
     }
 
-    /// Reads a key and its colon. Behind a key in quotes no space is needed: so it is in JSON.
+    /// Reads a key and its colon. Behind a quoted key no space is needed, as in JSON.
     fn flow_key(&mut self) -> Result<String, DefinitionError> {
         let is_quoted = self.rest().starts_with(['"', '\'']);
         let key = if is_quoted { self.quoted()? } else { self.flow_text()?.to_owned() };
@@ -73,14 +75,14 @@ impl<'t> YamlReader<'t> {
         Err(self.error("a colon is expected behind the key, and a space behind the colon"))
     }
 
-    /// A text without quotes: up to the next comma, bracket, colon with a space, comment or end of the line.
+    /// Reads a text without quotes: up to the next comma, bracket, colon with a space, comment or end of the line.
     fn flow_text(&mut self) -> Result<&'t str, DefinitionError> {
         let at = self.position();
         let rest = scalar::without_comment(self.rest());
         let bracket = rest.find([',', '[', ']', '{', '}']).unwrap_or(rest.len());
         let end = scalar::find_colon(rest).map_or(bracket, |colon| colon.min(bracket));
         let text = rest.get(..end).unwrap_or_default();
-        // Some take these for the beginning or the end of a key, some for a part of the text.
+        // Parsers differ in reading these as the beginning or end of a key or as a part of the text.
         if text.starts_with(['?', ':']) || text.ends_with(':') {
             return Err(at.error("no text in brackets begins or ends like this: put it in quotes"));
         }
@@ -89,20 +91,21 @@ impl<'t> YamlReader<'t> {
         Ok(text)
     }
 
-    /// Steps over an opening bracket, and says where it was.
+    /// Skips an opening bracket. Returns its position.
     fn open_bracket(&mut self) -> SourcePosition {
         let start = self.position();
         self.at += 1;
         start
     }
 
+    /// Skips a character if it is next. Returns whether it was.
     fn consume(&mut self, c: char) -> bool {
         let is_there = self.rest().starts_with(c);
         self.at += usize::from(is_there);
         is_there
     }
 
-    /// Steps over spaces, comments and ends of lines.
+    /// Skips spaces, comments and line breaks. Returns an error at `start` if the block ends.
     fn skip_in_brackets(&mut self, start: SourcePosition) -> Result<(), DefinitionError> {
         loop {
             let is_apart = self.at == 0 || self.rest().starts_with([' ', '\t']);

@@ -1,4 +1,4 @@
-//! Single values: texts with quotes and without, and what those without mean.
+//! Reads single values: texts with and without quotes, numbers, booleans and null.
 
 use serde_json::Number;
 
@@ -6,7 +6,7 @@ use super::YamlReader;
 use crate::command_tool::DefinitionError;
 use crate::command_tool::node::{NodeValue, SourcePosition};
 
-/// What only other parts of YAML begin with.
+/// First characters of YAML syntax that is not supported, each with a message.
 const UNSUPPORTED_STARTS: &[(char, &str)] = &[
     ('&', "anchors are not known here"),
     ('*', "aliases are not known here"),
@@ -18,10 +18,10 @@ const UNSUPPORTED_STARTS: &[(char, &str)] = &[
     ('>', "`>` begins a text of several lines, behind a key"),
 ];
 
-/// Words that are true or false for some parsers of YAML and texts for others.
+/// Words that some YAML parsers read as booleans and others as texts.
 const AMBIGUOUS_WORDS: &[&str] = &["yes", "no", "on", "off"];
 
-/// The length of the key that a line begins with, up to its colon, if it does.
+/// Returns the length of the key at the beginning of a line, up to its colon; `None` if there is no key.
 pub(super) fn key_length(line: &str) -> Option<usize> {
     let from = match line.chars().next()? {
         quote @ ('"' | '\'') => {
@@ -35,17 +35,17 @@ pub(super) fn key_length(line: &str) -> Option<usize> {
     line.get(from..).is_some_and(is_colon).then_some(from)
 }
 
-/// Whether a key ends here.
+/// Returns whether a text begins with a colon that ends a key.
 fn is_colon(rest: &str) -> bool {
     rest == ":" || rest.starts_with(": ") || rest.starts_with(":\t")
 }
 
-/// Where a colon ends a key.
+/// Returns the index of the colon that ends a key.
 pub(super) fn find_colon(text: &str) -> Option<usize> {
     text.match_indices(':').map(|(at, _)| at).find(|at| text.get(*at..).is_some_and(is_colon))
 }
 
-/// Where a text in quotes ends, behind the closing one.
+/// Returns the index behind the closing quote of a quoted text.
 fn end_of_quoted(text: &str, quote: char) -> Option<usize> {
     let mut chars = text.char_indices().skip(1).peekable();
     while let Some((at, c)) = chars.next() {
@@ -61,7 +61,7 @@ fn end_of_quoted(text: &str, quote: char) -> Option<usize> {
     None
 }
 
-/// The text up to a comment, without the spaces at its end.
+/// Returns a text without its comment and the spaces before that.
 pub(super) fn without_comment(text: &str) -> &str {
     let comment = text.match_indices('#').map(|(at, _)| at).find(|at| {
         text.get(..*at).is_some_and(|before| before.is_empty() || before.ends_with([' ', '\t']))
@@ -69,7 +69,7 @@ pub(super) fn without_comment(text: &str) -> &str {
     text.get(..comment.unwrap_or(text.len())).unwrap_or_default().trim_end_matches([' ', '\t'])
 }
 
-/// A text without quotes, if it can be one.
+/// Checks that a text may stand without quotes. Returns it without trailing spaces.
 pub(super) fn plain_text(text: &str, at: SourcePosition) -> Result<&str, DefinitionError> {
     let text = text.trim_end_matches([' ', '\t']);
     let Some(first) = text.chars().next() else { return Err(at.error("a value is missing here")) };
@@ -85,7 +85,7 @@ pub(super) fn plain_text(text: &str, at: SourcePosition) -> Result<&str, Definit
     Ok(text)
 }
 
-/// What a text without quotes stands for.
+/// Returns the value of a text without quotes: null, a boolean, a number or a text. Ambiguous ones are errors.
 pub(super) fn parse_plain(text: &str, at: SourcePosition) -> Result<NodeValue, DefinitionError> {
     match text {
         "~" | "null" | "Null" | "NULL" => return Ok(NodeValue::Null),
@@ -109,12 +109,13 @@ pub(super) fn parse_plain(text: &str, at: SourcePosition) -> Result<NodeValue, D
     Ok(NodeValue::Text(text.to_owned()))
 }
 
+/// Parses a number as JSON does.
 fn number(text: &str) -> Option<Number> {
     let begins = text.starts_with(|c: char| c.is_ascii_digit() || c == '-');
     begins.then(|| serde_json::from_str(text).ok()).flatten()
 }
 
-/// Whether some parser of YAML would take it for a number: by any sign, base, separator, or the colons of times.
+/// Returns whether some YAML parser reads a text as a number: by a sign, base, separator, or colons of a time.
 fn looks_like_number(text: &str) -> bool {
     let digits = text.trim_start_matches(['+', '-']);
     let lower = digits.to_ascii_lowercase();
@@ -126,7 +127,7 @@ fn looks_like_number(text: &str) -> bool {
         || (digits.starts_with('.') && digits.as_bytes().get(1).is_some_and(u8::is_ascii_digit));
     let is_of_number =
         |c: char| c.is_ascii_digit() || matches!(c, '.' | '_' | ':' | 'e' | 'E' | '+' | '-');
-    // Dates and versions are texts to everybody: `2026-01-31`, `1.2.3`.
+    // All parsers read dates and versions as texts: `2026-01-31`, `1.2.3`.
     let dashes = lower.matches('-').count() > lower.matches("e-").count();
     let dots = lower.matches('.').count() > 1;
     matches!(lower.as_str(), ".inf" | ".nan")
@@ -135,7 +136,7 @@ fn looks_like_number(text: &str) -> bool {
 }
 
 impl YamlReader<'_> {
-    /// Reads a text in quotes.
+    /// Reads a text in quotes, which must end on its line.
     pub(super) fn quoted(&mut self) -> Result<String, DefinitionError> {
         let start = self.position();
         let line = self.rest();
@@ -168,7 +169,7 @@ impl YamlReader<'_> {
     }
 }
 
-/// The character that is written behind a backslash.
+/// Reads the characters behind a backslash and returns the one that they mean.
 fn parse_escape(
     chars: &mut std::str::Chars<'_>,
     at: SourcePosition,
@@ -196,7 +197,7 @@ fn parse_escape(
             if !(0xd800..0xdc00).contains(&first) {
                 return char::from_u32(first).ok_or_else(wrong);
             }
-            // JSON writes what is beyond U+FFFF in two halves.
+            // JSON writes a character beyond U+FFFF as two surrogates.
             *chars = chars.as_str().strip_prefix("\\u").ok_or_else(wrong)?.chars();
             let second = parse_hex(chars, 4)
                 .filter(|half| (0xdc00..0xe000).contains(half))
@@ -208,6 +209,7 @@ fn parse_escape(
     })
 }
 
+/// Reads a fixed number of hexadecimal digits.
 fn parse_hex(chars: &mut std::str::Chars<'_>, digits: usize) -> Option<u32> {
     let text = chars.as_str().get(..digits)?;
     let value =
