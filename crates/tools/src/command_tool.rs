@@ -4,7 +4,7 @@
 //! runs like every other program: same sandbox, same limits, same output, same undo.
 //!
 //! Like `bash`, a call needs the right to run this command: rules and people decide by its text, and a rule can name the tool. The key
-//! `effects` can reduce that. Without `write`, the command cannot change the workspace, whoever wrote the file, because the sandbox
+//! `effects` can reduce that. Without `write`, the command cannot change the workspace, for every author of the file, because the sandbox
 //! enforces it. A call needs only the right to read the workspace if three more conditions hold: the file is the person's own (the word of
 //! another author proves nothing), the sandbox is on, and the network is closed, so that the command cannot send away what it reads. That
 //! equals a rule of the person that allows this one command, in a sandbox that enforces its effects. The command still sees all that

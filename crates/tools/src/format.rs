@@ -157,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes() {
+    fn sizes_are_formatted() {
         for (bytes, expected) in [
             (0, "0 B"),
             (1023, "1023 B"),
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn notes_are_sorted_and_few() {
+    fn notes_are_sorted_and_limited() {
         let root = Root(PathBuf::from("src"));
         let text = |names: &[&str]| {
             let mut notes = Notes::default();

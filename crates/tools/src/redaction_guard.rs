@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_not_written_as_it_was_shown() {
+    fn a_redacted_file_cannot_be_written_back() {
         let (workspace, text, shown) = workspace();
         let content = shown.replace("port = 1", "port = 2");
         check_refused(
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edit_of_what_was_taken_out_says_why_it_is_not_found() {
+    fn an_edit_of_a_placeholder_is_explained() {
         let (workspace, text, _) = workspace();
         let old = "token = \"[secret: GitHub token]\"\nport = 1";
         let edit = json!({"path": "settings.toml", "old_string": old, "new_string": "port = 2"});
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_about_secrets_can_be_written() {
+    fn texts_with_placeholders_can_be_written() {
         let text = "what was taken out is shown as [secret: JWT]\n";
         let workspace = Workspace::new(&[("a.md", text)]);
         workspace.text("read", json!({"path": "a.md"}));
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_stand_for_something() {
+    fn placeholders_are_recognized() {
         for (text, expected) in [
             ("a [secret KEY] b", Some("[secret KEY]")),
             ("[secret: JWT]", Some("[secret: JWT]")),

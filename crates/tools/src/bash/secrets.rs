@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variables_are_put_where_they_mean_the_same() {
+    fn secrets_become_variables() {
         for (command, expected) in [
             ("make", "make"),
             ("curl -u me:{{secret KEY}} host", "curl -u me:\"${WINDLASS_SECRET_KEY}\" host"),
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_not_work_is_refused() {
+    fn unexpanded_positions_are_refused() {
         for (command, why) in [
             ("echo '{{secret K}}'", "between single quotation marks"),
             ("echo $'{{secret K}}'", "between single quotation marks"),
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn every_secret_is_declared_once() {
+    fn every_secret_has_one_effect() {
         let parsed = CommandWithSecrets::parse(
             "a {{secret A}} {{secret B}} {{secret A}}",
             &Shell::default(),

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn few_are_named() {
+    fn few_changes_are_named() {
         use ChangeKind::{Attributes, Changed, Created, Removed};
         check(&[("b", Changed), ("a", Created)], "A a, M b");
         check(&[("d", Created), ("d/x", Created), ("d/y", Created)], "A d/x, A d/y");
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn many_are_summed_up() {
+    fn many_changes_are_summarized() {
         let names: Vec<String> = (10..40).map(|number| format!("src/{number}")).collect();
         let gone: Vec<_> = names.iter().map(|name| (name.as_str(), ChangeKind::Removed)).collect();
         let mut whole = gone.clone();
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn long_names_do_not_flood() {
+    fn long_names_are_limited() {
         let names: Vec<String> = (10..20).map(|n| format!("{n}{}", "x".repeat(900))).collect();
         let all: Vec<_> = names.iter().map(|name| (name.as_str(), ChangeKind::Created)).collect();
         let paths: Vec<_> =

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exit_codes_and_their_meanings() {
+    fn exit_codes_get_their_meaning() {
         for (code, has_printed, expected) in [
             (1, false, "exit code 1"),
             (127, true, "exit code 127"),
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn times() {
+    fn durations_are_formatted() {
         for (millis, expected) in
             [(0, "0.0 s"), (999, "0.9 s"), (1_250, "1.2 s"), (99_990, "99.9 s"), (100_500, "100 s")]
         {
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn who_ended_it() {
+    fn the_ending_signal_is_named() {
         for (signal, how, expected) in [
             (Signal::TERM, ProcessEnd::Signalled(15), "ended by TERM"),
             (Signal::TERM, ProcessEnd::Signalled(9), "killed: it did not end on TERM"),

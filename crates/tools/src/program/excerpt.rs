@@ -122,7 +122,7 @@ mod tests {
     proptest! {
         /// The shown bytes and lines and the counted ones make up the whole, for all boundaries of pieces.
         #[test]
-        fn nothing_is_lost_uncounted(pieces in prop::collection::vec("(\\PC|\n){0,40}", 0..12), limit in 8usize..200) {
+        fn every_byte_is_shown_or_counted(pieces in prop::collection::vec("(\\PC|\n){0,40}", 0..12), limit in 8usize..200) {
             let (whole, shown) = (pieces.concat(), excerpt(&pieces, limit));
             if whole.len() <= limit {
                 prop_assert_eq!(shown, whole);
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_skipped_counts() {
+    fn skipped_bytes_are_counted() {
         let mut excerpt = Excerpt::new(100);
         excerpt.push("first\n");
         excerpt.skip(1_000);
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded() {
+    fn memory_stays_bounded() {
         let mut excerpt = Excerpt::new(1_000);
         let piece = "0123456789\n".repeat(100);
         (0..1_000).for_each(|_| excerpt.push(&piece));

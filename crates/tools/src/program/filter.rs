@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn which_lines_pass() {
+    fn filter_selects_matching_and_last_lines() {
         const TEXT: &str = "one\ntwo\nthree\n\nlast";
         for (pattern, tail, expected) in [
             (None, None, TEXT),
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_pattern() {
+    fn invalid_pattern_is_refused() {
         let error = LineFilter::new(Some("["), None).unwrap_err();
         assert_eq!(error.code(), "invalid_args");
         assert!(error.to_string().contains("unclosed character class"), "{error}");

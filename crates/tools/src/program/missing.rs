@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reasons_in_words() {
+    fn notes_name_the_reason_and_the_rule() {
         let rule = |text: &str| Some(text.to_owned());
         let masked = Absence::Masked { reason: "a file of secrets".into() };
         for (path, used, absence, expected) in [
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn how_to_ask_for_the_network() {
+    fn network_note_names_the_argument() {
         let hosts =
             |names: &[&str]| -> Vec<String> { names.iter().map(ToString::to_string).collect() };
         for (listed, missed, expected) in [
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn the_machines_loopback_is_told_from_the_sandboxs_own() {
+    fn note_explains_the_loopback_of_the_machine() {
         let granted = NetworkAccess::Hosts(vec!["docs.rs".into(), "127.0.0.1:8799".into()]);
         for (network, command, exit_code, is_told) in [
             (&granted, "curl http://127.0.0.1:8799/x", Some(7), true),
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_that_change_the_directory_first() {
+    fn leading_cd_is_recognized() {
         for (command, expected) in [
             ("cd sub && cat x", Some("sub")),
             ("cd 'a b'; ls", Some("a b")),

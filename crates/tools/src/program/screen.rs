@@ -73,7 +73,7 @@ mod tests {
     const SIZE: TerminalSize = TerminalSize { columns: 10, rows: 4 };
 
     #[test]
-    fn what_a_person_sees() {
+    fn screen_shows_the_final_lines() {
         for (printed, expected) in [
             ("", &[][..]),
             ("one\r\ntwo\r\n", &["one", "two"]),
@@ -91,13 +91,13 @@ mod tests {
     }
 
     #[test]
-    fn what_scrolled_off_before_is_not_told_again() {
+    fn old_scrollback_is_not_repeated() {
         let before = b"1\r\n2\r\n3\r\n4\r\n5\r\n6\r\n";
         assert_eq!(lines(before, b"7\r\n8\r\n", SIZE), ["4", "5", "6", "7", "8"]);
     }
 
     #[test]
-    fn pages_follow_each_other() {
+    fn long_output_scrolls_completely() {
         let expected: Vec<String> = (0..1_000).map(|number| number.to_string()).collect();
         let printed = expected.join("\r\n") + "\r\n";
         assert_eq!(lines(b"", printed.as_bytes(), SIZE), expected);
@@ -106,7 +106,7 @@ mod tests {
         assert_eq!(many.last().map(String::as_str), Some("999"));
     }
 
-    fn drawn() -> impl Strategy<Value = Vec<u8>> {
+    fn terminal_output() -> impl Strategy<Value = Vec<u8>> {
         let pieces = prop_oneof![
             "\u{1b}\\[[0-9;?]{0,6}[@-~]".prop_map(String::into_bytes),
             "\u{1b}[@-_]".prop_map(String::into_bytes),
@@ -119,7 +119,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn anything_can_be_drawn(before in drawn(), new in drawn(), columns in 0u16..12, rows in 0u16..6) {
+        fn arbitrary_bytes_can_be_drawn(before in terminal_output(), new in terminal_output(), columns in 0u16..12, rows in 0u16..6) {
             let lines = emulate(&before, &new, TerminalSize { columns, rows });
             prop_assert!(lines.iter().all(|line| !line.contains('\n') && line.trim_end() == line));
         }

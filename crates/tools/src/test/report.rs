@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_and_words() {
+    fn numbers_beside_words_are_found() {
         let line = "== 1 failed, 40 passed (2 flaky), 3 skipped in 0.12s ==";
         assert_eq!(number_before(line, "failed"), Some(1));
         assert_eq!(number_before(line, "passed"), Some(40));
@@ -141,14 +141,14 @@ mod tests {
     }
 
     #[test]
-    fn blocks_lose_what_is_around_them() {
+    fn dedented_lines_are_trimmed() {
         assert_eq!(dedented(&["", "    a", "      b", "", " ", "    c", " "]), "a\n  b\n\nc");
         assert_eq!(dedented(&["", " "]), "");
         assert_eq!(dedented(&[]), "");
     }
 
     #[test]
-    fn a_failure_that_is_told_twice_is_one() {
+    fn repeated_failures_are_merged() {
         let mut report = Report::default();
         report.add_failure(Failure::new("a", &[]));
         report.add_failure(Failure::new("a", &["why"]));

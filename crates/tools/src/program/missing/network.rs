@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_about_the_network() {
+    fn network_failures_name_hosts() {
         for (text, expected) in [
             ("curl: (6) Could not resolve host: example.org", Some(&["example.org"][..])),
             (
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_command_tells() {
+    fn hosts_are_taken_from_the_command() {
         for (text, command, exit_code, expected) in [
             (
                 "Network is unreachable",

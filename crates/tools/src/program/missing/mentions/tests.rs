@@ -53,7 +53,7 @@ fn messages_name_paths() {
 }
 
 #[test]
-fn other_lines_name_none() {
+fn other_lines_name_no_paths() {
     for text in [
         "",
         "all is well\n",
@@ -68,7 +68,7 @@ fn other_lines_name_none() {
 }
 
 #[test]
-fn the_program_that_complains_is_not_meant() {
+fn the_failing_program_is_no_mention() {
     for message in [
         "/opt/x/run.sh: line 3: f: Read-only file system",
         "/opt/x/run.sh: cannot create 'f': Read-only file system",
@@ -88,7 +88,7 @@ fn a_path_may_stand_in_a_line_before() {
 }
 
 #[test]
-fn a_redirection_writes() {
+fn a_redirected_path_is_a_write() {
     let message = "bash: line 1: /x/y: No such file or directory";
     for (command, used) in [
         ("echo a > /x/y", Write),
@@ -101,7 +101,7 @@ fn a_redirection_writes() {
 }
 
 #[test]
-fn the_last_of_many_count() {
+fn the_last_mentions_are_kept() {
     let lines: Vec<String> =
         (0..100).map(|n| format!("cat: /x/{n}: No such file or directory")).collect();
     let text = lines.join("\n");
