@@ -171,6 +171,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// Builds the plan: a command that only reads gets no access to change files, a job the real ones.
     fn new(
         args: Args,
         command: CommandWithSecrets,
@@ -200,6 +201,7 @@ impl Plan {
         }
     }
 
+    /// Returns the effects of the analysis, the secrets, the hosts and the directory.
     fn effects(&self, mut analysis: ScriptAnalysis) -> Effects {
         let secrets = self.command.effects();
         analysis.line.is_job = self.is_job;
@@ -215,6 +217,7 @@ impl Plan {
         }
     }
 
+    /// Returns the request to run the command, with the values of its secrets.
     fn request(self, cx: &Context) -> Result<ProcessRequest, ToolError> {
         let mut environment = self.command.environment(cx)?;
         environment.extend(self.environment);

@@ -109,6 +109,7 @@ impl Notes {
         }
     }
 
+    /// Returns whether nothing was left out.
     pub(crate) fn is_empty(&self) -> bool {
         self.kept.is_empty() && self.more == 0
     }

@@ -106,7 +106,7 @@ fn read_output(cx: &Context, job: &Arc<Job>, from: u64, mut filter: LineFilter) 
     let taken = closing.len() + missing.len();
     let printed = printed_excerpt(cx, job, from..up_to, &mut filter, taken);
     if up_to > from && printed.text.is_empty() {
-        phrases.push("nothing of what is new is wanted by `filter`".to_owned());
+        phrases.push("no new line matches `filter`".to_owned());
     }
     job.saw(up_to);
     let mut text = printed.text;
@@ -125,7 +125,7 @@ fn status_phrases(cx: &Context, job: &Arc<Job>) -> Vec<String> {
     let mut phrases = vec![jobs::status(job)];
     match job.end() {
         None if job.waits_for_input() => {
-            phrases.push("it waits for input, which a job that runs cannot be given".to_owned());
+            phrases.push("it waits for input, and a running job cannot get any".to_owned());
         }
         None => {}
         Some(end) => match &end.changed {

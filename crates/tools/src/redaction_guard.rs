@@ -32,7 +32,7 @@ pub(crate) fn check(cx: &Context, name: &str, before: &str, after: &str) -> Resu
     match words.iter().find(lost) {
         None => Ok(()),
         Some(word) => Err(ToolError::failed(format!(
-            "{name} was not changed: the new text holds {word}, which stands for something that was taken out of what was shown; the file has the real text there, and it would be lost"
+            "{name} was not changed: the new text has the placeholder {word} where the file has the real text, which was taken out of what you were shown and would be lost"
         ))
         .hint("change the lines around it with `edit`, and leave that line as it is")),
     }

@@ -40,7 +40,7 @@ impl CommandWithSecrets {
         }
         if !matches!(shell.grammar(), Grammar::Bash | Grammar::Posix) {
             return Err(ToolError::invalid_args(format!(
-                "`{{{{secret NAME}}}}` cannot be put into a command for the shell {shell}: how it writes variables is not known"
+                "`{{{{secret NAME}}}}` cannot be put into a command for the shell {shell}: its syntax for variables is not known"
             ))
             .hint("a person can choose bash or sh with the configuration key `shell`"));
         }
@@ -74,7 +74,7 @@ impl CommandWithSecrets {
             self.names.iter().find(|other| *other != name && self::variable(other) == variable)
         {
             return Err(ToolError::failed(format!(
-                "the secrets `{other}` and `{name}` cannot be told apart in one command: both would be ${variable}"
+                "the secrets `{other}` and `{name}` cannot be in one command: both would become the variable ${variable}"
             )));
         }
         let expansion =
@@ -132,7 +132,7 @@ fn check_context(
         _ => return Ok(()),
     };
     Err(ToolError::invalid_args(format!(
-        "`{{{{secret {name}}}}}` cannot stand {place}: it would not be put in"
+        "`{{{{secret {name}}}}}` cannot stand {place}: it would not be replaced there"
     ))
     .hint("put it between double quotation marks, or between none"))
 }
@@ -228,7 +228,7 @@ mod tests {
             ("echo {{secret }}", "no name"),
             ("echo {{secret K} }", "no name"),
             ("echo {{secret $(id)}}", "no name"),
-            ("echo {{secret a-b}} {{secret a_b}}", "cannot be told apart"),
+            ("echo {{secret a-b}} {{secret a_b}}", "cannot be in one command"),
         ] {
             let error =
                 CommandWithSecrets::parse(command, &Shell::default()).unwrap_err().to_string();

@@ -20,6 +20,7 @@ const KEY_SYNONYMS: [(&str, &str); 5] = [
     ("timeout_sec", "timeout"),
     ("script", "command"),
 ];
+/// Time limit without `timeout`.
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(2);
 /// Limit of `timeout` in seconds.
 const MAX_TIMEOUT_SECONDS: f64 = 3_600.0;

@@ -70,10 +70,12 @@ impl NodeMap {
         Ok(())
     }
 
+    /// Returns the entries in order.
     pub(super) fn iter(&self) -> std::slice::Iter<'_, NodeEntry> {
         self.0.iter()
     }
 
+    /// Returns the value of a key.
     pub(super) fn get(&self, key: &str) -> Option<&Node> {
         self.0.iter().find(|entry| entry.key == key).map(|entry| &entry.value)
     }

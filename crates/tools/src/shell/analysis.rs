@@ -182,7 +182,7 @@ impl Analyzer<'_> {
         for Assignment { name, value } in assignments {
             let value = self.expand(value, directories);
             if affects_execution(name) {
-                self.unclear(format!("`{name}` changes what is run"));
+                self.unclear(format!("`{name}` changes which programs run"));
             }
             if is_alone {
                 self.variables.set(name, value, self.is_certain);
@@ -314,13 +314,13 @@ impl Analyzer<'_> {
     /// Analyzes the body of a `for` loop once for each value.
     fn for_each(&mut self, name: &str, values: Vec<Word>, body: &List, directories: &Directories) {
         if affects_execution(name) {
-            self.unclear(format!("`{name}` changes what is run"));
+            self.unclear(format!("`{name}` changes which programs run"));
         }
         let outer = std::mem::replace(&mut self.in_loop, true);
         for value in values {
             self.loop_rounds += 1;
             if self.loop_rounds > MAX_LOOP_ROUNDS {
-                self.unclear("it repeats too often");
+                self.unclear("its loops have too many iterations");
                 break;
             }
             let inside = self.variables.for_iteration(name, value, body);
@@ -337,13 +337,13 @@ impl Analyzer<'_> {
         let word = self.expand(&redirect.target, directories);
         let target = word.text.as_str();
         if word.glob_at.is_some() {
-            return self.unclear("a redirection leads to a pattern");
+            return self.unclear("the target of a redirection is a pattern");
         }
         if word.is_incomplete || is_device(target) {
             return;
         }
         if target.starts_with("/dev/tcp/") || target.starts_with("/dev/udp/") {
-            return self.unclear("it talks to the network");
+            return self.unclear("it opens a network connection");
         }
         for path in self.possible_paths(directories, Path::new(target)) {
             let path = PathPattern::file(path);
@@ -481,7 +481,7 @@ impl Analyzer<'_> {
     fn analyze_nested(&mut self, words: &[Word], directories: &Directories, added: AddedWords) {
         self.depth += 1;
         if self.depth > MAX_COMMAND_NESTING {
-            self.unclear("one command runs another too often");
+            self.unclear("too many commands run each other");
         } else {
             self.analyze_words(words, directories, added);
         }
@@ -492,7 +492,7 @@ impl Analyzer<'_> {
     fn analyze_words(&mut self, words: &[Word], directories: &Directories, added: AddedWords) {
         let Some(program) = words.first() else {
             if added.has_some {
-                self.unclear("what is run comes from what it reads");
+                self.unclear("it runs a program whose name comes from its input");
             }
             return;
         };
@@ -508,7 +508,7 @@ impl Analyzer<'_> {
         }
         let mut facts = CommandFacts::default();
         if origin == Origin::Elsewhere {
-            facts.mark_unseen("is a program at an unusual place");
+            facts.mark_unseen("is a program in an unusual directory");
         }
         let unwrapped = wrappers::unwrap(&known_as, &named, &mut facts);
         if !matches!(unwrapped, Unwrapped::Itself) {
@@ -534,7 +534,7 @@ impl Analyzer<'_> {
                 );
             }
             Unwrapped::Scripts { .. } if added.has_some => {
-                self.unclear("a script is given words that are not known");
+                self.unclear("a script gets arguments that are not known");
             }
             Unwrapped::Scripts { scripts, is_bash, is_own_command } => {
                 if is_own_command || origin == Origin::Elsewhere {
@@ -577,7 +577,7 @@ impl Analyzer<'_> {
         let replaced = wrappers::replaced_by_xargs(words);
         let is_replaced = |program: &Word| replaced.iter().any(|it| program.text.contains(it));
         if inner.first().is_some_and(is_replaced) {
-            return self.unclear("what is run comes from what it reads");
+            return self.unclear("it runs a program whose name comes from its input");
         }
         let from_searched_files =
             added.from_searched_files && is_split_safely && replaced.is_empty();
@@ -651,9 +651,9 @@ impl Analyzer<'_> {
             let row = programs::table::find(known_as);
             let is_harmless = row.is_some_and(programs::table::Program::takes_any_words);
             if !is_harmless && !matches!(known_as, "rm" | "rmdir" | "mkdir" | "touch") {
-                facts.add_risk(words.len(), "is given words that are not known");
+                facts.add_risk(words.len(), "gets arguments that are not known");
                 if !added.are_paths {
-                    facts.mark_unseen("is given words that are not known");
+                    facts.mark_unseen("gets arguments that are not known");
                 }
             }
             if !(is_harmless && added.from_searched_files) {

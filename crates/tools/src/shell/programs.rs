@@ -44,7 +44,6 @@ pub(super) fn note_facts(name: &str, words: &[Word], facts: &mut CommandFacts) {
         "su" | "runuser" | "sg" | "script" => user_shells::other_user(name, words, facts),
         "tar" | "gtar" | "bsdtar" => tar::tar(words, facts),
         "wget" => downloads::wget(words, facts),
-        _ if files::note_changes(name, words, facts) => {}
         _ => note_by_table(name, words, facts),
     }
 }
@@ -62,6 +61,9 @@ fn note_by_table(name: &str, words: &[Word], facts: &mut CommandFacts) {
 fn note_by_row(name: &str, row: &'static Program, words: &[Word], facts: &mut CommandFacts) {
     match row.kind {
         ProgramKind::Reads(operands) => read_only::note_reads(operands, row.options, words, facts),
+        ProgramKind::ChangesFiles(file_use) => {
+            files::note_changes(name, file_use, row.options, words, facts);
+        }
         ProgramKind::ChangesShell => {
             facts.mark_unclear(format!("`{name}` changes the shell itself"));
         }

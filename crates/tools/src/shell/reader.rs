@@ -50,7 +50,7 @@ pub(super) fn read(text: &str) -> Script {
     }
     let list = reader.list(&[]);
     if reader.peek().is_some() {
-        reader.stop("a word or an operator is where none can be");
+        reader.stop("a word or an operator is in a wrong place");
     }
     if !reader.pending_heredocs.is_empty() {
         reader.mark_unclear("a here-document has no end");
@@ -129,7 +129,7 @@ impl Reader<'_> {
         if self.pending_heredocs.is_empty() {
             self.at += 2;
         } else {
-            self.stop("a line goes on although a here-document follows it");
+            self.stop("a line with a here-document ends in a backslash");
         }
     }
 
@@ -231,7 +231,7 @@ impl Reader<'_> {
         loop {
             match self.command() {
                 Some(command) => pipeline.commands.push(command),
-                None => self.stop("there is no command where one must be"),
+                None => self.stop("a command is missing"),
             }
             self.skip_blanks();
             if self.begins_with("||") || !(self.consume("|&") || self.consume("|")) {
@@ -267,7 +267,7 @@ impl Reader<'_> {
     /// Reads a compound command such as `( … )`, `if` or `for`; `None` if none is next.
     fn compound_body(&mut self) -> Option<CommandBody> {
         if self.begins_with("((") {
-            self.stop("it calculates");
+            self.stop("it uses arithmetic");
             return None;
         }
         if self.consume("(") {
@@ -326,7 +326,7 @@ impl Reader<'_> {
             && name.variable_refs.is_empty()
             && is_name(&name.text);
         if !is_name || !self.consume_word("in") {
-            self.stop("it repeats in an unusual way");
+            self.stop("its `for` loop has an unusual form");
             return None;
         }
         self.skip_blanks();
@@ -408,14 +408,14 @@ impl Reader<'_> {
                     }
                     _ => {
                         self.at = from;
-                        self.stop("it sets a variable");
+                        self.stop("it sets a variable in an unusual way");
                         break;
                     }
                 }
             }
             if words.is_empty() && is_reserved(&word) {
                 self.at = from;
-                self.stop("a word of the shell is where none can be");
+                self.stop("a reserved word is in a wrong place");
                 break;
             }
             words.push(word);

@@ -548,7 +548,8 @@ fn common_options_are_known() {
     ] {
         let line = analyze_in_workspace(text).line;
         let is_plain = |part: &windlass_core::SimpleCommand| {
-            let is_place = |risk: &windlass_core::Risk| risk.why.contains("what is not named");
+            let is_place =
+                |risk: &windlass_core::Risk| risk.why.contains("files that are not named");
             part.risks.iter().all(is_place) && part.unseen.is_none()
         };
         assert!(line.unclear.is_none() && line.commands.iter().all(is_plain), "{text}: {line:?}");

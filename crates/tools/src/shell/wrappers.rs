@@ -23,7 +23,9 @@ pub(super) enum Unwrapped {
     Unknown,
 }
 
+/// Reason for a wrapper behind whose options no command can be found.
 const UNKNOWN_OPTIONS: &str = "has options that are not known here";
+/// Reason for a wrapper without a command.
 const STARTS_SHELL: &str = "starts a shell";
 
 /// Looks behind one wrapper. `name` is the name of the program in the tables, `words` the whole command.
@@ -53,11 +55,11 @@ pub(super) fn unwrap(name: &str, words: &[Word], facts: &mut CommandFacts) -> Un
         WrapperPolicy::OwnCommand | WrapperPolicy::OtherRights => true,
     };
     if between.iter().any(|word| word.could_be_option() || !is_expected(word)) {
-        facts.mark_unseen("is given words that are not known");
+        facts.mark_unseen("gets arguments that are not known");
         return Unwrapped::Unknown;
     }
     if wrap.policy == WrapperPolicy::OtherRights {
-        facts.add_risk(0, "gives other rights");
+        facts.add_risk(0, "gives other rights to the command");
     }
     let inner = words.get(from..).unwrap_or_default();
     if inner.is_empty() {
@@ -163,15 +165,15 @@ fn unwrap_env(words: &[Word], facts: &mut CommandFacts) -> Unwrapped {
     for (at, word) in rest.iter().take(set).enumerate() {
         let name = word.text.split('=').next().unwrap_or_default();
         if word.could_be_option() || variables::affects_execution(name) {
-            facts.add_risk(from + at, "sets a variable that changes what is run");
-            facts.mark_unseen("sets a variable that changes what is run");
+            facts.add_risk(from + at, "sets a variable that changes which programs run");
+            facts.mark_unseen("sets a variable that changes which programs run");
         }
     }
     let mut inner = Vec::new();
     for (_, text) in parsed.values("S") {
         let is_plain = |c: char| c.is_alphanumeric() || " _-./=:,+@%".contains(c);
         if text.is_incomplete || !text.text.chars().all(is_plain) {
-            facts.mark_unseen("splits a text into words");
+            facts.mark_unseen("splits a text into words in an unusual way");
             return Unwrapped::Unknown;
         }
         inner.extend(text.text.split_whitespace().map(Word::literal));

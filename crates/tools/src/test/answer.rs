@@ -138,6 +138,7 @@ impl Verdict {
         }
     }
 
+    /// Returns whether all tests passed.
     fn is_passed(&self) -> bool {
         matches!(self, Self::Passed(_))
     }

@@ -86,10 +86,10 @@ impl TestCommand {
                 Ok(self.with_words(words))
             }
             FilterForm::Joined(option) => Ok(self.with_words([format!("{option}{text}")])),
-            FilterForm::None => Err(ToolError::invalid_args(format!(
-                "`{self}` takes no filter that would be known here"
-            ))
-            .hint("give the whole `command` instead, as a shell would run it")),
+            FilterForm::None => {
+                Err(ToolError::invalid_args(format!("`{self}` has no known way to take a filter"))
+                    .hint("give the whole `command` instead, as a shell would run it"))
+            }
         }
     }
 

@@ -39,8 +39,8 @@ fn test(words: &[Word], facts: &mut CommandFacts) {
     let evaluates =
         |word: &Word| matches!(word.text.as_str(), "-v" | "-R") || word.could_be_option();
     if let Some(at) = words.iter().skip(1).position(evaluates) {
-        facts.add_risk(at + 1, "reads a word as code");
-        facts.mark_unclear("a word is read as code");
+        facts.add_risk(at + 1, "evaluates a word as code");
+        facts.mark_unclear("`test` evaluates a word as code");
     }
 }
 

@@ -50,11 +50,11 @@ pub(super) fn curl(words: &[Word], facts: &mut CommandFacts) {
     bare_forms::note(Some(CURL_OPTIONS), words, facts);
     for (at, word) in parsed.operands.iter().filter_map(|at| Some((*at, words.get(*at)?))) {
         if !is_web(&word.text) {
-            facts.add_risk(at, "is no address of the web");
+            facts.add_risk(at, "is not a web address");
         }
     }
     for (at, _) in parsed.values("url").filter(|(_, url)| !is_web(&url.text)) {
-        facts.add_risk(at, "is no address of the web");
+        facts.add_risk(at, "is not a web address");
     }
 }
 

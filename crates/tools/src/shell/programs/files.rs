@@ -8,7 +8,7 @@ use crate::shell::syntax::Word;
 
 /// The use that a program makes of the files in its operands.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum FileUse {
+pub(in crate::shell) enum FileUse {
     Remove,
     Create,
     /// Changes attributes. The first operand is a mode or an owner.
@@ -19,75 +19,17 @@ enum FileUse {
     Link,
 }
 
-/// The programs by name, with the use of their operands and their option table.
-const FILE_PROGRAMS: &[(&str, FileUse, &str)] = &[
-    (
-        "rm",
-        FileUse::Remove,
-        "f,force i I interactive? one-file-system no-preserve-root preserve-root? r,R,recursive d,dir v,verbose",
-    ),
-    ("rmdir", FileUse::Remove, "ignore-fail-on-non-empty p,parents v,verbose"),
-    ("unlink", FileUse::Remove, ""),
-    (
-        "shred",
-        FileUse::Remove,
-        "f,force n,iterations= random-source=< s,size= u remove? v,verbose x,exact z,zero",
-    ),
-    ("mkdir", FileUse::Create, "m,mode= p,parents v,verbose Z context?"),
-    ("touch", FileUse::Create, "a c,no-create d,date= f h,no-dereference m r,reference=< t= time="),
-    ("tee", FileUse::Create, "a,append i,ignore-interrupts p output-error?"),
-    ("truncate", FileUse::Create, "c,no-create o,io-blocks r,reference=< s,size="),
-    ("mkfifo", FileUse::Create, "m,mode= Z context?"),
-    (
-        "chmod",
-        FileUse::SetAttributes,
-        "c,changes f,silent,quiet v,verbose no-preserve-root preserve-root reference=< R,recursive h,no-dereference dereference H L P r w x X s t u g o a",
-    ),
-    (
-        "chown",
-        FileUse::SetAttributes,
-        "c,changes f,silent,quiet v,verbose no-preserve-root preserve-root reference=< R,recursive h,no-dereference dereference from= H L P",
-    ),
-    (
-        "chgrp",
-        FileUse::SetAttributes,
-        "c,changes f,silent,quiet v,verbose no-preserve-root preserve-root reference=< R,recursive h,no-dereference dereference H L P",
-    ),
-    (
-        "cp",
-        FileUse::Copy,
-        "a,archive attributes-only backup? b copy-contents d f,force i,interactive H l,link L,dereference n,no-clobber P,no-dereference p \
-        preserve? no-preserve= parents R,r,recursive reflink? remove-destination sparse= strip-trailing-slashes s,symbolic-link S,suffix= \
-        t,target-directory= T,no-target-directory u update? v,verbose x,one-file-system Z context? debug keep-directory-symlink",
-    ),
-    (
-        "mv",
-        FileUse::Copy,
-        "backup? b f,force i,interactive n,no-clobber no-copy exchange strip-trailing-slashes S,suffix= t,target-directory= \
-        T,no-target-directory u update? v,verbose Z,context debug",
-    ),
-    (
-        "ln",
-        FileUse::Link,
-        "backup? b d,F,directory f,force i,interactive L,logical n,no-dereference P,physical r,relative s,symbolic S,suffix= \
-        t,target-directory= T,no-target-directory v,verbose",
-    ),
-    (
-        "install",
-        FileUse::Copy,
-        "backup? b c C,compare d,directory D g,group= m,mode= o,owner= p,preserve-timestamps s,strip strip-program=! S,suffix= \
-        t,target-directory= T,no-target-directory v,verbose Z context? preserve-context debug",
-    ),
-];
-
-/// Adds the file accesses of such a program. Returns whether the program is one.
-pub(super) fn note_changes(name: &str, words: &[Word], facts: &mut CommandFacts) -> bool {
-    let Some((_, does, table)) = FILE_PROGRAMS.iter().find(|(known, ..)| *known == name) else {
-        return false;
-    };
-    let parsed = options::parse(&[table], words, 1, facts);
+/// Adds the file accesses of such a program. `file_use` and `options` are those of its row.
+pub(super) fn note_changes(
+    name: &str,
+    file_use: FileUse,
+    options: &'static str,
+    words: &[Word],
+    facts: &mut CommandFacts,
+) {
+    let parsed = options::parse(&[options], words, 1, facts);
     let operands: Vec<&Word> = parsed.operands.iter().filter_map(|at| words.get(*at)).collect();
-    match does {
+    match file_use {
         FileUse::Remove => {
             // `rmdir` removes only empty directories, so a rule for `rm` does not cover it.
             if name != "rmdir" {
@@ -110,7 +52,6 @@ pub(super) fn note_changes(name: &str, words: &[Word], facts: &mut CommandFacts)
         FileUse::Link if parsed.has(&["symbolic"]) => note_symlinks(&parsed, operands, facts),
         FileUse::Copy | FileUse::Link => note_copy(name, &parsed, operands, facts),
     }
-    true
 }
 
 /// Adds the accesses of `cp`, `mv`, `install` and `ln` with hard links.
@@ -123,7 +64,7 @@ fn note_copy(
     let mut has_target = false;
     for (at, place) in parsed.values("t") {
         has_target = true;
-        facts.add_risk(at, "names where it goes");
+        facts.add_risk(at, "names the target directory");
         facts.add_tree_write(place);
     }
     if name == "install" && parsed.has(&["directory"]) {
@@ -150,7 +91,7 @@ fn note_copy(
 fn note_symlinks(parsed: &ParsedOptions, mut targets: Vec<&Word>, facts: &mut CommandFacts) {
     let mut places = Vec::new();
     for (at, place) in parsed.values("t") {
-        facts.add_risk(at, "names where it goes");
+        facts.add_risk(at, "names the target directory");
         places.push(place);
     }
     if places.is_empty() && targets.len() > 1 {

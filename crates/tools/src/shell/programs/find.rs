@@ -93,7 +93,7 @@ pub(super) fn find(words: &[Word], facts: &mut CommandFacts) {
     while let Some(word) = words.get(at).filter(|word| is_start_path(&word.text)) {
         if word.could_be_option() {
             facts.add_risk(at, "could become an option");
-            facts.mark_unseen("is given words that could become options");
+            facts.mark_unseen("gets arguments that could become options");
         }
         if !matches!(word.text.as_str(), "-H" | "-L" | "-P") {
             facts.add_tree_search(word);
@@ -107,7 +107,7 @@ pub(super) fn find(words: &[Word], facts: &mut CommandFacts) {
         let text = word.text.as_str();
         if word.could_be_option() {
             facts.add_risk(at, "could become an option");
-            facts.mark_unseen("is given words that could become options");
+            facts.mark_unseen("gets arguments that could become options");
         }
         at += match text {
             _ if WITHOUT_VALUE.contains(&text) => 1,
@@ -118,7 +118,7 @@ pub(super) fn find(words: &[Word], facts: &mut CommandFacts) {
             _ if WITH_VALUE.contains(&text) || text.starts_with("-newer") => {
                 if words.get(at + 1).is_some_and(Word::could_be_option) {
                     facts.add_risk(at + 1, "could become an option");
-                    facts.mark_unseen("is given words that could become options");
+                    facts.mark_unseen("gets arguments that could become options");
                 }
                 2
             }

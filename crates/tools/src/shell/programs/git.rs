@@ -43,7 +43,7 @@ pub(super) fn git(words: &[Word], facts: &mut CommandFacts) {
     let Some(word) = words.get(at) else { return };
     if word.is_incomplete || word.glob_at.is_some() {
         facts.add_risk(at, "is a pattern");
-        facts.mark_unseen("is given a command that is not literal");
+        facts.mark_unseen("gets a subcommand that is not literal");
     }
     let row = READ_ONLY_COMMANDS.iter().find(|row| row.name == word.text);
     let (before, unseen) = (facts.risks.len(), facts.unseen.clone());
@@ -76,7 +76,7 @@ fn find_subcommand(words: &[Word], facts: &mut CommandFacts) -> Option<(usize, S
                 let directory = words.get(at + 1)?;
                 if directory.glob_at.is_some() {
                     facts.add_risk(at + 1, "could be more than one word");
-                    facts.mark_unseen("is given a command that is not literal");
+                    facts.mark_unseen("gets a subcommand that is not literal");
                 }
                 place = if directory.text.starts_with('/') || place.is_empty() {
                     directory.text.clone()
@@ -125,7 +125,7 @@ fn is_read_only(
     let mut options = words.iter().skip(at + 1).take_while(|word| word.text != "--");
     if let Some(index) = options.position(Word::could_be_option) {
         facts.add_risk(at + 1 + index, "could become an option");
-        facts.mark_unseen("is given words that could become options");
+        facts.mark_unseen("gets arguments that could become options");
     }
     note_files(row, words, &parsed, place, facts);
     if matches!(row.name, "grep" | "ls-files") {
@@ -242,7 +242,7 @@ fn note_change_risks(words: &[Word], at: usize, facts: &mut CommandFacts) {
         }
         if word.could_be_option() {
             facts.add_risk(index, "could become an option");
-            facts.mark_unseen("is given words that could become options");
+            facts.mark_unseen("gets arguments that could become options");
         }
     }
     if matches!(name, "rm" | "clean") {
@@ -252,7 +252,7 @@ fn note_change_risks(words: &[Word], at: usize, facts: &mut CommandFacts) {
     if PROGRAM_STARTING_COMMANDS.contains(&name) || is_other {
         facts.add_risk(
             at,
-            if is_other { "may be another name for anything" } else { "runs another program" },
+            if is_other { "may be an alias for any command" } else { "runs another program" },
         );
         facts.mark_unseen("runs another program");
     }

@@ -120,11 +120,12 @@ impl ParsedOptions {
     }
 }
 
+// Reasons of risks, and of programs that are not known.
 const UNKNOWN: &str = "is an option that is not known here";
 const HAS_UNKNOWN: &str = "has options that are not known here";
 const RUNS: &str = "makes it run or load something else";
 const IS_TOLD: &str = "is told to run or load something else";
-const READS_UNNAMED: &str = "makes it read or write what is not named";
+const READS_UNNAMED: &str = "makes it read or write files that are not named";
 const WORDS_FROM_FILE: &str = "takes further words from a file";
 const WRITES: &str = "writes a file";
 const COULD_BE_OPTION: &str = "could become an option";
@@ -187,7 +188,7 @@ fn parse_until(
         if word.could_be_option() && is_risky {
             facts.add_risk(at, COULD_BE_OPTION);
             if may_run {
-                facts.mark_unseen("is given words that could become options");
+                facts.mark_unseen("gets arguments that could become options");
             }
         }
         if until == Until::Operand && (!text.starts_with('-') || text == "-") {
@@ -233,7 +234,7 @@ fn parse_until(
             parsed.has_unknown = true;
             facts.add_risk(at, COULD_BE_OPTION);
             if may_run {
-                facts.mark_unseen("is given words that could become options");
+                facts.mark_unseen("gets arguments that could become options");
             }
         }
         at = next;

@@ -11,7 +11,8 @@ use crate::shell::command_facts::CommandFacts;
 use crate::shell::syntax::Word;
 use crate::shell::variables::affects_execution;
 
-const RUNS_CODE: &str = "runs code that is not looked into";
+/// Reason for a program whose code is not read.
+const RUNS_CODE: &str = "runs code that is not analyzed";
 
 /// Adds the facts about a tool of the table. `runs` lists the subcommands behind which a command stands, such as `npm exec`.
 pub(super) fn project_tool(
@@ -144,7 +145,7 @@ pub(super) fn make(words: &[Word], facts: &mut CommandFacts) {
     if parsed.has(&["n", "question", "p", "touch"]) {
         facts.add_risk(
             words.len(),
-            "runs what the makefile calculates, also when nothing is to be made",
+            "evaluates the makefile, which may run programs even in a dry run",
         );
     }
 }

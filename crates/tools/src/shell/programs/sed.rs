@@ -11,6 +11,7 @@ const OPTIONS: &str = "\
     n,quiet,silent e,expression= E,r,regexp-extended l,line-length= posix s,separate u,unbuffered z,null-data sandbox debug \
     f,file=! i,in-place?^ follow-symlinks";
 
+/// Reason for a script with other commands.
 const SCRIPT_DOES_MORE: &str = "has a script that does more than print";
 
 /// Adds the files that `sed` reads or edits in place, and a risk if its script may do more than print.

@@ -54,6 +54,7 @@ pub(in crate::shell) fn all() -> impl Iterator<Item = (&'static str, &'static st
     })
 }
 
+// Options before and behind every subcommand, by program.
 const NPM: &str = "\
     s,silent q,quiet d,verbose loglevel= color? no-color no-progress no-update-notifier offline prefer-offline prefer-online \
     w,workspace= workspaces,ws include-workspace-root h,help g,global y,yes no-audit no-fund tag= access= f,force ignore-scripts \

@@ -7,7 +7,9 @@
 use crate::shell::command_facts::CommandFacts;
 use crate::shell::syntax::Word;
 
+/// Reason of the risk of a suspect.
 const MAY_DO_MORE: &str = "can make the program run another one, or read or write other files";
+/// Reason for programs that a suspect runs.
 const IS_TOLD: &str = "is told to run or load something else";
 
 /// Adds a risk for each word of a command that matches a suspect.

@@ -1,9 +1,11 @@
 //! The one table of programs: the kind of each program, its options, and the words with which it does more.
 //!
-//! A row of a program that only reads lists all its options, because an unknown one is a risk. The options of a wrapper are needed to find
-//! the command behind them. A project tool lists the options before its subcommand, and its *suspects*: words with which it does more than
-//! its name says (see [`suspects`](super::suspects)). Reporting subcommands have their own table (see [`subcommands`](super::subcommands)).
+//! A row of a program that only reads or changes files lists all its options, because an unknown one is a risk. The options of a
+//! wrapper are needed to find the command behind them. A project tool lists the options before its subcommand, and its *suspects*:
+//! words with which it does more than its name says (see [`suspects`](super::suspects)). Reporting subcommands have their own table
+//! (see [`subcommands`](super::subcommands)).
 
+use super::files::FileUse;
 use super::read_only::OperandKind;
 
 /// A row of the table.
@@ -22,6 +24,8 @@ pub(in crate::shell) struct Program {
 pub(in crate::shell) enum ProgramKind {
     /// Reads and prints.
     Reads(OperandKind),
+    /// Changes the files in its operands.
+    ChangesFiles(FileUse),
     /// A wrapper: runs the command in its words.
     Wraps(Wrapper),
     /// Works on files, or does the work that the files of a project describe. `runs` lists the subcommands that run the command behind
@@ -115,6 +119,11 @@ impl Program {
 /// A row of a program that only reads.
 const fn reader(names: &'static str, operands: OperandKind, options: &'static str) -> Program {
     Program::new(names, ProgramKind::Reads(operands), options)
+}
+
+/// A row of a program that changes files.
+const fn changer(names: &'static str, file_use: FileUse, options: &'static str) -> Program {
+    Program::new(names, ProgramKind::ChangesFiles(file_use), options)
 }
 
 /// A row of a wrapper that needs no rule of its own.
@@ -312,6 +321,35 @@ const PROGRAMS: &[Program] = &[
         from= to= d,delimiter= field= format= grouping header? invalid= padding= round= suffix= from-unit= to-unit= \
         h,exponents z,zero-terminated"),
     reader("yes", OperandKind::Words, "help version"),
+    // Programs that change the files in their operands.
+    changer("rm", FileUse::Remove, "f,force i I interactive? one-file-system no-preserve-root preserve-root? r,R,recursive d,dir v,verbose"),
+    changer("rmdir", FileUse::Remove, "ignore-fail-on-non-empty p,parents v,verbose"),
+    changer("unlink", FileUse::Remove, ""),
+    changer("shred", FileUse::Remove, "f,force n,iterations= random-source=< s,size= u remove? v,verbose x,exact z,zero"),
+    changer("mkdir", FileUse::Create, "m,mode= p,parents v,verbose Z context?"),
+    changer("touch", FileUse::Create, "a c,no-create d,date= f h,no-dereference m r,reference=< t= time="),
+    changer("tee", FileUse::Create, "a,append i,ignore-interrupts p output-error?"),
+    changer("truncate", FileUse::Create, "c,no-create o,io-blocks r,reference=< s,size="),
+    changer("mkfifo", FileUse::Create, "m,mode= Z context?"),
+    changer("chmod", FileUse::SetAttributes, "\
+        c,changes f,silent,quiet v,verbose no-preserve-root preserve-root reference=< R,recursive h,no-dereference dereference H L P r w x X s t u g o a"),
+    changer("chown", FileUse::SetAttributes, "\
+        c,changes f,silent,quiet v,verbose no-preserve-root preserve-root reference=< R,recursive h,no-dereference dereference from= H L P"),
+    changer("chgrp", FileUse::SetAttributes, "\
+        c,changes f,silent,quiet v,verbose no-preserve-root preserve-root reference=< R,recursive h,no-dereference dereference H L P"),
+    changer("cp", FileUse::Copy, "\
+        a,archive attributes-only backup? b copy-contents d f,force i,interactive H l,link L,dereference n,no-clobber P,no-dereference p \
+        preserve? no-preserve= parents R,r,recursive reflink? remove-destination sparse= strip-trailing-slashes s,symbolic-link S,suffix= \
+        t,target-directory= T,no-target-directory u update? v,verbose x,one-file-system Z context? debug keep-directory-symlink"),
+    changer("mv", FileUse::Copy, "\
+        backup? b f,force i,interactive n,no-clobber no-copy exchange strip-trailing-slashes S,suffix= t,target-directory= \
+        T,no-target-directory u update? v,verbose Z,context debug"),
+    changer("ln", FileUse::Link, "\
+        backup? b d,F,directory f,force i,interactive L,logical n,no-dereference P,physical r,relative s,symbolic S,suffix= \
+        t,target-directory= T,no-target-directory v,verbose"),
+    changer("install", FileUse::Copy, "\
+        backup? b c C,compare d,directory D g,group= m,mode= o,owner= p,preserve-timestamps s,strip strip-program=! S,suffix= \
+        t,target-directory= T,no-target-directory v,verbose Z context? preserve-context debug"),
     // Wrappers: they run the command in their words.
     wrapper("nohup", ""),
     wrapper("builtin", ""),

@@ -24,13 +24,13 @@ impl Reader<'_> {
         let text = self.text.get(begin..self.at).unwrap_or_default().to_vec();
         if let Some(quote @ (b'\'' | b'"')) = quote {
             if self.peek() != Some(quote) {
-                return self.stop("the end of a here-document is an unusual word");
+                return self.stop("the delimiter of a here-document is unusual");
             }
             self.at += 1;
         }
         let is_whole = self.peek().is_none_or(|byte| b" \t\n;|&)<>".contains(&byte));
         if text.is_empty() || !is_whole {
-            return self.stop("the end of a here-document is an unusual word");
+            return self.stop("the delimiter of a here-document is unusual");
         }
         self.pending_heredocs.push(Delimiter { text, is_quoted: quote.is_some(), strips_tabs });
     }
@@ -47,7 +47,7 @@ impl Reader<'_> {
             let stripped = if delimiter.strips_tabs { line.get(tabs..) } else { Some(line) };
             let is_end = stripped == Some(delimiter.text.as_slice());
             if !is_end && !delimiter.is_quoted && line.iter().any(|byte| b"$`\\".contains(byte)) {
-                return self.stop("a here-document expands something");
+                return self.stop("a here-document contains an expansion");
             }
             if line.iter().any(|byte| *byte < b' ' && *byte != b'\t') {
                 return self.stop("it has a control character");

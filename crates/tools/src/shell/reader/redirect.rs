@@ -23,17 +23,17 @@ impl Reader<'_> {
         }
         let from = self.at;
         let Some(target) = self.word(&mut command.substitutions) else {
-            self.stop("a redirection leads nowhere");
+            self.stop("a redirection has no target");
             return true;
         };
         if target.glob_at.is_some() {
             self.at = from;
-            self.stop("a redirection leads to a pattern");
+            self.stop("the target of a redirection is a pattern");
             return true;
         }
         if matches!(operator, "<&" | ">&") && !target.variable_refs.is_empty() {
             self.at = from;
-            self.stop("a redirection leads to a variable");
+            self.stop("the target of a redirection is a variable");
             return true;
         }
         let kind = match operator {
@@ -42,7 +42,7 @@ impl Reader<'_> {
             "<&" | ">&" if is_descriptor(&target) => return true,
             ">&" if !is_numbered => RedirectKind::Write,
             "<&" | ">&" => {
-                self.stop("a redirection leads to no descriptor");
+                self.stop("the target of a redirection is no file descriptor");
                 return true;
             }
             _ => RedirectKind::Write,
@@ -61,7 +61,7 @@ impl Reader<'_> {
         }
         // `<(…)` and `>(…)`.
         if self.peek_at(found.len()) == Some(b'(') {
-            self.stop("it uses what a command prints as a file");
+            self.stop("it uses the output of a command as a file");
             return None;
         }
         Some(found)

@@ -19,7 +19,7 @@ impl Reader<'_> {
                 b'\'' => self.single_quoted(&mut word),
                 b'"' => self.double_quoted(&mut word, substitutions),
                 b'$' => self.dollar_sign(&mut word, substitutions, false),
-                b'`' => self.stop("it runs a command to make a word"),
+                b'`' => self.stop("it runs a command substitution"),
                 _ => self.plain_byte(&mut word, byte),
             }
         }
@@ -42,7 +42,7 @@ impl Reader<'_> {
             && !word.text.is_empty()
             && word.text.bytes().all(|byte| byte.is_ascii_digit());
         if is_number || (word.text.starts_with('{') && word.text.ends_with('}')) {
-            self.stop("it names a descriptor in an unusual way");
+            self.stop("it names a file descriptor in an unusual way");
         }
     }
 
@@ -90,7 +90,7 @@ impl Reader<'_> {
                 word.text.push(c);
                 self.at += c.len_utf8();
             }
-            _ => self.stop("it has a character that is no plain text"),
+            _ => self.stop("it has an invisible or special character"),
         }
     }
 
@@ -114,7 +114,7 @@ impl Reader<'_> {
                 word.text.push(char::from(byte));
                 self.at += 2;
             }
-            _ => self.stop("it ends in a backslash, or quotes what cannot be seen"),
+            _ => self.stop("a backslash stands at the end or before an invisible character"),
         }
     }
 
@@ -142,7 +142,7 @@ impl Reader<'_> {
                     self.at += 1;
                     return;
                 }
-                b'`' => self.stop("it runs a command to make a word"),
+                b'`' => self.stop("it runs a command substitution"),
                 b'$' => self.dollar_sign(word, substitutions, true),
                 b'\\' => match self.peek_at(1) {
                     Some(b'\n') => self.join_lines(),
@@ -203,26 +203,26 @@ impl Reader<'_> {
             _ => word.is_incomplete = true,
         }
         match next {
-            Some(b'(') if self.peek_at(2) == Some(b'(') => self.stop("it calculates"),
+            Some(b'(') if self.peek_at(2) == Some(b'(') => self.stop("it uses arithmetic"),
             Some(b'(') if !self.pending_heredocs.is_empty() => {
-                self.stop("a command lies before a here-document");
+                self.stop("a command substitution stands before a here-document");
             }
             Some(b'(') => {
-                self.mark_unclear("it runs a command to make a word");
+                self.mark_unclear("it runs a command substitution");
                 self.at += 2;
                 let list = self.list(&[]);
                 substitutions.push(list);
                 if self.pending_heredocs.is_empty() {
                     self.expect_operator(")");
                 } else {
-                    self.stop("a here-document lies in a word");
+                    self.stop("a here-document begins inside a command substitution");
                 }
             }
             Some(b'0'..=b'9' | b'?' | b'#' | b'@' | b'*' | b'$' | b'!' | b'-') => {
                 self.mark_unclear("it expands a variable");
                 self.at += 2;
             }
-            _ => self.stop("it quotes or calculates with a dollar sign"),
+            _ => self.stop("it uses an expansion or quotation with `$` that is not known here"),
         }
     }
 

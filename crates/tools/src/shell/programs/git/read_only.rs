@@ -45,6 +45,7 @@ pub(super) enum ReadOnlyIf {
     FirstOrNone(&'static [&'static str]),
 }
 
+/// Options that most commands with a diff have.
 const COLOR: &str = "color? no-color cached staged merge-base";
 /// The commands that can only read.
 pub(super) const READ_ONLY_COMMANDS: &[ReadOnlyCommand] = &[
