@@ -77,7 +77,7 @@ fn check_keyword(entry: &NodeEntry, siblings: &NodeMap) -> Result<(), Definition
         "type" => check_type(value),
         "enum" => list_of(value, key).map(drop),
         "const" => Ok(()),
-        said if ANNOTATION_KEYWORDS.contains(&said) => Ok(()),
+        annotation if ANNOTATION_KEYWORDS.contains(&annotation) => Ok(()),
         number if NUMBER_KEYWORDS.contains(&number) => check_number(value, key),
         "$ref" | "$defs" | "definitions" => {
             Err(entry.at.error(format!("`{key}` is not known here: write the schema out")))

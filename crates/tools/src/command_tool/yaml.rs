@@ -256,8 +256,8 @@ fn is_blank(rest: &str) -> bool {
 }
 
 /// Returns the byte index of a column.
-fn byte_of_column(line: &str, place: SourcePosition) -> usize {
-    line.char_indices().nth(place.column - 1).map_or(line.len(), |(at, _)| at)
+fn byte_of_column(line: &str, position: SourcePosition) -> usize {
+    line.char_indices().nth(position.column - 1).map_or(line.len(), |(at, _)| at)
 }
 
 /// Returns a message about a line without a key.

@@ -108,7 +108,7 @@ pub(super) fn as_json(changed: &Changed, base: &Base) -> Value {
 struct ChangedTree<'p> {
     path: &'p Path,
     kind: ChangeKind,
-    /// Number of changed files below the path, without directories.
+    /// Number of changes below the path. A directory with changes in it does not count.
     inside: usize,
 }
 
@@ -205,7 +205,7 @@ fn summary(trees: &[ChangedTree<'_>]) -> String {
     let total: usize = counts.values().sum();
     let mut counts: Vec<(&Path, usize)> = counts.into_iter().collect();
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    let places: Vec<String> = counts
+    let counted: Vec<String> = counts
         .iter()
         .take(MAX_SUMMARY_DIRECTORIES)
         .map(|(directory, count)| {
@@ -216,7 +216,7 @@ fn summary(trees: &[ChangedTree<'_>]) -> String {
         })
         .collect();
     let more = if counts.len() > MAX_SUMMARY_DIRECTORIES { ", …" } else { "" };
-    format!("and {total} more: {}{more}", places.join(", "))
+    format!("and {total} more: {}{more}", counted.join(", "))
 }
 
 #[cfg(test)]

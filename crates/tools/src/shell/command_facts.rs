@@ -94,8 +94,8 @@ impl CommandFacts {
     /// Adds a recursive search, such as `grep -r`: a read of the tree and a walk through all of it.
     pub(super) fn add_tree_search(&mut self, word: &Word) {
         self.add_word_access(FileAccess::Read, word, PathPattern::tree);
-        let place = word.glob_search().map(|search| search.place.path);
-        self.searches.push(Search::tree(place.unwrap_or_else(|| word.text.clone().into())));
+        let directory = word.glob_search().map(|search| search.place.path);
+        self.searches.push(Search::tree(directory.unwrap_or_else(|| word.text.clone().into())));
     }
 
     /// Adds a recursive search of the working directory.

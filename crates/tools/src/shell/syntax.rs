@@ -55,14 +55,15 @@ impl Word {
     /// Returns the directory walk by which the shell expands a glob pattern: from its literal directory, as deep as the pattern has parts.
     pub(super) fn glob_search(&self) -> Option<Search> {
         let literal = self.text.get(..self.glob_at?)?;
-        let place = literal.get(..=literal.rfind('/').unwrap_or(0)).filter(|it| it.ends_with('/'));
-        let place = place.unwrap_or_default();
-        let rest = self.text.get(place.len()..)?;
+        let directory =
+            literal.get(..=literal.rfind('/').unwrap_or(0)).filter(|it| it.ends_with('/'));
+        let directory = directory.unwrap_or_default();
+        let rest = self.text.get(directory.len()..)?;
         let parts = || rest.split('/').filter(|part| !part.is_empty());
         // Behind a glob, each `..` may lead out of the matched directory.
         let up = parts().filter(|part| *part == "..").count();
-        let place = if place.is_empty() { "./" } else { place };
-        Some(Search::names(format!("{place}{}", "../".repeat(up)), parts().count()))
+        let directory = if directory.is_empty() { "./" } else { directory };
+        Some(Search::names(format!("{directory}{}", "../".repeat(up)), parts().count()))
     }
 
     /// Returns whether the expanded word may begin with a dash.

@@ -135,24 +135,24 @@ pub(super) fn bun(text: &str) -> Option<Report> {
         return None;
     }
     let mut report = Report::default();
-    let mut said: Vec<&str> = Vec::new();
+    let mut lines_before: Vec<&str> = Vec::new();
     for line in text.lines() {
         let line = line.trim_end();
         let trimmed = line.trim();
         let failed = trimmed.strip_prefix("(fail) ").or_else(|| trimmed.strip_prefix("✗ "));
         if let Some(name) = failed {
             let name = name.rsplit_once(" [").map_or(name, |(name, _)| name);
-            report.add_failure(Failure::new(name, &said));
-            said.clear();
+            report.add_failure(Failure::new(name, &lines_before));
+            lines_before.clear();
         } else if trimmed.starts_with("(pass) ") || trimmed.starts_with('✓') || is_file_line(line)
         {
-            said.clear();
+            lines_before.clear();
         } else if line.starts_with(' ') && trimmed.split(' ').count() == 2 {
             report.passed += number_before(line, "pass").unwrap_or(0);
             report.failed = report.failed.max(number_before(line, "fail").unwrap_or(0));
             report.ignored += number_before(line, "skip").unwrap_or(0);
         } else {
-            said.push(line);
+            lines_before.push(line);
         }
     }
     report.into_option(true)

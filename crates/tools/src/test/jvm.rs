@@ -35,15 +35,15 @@ pub(super) fn maven(text: &str) -> Option<Report> {
 fn compile_errors(text: &str) -> Vec<String> {
     let begins = |line: &'_ str| line.contains("COMPILATION ERROR").then_some(());
     let ends = |line: &str| {
-        let said = line.strip_prefix("[INFO] ").unwrap_or_default();
-        said.ends_with(" error") || said.ends_with(" errors") || said.starts_with("BUILD")
+        let text = line.strip_prefix("[INFO] ").unwrap_or_default();
+        text.ends_with(" error") || text.ends_with(" errors") || text.starts_with("BUILD")
     };
-    let is_said =
+    let has_text =
         |line: &&str| !line.trim_start_matches("[INFO]").trim_start_matches('-').trim().is_empty();
     let strip = |line: &'_ str| line.strip_prefix("[ERROR] ").unwrap_or(line).to_owned();
     let all = sections(text, begins, ends);
     let texts = all.into_iter().map(|((), lines)| {
-        let lines: Vec<String> = lines.into_iter().filter(is_said).map(strip).collect();
+        let lines: Vec<String> = lines.into_iter().filter(has_text).map(strip).collect();
         lines.join("\n")
     });
     texts.collect()

@@ -184,8 +184,8 @@ pub(super) fn mix(text: &str) -> Option<Report> {
 pub(super) fn compiler(text: &str) -> Option<Report> {
     let is_error = |line: &str| {
         line.split_once(": error: ").or_else(|| line.split_once(": fatal error: ")).is_some_and(
-            |(place, _)| {
-                place.split(':').nth(1).is_some_and(|number| number.parse::<u64>().is_ok())
+            |(location, _)| {
+                location.split(':').nth(1).is_some_and(|number| number.parse::<u64>().is_ok())
             },
         )
     };

@@ -106,12 +106,15 @@ impl Candidate<'_> {
 
     /// Returns whether this directory or one above it, up to the workspace, has an entry of this name.
     fn has_above(&self, name: &str) -> bool {
-        self.ancestors().any(|place| self.scene.names(place).iter().any(|(known, _)| known == name))
+        self.ancestors()
+            .any(|directory| self.scene.names(directory).iter().any(|(known, _)| known == name))
     }
 
     /// Returns this directory and those above it, up to the workspace.
     fn ancestors(&self) -> impl Iterator<Item = &Path> {
-        self.directory.ancestors().take_while(|place| place.starts_with(self.scene.workspace()))
+        self.directory
+            .ancestors()
+            .take_while(|directory| directory.starts_with(self.scene.workspace()))
     }
 
     /// Returns the beginning of a file in this directory.
@@ -143,8 +146,12 @@ fn cargo(candidate: &Candidate<'_>, _: &Path) -> Option<TestCommand> {
     if !candidate.has("Cargo.toml") {
         return None;
     }
-    let is_configured = |place: &Path| {
-        candidate.scene.names(&place.join(".config")).iter().any(|(name, _)| name == "nextest.toml")
+    let is_configured = |directory: &Path| {
+        candidate
+            .scene
+            .names(&directory.join(".config"))
+            .iter()
+            .any(|(name, _)| name == "nextest.toml")
     };
     let words: &[&str] = if candidate.ancestors().any(is_configured) {
         &["cargo", "nextest", "run", "--no-fail-fast"]

@@ -153,14 +153,15 @@ fn is_error(line: &str) -> bool {
         "no tests to run",
         "command `",
     ];
-    let Some(said) = line.strip_prefix("error").filter(|rest| rest.starts_with([':', '['])) else {
+    let Some(message) = line.strip_prefix("error").filter(|rest| rest.starts_with([':', '[']))
+    else {
         return false;
     };
-    let said = said.trim_start_matches(": ");
-    let is_count = said.split_once(' ').is_some_and(|(number, rest)| {
+    let message = message.trim_start_matches(": ");
+    let is_count = message.split_once(' ').is_some_and(|(number, rest)| {
         number.parse::<u64>().is_ok() && rest.starts_with("targets failed")
     });
-    !is_count && !SUMMARY_ERRORS.iter().any(|sum| said.starts_with(sum))
+    !is_count && !SUMMARY_ERRORS.iter().any(|sum| message.starts_with(sum))
 }
 
 /// Returns the signals of test binaries that crashed without a summary.

@@ -62,10 +62,10 @@ fn note_copy(
     facts: &mut CommandFacts,
 ) {
     let mut has_target = false;
-    for (at, place) in parsed.values("t") {
+    for (at, target) in parsed.values("t") {
         has_target = true;
         facts.add_risk(at, "names the target directory");
-        facts.add_tree_write(place);
+        facts.add_tree_write(target);
     }
     if name == "install" && parsed.has(&["directory"]) {
         for word in operands {
@@ -89,30 +89,30 @@ fn note_copy(
 
 /// Adds the links of `ln -s`, which reads nothing. A later command of the script may read through them.
 fn note_symlinks(parsed: &ParsedOptions, mut targets: Vec<&Word>, facts: &mut CommandFacts) {
-    let mut places = Vec::new();
-    for (at, place) in parsed.values("t") {
+    let mut destinations = Vec::new();
+    for (at, destination) in parsed.values("t") {
         facts.add_risk(at, "names the target directory");
-        places.push(place);
+        destinations.push(destination);
     }
-    if places.is_empty() && targets.len() > 1 {
-        places.extend(targets.pop());
+    if destinations.is_empty() && targets.len() > 1 {
+        destinations.extend(targets.pop());
     }
-    for place in &places {
-        facts.add_tree_write(place);
+    for destination in &destinations {
+        facts.add_tree_write(destination);
     }
     for target in targets {
         let name = target.text.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-        if places.is_empty() {
+        if destinations.is_empty() {
             facts.add_write(&Word { text: name.to_owned(), ..target.clone() });
             facts.links.push((name.into(), target.text.clone().into()));
         }
-        for place in &places {
+        for destination in &destinations {
             // The link goes into a directory of this name, if there is one.
             if !matches!(name, "" | "." | "..") {
-                let inside = Path::new(&place.text).join(name);
+                let inside = Path::new(&destination.text).join(name);
                 facts.links.push((inside, target.text.clone().into()));
             }
-            facts.links.push((place.text.clone().into(), target.text.clone().into()));
+            facts.links.push((destination.text.clone().into(), target.text.clone().into()));
         }
     }
 }

@@ -39,7 +39,7 @@ const BRANCH_CHANGE_OPTIONS: &[&str] =
 /// Adds the facts about a `git` command.
 pub(super) fn git(words: &[Word], facts: &mut CommandFacts) {
     bare_forms::note(Some(GLOBAL_OPTIONS), words, facts);
-    let Some((at, place)) = find_subcommand(words, facts) else { return };
+    let Some((at, base_directory)) = find_subcommand(words, facts) else { return };
     let Some(word) = words.get(at) else { return };
     if word.is_incomplete || word.glob_at.is_some() {
         facts.add_risk(at, "is a pattern");
@@ -47,7 +47,7 @@ pub(super) fn git(words: &[Word], facts: &mut CommandFacts) {
     }
     let row = READ_ONLY_COMMANDS.iter().find(|row| row.name == word.text);
     let (before, unseen) = (facts.risks.len(), facts.unseen.clone());
-    let only_reads = row.is_some_and(|row| is_read_only(row, words, at, &place, facts));
+    let only_reads = row.is_some_and(|row| is_read_only(row, words, at, &base_directory, facts));
     if only_reads {
         facts.set_only_reads(OnlyReads::InSandbox);
         return;
@@ -60,9 +60,9 @@ pub(super) fn git(words: &[Word], facts: &mut CommandFacts) {
     note_change_risks(words, at, facts);
 }
 
-/// Returns the index of the subcommand and the directory of `-C`, which is empty without that option.
+/// Returns the index of the subcommand and the directory of `-C`, which is empty without that option; `None` without a subcommand.
 fn find_subcommand(words: &[Word], facts: &mut CommandFacts) -> Option<(usize, String)> {
-    let mut place = String::new();
+    let mut base_directory = String::new();
     let mut at = 1;
     loop {
         let word = words.get(at)?;
@@ -78,12 +78,12 @@ fn find_subcommand(words: &[Word], facts: &mut CommandFacts) -> Option<(usize, S
                     facts.add_risk(at + 1, "could be more than one word");
                     facts.mark_unseen("gets a subcommand that is not literal");
                 }
-                place = if directory.text.starts_with('/') || place.is_empty() {
+                base_directory = if directory.text.starts_with('/') || base_directory.is_empty() {
                     directory.text.clone()
                 } else {
-                    format!("{place}/{}", directory.text)
+                    format!("{base_directory}/{}", directory.text)
                 };
-                facts.add_access(FileAccess::Read, PathPattern::tree(&place));
+                facts.add_access(FileAccess::Read, PathPattern::tree(&base_directory));
                 at += 2;
             }
             _ if HARMLESS_GLOBAL_FLAGS.contains(&text) => at += 1,
@@ -105,7 +105,7 @@ fn find_subcommand(words: &[Word], facts: &mut CommandFacts) -> Option<(usize, S
                     1
                 };
             }
-            _ => return Some((at, place)),
+            _ => return Some((at, base_directory)),
         }
     }
 }
@@ -115,7 +115,7 @@ fn is_read_only(
     row: &ReadOnlyCommand,
     words: &[Word],
     at: usize,
-    place: &str,
+    base_directory: &str,
     facts: &mut CommandFacts,
 ) -> bool {
     let before = facts.risks.len();
@@ -127,10 +127,10 @@ fn is_read_only(
         facts.add_risk(at + 1 + index, "could become an option");
         facts.mark_unseen("gets arguments that could become options");
     }
-    note_files(row, words, &parsed, place, facts);
+    note_files(row, words, &parsed, base_directory, facts);
     if matches!(row.name, "grep" | "ls-files") {
-        let place = if place.is_empty() { "." } else { place };
-        facts.searches.push(Search::tree(place));
+        let base_directory = if base_directory.is_empty() { "." } else { base_directory };
+        facts.searches.push(Search::tree(base_directory));
     }
     is_known && fits
 }
@@ -166,7 +166,7 @@ fn note_files(
     row: &ReadOnlyCommand,
     words: &[Word],
     parsed: &ParsedOptions,
-    place: &str,
+    base_directory: &str,
     facts: &mut CommandFacts,
 ) {
     let (skip, are_paths) = match row.names {
@@ -188,10 +188,10 @@ fn note_files(
         let Some(name) = named.filter(|name| !name.is_empty() && !name.starts_with('^')) else {
             continue;
         };
-        let path = if name.starts_with('/') || place.is_empty() {
+        let path = if name.starts_with('/') || base_directory.is_empty() {
             name.to_owned()
         } else {
-            format!("{place}/{name}")
+            format!("{base_directory}/{name}")
         };
         facts.add_access(FileAccess::Read, PathPattern::tree(path));
     }

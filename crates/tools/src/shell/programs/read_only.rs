@@ -67,11 +67,11 @@ fn note_grep_reads(words: &[Word], parsed: &ParsedOptions, facts: &mut CommandFa
     let skip = usize::from(!parsed.has(&["e", "regexp", "f", "file"]));
     // `-d recurse` is the same as `-r`.
     let is_recursive = parsed.has(&["r", "R", "recursive", "d", "directories"]);
-    let places = parsed.operands.get(skip..).unwrap_or_default();
-    for word in places.iter().filter_map(|at| words.get(*at)).filter(|word| word.text != "-") {
+    let paths = parsed.operands.get(skip..).unwrap_or_default();
+    for word in paths.iter().filter_map(|at| words.get(*at)).filter(|word| word.text != "-") {
         if is_recursive { facts.add_tree_search(word) } else { facts.add_read(word) }
     }
-    if is_recursive && places.is_empty() {
+    if is_recursive && paths.is_empty() {
         facts.add_search_here();
     }
 }
@@ -91,11 +91,11 @@ fn note_jq_reads(words: &[Word], parsed: &ParsedOptions, facts: &mut CommandFact
 }
 
 /// Adds a recursive search of each directory, or of the working directory if there are none.
-fn note_tree_searches(places: &[&Word], facts: &mut CommandFacts) {
-    for word in places {
+fn note_tree_searches(paths: &[&Word], facts: &mut CommandFacts) {
+    for word in paths {
         facts.add_tree_search(word);
     }
-    if places.is_empty() {
+    if paths.is_empty() {
         facts.add_search_here();
     }
 }

@@ -23,11 +23,11 @@ pub(super) fn rg(words: &[Word], facts: &mut CommandFacts) {
     facts.set_only_reads(OnlyReads::Always);
     let parsed = options::parse(&[OPTIONS], words, 1, facts);
     let has_pattern = parsed.has(&["regexp", "file", "files", "type-list", "version", "help"]);
-    let places = parsed.operands.get(usize::from(!has_pattern)..).unwrap_or_default();
-    for word in places.iter().filter_map(|at| words.get(*at)).filter(|word| word.text != "-") {
+    let paths = parsed.operands.get(usize::from(!has_pattern)..).unwrap_or_default();
+    for word in paths.iter().filter_map(|at| words.get(*at)).filter(|word| word.text != "-") {
         facts.add_tree_search(word);
     }
-    if places.is_empty() {
+    if paths.is_empty() {
         facts.add_search_here();
     }
 }

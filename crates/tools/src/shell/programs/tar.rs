@@ -47,8 +47,8 @@ fn note_files(words: &[Word], parsed: &ParsedOptions, lists: bool, facts: &mut C
         }
         if writes { facts.add_write(archive) } else { facts.add_read(archive) }
     }
-    for (_, place) in parsed.values("C").filter(|_| !lists) {
-        if writes { facts.add_tree_read(place) } else { facts.add_tree_write(place) }
+    for (_, directory) in parsed.values("C").filter(|_| !lists) {
+        if writes { facts.add_tree_read(directory) } else { facts.add_tree_write(directory) }
     }
     if writes && parsed.values("C").next().is_none() {
         parsed

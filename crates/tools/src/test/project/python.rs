@@ -37,8 +37,9 @@ pub(super) fn python_tests(candidate: &Candidate<'_>, below: &Path) -> Option<Te
     };
     if has_pytest || (!is_django && !uses_unittest(&tests)) {
         let pytest = command(&["-m", "pytest", "-q"]);
-        let place = below.to_str().filter(|below| !below.is_empty() && !below.starts_with('-'));
-        return Some(pytest.with_words(place.map(str::to_owned)));
+        let requested_path =
+            below.to_str().filter(|below| !below.is_empty() && !below.starts_with('-'));
+        return Some(pytest.with_words(requested_path.map(str::to_owned)));
     }
     if is_django {
         return Some(command(&["manage.py", "test"]));
@@ -73,8 +74,8 @@ fn test_texts(candidate: &Candidate<'_>) -> Vec<String> {
         has_ending(name, "py") && (stem.starts_with("test") || stem.ends_with("_test"))
     };
     let mut texts = Vec::new();
-    for place in ["", "tests", "test"] {
-        let directory = candidate.directory.join(place);
+    for name in ["", "tests", "test"] {
+        let directory = candidate.directory.join(name);
         let names = candidate.scene.names(&directory).into_iter().filter(|(name, _)| is_test(name));
         let files = names.map(|(name, _)| directory.join(name)).take(10);
         texts.extend(files.filter_map(|file| candidate.read_beginning(&file)));
