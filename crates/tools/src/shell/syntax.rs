@@ -127,7 +127,7 @@ pub(super) enum CommandBody {
     Subshell(List),
     /// `{ …; }`.
     Group(List),
-    /// `if …; then …; fi`: the conditions, and what follows from each.
+    /// `if …; then …; fi`: the conditions and branches, in order.
     If(Vec<List>),
     /// `while …; do …; done`.
     Loop(Vec<List>),

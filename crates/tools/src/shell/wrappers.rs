@@ -12,7 +12,7 @@ use super::variables;
 /// The result of looking behind a wrapper.
 #[derive(Debug)]
 pub(super) enum Unwrapped {
-    /// The command runs nothing else by its form.
+    /// The command is no wrapper, or a wrapper without an inner command.
     Itself,
     /// The command runs these words. `has_more` is true if it adds words of its own; `is_own_command` if a rule has to allow the wrapper
     /// too.

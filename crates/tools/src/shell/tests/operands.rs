@@ -47,7 +47,7 @@ const COMMANDS_WITH_FILES: &[(&str, &str)] = &[
     ("pgrep -f /opt/x", ""),
     ("A=/etc/x ls", ""),
     ("export A=/etc/x", ""),
-    // Tests and patterns of programs that look through trees.
+    // Expressions and patterns of programs that search directory trees.
     ("find . -path '*/x'", "./"),
     ("find . -name '*/x' -not -path ./d/x", "./"),
     ("find src -regex '.*/x' -printf '%h/%f'", "src/"),
@@ -60,7 +60,7 @@ const COMMANDS_WITH_FILES: &[(&str, &str)] = &[
     ("ls -I '/c' src", "src/"),
     ("diff -I '^/x' --label /a f g", "f/ g/"),
     ("tar tf f --exclude=/x /member", "f"),
-    // Programs with words of their own.
+    // Programs with operands of other kinds.
     ("curl https://a.example/etc/x", ""),
     ("curl -H 'x: /a' https://a.example", ""),
     ("wget -q https://a.example/x", ""),
@@ -115,7 +115,7 @@ const COMMANDS_WITH_FILES: &[(&str, &str)] = &[
     ("git -C sub show HEAD:x", "sub/ sub/x/"),
     ("git -C sub log -- ../x", "sub/ sub/../x/"),
     ("git log ^origin/main a", "a/"),
-    // A link says where it leads, and reads nothing; what goes through it does.
+    // `ln -s` names the target of a link and reads nothing; a later path through the link reads it.
     ("ln -s ../x docs/l", "!docs/l/"),
     ("ln -s /etc/shadow l", "!l/"),
     ("ln -s ../shared", "!shared"),
