@@ -40,7 +40,7 @@ impl CommandWithSecrets {
         }
         if !matches!(shell.grammar(), Grammar::Bash | Grammar::Posix) {
             return Err(ToolError::invalid_args(format!(
-                "`{{{{secret NAME}}}}` cannot be put into a command for the shell {shell}: its syntax for variables is not known"
+                "`{{{{secret NAME}}}}` cannot be put into a command for the shell {shell}: how it writes variables is not known"
             ))
             .hint("a person can choose bash or sh with the configuration key `shell`"));
         }
