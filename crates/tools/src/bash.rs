@@ -1,9 +1,8 @@
-//! `bash`: runs a command in a shell of its own, to its end or as a job.
+//! `bash`: runs a command in a new shell, to its end or as a job.
 //!
-//! How the command is confined, ended and followed is the business of the door to programs; here is what it is asked, and what
-//! is said of it. What it would do is found out by reading it (see [`shell`](crate::shell)): the effects are the command, part by part,
-//! and every file that it names. One that only reads is run where nothing can be changed, so that nothing which a repository
-//! configures can make it do more.
+//! The processes door confines, ends and follows the command; this module makes the request and the output. The [`shell`](crate::shell)
+//! module analyzes the command: the effects are its parts and every file that it names. A command that only reads runs where nothing can be
+//! changed, so that the configuration of a repository cannot make it do more.
 
 mod secrets;
 #[cfg(test)]
@@ -19,20 +18,21 @@ use windlass_core::{
     PlannedTool, ProcessRequest, Scene, Shell, Stdin, TerminalSize, ToolError, quote,
 };
 
-use self::secrets::Placed;
-use crate::defaults::here;
+use self::secrets::CommandWithSecrets;
 use crate::git::environment;
+use crate::parameter_defaults::here;
 use crate::program::{self, answer};
-use crate::shell::{self, Place, Understood};
+use crate::shell::{self, RunLocation, ScriptAnalysis};
 
-/// How long a command may take if nobody says.
+/// Time limit of a command without `timeout`.
 const DEFAULT_LIMIT: Duration = Duration::from_mins(2);
-/// How long a job is watched before the answer: many that cannot start say so at once.
-const FIRST_LOOK: Duration = Duration::from_millis(200);
+/// Time for which a new job is watched before the call returns, because many jobs that cannot start fail at once.
+const JOB_START_WAIT: Duration = Duration::from_millis(200);
 
+/// The tool `bash`.
 pub(crate) struct Bash;
 
-/// The description of this tool where another shell than bash runs commands.
+/// Returns the description of this tool for another shell than bash.
 pub(crate) fn description(shell: &Shell) -> String {
     format!(
         "Run a command with the shell {shell} (not bash: use its syntax), each in a new shell. Returns its output, exit code and \
@@ -90,17 +90,18 @@ impl PlannedTool for Bash {
         check(&args.command)?;
         args.net.iter().try_for_each(|host| check_host(host))?;
         let shell = scene.shell();
-        let placed = Placed::of(&args.command, &shell)?;
+        let command = CommandWithSecrets::parse(&args.command, &shell)?;
         let directory = match &args.cwd {
-            // Where it leads nowhere, the call says so: it may not be told to whom the place is closed.
+            // A path that does not resolve fails in the call: until a decision is made, the model must not learn whether a closed path
+            // exists.
             Some(cwd) => scene.resolve(cwd).map_or_else(|_| cwd.clone(), |found| found.path),
             None => scene.resolve(&here())?.path,
         };
-        let place =
-            Place { workspace: scene.workspace(), directory: &directory, home: scene.home() };
-        let understood = shell::understand(&placed.command, &shell, place);
-        let plan = Plan::new(args, placed, shell, directory, &understood);
-        Ok(Planned { effects: plan.effects(understood), plan })
+        let location =
+            RunLocation { workspace: scene.workspace(), directory: &directory, home: scene.home() };
+        let analysis = shell::analyze(&command.script, &shell, location);
+        let plan = Plan::new(args, command, shell, directory, &analysis);
+        Ok(Planned { effects: plan.effects(analysis), plan })
     }
 
     async fn call(&self, cx: &Context, plan: Plan) -> Result<Output, ToolError> {
@@ -111,16 +112,16 @@ impl PlannedTool for Bash {
         }
         let soft_limit = cx.overrides().soft_limit;
         let limit = limit.or_else(|| soft_limit.is_none().then_some(DEFAULT_LIMIT));
-        let patience = soft_limit.map(|soft| soft.min(DEFAULT_LIMIT));
-        answer::run(cx, request, limit, patience).await
+        let max_wait = soft_limit.map(|soft| soft.min(DEFAULT_LIMIT));
+        answer::run(cx, request, limit, max_wait).await
     }
 
     fn time_limit(&self, plan: &Plan) -> Option<Duration> {
-        Some(plan.limit.unwrap_or(DEFAULT_LIMIT) + answer::ENDING)
+        Some(plan.limit.unwrap_or(DEFAULT_LIMIT) + answer::ENDING_TIME)
     }
 }
 
-/// Refuses a text that no shell can be given.
+/// Refuses an empty command and one with a NUL character.
 fn check(command: &str) -> Result<(), ToolError> {
     if command.trim().is_empty() {
         return Err(ToolError::invalid_args("the command is empty"));
@@ -133,7 +134,7 @@ fn check(command: &str) -> Result<(), ToolError> {
     Ok(())
 }
 
-/// Refuses what is no name or address of a host, and the words of `--net` that are none.
+/// Refuses a text that is no host name or address, and the special words of `--net`.
 fn check_host(host: &str) -> Result<(), ToolError> {
     let is_word = |word: &str| host.eq_ignore_ascii_case(word);
     if is_word("full") || is_word("none") {
@@ -149,41 +150,44 @@ fn check_host(host: &str) -> Result<(), ToolError> {
         .hint("name hosts without a scheme or a path, such as \"docs.rs\" or \"docs.rs:8080\""))
 }
 
-/// A command that is read and understood: what runs, where, and what it may change.
+/// An analyzed command: the script, its directory, and its access to files.
 pub(crate) struct Plan {
-    placed: Placed,
+    /// The command with variables in place of secrets.
+    command: CommandWithSecrets,
     shell: Shell,
     directory: PathBuf,
     /// The directory as the model wrote it, if it did.
     cwd: Option<PathBuf>,
-    /// The variables that the command gets because of what it is.
+    /// Variables for commands that only read with git.
     environment: Vec<(String, String)>,
     stdin: Stdin,
     terminal: Option<TerminalSize>,
+    /// The files that the command may change: none, those on a stage, or the real ones for a job.
     access: Access,
     limit: Option<Duration>,
     is_job: bool,
-    /// Hosts that it needs.
+    /// Hosts that the command needs.
     net: Vec<String>,
 }
 
 impl Plan {
+    /// Builds the plan: a command that only reads gets no access to change files, a job the real ones.
     fn new(
         args: Args,
-        placed: Placed,
+        command: CommandWithSecrets,
         shell: Shell,
         directory: PathBuf,
-        understood: &Understood,
+        analysis: &ScriptAnalysis,
     ) -> Self {
         let limit = args.timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-        let only_reads = understood.line.only_reads();
-        let looks_with_git = only_reads && understood.runs("git");
+        let only_reads = analysis.line.only_reads();
+        let reads_with_git = only_reads && analysis.runs("git");
         Self {
-            placed,
+            command,
             shell,
             directory,
             cwd: args.cwd,
-            environment: if looks_with_git { environment::looking() } else { Vec::new() },
+            environment: if reads_with_git { environment::looking() } else { Vec::new() },
             stdin: args.stdin.map(|text| Stdin::Bytes(text.into_bytes())).unwrap_or_default(),
             terminal: args.pty.then(TerminalSize::default),
             access: match args.background {
@@ -197,10 +201,11 @@ impl Plan {
         }
     }
 
-    fn effects(&self, mut understood: Understood) -> Effects {
-        let secrets = self.placed.effects();
-        understood.line.is_job = self.is_job;
-        let effects = secrets.iter().cloned().fold(understood.into_effects(), Effects::and);
+    /// Returns the effects of the analysis, the secrets, the hosts and the directory.
+    fn effects(&self, mut analysis: ScriptAnalysis) -> Effects {
+        let secrets = self.command.effects();
+        analysis.line.is_job = self.is_job;
+        let effects = secrets.iter().cloned().fold(analysis.into_effects(), Effects::and);
         let hosts = self.net.iter().map(|host| Effect::Net {
             origin: format!("https://{}", host.to_ascii_lowercase()),
             method: "CONNECT".to_owned(),
@@ -212,8 +217,9 @@ impl Plan {
         }
     }
 
+    /// Returns the request to run the command, with the values of its secrets.
     fn request(self, cx: &Context) -> Result<ProcessRequest, ToolError> {
-        let mut environment = self.placed.environment(cx)?;
+        let mut environment = self.command.environment(cx)?;
         environment.extend(self.environment);
         if let Some(cwd) = &self.cwd {
             check_directory(cx, cwd, &self.directory)?;
@@ -224,12 +230,12 @@ impl Plan {
             stdin: self.stdin,
             terminal: self.terminal,
             access: self.access,
-            ..ProcessRequest::new(self.shell.command(self.placed.command), directory)
+            ..ProcessRequest::new(self.shell.command(self.command.script), directory)
         })
     }
 }
 
-/// Refuses a place where no program can run.
+/// Refuses a path that is no directory. `cwd` is its name in the message.
 fn check_directory(cx: &Context, cwd: &Path, place: &Path) -> Result<(), ToolError> {
     let kind = cx.files().stat(place)?.map(|stat| stat.kind);
     let cannot = |why: &str| {
@@ -243,21 +249,21 @@ fn check_directory(cx: &Context, cwd: &Path, place: &Path) -> Result<(), ToolErr
     }
 }
 
-/// Starts a job and has a first look at it.
+/// Starts a job. Returns its output if it ends at once, otherwise the note that it goes on.
 async fn start(
     cx: &Context,
     request: ProcessRequest,
     limit: Option<Duration>,
 ) -> Result<Output, ToolError> {
     let job = cx.processes()?.start_job(request, limit).await?;
-    let end = tokio::time::timeout(FIRST_LOOK, job.wait()).await.ok();
+    let end = tokio::time::timeout(JOB_START_WAIT, job.wait()).await.ok();
     cx.blocking(move |cx| match end {
         Some(end) => {
-            let output = answer::ended(cx, &job, &end)?;
+            let output = answer::ended_output(cx, &job, &end)?;
             job.saw(job.printed());
             Ok(output.with("job", job.id().as_str()))
         }
-        None => Ok(answer::goes_on(cx, &job)),
+        None => Ok(answer::job_output(cx, &job)),
     })
     .await?
 }

@@ -1,15 +1,14 @@
-//! Command tools: a markdown file whose front matter names a command is a tool of its own.
+//! Command tools: a markdown file whose front matter names a command defines a tool.
 //!
-//! The arguments come to the command as JSON on standard input, and the single ones as variables; they are never put into its
-//! text. It runs as every other program does: same sandbox, same limits, same answer, same undo.
+//! The command gets its arguments as JSON on standard input, and the simple ones also as variables; they are never put into its text. It
+//! runs like every other program: same sandbox, same limits, same output, same undo.
 //!
-//! What such a call needs is, as for `bash`, the right to run that very command: rules and people decide about it by its text,
-//! and a rule can name the tool. `effects` can make that less. A command that does not say `write` gets the workspace to look at
-//! only, whoever wrote it, because the sandbox sees to that. That it needs no permission to run at all, but only that to look at
-//! the workspace, takes more: the file must be the person's own (somebody else's word that a program only looks is worth
-//! nothing), the sandbox must be on, and the network closed, or else it could carry off what it sees. Then it is as if the person
-//! had written a rule that allows this one command, with a sandbox that keeps it to what was said. It can still see whatever
-//! programs can see, also files that tools may not read; whoever writes `cat "$ARG_FILE"` has to mean it.
+//! Like `bash`, a call needs the right to run this command: rules and people decide by its text, and a rule can name the tool. The key
+//! `effects` can reduce that. Without `write`, the command cannot change the workspace, for every author of the file, because the sandbox
+//! enforces it. A call needs only the right to read the workspace if three more conditions hold: the file is the person's own (the word of
+//! another author proves nothing), the sandbox is on, and the network is closed, so that the command cannot send away what it reads. That
+//! equals a rule of the person that allows this one command, in a sandbox that enforces its effects. The command still sees all that
+//! programs can see, also files that tools may not read: an author who writes `cat "$ARG_FILE"` must accept that.
 
 mod definition;
 mod front_matter;
@@ -32,9 +31,9 @@ use windlass_core::{
 };
 
 pub use self::definition::{CommandDefinition, DefinitionError};
-use crate::defaults::here;
+use crate::parameter_defaults::here;
 use crate::program::answer;
-use crate::shell::{self, Place};
+use crate::shell::{self, RunLocation};
 
 /// A tool that runs the command of a file.
 ///
@@ -42,8 +41,8 @@ use crate::shell::{self, Place};
 /// use windlass_core::{AnyTool, Author, Confinement, Kinds};
 /// use windlass_tools::{CommandDefinition, CommandTool};
 /// let file = "---\nname: todos\ncommand: grep -rn TODO .\neffects: [read]\n---\nWhat is left to do.\n";
-/// let usual = Confinement::default();
-/// let tool = |author| CommandDefinition::parse(file).map(|definition| CommandTool::new(definition, author, &usual));
+/// let confinement = Confinement::default();
+/// let tool = |author| CommandDefinition::parse(file).map(|definition| CommandTool::new(definition, author, &confinement));
 /// assert_eq!(tool(Author::Person)?.kinds(), Kinds::READ, "the sandbox keeps it to that");
 /// assert_eq!(tool(Author::Workspace)?.kinds(), Kinds::EXEC | Kinds::READ);
 /// # Ok::<(), windlass_tools::DefinitionError>(())
@@ -52,22 +51,22 @@ use crate::shell::{self, Place};
 pub struct CommandTool {
     definition: CommandDefinition,
     access: Access,
-    /// Whether it needs no more than to look at the workspace.
-    only_looks: bool,
+    /// True if a call needs only the right to read the workspace.
+    only_reads: bool,
 }
 
 impl CommandTool {
-    /// The tool of a file, on a machine that confines programs like this.
+    /// Returns the tool for a definition, on a machine with this confinement of programs.
     pub fn new(definition: CommandDefinition, author: Author, confinement: &Confinement) -> Self {
         let is_confined = confinement.level != Level::Off;
-        let only_looks = definition.only_looks()
+        let only_reads = definition.only_reads()
             && author == Author::Person
             && confinement.is_whole()
             && confinement.network == NetworkAccess::None;
-        // Without a sandbox nothing keeps it from changing files: then it is better to look what it did.
+        // Without a sandbox the command may change files: on a stage the changes are at least found.
         let is_held = definition.changes_nothing() && is_confined;
         let access = if is_held { Access::Read } else { Access::Staged };
-        Self { definition, access, only_looks }
+        Self { definition, access, only_reads }
     }
 }
 
@@ -77,7 +76,7 @@ impl AnyTool for CommandTool {
     }
 
     fn kinds(&self) -> Kinds {
-        if self.only_looks {
+        if self.only_reads {
             return Kinds::READ;
         }
         Kinds::EXEC | self.definition.effects().unwrap_or(Kinds::NONE)
@@ -98,7 +97,8 @@ impl AnyTool for CommandTool {
         };
         add_defaults(&self.definition.schema, &mut arguments);
         let definition = &self.definition;
-        let given = variables::of(&definition.variables, &arguments, definition.command())?;
+        let given =
+            variables::for_arguments(&definition.variables, &arguments, definition.command())?;
         let environment = definition.env.iter().cloned().chain(given).collect();
         let (arguments, shell) = (Value::Object(arguments), scene.shell());
         let effects = self.effects(scene, &shell);
@@ -108,19 +108,20 @@ impl AnyTool for CommandTool {
 }
 
 impl CommandTool {
-    /// The effects of every call. One that only looks may look at the whole workspace, also where the call works in a part of it.
+    /// Returns the effects of every call. A command that only reads may read the whole workspace, also if the call works in a part of it.
     fn effects(&self, scene: &Scene<'_>, shell: &Shell) -> Effects {
-        if self.only_looks {
+        if self.only_reads {
             return Effects::read_tree(scene.workspace());
         }
-        // The file says by its `effects` what the command does to the workspace, so it does not matter where it runs.
-        let nowhere = Place { workspace: Path::new(""), directory: Path::new(""), home: None };
-        let understood = shell::understand(self.definition.command(), shell, nowhere);
-        Effect::Exec(understood.line_that_may_change()).into()
+        // The key `effects` declares the changes to the workspace, so the directory does not matter.
+        let no_location =
+            RunLocation { workspace: Path::new(""), directory: Path::new(""), home: None };
+        let analysis = shell::analyze(self.definition.command(), shell, no_location);
+        Effect::Exec(analysis.line_that_may_change()).into()
     }
 }
 
-/// Gives arguments that are missing the value that the schema promises.
+/// Adds the defaults of the schema for missing arguments.
 fn add_defaults(schema: &Value, arguments: &mut Map<String, Value>) {
     for (name, property) in schema["properties"].as_object().into_iter().flatten() {
         if let Some(default) = property.get("default").filter(|_| !arguments.contains_key(name)) {
@@ -129,6 +130,7 @@ fn add_defaults(schema: &Value, arguments: &mut Map<String, Value>) {
     }
 }
 
+/// One call of a command tool.
 struct CommandCall<'t> {
     tool: &'t CommandTool,
     shell: Shell,
@@ -138,7 +140,7 @@ struct CommandCall<'t> {
 
 impl PlannedCall for CommandCall<'_> {
     fn time_limit(&self) -> Option<Duration> {
-        Some(self.tool.definition.timeout() + answer::ENDING)
+        Some(self.tool.definition.timeout() + answer::ENDING_TIME)
     }
 
     fn run<'a>(self: Box<Self>, cx: &'a Context) -> BoxFuture<'a, Result<Output, ToolError>>
@@ -147,13 +149,14 @@ impl PlannedCall for CommandCall<'_> {
     {
         Box::pin(async move {
             let limit = self.tool.definition.timeout();
-            let patience = cx.overrides().soft_limit.map(|soft| soft.min(limit));
-            answer::run(cx, self.request(cx)?, Some(limit), patience).await
+            let max_wait = cx.overrides().soft_limit.map(|soft| soft.min(limit));
+            answer::run(cx, self.request(cx)?, Some(limit), max_wait).await
         })
     }
 }
 
 impl CommandCall<'_> {
+    /// Returns the request to run the command with its arguments on standard input.
     fn request(self, cx: &Context) -> Result<ProcessRequest, ToolError> {
         let program = self.shell.command(self.tool.definition.command());
         let stdin = format!("{}\n", self.arguments).into_bytes();

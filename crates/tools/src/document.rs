@@ -12,7 +12,7 @@ use std::path::Path;
 use windlass_core::{Context, FailureReason, OpenFile, Output, Stat, ToolError, quote};
 
 use crate::encoding::{TextEncoding, Unencodable, byte_offset};
-use crate::shown;
+use crate::format;
 
 /// Refuses an empty path, which would otherwise mean the workspace directory.
 pub(crate) fn check_path_given(path: &Path) -> Result<(), ToolError> {
@@ -285,8 +285,8 @@ pub(crate) fn load(cx: &Context, path: &Path) -> Result<(Vec<u8>, Stat), ToolErr
         return Err(ToolError::failed(format!(
             "cannot change {}: it has {}, and at most {} are changed at once",
             quote::path(path),
-            shown::size(stat.len),
-            shown::size(MAX_BYTES)
+            format::size(stat.len),
+            format::size(MAX_BYTES)
         ))
         .hint("use a program that works on a stream, such as `sed`, with `bash`"));
     }

@@ -25,8 +25,8 @@ use self::plan::{EditMiss, EditPlan, MatchStrategy, TextEdit};
 use crate::cut::Cutter;
 use crate::diff;
 use crate::document::{self, Document};
-use crate::shown::{self, Root};
-use crate::{syntax, taken_out};
+use crate::format::{self, Root};
+use crate::{redaction_guard, syntax};
 
 /// The `edit` tool.
 pub(crate) struct Edit;
@@ -139,11 +139,11 @@ fn edit_file(cx: &Context, path: &Path, edits: &[TextEdit]) -> Result<Output, To
     if after.bytes() == before.bytes() {
         return Ok(unchanged(&name));
     }
-    taken_out::check(cx, &name, &before.to_text(), &after.to_text())?;
+    redaction_guard::check(cx, &name, &before.to_text(), &after.to_text())?;
     let place = cx.files().resolve(path)?.path;
     let had_changed = has_changed_since_read(cx, &place, &stat, before.bytes());
     let altered = cx.files().replace(path, after.bytes(), &stat, before.bytes())?;
-    let notes = EditNotes { had_changed, how: shown::how_written(stat.links, altered.in_place) };
+    let notes = EditNotes { had_changed, how: format::how_written(stat.links, altered.in_place) };
     Ok(report(&name, &before, &after, &done, &notes, Cutter::of(cx)))
 }
 
@@ -248,7 +248,7 @@ fn report(
     let error = syntax::new_error(&quote::unpath(name), &before, &after);
     let mut text = format!(
         "edited {name}: {}, {}{}\n",
-        shown::count(replacements, "replacement", "replacements"),
+        format::count(replacements, "replacement", "replacements"),
         match_remark(done),
         syntax::note(error.as_ref())
     );

@@ -16,9 +16,9 @@ use windlass_core::{
     ToolError, Visitor, Walk, WalkSettings, quote,
 };
 
-use crate::defaults::{five_hundred, here};
+use crate::format::{self, Notes, Root};
+use crate::parameter_defaults::{five_hundred, here};
 use crate::pattern::{self, Pattern};
-use crate::shown::{self, Notes, Root};
 
 /// The `glob` tool.
 pub(crate) struct Glob;
@@ -132,14 +132,14 @@ fn list_files(found: NewestFiles, args: &Args, root: &Root) -> String {
     let (count, matching) = (found.files.len(), found.matching);
     let mut text = String::new();
     for Reverse((_, Reverse(path))) in found.files.into_sorted_vec() {
-        shown::push_line(&mut text, &root.show(&path));
+        format::push_line(&mut text, &root.show(&path));
     }
     if matching > count {
         let more = format!(
             "[the newest {count} of {matching} files; a narrower pattern or a higher `limit` (now {}) shows more]",
             args.limit
         );
-        shown::push_line(&mut text, &more);
+        format::push_line(&mut text, &more);
     }
     text
 }
@@ -155,18 +155,18 @@ fn explain_nothing(
     let mut text = format!("no file matches `{pattern}` in {}", search.root.show(Path::new("")));
     if found.directories > 0 {
         let anywhere = if pattern.contains('/') { "" } else { "**/" };
-        let directories = shown::count(found.directories, "directory does", "directories do");
+        let directories = format::count(found.directories, "directory does", "directories do");
         let how = format!("{directories}: `{anywhere}{pattern}/**` finds the files in it");
-        shown::push_line(&mut text, &how);
+        format::push_line(&mut text, &how);
     }
     if !args.all
         && let Some(ignored) = count_ignored(cx, search)?
     {
-        shown::push_line(&mut text, &format!("`all:true` finds {ignored} ignored"));
+        format::push_line(&mut text, &format!("`all:true` finds {ignored} ignored"));
     }
     if pattern.contains('[') {
         let how = "`[…]` is one character of a class: write `\\[` for the character itself";
-        shown::push_line(&mut text, how);
+        format::push_line(&mut text, how);
     }
     Ok(text)
 }
@@ -179,7 +179,7 @@ fn count_ignored(cx: &Context, search: &GlobSearch) -> Result<Option<String>, To
     cx.files()
         .walk(&search.start, settings, &|| Box::new(IgnoredCounter { search, count: &count }))?;
     let (files, left) = count.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let shown = shown::count(files, "file that is", "files that are");
+    let shown = format::count(files, "file that is", "files that are");
     Ok(match (files, left) {
         (0, _) => None,
         (_, 0) => Some(format!("at least {shown}")),

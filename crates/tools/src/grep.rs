@@ -24,8 +24,8 @@ use windlass_core::{
     WalkSettings, quote,
 };
 
-use crate::defaults::here;
-use crate::shown::{self, Root};
+use crate::format::{self, Root};
+use crate::parameter_defaults::here;
 use answer::GrepAnswer;
 use first_hits::FirstHits;
 use query::{Mode, Query};
@@ -196,7 +196,7 @@ fn search_kept(cx: &Context, args: &Args, call: &CallId) -> Result<Output, ToolE
 
 /// Says which files were searched without a match, and which were not searched.
 fn report_no_match(args: &Args, query: &Query, root: &Root, tally: SearchTally) -> Output {
-    let files = shown::count(tally.searched, "file", "files");
+    let files = format::count(tally.searched, "file", "files");
     let place = root.show(Path::new(""));
     let mut text = match tally.searched {
         0 if query.is_filtered() => format!("no file in {place} fits `glob` and `type`"),
@@ -207,8 +207,8 @@ fn report_no_match(args: &Args, query: &Query, root: &Root, tally: SearchTally) 
         text.push_str("; ignored files are searched with `all:true`");
     }
     if tally.binary > 0 {
-        let binary = shown::count(tally.binary, "binary file", "binary files");
-        shown::push_line(&mut text, &format!("[left out: {binary}]"));
+        let binary = format::count(tally.binary, "binary file", "binary files");
+        format::push_line(&mut text, &format!("[left out: {binary}]"));
     }
     tally.notes.push_to(&mut text, root);
     no_match_output(text)

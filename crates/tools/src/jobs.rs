@@ -1,4 +1,4 @@
-//! `jobs`: the programs of this session that go on behind its calls, and those that have ended.
+//! `jobs`: lists the jobs of this session, running and ended.
 
 use std::sync::Arc;
 
@@ -9,12 +9,13 @@ use windlass_core::{
     About, Context, Effects, Job, JobId, Kinds, Output, ProcessEnd, Tool, ToolError, nearest, quote,
 };
 
+use crate::format;
 use crate::program::closing::seconds;
-use crate::shown;
 
-/// So many characters of a command are shown.
-const COMMAND: usize = 100;
+/// Limit of a command's length in the list.
+const MAX_COMMAND_CHARACTERS: usize = 100;
 
+/// The tool `jobs`.
 pub(crate) struct Jobs;
 
 /// List the jobs of this session.
@@ -24,7 +25,7 @@ pub(crate) struct Args {}
 
 impl Tool for Jobs {
     const NAME: &'static str = "jobs";
-    // A part of running programs: who is not offered those needs none of this.
+    // This belongs to running programs: without those tools it is not offered.
     const KINDS: Kinds = Kinds::STATE.with(Kinds::EXEC);
     type Args = Args;
 
@@ -38,30 +39,32 @@ impl Tool for Jobs {
 
     async fn call(&self, cx: &Context, _: Args) -> Result<Output, ToolError> {
         let jobs = cx.jobs()?;
-        let rows: Vec<String> = jobs.iter().map(|job| row(cx, job)).collect();
+        let rows: Vec<String> = jobs.iter().map(|job| job_line(cx, job)).collect();
         let text = if rows.is_empty() {
             "[no jobs: `bash` with background:true starts one]".to_owned()
         } else {
             rows.join("\n")
         };
-        let facts: Value = jobs.iter().map(|job| fact(cx, job)).collect();
+        let facts: Value = jobs.iter().map(|job| job_json(cx, job)).collect();
         Ok(Output::text(text).with("count", jobs.len()).with("jobs", facts))
     }
 }
 
-fn row(cx: &Context, job: &Arc<Job>) -> String {
-    // Before it is cut: a part of a secret cannot be told from other texts.
+/// Returns a line about a job: its state, the amount of new output and its command.
+fn job_line(cx: &Context, job: &Arc<Job>) -> String {
+    // Redacted before it is shortened: a part of a secret would not be recognized.
     let command = cx.redact(job.command());
     let command = quote::visible(&command);
-    let command = shown::short(command.trim(), COMMAND);
+    let command = format::short(command.trim(), MAX_COMMAND_CHARACTERS);
     let new = match job.printed().saturating_sub(job.seen()) {
         0 => String::new(),
-        new => format!(", {} new", shown::size(new)),
+        new => format!(", {} new", format::size(new)),
     };
     format!("{}{new}: {command}", status(job))
 }
 
-fn fact(cx: &Context, job: &Arc<Job>) -> Value {
+/// Returns the same facts about a job as JSON.
+fn job_json(cx: &Context, job: &Arc<Job>) -> Value {
     let end = job.end();
     let exit_code = end.as_ref().and_then(|end| match end.how {
         ProcessEnd::Exited(code) => Some(code),
@@ -72,12 +75,12 @@ fn fact(cx: &Context, job: &Arc<Job>) -> Value {
         "running": end.is_none(),
         "exit_code": exit_code,
         "seconds": job.running_for().as_secs(),
-        "command": shown::short(&cx.redact(job.command()), COMMAND),
+        "command": format::short(&cx.redact(job.command()), MAX_COMMAND_CHARACTERS),
         "new_bytes": job.printed().saturating_sub(job.seen()),
     })
 }
 
-/// How a job is, in a few words.
+/// Describes the state of a job: running or ended, with the time.
 pub(crate) fn status(job: &Job) -> String {
     let (id, time) = (job.id(), seconds(job.running_for()));
     let Some(end) = job.end() else { return format!("job {id} has been running for {time}") };
@@ -88,7 +91,7 @@ pub(crate) fn status(job: &Job) -> String {
     format!("job {id} has ended after {time}: {how}")
 }
 
-/// The job of a name, or of the call that started it.
+/// Finds a job by its id, or by the id of the call that started it.
 pub(crate) fn find(cx: &Context, name: &str) -> Result<Arc<Job>, ToolError> {
     let jobs = cx.jobs()?;
     let name = name.trim();

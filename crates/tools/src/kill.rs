@@ -1,17 +1,18 @@
-//! `kill`: ends a job and everything that belongs to it, or tells it something.
+//! `kill`: ends a job with all its processes, or sends it a signal that does not end it.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 use windlass_core::{About, Context, Effects, Kinds, Output, Signal, Tool, ToolError};
 
+use crate::format;
 use crate::jobs;
 use crate::program::changed::Base;
 use crate::program::{closing, facts};
-use crate::shown;
 
-/// What programs are told without being meant to end: to read their settings again, to say something, to pause, to go on.
-const ONLY_TOLD: [&str; 6] = ["HUP", "USR1", "USR2", "PIPE", "STOP", "CONT"];
+/// Signals that are sent without ending the job.
+const NON_ENDING_SIGNALS: [&str; 6] = ["HUP", "USR1", "USR2", "PIPE", "STOP", "CONT"];
 
+/// The tool `kill`.
 pub(crate) struct Kill;
 
 /// End a job and all its processes: send the signal, wait, then send KILL. HUP, USR1, USR2, STOP and CONT are sent without ending it.
@@ -21,17 +22,18 @@ pub(crate) struct Args {
     /// Id of the job.
     job: String,
     /// Name of the signal.
-    #[serde(default = "term")]
+    #[serde(default = "default_signal")]
     signal: String,
 }
 
-fn term() -> String {
+/// Returns the name of the signal that is sent by default.
+fn default_signal() -> String {
     "TERM".to_owned()
 }
 
 impl Tool for Kill {
     const NAME: &'static str = "kill";
-    // A part of running programs: who is not offered those needs none of this.
+    // This belongs to running programs: without those tools it is not offered.
     const KINDS: Kinds = Kinds::STATE.with(Kinds::EXEC);
     type Args = Args;
 
@@ -52,22 +54,22 @@ impl Tool for Kill {
             let text = format!("[{}: nothing was sent]", jobs::status(&job));
             return Ok(facts(Output::text(text), cx, Some(&end)).with("job", job.id().as_str()));
         }
-        if ONLY_TOLD.contains(&name) {
+        if NON_ENDING_SIGNALS.contains(&name) {
             job.signal(signal)?;
             let text = format!("[{name} was sent to job {}, which goes on]", job.id());
             return Ok(Output::text(text).with("job", job.id().as_str()).with("running", true));
         }
         let end = job.stop(signal).await;
-        let mut said = vec![format!("job {} and all that it started are gone", job.id())];
-        said.extend(closing::of(&job, &end, &Base::of(cx)));
+        let mut phrases = vec![format!("job {} and all that it started are gone", job.id())];
+        phrases.extend(closing::phrases(&job, &end, &Base::of(cx)));
         match usize::try_from(job.printed().saturating_sub(job.seen())) {
             Ok(0) | Err(_) => {}
             Ok(new) => {
-                let bytes = shown::count(new, "byte", "bytes");
-                said.push(format!("`output` shows the last {bytes} that it printed"));
+                let bytes = format::count(new, "byte", "bytes");
+                phrases.push(format!("`output` shows the last {bytes} that it printed"));
             }
         }
-        let output = Output::text(closing::line(&said));
+        let output = Output::text(closing::line(&phrases));
         Ok(facts(output, cx, Some(&end)).with("job", job.id().as_str()).with("running", false))
     }
 }

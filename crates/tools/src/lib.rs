@@ -5,11 +5,11 @@
 mod bash;
 mod command_tool;
 mod cut;
-mod defaults;
 pub mod diff;
 mod document;
 mod edit;
 mod encoding;
+mod format;
 mod git;
 mod glob;
 mod grep;
@@ -17,15 +17,15 @@ mod jobs;
 mod kill;
 mod list;
 mod output;
+mod parameter_defaults;
 mod patch;
 mod pattern;
-mod people;
+mod person_tools;
 mod program;
 mod read;
+mod redaction_guard;
 mod shell;
-mod shown;
 mod syntax;
-mod taken_out;
 mod test;
 #[cfg(test)]
 mod testing;
@@ -33,7 +33,7 @@ mod undo;
 mod write;
 
 pub use command_tool::{CommandDefinition, CommandTool, DefinitionError};
-pub use people::{Apply, Restore};
+pub use person_tools::{Apply, Restore};
 use windlass_core::{AnyTool, Shell};
 
 /// All built-in tools, in the order in which models see them.

@@ -14,8 +14,8 @@ use windlass_core::{
     Walk, WalkSettings, quote,
 };
 
-use crate::defaults::{five_hundred, here};
-use crate::shown::{self, Notes, Root};
+use crate::format::{self, Notes, Root};
+use crate::parameter_defaults::{five_hundred, here};
 use tree::{NodeKind, Tree, TreeLevel};
 
 /// Largest permitted value of `limit`.
@@ -119,7 +119,7 @@ fn draw_output(tree: &Tree, limit: usize) -> Output {
             _ => format!(", or raise `limit` (now {limit}, at most {MAX_LIMIT})"),
         };
         let how = format!("[cut at `…`: list that directory by its path{raise}]");
-        shown::push_line(&mut drawing.text, &how);
+        format::push_line(&mut drawing.text, &how);
     }
     output_of(drawing.text, drawing.count, drawing.truncated)
 }
@@ -136,7 +136,7 @@ fn describe_empty(cx: &Context, args: &Args, name: &str) -> Result<String, ToolE
         0 => format!("{name} is empty"),
         entries => format!(
             "all of {name} is ignored: {}; `all:true` shows them",
-            shown::count(entries, "entry", "entries")
+            format::count(entries, "entry", "entries")
         ),
     })
 }
@@ -173,7 +173,7 @@ impl Visitor for LevelCollector<'_> {
         let Some(name) = entry.path.file_name() else {
             found.file = Some(match entry.opener.stat() {
                 Ok(stat) if stat.kind == FileKind::File => {
-                    format!("a file of {}", shown::size(stat.len))
+                    format!("a file of {}", format::size(stat.len))
                 }
                 _ => entry.kind.to_string(),
             });
@@ -205,7 +205,7 @@ fn node_kind(entry: &Entry<'_>) -> NodeKind {
 fn describe(entry: &Entry<'_>) -> String {
     match entry.kind {
         FileKind::File => match entry.opener.stat() {
-            Ok(stat) => format!("({})", shown::size(stat.len)),
+            Ok(stat) => format!("({})", format::size(stat.len)),
             Err(error) => format!("({})", error.kind),
         },
         FileKind::Symlink => "-> (symbolic link)".into(),

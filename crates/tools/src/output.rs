@@ -1,4 +1,4 @@
-//! `output`: what a job has printed since the last look, and how it is.
+//! `output`: reads the output of a job since the last call, and its state.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,15 +9,16 @@ use windlass_core::{
     About, Context, Effects, Job, Kinds, Output as Answer, ProcessEnd, Tool, ToolError,
 };
 
+use crate::format::push_line;
 use crate::jobs;
 use crate::program::changed::{self, Base};
 use crate::program::missing::Missing;
-use crate::program::{Filter, closing, facts, shown};
-use crate::shown::push_line;
+use crate::program::{LineFilter, closing, facts, printed_excerpt};
 
-/// How long the engine waits beyond the time that was asked for.
-const LOOKING: Duration = Duration::from_secs(30);
+/// Time that the engine waits beyond the time that the call asks for.
+const ANSWER_TIME: Duration = Duration::from_secs(30);
 
+/// The tool `output`.
 pub(crate) struct Output;
 
 /// Read the output of a job since your last call, and see whether the job still runs.
@@ -44,7 +45,7 @@ pub(crate) struct Args {
 
 impl Tool for Output {
     const NAME: &'static str = "output";
-    // A part of running programs: who is not offered those needs none of this.
+    // This belongs to running programs: without those tools it is not offered.
     const KINDS: Kinds = Kinds::STATE.with(Kinds::EXEC);
     type Args = Args;
 
@@ -57,24 +58,24 @@ impl Tool for Output {
     }
 
     async fn call(&self, cx: &Context, args: Args) -> Result<Answer, ToolError> {
-        let filter = Filter::new(args.filter.as_deref(), args.tail)?;
+        let filter = LineFilter::new(args.filter.as_deref(), args.tail)?;
         let job = jobs::find(cx, &args.job)?;
         let from = args.cursor.unwrap_or_else(|| job.seen()).min(job.printed());
-        let time = wait(&args);
+        let time = wait_time(&args);
         if !time.is_zero() {
-            // What there is when the time is over is the answer.
-            drop(tokio::time::timeout(time, something_new(cx, &job, from)).await);
+            // The answer is the output at the end of this time.
+            drop(tokio::time::timeout(time, wait_for_new_output(cx, &job, from)).await);
         }
-        cx.blocking(move |cx| look(cx, &job, from, filter)).await
+        cx.blocking(move |cx| read_output(cx, &job, from, filter)).await
     }
 
     fn time_limit(&self, args: &Args) -> Option<Duration> {
-        Some(wait(args) + LOOKING)
+        Some(wait_time(args) + ANSWER_TIME)
     }
 }
 
-/// Waits until there is something that can be shown, or the job has ended.
-async fn something_new(cx: &Context, job: &Job, from: u64) {
+/// Waits until output can be shown or the job has ended.
+async fn wait_for_new_output(cx: &Context, job: &Job, from: u64) {
     let mut behind = from;
     loop {
         job.wait_for_output(behind).await;
@@ -85,29 +86,31 @@ async fn something_new(cx: &Context, job: &Job, from: u64) {
     }
 }
 
-fn wait(args: &Args) -> Duration {
+/// Returns the time that the call waits for new output.
+fn wait_time(args: &Args) -> Duration {
     Duration::try_from_secs_f64(args.wait).unwrap_or_default()
 }
 
-fn look(cx: &Context, job: &Arc<Job>, from: u64, mut filter: Filter) -> Answer {
-    // Asked first: what was printed before the end is there when the end is known.
+/// Returns the output of a job from a position on, with its state. Blocking.
+fn read_output(cx: &Context, job: &Arc<Job>, from: u64, mut filter: LineFilter) -> Answer {
+    // The end is read first: all output from before the end is then available.
     let end = job.end();
     let up_to = if end.is_some() { job.printed() } else { cx.settled(job, from) };
-    let mut said = status(cx, job);
+    let mut phrases = status_phrases(cx, job);
     if up_to == from {
-        said.push("nothing new".to_owned());
+        phrases.push("nothing new".to_owned());
     }
-    let closing = closing::line(&said);
+    let closing = closing::line(&phrases);
     let has_failed = end.as_ref().is_some_and(|end| end.how != ProcessEnd::Exited(0));
     let missing = if has_failed { Missing::of(cx, job) } else { Missing::default() };
     let taken = closing.len() + missing.len();
-    let printed = shown(cx, job, from..up_to, &mut filter, taken);
+    let printed = printed_excerpt(cx, job, from..up_to, &mut filter, taken);
     if up_to > from && printed.text.is_empty() {
-        said.push("nothing of what is new is wanted by `filter`".to_owned());
+        phrases.push("no new line matches `filter`".to_owned());
     }
     job.saw(up_to);
     let mut text = printed.text;
-    push_line(&mut text, &closing::line(&said));
+    push_line(&mut text, &closing::line(&phrases));
     missing.append_to(&mut text);
     missing
         .facts(facts(Answer::text(text), cx, end.as_deref()))
@@ -117,18 +120,18 @@ fn look(cx: &Context, job: &Arc<Job>, from: u64, mut filter: Filter) -> Answer {
         .with("truncated", printed.is_cut)
 }
 
-/// How the job is.
-fn status(cx: &Context, job: &Arc<Job>) -> Vec<String> {
-    let mut said = vec![jobs::status(job)];
+/// Returns phrases about the state of a job: running or ended, waiting for input, changed files.
+fn status_phrases(cx: &Context, job: &Arc<Job>) -> Vec<String> {
+    let mut phrases = vec![jobs::status(job)];
     match job.end() {
         None if job.waits_for_input() => {
-            said.push("it waits for input, which a job that runs cannot be given".to_owned());
+            phrases.push("it waits for input, and a running job cannot get any".to_owned());
         }
         None => {}
         Some(end) => match &end.changed {
-            Ok(changed) => said.extend(changed::told(changed, &Base::of(cx))),
-            Err(error) => said.push(error.message().text.to_string()),
+            Ok(changed) => phrases.extend(changed::phrases(changed, &Base::of(cx))),
+            Err(error) => phrases.push(error.message().text.to_string()),
         },
     }
-    said
+    phrases
 }

@@ -27,7 +27,7 @@ use windlass_core::{
 use self::hunk::{Action, FilePatch};
 use self::stage::PatchStage;
 use crate::cut::Cutter;
-use crate::shown;
+use crate::format;
 
 /// Limit of the bytes of a patch.
 const MAX_BYTES: usize = 10 << 20;
@@ -75,8 +75,8 @@ fn parse(text: &str) -> Result<Vec<FilePatch>, ToolError> {
     if text.len() > MAX_BYTES {
         return Err(ToolError::invalid_args(format!(
             "the patch has {}; it must have at most {}",
-            shown::size(text.len() as u64),
-            shown::size(MAX_BYTES as u64)
+            format::size(text.len() as u64),
+            format::size(MAX_BYTES as u64)
         ))
         .hint("send it in parts"));
     }
@@ -119,7 +119,7 @@ fn patch(cx: &Context, files: &[FilePatch]) -> Result<Output, ToolError> {
     if let Some(refusal) = stage.refusal() {
         return Err(refusal);
     }
-    stage.check_taken_out(cx)?;
+    stage.check_redaction(cx)?;
     commit::commit(cx, &mut stage)?;
     Ok(report::report(&stage, Cutter::of(cx)))
 }

@@ -1,7 +1,7 @@
-//! What is said of a program: what it printed, how it ended, what it changed.
+//! Output of programs: the printed text, the way a program ended and the files that it changed.
 //!
-//! Shared by the tools that run programs or look at them. The text is what a model gets and must be able to act on; the same
-//! facts are in the metadata.
+//! Used by the tools that run programs or read their output. A model gets the text and must be able to act on it; the same facts are in the
+//! metadata.
 
 pub(crate) mod answer;
 pub(crate) mod changed;
@@ -18,10 +18,10 @@ use windlass_core::{Context, Job, JobEnd, Output, ProcessEnd, Resolved, ToolErro
 
 use self::changed::Base;
 use self::excerpt::Excerpt;
-pub(crate) use self::filter::Filter;
+pub(crate) use self::filter::LineFilter;
 
-/// Returns the directory that a program was planned to run in. The command was decided on for that place: where a link stands in it by
-/// now, the call is refused.
+/// Returns the planned working directory of a program. The decision was made for that path, so the call fails if a symbolic link now leads
+/// elsewhere.
 pub(crate) fn directory(cx: &Context, planned: &Path) -> Result<Resolved, ToolError> {
     let found = cx.files().resolve(planned)?;
     if found.path == planned {
@@ -34,70 +34,86 @@ pub(crate) fn directory(cx: &Context, planned: &Path) -> Result<Resolved, ToolEr
     .hint("call again"))
 }
 
-/// What the line about what was left out may take.
-const NOTICE: usize = 300;
+/// Bytes reserved for the line that says how much was left out.
+const CUT_NOTICE_BYTES: usize = 300;
 
-/// What a program printed, as far as it is shown.
-pub(crate) struct Shown {
+/// The printed text of a program, shortened to the output limit.
+pub(crate) struct PrintedExcerpt {
     pub(crate) text: String,
+    /// True if text was left out.
     pub(crate) is_cut: bool,
 }
 
-/// What a program printed between two places; of one with a terminal, what a person would see. `taken` bytes of the limit are
-/// needed for something else. Blocking.
-pub(crate) fn shown(
+/// Returns the text that a program printed in a range of its output; for a program in a terminal, the lines on its screen. `taken` bytes of
+/// the output limit are reserved for other text. Blocking.
+pub(crate) fn printed_excerpt(
     cx: &Context,
     job: &Job,
     range: Range<u64>,
-    filter: &mut Filter,
+    filter: &mut LineFilter,
     taken: usize,
-) -> Shown {
+) -> PrintedExcerpt {
     let limit = cx.overrides().output_bytes.unwrap_or(50_000);
-    let limit = limit.saturating_sub(taken + NOTICE).max(limit / 4);
+    let limit = limit.saturating_sub(taken + CUT_NOTICE_BYTES).max(limit / 4);
     let mut excerpt = Excerpt::new(limit);
     if job.terminal().is_some() {
-        draw(cx, job, range.clone(), filter, &mut excerpt);
+        push_screen(cx, job, range.clone(), filter, &mut excerpt);
     } else {
-        read(cx, job, range.clone(), filter, &mut excerpt);
+        push_printed(cx, job, range.clone(), filter, &mut excerpt);
     }
     let is_cut = excerpt.is_cut();
-    let rest = if is_cut { keep(cx, job, range, filter.is_wide()) } else { String::new() };
-    Shown { text: excerpt.finish(&rest), is_cut }
+    let rest =
+        if is_cut { keep_output(cx, job, range, filter.passes_all()) } else { String::new() };
+    PrintedExcerpt { text: excerpt.finish(&rest), is_cut }
 }
 
-fn read(cx: &Context, job: &Job, range: Range<u64>, filter: &mut Filter, excerpt: &mut Excerpt) {
+/// Passes printed text, with secrets redacted, through the filter to the excerpt.
+fn push_printed(
+    cx: &Context,
+    job: &Job,
+    range: Range<u64>,
+    filter: &mut LineFilter,
+    excerpt: &mut Excerpt,
+) {
     let is_all = range == (0..job.printed());
     for piece in cx.printed(job, range) {
         if piece.missed > 0 {
-            filter.end(excerpt);
+            filter.finish(excerpt);
             excerpt.skip(piece.missed);
         }
         filter.push(&piece.text, excerpt);
     }
-    filter.end(excerpt);
-    if is_all && filter.is_wide() && job.dropped() > 0 {
-        excerpt.had_lines(job.lines());
+    filter.finish(excerpt);
+    if is_all && filter.passes_all() && job.dropped() > 0 {
+        excerpt.set_line_count(job.lines());
     }
 }
 
-fn draw(cx: &Context, job: &Job, range: Range<u64>, filter: &mut Filter, excerpt: &mut Excerpt) {
+/// Passes the lines of a terminal's screen, with secrets redacted, through the filter to the excerpt.
+fn push_screen(
+    cx: &Context,
+    job: &Job,
+    range: Range<u64>,
+    filter: &mut LineFilter,
+    excerpt: &mut Excerpt,
+) {
     let Some(size) = job.terminal() else { return };
-    let from = range.end.saturating_sub(screen::LOOKED_AT);
-    let looked_at = usize::try_from(range.end - from).unwrap_or(0);
-    let printed = job.since(from, looked_at);
+    let from = range.end.saturating_sub(screen::MAX_DRAWN_BYTES);
+    let drawn_bytes = usize::try_from(range.end - from).unwrap_or(0);
+    let printed = job.since(from, drawn_bytes);
     let begin = range.end - printed.bytes.len() as u64;
     let old = usize::try_from(range.start.saturating_sub(begin)).unwrap_or(usize::MAX);
     let (before, new) = printed.bytes.split_at(old.min(printed.bytes.len()));
     let lines = screen::lines(before, new, size).join("\n");
-    // While it runs, the last of what is on the screen may be the beginning of more.
+    // While the program runs, the end of the screen may be the beginning of a secret.
     let clean = if job.end().is_some() { cx.redact(&lines) } else { cx.redact_open(&lines).into() };
     filter.push(&clean, excerpt);
-    filter.end(excerpt);
+    filter.finish(excerpt);
 }
 
-/// Keeps all of it, and says where.
-fn keep(cx: &Context, job: &Job, range: Range<u64>, is_wide: bool) -> String {
-    if !is_wide {
+/// Keeps the whole output under a handle and returns the text that tells how to read it.
+fn keep_output(cx: &Context, job: &Job, range: Range<u64>, passes_all: bool) -> String {
+    if !passes_all {
         return "a narrower `filter` or a smaller `tail` leaves out less".to_owned();
     }
     if !cx.keep_printed(job, range) {
@@ -110,7 +126,7 @@ fn keep(cx: &Context, job: &Job, range: Range<u64>, is_wide: bool) -> String {
     format!("{whole}: read or grep path \"output:{}\"", cx.call_id())
 }
 
-/// Adds the facts about a program to an answer: those of its end, if it has ended.
+/// Adds exit code, signal, duration and changed files to the metadata. Without an end, they are empty.
 pub(crate) fn facts(output: Output, cx: &Context, end: Option<&JobEnd>) -> Output {
     let how = end.map(|end| end.how);
     let exit_code = how.and_then(|how| match how {
@@ -128,7 +144,7 @@ pub(crate) fn facts(output: Output, cx: &Context, end: Option<&JobEnd>) -> Outpu
         .with("duration_ms", duration)
         .with("timed_out", end.is_some_and(|end| end.timed_out));
     let Some(Ok(changed)) = end.map(|end| &end.changed) else { return output };
-    let listed = changed::listed(changed, &Base::of(cx));
+    let listed = changed::as_json(changed, &Base::of(cx));
     if changed.is_dropped {
         return output.with("would_change", listed).with("changed_count", 0);
     }

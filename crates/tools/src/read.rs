@@ -28,7 +28,7 @@ use self::lines::BLOCK_BYTES;
 pub(crate) use self::page::MAX_CHARACTERS;
 use self::page::PageRequest;
 use crate::document;
-use crate::shown::Root;
+use crate::format::Root;
 
 /// Largest size of a file that is read in the calling task; another thread would cost more than the read.
 const MAX_INLINE_BYTES: u64 = BLOCK_BYTES as u64;

@@ -1,13 +1,13 @@
-//! What a text for the shell would do, without running it.
+//! Analyzes a shell script without running it: the commands that it runs and the files that they read, write or delete.
 //!
-//! A text for a shell whose grammar is known is read as bash reads it, as far as every word of it is literal ([`reader`]); each simple command in it is looked at by
-//! what is known about its program ([`programs`]), wrappers looked through ([`wrappers`]), paths joined to where they are used
-//! ([`meaning`]). What cannot be understood in full is said so, with the reason: then no rule allows it and a person is asked. What is
-//! understood is never the only wall: the sandbox stands around every command.
+//! If the grammar of the shell is known, the [`reader`] parses the script as bash does, as far as every word is literal. The [`programs`]
+//! module knows the options of each program, [`wrappers`] finds the command behind programs such as `env` or `timeout`, and [`analysis`]
+//! joins paths to the directory in which they are used. A script that cannot be analyzed in full is marked unclear, with the reason: then
+//! no rule allows it and a person is asked. The analysis is never the only protection: every command also runs in the sandbox.
 
+mod analysis;
 mod bash_only;
-mod found;
-mod meaning;
+mod command_facts;
 mod programs;
 mod reader;
 mod syntax;
@@ -18,38 +18,38 @@ mod wrappers;
 
 use windlass_core::{CommandLine, Effect, Effects, Grammar, OnlyReads, Shell};
 
-use self::found::Touch;
-pub(crate) use self::meaning::{Place, Understood};
+pub(crate) use self::analysis::{RunLocation, ScriptAnalysis};
+use self::command_facts::FileAccess;
 
-/// Finds out what a text does in a shell. Of one whose grammar is not known, nothing is read.
-pub(crate) fn understand(text: &str, shell: &Shell, place: Place<'_>) -> Understood {
+/// Analyzes a script for this shell. A script for a shell with an unknown grammar is not parsed and is unclear.
+pub(crate) fn analyze(text: &str, shell: &Shell, location: RunLocation<'_>) -> ScriptAnalysis {
     let mut understood = match shell.grammar() {
-        Grammar::Bash => meaning::understand(text, place),
+        Grammar::Bash => analysis::analyze(text, location),
         Grammar::Posix => match bash_only::find(text) {
-            None => meaning::understand(text, place),
+            None => analysis::analyze(text, location),
             Some(syntax) => {
-                Understood::nothing(text, format!("`{syntax}` means something else to {shell}"))
+                ScriptAnalysis::nothing(text, format!("`{syntax}` means something else to {shell}"))
             }
         },
-        _ => Understood::nothing(text, format!("commands for the shell {shell} are not read")),
+        _ => ScriptAnalysis::nothing(text, format!("commands for the shell {shell} are not read")),
     };
     understood.line = understood.line.in_shell(shell);
     understood
 }
 
-impl Understood {
-    /// A text of which nothing is known, and why.
+impl ScriptAnalysis {
+    /// Returns an analysis that lists no commands and no files, with the reason why the script is unclear.
     fn nothing(text: &str, why: String) -> Self {
-        Self { line: CommandLine::opaque(text, why), touches: Vec::new() }
+        Self { line: CommandLine::opaque(text, why), file_accesses: Vec::new() }
     }
 
-    /// Whether a part of it is this program.
+    /// Returns whether one of the commands is this program.
     pub(crate) fn runs(&self, program: &str) -> bool {
         let is_it = |word: &String| word == program;
         self.line.commands.iter().any(|command| command.words.first().is_some_and(is_it))
     }
 
-    /// The command for a tool that runs it where it may change files, so that it counts as any other although it only reads.
+    /// Returns the command line without the marks that it only reads, for a tool that runs it where it may change files.
     pub(crate) fn line_that_may_change(&self) -> CommandLine {
         let mut line = self.line.clone();
         line.searches.clear();
@@ -59,18 +59,18 @@ impl Understood {
         line
     }
 
-    /// As effects: the command itself, and every file that it names.
+    /// Returns the effects of the script: the execution of the command line and an access to every file that it names.
     pub(crate) fn into_effects(self) -> Effects {
         let files: Vec<Effect> = self.files().collect();
         std::iter::once(Effect::Exec(self.line)).chain(files).collect()
     }
 
-    /// What is done to every file that it names.
+    /// Returns a read, write or delete effect for every file that the script names.
     pub(crate) fn files(&self) -> impl Iterator<Item = Effect> + '_ {
-        self.touches.iter().map(|(touch, path)| match touch {
-            Touch::Read => Effect::Read(path.clone()),
-            Touch::Write => Effect::Write(path.clone()),
-            Touch::Delete => Effect::Delete(path.clone()),
+        self.file_accesses.iter().map(|(access, path)| match access {
+            FileAccess::Read => Effect::Read(path.clone()),
+            FileAccess::Write => Effect::Write(path.clone()),
+            FileAccess::Delete => Effect::Delete(path.clone()),
         })
     }
 }

@@ -1,7 +1,7 @@
-//! `test`: runs the tests of a project and tells what failed.
+//! `test`: runs the tests of a project and reports the failures.
 //!
-//! The command is found by the files of the project, unless one is given. Of what it prints only the verdict, the counts and the
-//! failures come back, read by the formats of the runners; the rest is kept. Where no format fits, the last lines have to do.
+//! The command is detected from the files of the project, unless the model gives one. Parsers for the formats of test runners extract the
+//! verdict, the counts and the failures; the whole output is kept under a handle. If no format matches, the last lines are shown.
 
 mod answer;
 mod command;
@@ -27,17 +27,18 @@ use windlass_core::{
     ProcessRequest, Program, Scene, Shell, ToolError, quote,
 };
 
-use self::answer::Run;
+use self::answer::TestRun;
 use self::project::Project;
-use crate::defaults::here;
+use crate::parameter_defaults::here;
 use crate::program;
-use crate::shell::{self, Place};
+use crate::shell::{self, RunLocation};
 
-/// How long tests may take if nobody says.
+/// Time limit of tests without `timeout`.
 const DEFAULT_LIMIT: Duration = Duration::from_mins(10);
-/// How long the engine waits beyond that: until all is ended and what was changed is kept.
-const ENDING: Duration = Duration::from_secs(30);
+/// Time that the engine waits beyond the time limit, until all processes have ended and the changes are kept.
+const ENDING_TIME: Duration = Duration::from_secs(30);
 
+/// The tool `test`.
 pub(crate) struct Test;
 
 /// Run the project's tests (Cargo, Go, npm, pytest, Maven, Gradle, ctest, Make …). Returns PASSED or FAILED, counts, and failures only.
@@ -68,10 +69,10 @@ impl PlannedTool for Test {
     }
 
     fn plan(&self, args: Args, scene: &Scene<'_>) -> Result<Planned<Plan>, ToolError> {
-        let (plan, touches) = Plan::of(args, scene)?;
+        let (plan, file_effects) = Plan::new(args, scene)?;
         let command = Effect::Exec(plan.command_line.clone());
         let effects = Effects::read_tree(scene.workspace()).and(command);
-        Ok(Planned { effects: touches.into_iter().fold(effects, Effects::and), plan })
+        Ok(Planned { effects: file_effects.into_iter().fold(effects, Effects::and), plan })
     }
 
     async fn call(&self, cx: &Context, plan: Plan) -> Result<Output, ToolError> {
@@ -82,23 +83,25 @@ impl PlannedTool for Test {
         };
         let (job, end) = cx.processes()?.run(request, Some(plan.limit), None).await?;
         let end = end.ok_or_else(|| ToolError::internal("the tests were left running"))?;
-        let run = Run { command: plan.command_line.text, filter: plan.filter, others: plan.others };
+        let run =
+            TestRun { command: plan.command_line.text, filter: plan.filter, others: plan.others };
         cx.blocking(move |cx| answer::answer(cx, &run, &job, &end)).await?
     }
 
     fn time_limit(&self, plan: &Plan) -> Option<Duration> {
-        Some(plan.limit + ENDING)
+        Some(plan.limit + ENDING_TIME)
     }
 }
 
 impl Args {
+    /// Returns the time limit of the call.
     fn limit(&self) -> Duration {
         let given = self.timeout.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         given.unwrap_or(DEFAULT_LIMIT)
     }
 }
 
-/// What is to be run, and where.
+/// The test command with its directory and limits.
 pub(crate) struct Plan {
     directory: PathBuf,
     program: Program,
@@ -106,13 +109,13 @@ pub(crate) struct Plan {
     environment: Vec<(String, String)>,
     filter: Option<String>,
     limit: Duration,
-    /// What else could have been run.
+    /// Other test commands that were detected.
     others: Vec<String>,
 }
 
 impl Plan {
-    /// The plan, and what it does to the files that it names.
-    fn of(args: Args, scene: &Scene<'_>) -> Result<(Self, Vec<Effect>), ToolError> {
+    /// Returns the plan, and the effects on the files that a given command names.
+    fn new(args: Args, scene: &Scene<'_>) -> Result<(Self, Vec<Effect>), ToolError> {
         check_filter(args.filter.as_deref())?;
         let path = scene.resolve(&args.path)?.path;
         if !path.starts_with(scene.workspace()) {
@@ -124,14 +127,14 @@ impl Plan {
         let is_file = kind != FileKind::Directory;
         if args.command.is_some() {
             let directory = if is_file { path.parent().unwrap_or(&path) } else { &path };
-            return Self::given(args, directory, scene);
+            return Self::from_command(args, directory, scene);
         }
         let project = project::find(scene, &path, is_file)?;
-        Ok((Self::found(project, args, &scene.shell())?, Vec::new()))
+        Ok((Self::from_project(project, args, &scene.shell())?, Vec::new()))
     }
 
-    /// With a command of the model.
-    fn given(
+    /// Returns the plan for a command from the model.
+    fn from_command(
         args: Args,
         directory: &Path,
         scene: &Scene<'_>,
@@ -148,22 +151,22 @@ impl Plan {
                 .hint("put the filter into the command"));
         }
         let (shell, home) = (scene.shell(), scene.home());
-        let place = Place { workspace: scene.workspace(), directory, home };
-        let understood = shell::understand(&command, &shell, place);
+        let location = RunLocation { workspace: scene.workspace(), directory, home };
+        let analysis = shell::analyze(&command, &shell, location);
         let plan = Self {
             directory: directory.to_owned(),
             program: shell.command(command),
-            command_line: understood.line_that_may_change(),
+            command_line: analysis.line_that_may_change(),
             environment: Vec::new(),
             filter: None,
             limit,
             others: Vec::new(),
         };
-        Ok((plan, understood.files().collect()))
+        Ok((plan, analysis.files().collect()))
     }
 
-    /// With the command that fits the project.
-    fn found(project: Project, args: Args, shell: &Shell) -> Result<Self, ToolError> {
+    /// Returns the plan for a detected project.
+    fn from_project(project: Project, args: Args, shell: &Shell) -> Result<Self, ToolError> {
         let command = match &args.filter {
             Some(filter) => project.command.filtered(filter)?,
             None => project.command,
@@ -181,7 +184,7 @@ impl Plan {
     }
 }
 
-/// A filter is a part of a name, never an option.
+/// Refuses a filter that could be taken for an option or is no text.
 fn check_filter(filter: Option<&str>) -> Result<(), ToolError> {
     let Some(filter) = filter else { return Ok(()) };
     if filter.is_empty() || filter.starts_with('-') || filter.contains(char::is_control) {

@@ -20,7 +20,7 @@ use windlass_core::{
 use crate::cut::Cutter;
 use crate::diff::{self, Look, Names, Version};
 use crate::document::Document;
-use crate::shown::{self, Root};
+use crate::format::{self, Root};
 
 /// Limit of the paths that are declared separately. Above it, the directories are declared, because a person does not read a list of
 /// thousands.
@@ -321,10 +321,10 @@ impl UndoReport {
             plan.calls_with_history().iter().map(ToString::to_string).collect();
         let staying = without_history::names_without_history(&self.base, plan);
         if !staying.is_empty() {
-            shown::push_line(&mut text, &without_history::unchanged_remark(&staying));
+            format::push_line(&mut text, &without_history::unchanged_remark(&staying));
         }
         if !left_out.is_empty() {
-            shown::push_line(&mut text, &left_out_remark(&left_out));
+            format::push_line(&mut text, &left_out_remark(&left_out));
         }
         if let ([call], false, false) = (undone.as_slice(), left_out.is_empty(), is_dry) {
             // This call becomes the undo of all changes, so it has to be undone first.
@@ -332,7 +332,7 @@ impl UndoReport {
             let how = format!(
                 "a person can restore it, too: windlass undo --call {first}, then windlass undo --call {call}"
             );
-            shown::push_line(&mut text, &how);
+            format::push_line(&mut text, &how);
         }
         let output = Output::text(text).with("undone", undone).with("paths", self.paths);
         let output = output.with("dry_run", is_dry);
@@ -442,7 +442,7 @@ fn report_conflicts(
     plan: &UndoPlan,
 ) -> Result<Output, ToolError> {
     let base = cx.files().resolve(Path::new("."))?.path;
-    let count = shown::count(plan.conflicts.len(), "file was", "files were");
+    let count = format::count(plan.conflicts.len(), "file was", "files were");
     let mut words =
         vec![format!("conflict: nothing was undone, since {count} changed in the meantime")];
     for conflict in plan.conflicts.iter().take(MAX_SHOWN) {

@@ -20,8 +20,8 @@ use windlass_core::{
 use crate::cut::Cutter;
 use crate::diff;
 use crate::document::{self, Document, LineEnding};
-use crate::shown::{self, Root};
-use crate::{syntax, taken_out};
+use crate::format::{self, Root};
+use crate::{redaction_guard, syntax};
 
 /// Limit of the bytes that one call writes.
 const MAX_BYTES: usize = 10 << 20;
@@ -81,8 +81,8 @@ impl Tool for Write {
 fn too_large(bytes: usize) -> ToolError {
     ToolError::invalid_args(format!(
         "content has {} ({bytes} bytes); it must have at most {}",
-        shown::size(bytes as u64),
-        shown::size(MAX_BYTES as u64)
+        format::size(bytes as u64),
+        format::size(MAX_BYTES as u64)
     ))
     .hint("write it in parts with mode `append`")
 }
@@ -118,9 +118,9 @@ fn create(cx: &Context, args: &Args, name: &str) -> Result<Output, ToolError> {
     let content = args.content.as_bytes();
     cx.files().create(&args.path, content)?;
     let changes = diff::unified_diff("", &args.content, Cutter::of(cx));
-    let lines = shown::count(changes.added, "line", "lines");
+    let lines = format::count(changes.added, "line", "lines");
     let error = syntax::new_error(&args.path, "", &args.content);
-    let (size, note) = (shown::size(content.len() as u64), syntax::note(error.as_ref()));
+    let (size, note) = (format::size(content.len() as u64), syntax::note(error.as_ref()));
     let output = Output::text(format!("created {name}: {lines}, {size}{note}"))
         .with("path", name)
         .with("bytes", content.len())
@@ -173,10 +173,10 @@ fn replace_and_report(
     }
     if !args.content.is_empty() {
         let after = before.with_bytes(content.clone());
-        taken_out::check(cx, name, &before.to_text(), &after.to_text())?;
+        redaction_guard::check(cx, name, &before.to_text(), &after.to_text())?;
     }
     let altered = cx.files().replace(&args.path, &content, stat, before.bytes())?;
-    let how = shown::how_written(stat.links, altered.in_place);
+    let how = format::how_written(stat.links, altered.in_place);
     let bytes = content.len();
     let after = before.with_bytes(content);
     let changes = diff::unified_diff(&before.to_text(), &after.to_text(), Cutter::of(cx));
@@ -184,10 +184,10 @@ fn replace_and_report(
     let lines = after.to_text().split_inclusive('\n').count();
     let text = format!(
         "{done} {name}: {} (+{} -{}), {}{}{}\n{}{how}",
-        shown::count(lines, "line", "lines"),
+        format::count(lines, "line", "lines"),
         changes.added,
         changes.removed,
-        shown::size(bytes as u64),
+        format::size(bytes as u64),
         before.kept_properties(),
         syntax::note(error.as_ref()),
         changes.text

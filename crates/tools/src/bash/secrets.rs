@@ -1,26 +1,26 @@
-//! `{{secret NAME}}` in a command: the program gets the value, whoever wrote the command does not.
+//! Replaces `{{secret NAME}}` in a command: the program gets the value, the model that wrote the command does not.
 //!
-//! In what is run, decided on and listed, an expansion of a variable stands in its place, and the value is in the environment. How
-//! the expansion must be written depends on the quotation marks around it, so those are followed, as far as that can be done for
-//! certain; where not, the command is refused.
+//! The command that is decided on, recorded and run contains a reference to a variable instead, and the value is in the environment. The
+//! form of the reference depends on the quotation marks around it, so the parser tracks those. The command is refused if the quotation
+//! cannot be determined.
 
 use windlass_core::{Context, Effect, Effects, Grammar, Shell, ToolError};
 
-/// How it begins.
-const BEGINNING: &str = "{{secret ";
-/// What the variables are called.
-const VARIABLE: &str = "WINDLASS_SECRET_";
+/// The beginning of a reference to a secret.
+const PLACEHOLDER_START: &str = "{{secret ";
+/// Prefix of the variables that hold secrets.
+const VARIABLE_PREFIX: &str = "WINDLASS_SECRET_";
 
-/// A command as the shell gets it, and the secrets that it needs.
+/// A command with variables in place of secrets, and the names of the secrets.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Placed {
-    pub(super) command: String,
+pub(super) struct CommandWithSecrets {
+    pub(super) script: String,
     names: Vec<String>,
 }
 
-/// What is around a place in a command.
+/// The quotation around a position in a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Around {
+enum QuoteContext {
     /// `( … )`, or nothing.
     Bare,
     /// `" … "`.
@@ -32,11 +32,11 @@ enum Around {
     Backticks,
 }
 
-impl Placed {
-    /// Puts variables in the place of secrets.
-    pub(super) fn of(command: &str, shell: &Shell) -> Result<Self, ToolError> {
-        if !command.contains(BEGINNING) {
-            return Ok(Self { command: command.to_owned(), names: Vec::new() });
+impl CommandWithSecrets {
+    /// Replaces the references to secrets by variables. Returns an error if one stands where a variable is not expanded.
+    pub(super) fn parse(command: &str, shell: &Shell) -> Result<Self, ToolError> {
+        if !command.contains(PLACEHOLDER_START) {
+            return Ok(Self { script: command.to_owned(), names: Vec::new() });
         }
         if !matches!(shell.grammar(), Grammar::Bash | Grammar::Posix) {
             return Err(ToolError::invalid_args(format!(
@@ -44,53 +44,54 @@ impl Placed {
             ))
             .hint("a person can choose bash or sh with the configuration key `shell`"));
         }
-        let (mut placed, mut around) = (Self::default(), vec![Around::Bare]);
+        let (mut parsed, mut contexts) = (Self::default(), vec![QuoteContext::Bare]);
         let (mut rest, mut before, mut has_document) = (command, '\n', false);
         while let Some(next) = rest.chars().next() {
-            if let Some(inside) = rest.strip_prefix(BEGINNING) {
-                let (name, behind) = name(inside)?;
-                check_place(&around, has_document, name)?;
-                placed.push(name, around.last() == Some(&Around::Double))?;
+            if let Some(inside) = rest.strip_prefix(PLACEHOLDER_START) {
+                let (name, behind) = placeholder_name(inside)?;
+                check_context(&contexts, has_document, name)?;
+                parsed.push(name, contexts.last() == Some(&QuoteContext::Double))?;
                 (rest, before) = (behind, '}');
                 continue;
             }
-            let length = step(rest, before, &mut around);
-            has_document |= around.last() == Some(&Around::Bare)
+            let length = skip_token(rest, before, &mut contexts);
+            has_document |= contexts.last() == Some(&QuoteContext::Bare)
                 && rest.starts_with("<<")
                 && !rest.starts_with("<<<")
                 && before != '<';
             let (passed, behind) = rest.split_at(length.max(next.len_utf8()));
-            placed.command.push_str(passed);
+            parsed.script.push_str(passed);
             before = passed.chars().next_back().unwrap_or(next);
             rest = behind;
         }
-        Ok(placed)
+        Ok(parsed)
     }
 
+    /// Appends the variable of a secret. Returns an error if two secrets would get the same variable.
     fn push(&mut self, name: &str, is_quoted: bool) -> Result<(), ToolError> {
         let variable = variable(name);
         if let Some(other) =
             self.names.iter().find(|other| *other != name && self::variable(other) == variable)
         {
             return Err(ToolError::failed(format!(
-                "the secrets `{other}` and `{name}` cannot be told apart in one command: both would be ${variable}"
+                "the secrets `{other}` and `{name}` cannot be in one command: both would become the variable ${variable}"
             )));
         }
         let expansion =
             if is_quoted { format!("${{{variable}}}") } else { format!("\"${{{variable}}}\"") };
-        self.command.push_str(&expansion);
+        self.script.push_str(&expansion);
         if !self.names.iter().any(|other| other == name) {
             self.names.push(name.to_owned());
         }
         Ok(())
     }
 
-    /// That it needs them.
+    /// Returns one effect for each secret.
     pub(super) fn effects(&self) -> Effects {
         self.names.iter().map(|name| Effect::Secret(name.clone())).collect()
     }
 
-    /// The variables that hold them.
+    /// Returns the variables with the values of the secrets.
     pub(super) fn environment(&self, cx: &Context) -> Result<Vec<(String, String)>, ToolError> {
         let value = |name: &String| {
             let value = cx.secret(name)?;
@@ -100,13 +101,14 @@ impl Placed {
     }
 }
 
+/// Returns the name of the variable for a secret.
 fn variable(name: &str) -> String {
     let letter = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
-    format!("{VARIABLE}{}", name.chars().map(letter).collect::<String>())
+    format!("{VARIABLE_PREFIX}{}", name.chars().map(letter).collect::<String>())
 }
 
-/// The name, and what is behind it.
-fn name(text: &str) -> Result<(&str, &str), ToolError> {
+/// Splits a text behind `{{secret ` into the name and the rest behind `}}`.
+fn placeholder_name(text: &str) -> Result<(&str, &str), ToolError> {
     let is_name = |name: &str| {
         !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
     };
@@ -117,48 +119,55 @@ fn name(text: &str) -> Result<(&str, &str), ToolError> {
     })
 }
 
-/// Whether a variable means the same there.
-fn check_place(around: &[Around], has_document: bool, name: &str) -> Result<(), ToolError> {
-    let place = match around.last() {
+/// Refuses a reference at a position where a variable is not expanded.
+fn check_context(
+    contexts: &[QuoteContext],
+    has_document: bool,
+    name: &str,
+) -> Result<(), ToolError> {
+    let place = match contexts.last() {
         _ if has_document => "behind a here-document",
-        Some(Around::Single { .. }) => "between single quotation marks",
-        _ if around.contains(&Around::Backticks) => "between backticks",
+        Some(QuoteContext::Single { .. }) => "between single quotation marks",
+        _ if contexts.contains(&QuoteContext::Backticks) => "between backticks",
         _ => return Ok(()),
     };
     Err(ToolError::invalid_args(format!(
-        "`{{{{secret {name}}}}}` cannot stand {place}: it would not be put in"
+        "`{{{{secret {name}}}}}` cannot stand {place}: it would not be replaced there"
     ))
     .hint("put it between double quotation marks, or between none"))
 }
 
-/// Passes one thing of a command and notes what it is inside of then; how long that is.
-fn step(rest: &str, before: char, around: &mut Vec<Around>) -> usize {
-    let now = around.last().copied().unwrap_or(Around::Bare);
+/// Returns the length of the next token, and updates the contexts that it opens or closes.
+fn skip_token(rest: &str, before: char, contexts: &mut Vec<QuoteContext>) -> usize {
+    let now = contexts.last().copied().unwrap_or(QuoteContext::Bare);
     let starts = |text: &str| rest.starts_with(text);
     let escape = || 1 + rest[1..].chars().next().map_or(0, char::len_utf8);
     match now {
-        Around::Single { escapes: true } | Around::Double | Around::Bare | Around::Backticks
+        QuoteContext::Single { escapes: true }
+        | QuoteContext::Double
+        | QuoteContext::Bare
+        | QuoteContext::Backticks
             if starts("\\") =>
         {
             escape()
         }
-        Around::Single { .. } => {
+        QuoteContext::Single { .. } => {
             if starts("'") {
-                around.pop();
+                contexts.pop();
             }
             1
         }
-        Around::Double if starts("\"") => leave(around),
-        _ if starts("$(") => enter(around, Around::Bare, 2),
-        Around::Backticks if starts("`") => leave(around),
-        _ if starts("`") => enter(around, Around::Backticks, 1),
-        Around::Double => 1,
-        _ if starts("\"") => enter(around, Around::Double, 1),
-        _ if starts("$'") => enter(around, Around::Single { escapes: true }, 2),
-        _ if starts("'") => enter(around, Around::Single { escapes: false }, 1),
-        _ if starts("(") => enter(around, Around::Bare, 1),
-        Around::Bare if starts(")") && around.len() > 1 => leave(around),
-        // An apostrophe in a comment is none.
+        QuoteContext::Double if starts("\"") => leave_context(contexts),
+        _ if starts("$(") => enter_context(contexts, QuoteContext::Bare, 2),
+        QuoteContext::Backticks if starts("`") => leave_context(contexts),
+        _ if starts("`") => enter_context(contexts, QuoteContext::Backticks, 1),
+        QuoteContext::Double => 1,
+        _ if starts("\"") => enter_context(contexts, QuoteContext::Double, 1),
+        _ if starts("$'") => enter_context(contexts, QuoteContext::Single { escapes: true }, 2),
+        _ if starts("'") => enter_context(contexts, QuoteContext::Single { escapes: false }, 1),
+        _ if starts("(") => enter_context(contexts, QuoteContext::Bare, 1),
+        QuoteContext::Bare if starts(")") && contexts.len() > 1 => leave_context(contexts),
+        // An apostrophe in a comment is no quotation mark.
         _ if starts("#") && (before.is_whitespace() || ";&|(".contains(before)) => {
             rest.find('\n').unwrap_or(rest.len())
         }
@@ -166,13 +175,15 @@ fn step(rest: &str, before: char, around: &mut Vec<Around>) -> usize {
     }
 }
 
-fn enter(around: &mut Vec<Around>, what: Around, length: usize) -> usize {
-    around.push(what);
+/// Opens a context and returns the length of its token.
+fn enter_context(contexts: &mut Vec<QuoteContext>, what: QuoteContext, length: usize) -> usize {
+    contexts.push(what);
     length
 }
 
-fn leave(around: &mut Vec<Around>) -> usize {
-    around.pop();
+/// Closes the innermost context and returns the length of its token.
+fn leave_context(contexts: &mut Vec<QuoteContext>) -> usize {
+    contexts.pop();
     1
 }
 
@@ -181,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variables_are_put_where_they_mean_the_same() {
+    fn secrets_become_variables() {
         for (command, expected) in [
             ("make", "make"),
             ("curl -u me:{{secret KEY}} host", "curl -u me:\"${WINDLASS_SECRET_KEY}\" host"),
@@ -199,7 +210,7 @@ mod tests {
             ("(echo é \"é\" {{ secret }})", "(echo é \"é\" {{ secret }})"),
         ] {
             assert_eq!(
-                Placed::of(command, &Shell::default()).unwrap().command,
+                CommandWithSecrets::parse(command, &Shell::default()).unwrap().script,
                 expected,
                 "{command}"
             );
@@ -207,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_not_work_is_refused() {
+    fn unexpanded_positions_are_refused() {
         for (command, why) in [
             ("echo '{{secret K}}'", "between single quotation marks"),
             ("echo $'{{secret K}}'", "between single quotation marks"),
@@ -217,17 +228,21 @@ mod tests {
             ("echo {{secret }}", "no name"),
             ("echo {{secret K} }", "no name"),
             ("echo {{secret $(id)}}", "no name"),
-            ("echo {{secret a-b}} {{secret a_b}}", "cannot be told apart"),
+            ("echo {{secret a-b}} {{secret a_b}}", "cannot be in one command"),
         ] {
-            let error = Placed::of(command, &Shell::default()).unwrap_err().to_string();
+            let error =
+                CommandWithSecrets::parse(command, &Shell::default()).unwrap_err().to_string();
             assert!(error.contains(why), "{command}: {error}");
         }
     }
 
     #[test]
-    fn every_secret_is_declared_once() {
-        let placed =
-            Placed::of("a {{secret A}} {{secret B}} {{secret A}}", &Shell::default()).unwrap();
-        assert_eq!(placed.effects().to_string(), "secret A, secret B");
+    fn every_secret_has_one_effect() {
+        let parsed = CommandWithSecrets::parse(
+            "a {{secret A}} {{secret B}} {{secret A}}",
+            &Shell::default(),
+        )
+        .unwrap();
+        assert_eq!(parsed.effects().to_string(), "secret A, secret B");
     }
 }

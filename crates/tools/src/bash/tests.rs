@@ -1,9 +1,9 @@
-//! What is asked of the door to programs and what is said of them, with programs that are scripts; and real shells in `shell`.
+//! Tests of the tools for commands and jobs with scripted programs. Tests with real shells are in the submodules.
 
 mod missing;
-mod places;
 mod search;
 mod shell;
+mod writable_paths;
 
 use serde_json::{Value, json};
 use windlass_core::{CallResult, Confinement, Level, Mode, Outcome, Overrides, Policy};
@@ -19,7 +19,7 @@ fn bash(command: &str) -> CallResult {
 }
 
 #[test]
-fn how_commands_end() {
+fn endings_of_commands_are_reported() {
     use Outcome::{Error, Ok, TimedOut};
     for (command, outcome, expected) in [
         ("print hi\\n", Ok, "hi\n"),
@@ -50,7 +50,7 @@ fn how_commands_end() {
 }
 
 #[test]
-fn the_same_facts_as_data() {
+fn metadata_has_the_facts_of_the_text() {
     let fact = |command: &str, keys: &[&str]| -> Vec<Value> {
         let metadata = bash(command).output.metadata;
         keys.iter().map(|key| metadata[*key].clone()).collect()
@@ -75,7 +75,7 @@ fn the_same_facts_as_data() {
 }
 
 #[test]
-fn what_it_changed_is_said() {
+fn changed_files_are_listed() {
     for (command, expected) in [
         (
             "print x; create a; change b",
@@ -97,7 +97,7 @@ fn what_it_changed_is_said() {
 }
 
 #[test]
-fn what_may_not_be_changed_is_dropped_and_that_is_said_last() {
+fn denied_changes_are_dropped_with_the_reason_last() {
     let denying = Policy::new(Mode::Yolo).deny("write secret/**".parse().unwrap());
     let workspace = Workspace::scripted(Confinement::default(), denying);
     let command = "print done\\n; staged; create secret/x; exit 1";
@@ -110,7 +110,7 @@ fn what_may_not_be_changed_is_dropped_and_that_is_said_last() {
     let staged = Confinement { level: Level::Staged, ..Confinement::default() };
     let workspace = Workspace::scripted(staged, Policy::new(Mode::Auto));
     let result = workspace.call("bash", json!({"command": "print x; staged; create a"}));
-    assert_eq!(result.outcome, Outcome::Denied, "nobody is there who could say yes");
+    assert_eq!(result.outcome, Outcome::Denied, "no attendant can approve the changes");
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn long_output_keeps_its_beginning_and_its_end() {
 }
 
 #[test]
-fn a_small_limit_is_kept() {
+fn output_stays_below_a_small_limit() {
     for limit in [400, 2_000] {
         let overrides = Overrides { output_bytes: Some(limit), ..Overrides::default() };
         let command = json!({"command": "flood 20000; exit 1"});
@@ -143,7 +143,7 @@ fn a_small_limit_is_kept() {
 }
 
 #[test]
-fn what_is_asked_of_the_door() {
+fn arguments_reach_the_processes_door() {
     let workspace = scripted();
     workspace.write("sub/dir/x", "");
     for (input, expected) in [
@@ -162,7 +162,7 @@ fn what_is_asked_of_the_door() {
 }
 
 #[test]
-fn arguments_that_cannot_be() {
+fn invalid_arguments_are_refused() {
     let workspace = Workspace::scripted(Confinement::default(), Policy::new(Mode::Auto));
     workspace.write("file", "");
     for (input, code, expected) in [
@@ -185,7 +185,7 @@ fn arguments_that_cannot_be() {
 }
 
 #[test]
-fn limits_may_be_fractions_and_texts() {
+fn time_limits_may_be_fractions_and_texts() {
     for (timeout, expected) in
         [(json!(0.5), "after 0.5 s"), (json!("2.5"), "after 2.5 s"), (json!(3600), "after 3600 s")]
     {
@@ -196,7 +196,7 @@ fn limits_may_be_fractions_and_texts() {
 }
 
 #[test]
-fn who_waits_for_input_is_told_so() {
+fn a_program_that_waits_for_input_gets_advice() {
     let text = bash("print Password: ; ask").output.to_text();
     assert!(text.starts_with("Password:\n[timed out after 120 s"), "{text}");
     assert!(text.contains("it was waiting for input: give that as `stdin`"), "{text}");
@@ -222,7 +222,7 @@ fn a_terminal_is_shown_as_a_screen() {
 }
 
 #[test]
-fn what_runs_past_the_soft_limit_goes_on() {
+fn a_command_past_the_soft_limit_becomes_a_job() {
     let workspace = scripted();
     let soft =
         Overrides { soft_limit: Some(std::time::Duration::from_secs(5)), ..Overrides::default() };
@@ -237,24 +237,25 @@ fn what_runs_past_the_soft_limit_goes_on() {
     assert_eq!(quick.output.metadata["job"], json!(null));
 }
 
-/// Starts a job; its id.
-fn job(workspace: &Workspace, command: &str) -> String {
+/// Starts a job and returns its id.
+fn start_job(workspace: &Workspace, command: &str) -> String {
     let result = workspace.call("bash", json!({"command": command, "background": true}));
     assert_eq!(result.outcome, Outcome::Ok, "{}", result.output.to_text());
     result.output.metadata["job"].as_str().unwrap().to_owned()
 }
 
-/// The last line says how long; that is not for tests.
+/// Removes numbers from a text, because durations differ between runs.
 fn without_time(text: &str) -> String {
     let is_time = |word: &str| word.chars().all(|c| c.is_ascii_digit() || c == '.');
     text.split(' ').filter(|word| !is_time(word)).collect::<Vec<_>>().join(" ")
 }
 
 #[test]
-fn a_job_from_beginning_to_end() {
+fn output_follows_a_job_to_its_end() {
     let workspace = scripted();
-    let id = job(&workspace, "print 1\\n; pause 10; print 2\\n; pause 10; print 3\\n; exit 4");
-    let look = |more: Value| {
+    let id =
+        start_job(&workspace, "print 1\\n; pause 10; print 2\\n; pause 10; print 3\\n; exit 4");
+    let read_output = |more: Value| {
         let mut input = json!({"job": id});
         input.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let result = workspace.call("output", input);
@@ -262,31 +263,31 @@ fn a_job_from_beginning_to_end() {
         (without_time(&result.output.to_text()), result.output.metadata)
     };
     let running = format!("[job {id} has been running for s");
-    assert_eq!(look(json!({})).0, format!("{running}; nothing new]"));
-    let (text, facts) = look(json!({"wait": 60}));
+    assert_eq!(read_output(json!({})).0, format!("{running}; nothing new]"));
+    let (text, facts) = read_output(json!({"wait": 60}));
     assert_eq!(text, format!("2\n{running}]"));
     assert_eq!(
         (&facts["running"], &facts["cursor"], &facts["exit_code"]),
         (&json!(true), &json!(4), &json!(null))
     );
-    assert_eq!(look(json!({"cursor": 0})).0, format!("1\n2\n{running}]"));
-    assert_eq!(look(json!({"wait": 1.5})).0, format!("{running}; nothing new]"));
-    assert!(look(json!({"wait": 600})).0.starts_with("3\n["));
-    let (text, facts) = look(json!({"wait": 600}));
+    assert_eq!(read_output(json!({"cursor": 0})).0, format!("1\n2\n{running}]"));
+    assert_eq!(read_output(json!({"wait": 1.5})).0, format!("{running}; nothing new]"));
+    assert!(read_output(json!({"wait": 600})).0.starts_with("3\n["));
+    let (text, facts) = read_output(json!({"wait": 600}));
     let ended = format!("[job {id} has ended after s: exit code 4]");
     assert_eq!(text, ended.replace(']', "; nothing new]"));
     assert_eq!(
         (&facts["running"], &facts["cursor"], &facts["exit_code"]),
         (&json!(false), &json!(6), &json!(4))
     );
-    assert_eq!(look(json!({"cursor": 0, "filter": "[13]"})).0, format!("1\n3\n{ended}"));
-    assert_eq!(look(json!({"cursor": 0, "tail": 1})).0, format!("3\n{ended}"));
+    assert_eq!(read_output(json!({"cursor": 0, "filter": "[13]"})).0, format!("1\n3\n{ended}"));
+    assert_eq!(read_output(json!({"cursor": 0, "tail": 1})).0, format!("3\n{ended}"));
     let kept = workspace.text("jobs", json!({}));
     assert!(kept.contains("exit code 4: print 1"), "{kept}");
 }
 
 #[test]
-fn jobs_are_ended_with_what_they_are_told() {
+fn kill_sends_the_given_signal() {
     for (command, signal, expected, number) in [
         ("hang", "TERM", "ended by TERM", 15),
         ("hang", "SIGINT", "ended by INT", 2),
@@ -294,7 +295,7 @@ fn jobs_are_ended_with_what_they_are_told() {
         ("deaf; hang", "term", "killed: it did not end on TERM", 9),
     ] {
         let workspace = scripted();
-        let id = job(&workspace, command);
+        let id = start_job(&workspace, command);
         let result = workspace.call("kill", json!({"job": id, "signal": signal}));
         let text = result.output.to_text();
         let gone = format!("[job {id} and all that it started are gone; no output; {expected}]");
@@ -304,7 +305,7 @@ fn jobs_are_ended_with_what_they_are_told() {
         assert!(again.contains("has ended") && again.ends_with("nothing was sent]"), "{again}");
     }
     let workspace = scripted();
-    let id = job(&workspace, "deaf; print x; hang");
+    let id = start_job(&workspace, "deaf; print x; hang");
     let told = workspace.text("kill", json!({"job": id, "signal": "USR1"}));
     assert_eq!(told, format!("[USR1 was sent to job {id}, which goes on]"));
     assert!(workspace.text("jobs", json!({})).contains("running"));
@@ -313,14 +314,14 @@ fn jobs_are_ended_with_what_they_are_told() {
 }
 
 #[test]
-fn jobs_that_are_not_there() {
+fn unknown_jobs_are_refused_with_a_hint() {
     let workspace = scripted();
     for tool in ["output", "kill"] {
         let text = workspace.text(tool, json!({"job": "j9"}));
         assert!(text.contains("there is no job `j9`") && text.contains("no jobs"), "{text}");
     }
     assert!(workspace.text("jobs", json!({})).starts_with("[no jobs"));
-    let id = job(&workspace, "hang");
+    let id = start_job(&workspace, "hang");
     let text = workspace.text("output", json!({"job": "nonsense"}));
     assert!(text.contains(&format!("the jobs of this session: {id}")), "{text}");
     let call = id.replacen('j', "c", 1);
@@ -328,7 +329,7 @@ fn jobs_that_are_not_there() {
 }
 
 #[test]
-fn a_job_that_fails_at_once_says_so() {
+fn a_job_that_fails_at_once_returns_its_end() {
     let workspace = scripted();
     let command = json!({"command": "print oh no\\n; exit 1", "background": true});
     let result = workspace.call("bash", command);
@@ -343,10 +344,11 @@ fn a_job_that_fails_at_once_says_so() {
 #[test]
 fn a_job_has_no_limit_unless_one_is_given() {
     let workspace = scripted();
-    let id = job(&workspace, "pause 7200; print late\\n");
-    let look = || workspace.text("output", json!({"job": id, "wait": 600}));
-    let looks = std::iter::repeat_with(look).take_while(|text| !text.contains("late")).count();
-    assert!(looks >= 11, "{looks}");
+    let id = start_job(&workspace, "pause 7200; print late\\n");
+    let read_output = || workspace.text("output", json!({"job": id, "wait": 600}));
+    let reads =
+        std::iter::repeat_with(read_output).take_while(|text| !text.contains("late")).count();
+    assert!(reads >= 11, "{reads}");
     let limited = json!({"command": "hang", "background": true, "timeout": 5});
     let id = workspace.call("bash", limited).output.metadata["job"].clone();
     let text = workspace.text("output", json!({"job": id, "wait": 600}));
@@ -354,10 +356,10 @@ fn a_job_has_no_limit_unless_one_is_given() {
 }
 
 #[test]
-fn a_row_for_each_job() {
+fn jobs_lists_one_line_per_job() {
     let workspace = scripted();
     let long = format!("print {}\\n; hang", "x".repeat(300));
-    let (one, two) = (job(&workspace, "print a\\n; hang"), job(&workspace, &long));
+    let (one, two) = (start_job(&workspace, "print a\\n; hang"), start_job(&workspace, &long));
     let result = workspace.call("jobs", json!({}));
     let text = result.output.to_text();
     let rows: Vec<&str> = text.lines().collect();
@@ -369,21 +371,21 @@ fn a_row_for_each_job() {
 }
 
 #[test]
-fn a_long_look_is_bounded() {
+fn long_job_output_is_shortened() {
     let workspace = scripted();
-    let id = job(&workspace, "pause 1; flood 20000; hang");
+    let id = start_job(&workspace, "pause 1; flood 20000; hang");
     let result = workspace.call("output", json!({"job": id, "wait": 10}));
     let text = result.output.to_text();
     assert!(text.len() <= 50_000 && text.starts_with("0\n1\n") && text.contains("19999\n["));
-    assert!(text.contains(&format!("output:{}", result.call)), "it is kept under the looking call");
+    assert!(text.contains(&format!("output:{}", result.call)), "it is kept under the reading call");
     let tail = workspace.text("output", json!({"job": id, "cursor": 0, "tail": 10_000}));
     assert!(tail.contains("a smaller `tail`"), "{}", &tail[tail.len() - 300..]);
 }
 
 #[test]
-fn there_is_a_most_of_jobs() {
+fn number_of_jobs_is_limited() {
     let workspace = scripted();
-    (0..32).for_each(|_| drop(job(&workspace, "hang")));
+    (0..32).for_each(|_| drop(start_job(&workspace, "hang")));
     let result = workspace.call("bash", json!({"command": "hang", "background": true}));
     assert_eq!(result.outcome, Outcome::Error);
     assert!(result.output.to_text().contains("end one with `kill` first"));
@@ -414,7 +416,7 @@ fn secrets_that_come_in_pieces_are_not_shown_in_pieces() {
 }
 
 #[test]
-fn a_credential_is_asked_for_by_name() {
+fn a_secret_needs_a_known_name_and_permission() {
     let workspace = scripted();
     for (command, expected) in [
         ("print {{secret OTHER}}", "those that are known: TEST_KEY"),

@@ -1,4 +1,4 @@
-//! What a command file says, checked: after this there is nothing left to be wrong with it but the command.
+//! The checked content of a command file. Behind this module only the command itself can be wrong.
 
 use std::time::Duration;
 
@@ -6,26 +6,28 @@ use serde_json::{Value, json};
 use windlass_core::{Kinds, nearest, quote};
 
 use super::front_matter::{self, FrontMatter};
-use super::node::{Entries, Entry, Node, Place};
+use super::node::{Node, NodeEntry, NodeMap, SourcePosition};
 use super::{schema, variables};
 
-/// What may stand in front matter, in the order of the manual.
-const KEYS: [&str; 7] = ["name", "description", "schema", "command", "env", "timeout", "effects"];
-/// What other systems call the same.
-const OTHER_NAMES: [(&str, &str); 5] = [
+/// Keys of the front matter, in the order of the manual.
+const FRONT_MATTER_KEYS: [&str; 7] =
+    ["name", "description", "schema", "command", "env", "timeout", "effects"];
+/// Names that other systems use for our keys.
+const KEY_SYNONYMS: [(&str, &str); 5] = [
     ("parameters", "schema"),
     ("input_schema", "schema"),
     ("inputSchema", "schema"),
     ("timeout_sec", "timeout"),
     ("script", "command"),
 ];
-const USUAL_LIMIT: Duration = Duration::from_mins(2);
-/// In seconds.
-const LONGEST: f64 = 3_600.0;
-/// How many characters of a description every provider takes.
-const LONGEST_DESCRIPTION: usize = 1_024;
+/// Time limit without `timeout`.
+const DEFAULT_TIMEOUT: Duration = Duration::from_mins(2);
+/// Limit of `timeout` in seconds.
+const MAX_TIMEOUT_SECONDS: f64 = 3_600.0;
+/// Limit of a description's length, which every provider accepts.
+const MAX_DESCRIPTION_CHARACTERS: usize = 1_024;
 
-/// A command file, parsed. See `docs/command-tools.md` for how one is written.
+/// A parsed command file. See `docs/command-tools.md` for its syntax.
 ///
 /// ```
 /// use windlass_tools::CommandDefinition;
@@ -44,11 +46,11 @@ pub struct CommandDefinition {
     pub(super) env: Vec<(String, String)>,
     timeout: Duration,
     effects: Option<Kinds>,
-    /// Parameters and the variables that they are given to the command in.
+    /// Parameters, each with the variable in which the command gets it.
     pub(super) variables: Vec<(String, String)>,
 }
 
-/// What is wrong with a command file, and where.
+/// An error in a command file, with its position.
 ///
 /// ```
 /// use windlass_tools::CommandDefinition;
@@ -58,11 +60,11 @@ pub struct CommandDefinition {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DefinitionError {
-    /// Counted from 1.
+    /// The line, counted from 1.
     pub line: usize,
-    /// In characters, counted from 1.
+    /// The column in characters, counted from 1.
     pub column: usize,
-    /// What is wrong.
+    /// The message.
     pub message: String,
 }
 
@@ -75,14 +77,17 @@ impl std::fmt::Display for DefinitionError {
 impl std::error::Error for DefinitionError {}
 
 impl CommandDefinition {
-    /// Parses a file. Nothing of the machine is looked at.
+    /// Parses a file. It does not depend on the machine.
     pub fn parse(text: &str) -> Result<Self, DefinitionError> {
         let FrontMatter { node, body } = front_matter::parse(text)?;
-        let Some(entries) = node.map() else { return Err(node.at.wrong("it must be a map")) };
-        if let Some(unknown) = entries.iter().find(|entry| !KEYS.contains(&&*entry.key)) {
+        let Some(entries) = node.map() else { return Err(node.at.error("it must be a map")) };
+        if let Some(unknown) =
+            entries.iter().find(|entry| !FRONT_MATTER_KEYS.contains(&&*entry.key))
+        {
             return Err(unknown_key(unknown));
         }
-        let schema = entries.get("schema").map_or_else(|| Ok(no_parameters()), schema::of)?;
+        let schema =
+            entries.get("schema").map_or_else(|| Ok(no_parameters()), schema::from_node)?;
         if let Some(node) = entries.get("schema") {
             refuse_invisible_in(&schema, node.at)?;
         }
@@ -91,9 +96,9 @@ impl CommandDefinition {
             description: description(entries, &body)?,
             command: command(entries)?,
             env: entries.get("env").map_or_else(|| Ok(Vec::new()), env)?,
-            timeout: entries.get("timeout").map_or(Ok(USUAL_LIMIT), timeout)?,
+            timeout: entries.get("timeout").map_or(Ok(DEFAULT_TIMEOUT), timeout)?,
             effects: entries.get("effects").map(effects).transpose()?,
-            variables: variables::names(
+            variables: variables::for_parameters(
                 &schema,
                 entries.get("schema").map_or(node.at, |node| node.at),
             )?,
@@ -101,130 +106,139 @@ impl CommandDefinition {
         })
     }
 
-    /// The name that models call it by.
+    /// Returns the name that models call.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What models are told that it is for.
+    /// Returns the description for models.
     pub fn description(&self) -> &str {
         &self.description
     }
 
-    /// The text for the shell.
+    /// Returns the script for the shell.
     pub fn command(&self) -> &str {
         &self.command
     }
 
-    /// How long it may run.
+    /// Returns the time limit.
     pub fn timeout(&self) -> Duration {
         self.timeout
     }
 
-    /// What it says that it does, if it says so.
+    /// Returns the effects that the file declares, if it does.
     pub fn effects(&self) -> Option<Kinds> {
         self.effects
     }
 
-    /// Whether it gets the workspace to look at only, because it says that it changes nothing.
+    /// Returns whether the file declares that the command changes nothing: the workspace is then read-only for it.
     pub(super) fn changes_nothing(&self) -> bool {
         self.effects.is_some_and(|effects| !effects.intersects(Kinds::WRITE | Kinds::EXEC))
     }
 
-    /// Whether it says that it does nothing but look at files.
-    pub(super) fn only_looks(&self) -> bool {
+    /// Returns whether the file declares no effects but `read`.
+    pub(super) fn only_reads(&self) -> bool {
         self.effects.is_some_and(|effects| Kinds::READ.contains(effects))
     }
 }
 
-fn unknown_key(entry: &Entry) -> DefinitionError {
+/// Returns an error with a similar key or all known ones.
+fn unknown_key(entry: &NodeEntry) -> DefinitionError {
     let key = &*entry.key;
-    let known = OTHER_NAMES.iter().find(|(other, _)| *other == key).map(|(_, ours)| *ours);
-    let hint = match known.or_else(|| nearest(key, KEYS)) {
+    let known = KEY_SYNONYMS.iter().find(|(other, _)| *other == key).map(|(_, ours)| *ours);
+    let hint = match known.or_else(|| nearest(key, FRONT_MATTER_KEYS)) {
         Some(near) => format!("did you mean `{near}`?"),
-        None => format!("there are {}", KEYS.join(", ")),
+        None => format!("there are {}", FRONT_MATTER_KEYS.join(", ")),
     };
-    entry.at.wrong(format!("there is no key `{key}`; {hint}"))
+    entry.at.error(format!("there is no key `{key}`; {hint}"))
 }
 
-/// What a tool takes if nothing is said.
+/// Returns the schema of a tool without parameters.
 fn no_parameters() -> Value {
     json!({"type": "object", "properties": {}, "additionalProperties": false})
 }
 
-/// A text that must be there.
-fn required<'e>(entries: &'e Entries, key: &str) -> Result<(&'e str, Place), DefinitionError> {
+/// Returns the text of a required key and its position.
+fn required<'e>(
+    entries: &'e NodeMap,
+    key: &str,
+) -> Result<(&'e str, SourcePosition), DefinitionError> {
     let Some(node) = entries.get(key) else {
-        return Err(front_matter::TOP.wrong(format!("`{key}` is missing")));
+        return Err(front_matter::START_OF_FILE.error(format!("`{key}` is missing")));
     };
     text(node, key).map(|text| (text, node.at))
 }
 
+/// Returns the text of a value, or an error that names the key.
 fn text<'n>(node: &'n Node, key: &str) -> Result<&'n str, DefinitionError> {
     node.text()
-        .ok_or_else(|| node.at.wrong(format!("`{key}` is {}; it must be a text", node.kind())))
+        .ok_or_else(|| node.at.error(format!("`{key}` is {}; it must be a text", node.kind())))
 }
 
-fn name(entries: &Entries) -> Result<String, DefinitionError> {
+/// Returns the checked name of the tool.
+fn name(entries: &NodeMap) -> Result<String, DefinitionError> {
     let (name, at) = required(entries, "name")?;
     let is_name = name.len() <= 64
         && name.starts_with(|c: char| c.is_ascii_lowercase())
         && name.bytes().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'_');
     if !is_name {
-        return Err(at.wrong(format!(
+        return Err(at.error(format!(
             "`{name}` cannot be the name of a tool: it must be [a-z][a-z0-9_]*, at most 64 characters"
         )));
     }
     if crate::BUILTIN.iter().any(|tool| tool.name() == name) {
-        return Err(at.wrong(format!("`{name}` is a built-in tool, which nothing can replace")));
+        return Err(at.error(format!("`{name}` is a built-in tool, which nothing can replace")));
     }
     Ok(name.to_owned())
 }
 
-fn description(entries: &Entries, body: &str) -> Result<String, DefinitionError> {
+/// Returns the checked description: of the key, or the text below the front matter.
+fn description(entries: &NodeMap, body: &str) -> Result<String, DefinitionError> {
     let (text, at) = match entries.get("description") {
         Some(node) => (text(node, "description")?.trim(), node.at),
-        None => (body, front_matter::TOP),
+        None => (body, front_matter::START_OF_FILE),
     };
     if text.is_empty() {
-        return Err(at.wrong("`description` is missing, and nothing stands below the front matter"));
+        return Err(at.error("`description` is missing, and nothing stands below the front matter"));
     }
     refuse_invisible(text, at)?;
     let characters = text.chars().count();
-    if characters > LONGEST_DESCRIPTION {
-        return Err(at.wrong(format!(
-            "the description has {characters} characters; {LONGEST_DESCRIPTION} are the most. What models need is said in `description`, the rest below"
+    if characters > MAX_DESCRIPTION_CHARACTERS {
+        return Err(at.error(format!(
+            "the description has {characters} characters; {MAX_DESCRIPTION_CHARACTERS} are the most. What models need is said in `description`, the rest below"
         )));
     }
     Ok(text.to_owned())
 }
 
-fn command(entries: &Entries) -> Result<String, DefinitionError> {
+/// Returns the checked command.
+fn command(entries: &NodeMap) -> Result<String, DefinitionError> {
     let (command, at) = required(entries, "command")?;
     if command.trim().is_empty() {
-        return Err(at.wrong("the command is empty"));
+        return Err(at.error("the command is empty"));
     }
     refuse_nul(command, at)?;
     Ok(command.trim_end().to_owned())
 }
 
-fn refuse_nul(text: &str, at: Place) -> Result<(), DefinitionError> {
+/// Refuses a text with a NUL character, which no program can be given.
+fn refuse_nul(text: &str, at: SourcePosition) -> Result<(), DefinitionError> {
     if !text.contains('\0') {
         return Ok(());
     }
-    Err(at.wrong("there is a NUL character in it, which no program can be given"))
+    Err(at.error("there is a NUL character in it, which no program can be given"))
 }
 
-/// What a model would read and a person would not see is no description.
-fn refuse_invisible(text: &str, at: Place) -> Result<(), DefinitionError> {
+/// Refuses a text with invisible characters, which a model would read and a person would not see.
+fn refuse_invisible(text: &str, at: SourcePosition) -> Result<(), DefinitionError> {
     let is_hidden = |c: &char| quote::is_invisible(*c) && !matches!(c, '\n' | '\t');
     text.chars().find(is_hidden).map_or(Ok(()), |hidden| {
-        Err(at.wrong(format!("there is an invisible character in it, U+{:04X}", u32::from(hidden))))
+        Err(at.error(format!("there is an invisible character in it, U+{:04X}", u32::from(hidden))))
     })
 }
 
-/// The same for every text of a schema.
-fn refuse_invisible_in(value: &Value, at: Place) -> Result<(), DefinitionError> {
+/// Refuses invisible characters in any text of a schema.
+fn refuse_invisible_in(value: &Value, at: SourcePosition) -> Result<(), DefinitionError> {
     match value {
         Value::String(text) => refuse_invisible(text, at),
         Value::Array(items) => items.iter().try_for_each(|item| refuse_invisible_in(item, at)),
@@ -236,22 +250,23 @@ fn refuse_invisible_in(value: &Value, at: Place) -> Result<(), DefinitionError> 
     }
 }
 
+/// Returns the variables of the key `env`.
 fn env(node: &Node) -> Result<Vec<(String, String)>, DefinitionError> {
     let wanted = "it must be a map of names and values";
     let entries =
-        node.map().ok_or_else(|| node.at.wrong(format!("`env` is {}; {wanted}", node.kind())))?;
-    let variable = |entry: &Entry| {
+        node.map().ok_or_else(|| node.at.error(format!("`env` is {}; {wanted}", node.kind())))?;
+    let variable = |entry: &NodeEntry| {
         if !is_variable(&entry.key) {
             return Err(entry
                 .at
-                .wrong(format!("`{}` cannot be the name of a variable", entry.key)));
+                .error(format!("`{}` cannot be the name of a variable", entry.key)));
         }
         if entry.key.starts_with(variables::PREFIX) {
-            return Err(entry.at.wrong("names that begin with `ARG_` are those of the arguments"));
+            return Err(entry.at.error("names that begin with `ARG_` are those of the arguments"));
         }
         let value = entry.value.spelling().ok_or_else(|| {
             let kind = entry.value.kind();
-            entry.value.at.wrong(format!("`{}` is {kind}; it must be a text", entry.key))
+            entry.value.at.error(format!("`{}` is {kind}; it must be a text", entry.key))
         })?;
         refuse_nul(&value, entry.value.at)?;
         Ok((entry.key.clone(), value))
@@ -259,21 +274,24 @@ fn env(node: &Node) -> Result<Vec<(String, String)>, DefinitionError> {
     entries.iter().map(variable).collect()
 }
 
+/// Returns whether a name is valid for a variable.
 fn is_variable(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_')
 }
 
+/// Returns the time limit of the key `timeout`.
 fn timeout(node: &Node) -> Result<Duration, DefinitionError> {
     let seconds = node.to_json().as_f64();
     seconds
-        .filter(|seconds| *seconds > 0.0 && *seconds <= LONGEST)
+        .filter(|seconds| *seconds > 0.0 && *seconds <= MAX_TIMEOUT_SECONDS)
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
         .ok_or_else(|| {
-            node.at.wrong("`timeout` must be a number of seconds, more than 0 and at most 3600")
+            node.at.error("`timeout` must be a number of seconds, more than 0 and at most 3600")
         })
 }
 
+/// Returns the effects that the key `effects` lists.
 fn effects(node: &Node) -> Result<Kinds, DefinitionError> {
     const KNOWN: [(&str, Kinds); 4] = [
         ("read", Kinds::READ),
@@ -284,17 +302,18 @@ fn effects(node: &Node) -> Result<Kinds, DefinitionError> {
     let wanted = "it must be a list of read, write, net, exec";
     let items = node
         .list()
-        .ok_or_else(|| node.at.wrong(format!("`effects` is {}; {wanted}", node.kind())))?;
+        .ok_or_else(|| node.at.error(format!("`effects` is {}; {wanted}", node.kind())))?;
     let mut effects = Kinds::NONE;
     for item in items {
         let text = item.text().unwrap_or_default();
         let known = KNOWN.iter().find(|(name, _)| *name == text);
-        let kind = known.ok_or_else(|| item.at.wrong(no_effect(text)))?;
+        let kind = known.ok_or_else(|| item.at.error(no_effect(text)))?;
         effects = effects | kind.1;
     }
     Ok(effects)
 }
 
+/// Returns a message about an unknown effect.
 fn no_effect(text: &str) -> String {
     match text.split_once(' ') {
         Some((kind, _)) => format!(

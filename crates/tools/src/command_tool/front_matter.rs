@@ -1,28 +1,29 @@
-//! The block at the top of a file: between two lines `---` it is YAML, as much of it as [`yaml`] knows; between two lines
-//! `+++` it is TOML. What comes after is for people, and for models if nothing else describes the tool.
+//! Splits a command file into front matter and body. Between two lines `---` the front matter is YAML, as far as [`yaml`] supports it;
+//! between two lines `+++` it is TOML. The body is for people, and for models if the front matter has no description.
 
-use super::node::{Node, Place};
+use super::node::{Node, SourcePosition};
 use super::{DefinitionError, toml, yaml};
 
-/// How large a file may be.
-const LARGEST: usize = 64 << 10;
+/// Limit of a file's size.
+const MAX_FILE_BYTES: usize = 64 << 10;
 
-/// A file in its two parts.
+/// The two parts of a command file.
 pub(super) struct FrontMatter {
     pub(super) node: Node,
     pub(super) body: String,
 }
 
-/// The beginning of the file, which has no better place for what it lacks.
-pub(super) const TOP: Place = Place { line: 1, column: 1 };
+/// The position for errors about something that is missing.
+pub(super) const START_OF_FILE: SourcePosition = SourcePosition { line: 1, column: 1 };
 
+/// Checks and splits a file, and parses its front matter.
 pub(super) fn parse(text: &str) -> Result<FrontMatter, DefinitionError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    if text.len() > LARGEST {
-        let most = LARGEST >> 10;
-        return Err(TOP.wrong(format!("the file is larger than {most} KiB")));
+    if text.len() > MAX_FILE_BYTES {
+        let most = MAX_FILE_BYTES >> 10;
+        return Err(START_OF_FILE.error(format!("the file is larger than {most} KiB")));
     }
-    // A shell would take the other half of such an end for a part of the command.
+    // A shell would take the carriage return for a part of the command.
     let text = text.replace("\r\n", "\n");
     refuse_invisible_characters(&text)?;
     let (fence, rest) = text.split_once('\n').unwrap_or((&text, ""));
@@ -32,15 +33,16 @@ pub(super) fn parse(text: &str) -> Result<FrontMatter, DefinitionError> {
         "+++" => toml::parse,
         _ => {
             let wanted = "a tool begins with a line `---` (YAML) or `+++` (TOML)";
-            return Err(TOP.wrong(wanted));
+            return Err(START_OF_FILE.error(wanted));
         }
     };
-    let (block, body) = split_at_fence(rest, fence)
-        .ok_or_else(|| TOP.wrong(format!("no second line `{fence}` ends what begins here")))?;
+    let (block, body) = split_at_fence(rest, fence).ok_or_else(|| {
+        START_OF_FILE.error(format!("no second line `{fence}` ends what begins here"))
+    })?;
     Ok(FrontMatter { node: parse(block)?, body: body.trim().to_owned() })
 }
 
-/// What is before the first line that is `fence`, and what is after it.
+/// Splits a text at the first line that is `fence`, without that line.
 fn split_at_fence<'t>(text: &'t str, fence: &str) -> Option<(&'t str, &'t str)> {
     let mut at = 0;
     for line in text.split_inclusive('\n') {
@@ -52,20 +54,20 @@ fn split_at_fence<'t>(text: &'t str, fence: &str) -> Option<(&'t str, &'t str)> 
     None
 }
 
-/// What nobody can see must not be in what a person is to trust.
+/// Refuses invisible characters, because a person has to trust the file by its visible text.
 fn refuse_invisible_characters(text: &str) -> Result<(), DefinitionError> {
     for (line, content) in text.split('\n').enumerate() {
         let found = content.chars().enumerate().find(|(_, c)| is_invisible(*c));
         if let Some((column, c)) = found {
-            let at = Place { line: line + 1, column: column + 1 };
+            let at = SourcePosition { line: line + 1, column: column + 1 };
             let code = u32::from(c);
-            return Err(at.wrong(format!("a character that cannot be seen (U+{code:04X})")));
+            return Err(at.error(format!("a character that cannot be seen (U+{code:04X})")));
         }
     }
     Ok(())
 }
 
-/// Control characters but for tabs, other ends of lines, and what makes text run the other way.
+/// Returns whether a character is a control character other than a tab, another line separator, or one that reverses the direction of text.
 fn is_invisible(c: char) -> bool {
     (c.is_control() && c != '\t')
         || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')

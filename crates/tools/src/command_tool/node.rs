@@ -1,135 +1,143 @@
-//! The tree that front matter is, in whichever language it was written: values, each with the place that it stands at.
+//! The tree of front matter, parsed from YAML or TOML: values with their positions.
 //!
-//! Numbers keep their spelling, because a variable of a program is a text: `1.10` is not `1.1` there.
+//! Numbers keep their spelling, because the variable of a program is a text, and `1.10` is not `1.1` there.
 
 use serde_json::{Map, Number};
 
 use super::DefinitionError;
 
-/// How deep values may lie in each other.
-pub(super) const DEEPEST: usize = 32;
+/// Limit of nested values.
+pub(super) const MAX_NESTING: usize = 32;
 
-/// A place in the file, both counted from 1.
+/// A position in the file. Line and column are counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct SourcePosition {
     pub(super) line: usize,
-    /// In characters.
+    /// The column in characters.
     pub(super) column: usize,
 }
 
-impl Place {
-    /// What is wrong here.
-    pub(super) fn wrong(self, message: impl Into<String>) -> DefinitionError {
+impl SourcePosition {
+    /// Returns an error at this position.
+    pub(super) fn error(self, message: impl Into<String>) -> DefinitionError {
         DefinitionError { line: self.line, column: self.column, message: message.into() }
     }
 }
 
+/// A value with its position.
 #[derive(Debug, Clone)]
 pub(super) struct Node {
-    pub(super) at: Place,
-    pub(super) value: Value,
+    pub(super) at: SourcePosition,
+    pub(super) value: NodeValue,
 }
 
+/// A parsed value.
 #[derive(Debug, Clone)]
-pub(super) enum Value {
+pub(super) enum NodeValue {
     Null,
     Bool(bool),
     Number { number: Number, spelling: String },
     Text(String),
     List(Vec<Node>),
-    Map(Entries),
+    Map(NodeMap),
 }
 
-/// The entries of a map, in the order in which they were written.
+/// The entries of a map, in the order of the file.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Entries(Vec<Entry>);
+pub(super) struct NodeMap(Vec<NodeEntry>);
 
+/// An entry of a map. `at` is the position of the key.
 #[derive(Debug, Clone)]
-pub(super) struct Entry {
+pub(super) struct NodeEntry {
     pub(super) key: String,
-    pub(super) at: Place,
+    pub(super) at: SourcePosition,
     pub(super) value: Node,
 }
 
-impl Entries {
-    /// Adds one; the same key twice is somebody's mistake, and nobody can know which one is meant.
+impl NodeMap {
+    /// Adds an entry. Returns an error if the key exists, because it is unclear which value is meant.
     pub(super) fn add(
         &mut self,
         key: String,
-        at: Place,
+        at: SourcePosition,
         value: Node,
     ) -> Result<(), DefinitionError> {
         if let Some(first) = self.0.iter().find(|entry| entry.key == key) {
             let line = first.at.line;
-            return Err(at.wrong(format!("`{key}` is there already, on line {line}")));
+            return Err(at.error(format!("`{key}` is there already, on line {line}")));
         }
-        self.0.push(Entry { key, at, value });
+        self.0.push(NodeEntry { key, at, value });
         Ok(())
     }
 
-    pub(super) fn iter(&self) -> std::slice::Iter<'_, Entry> {
+    /// Returns the entries in order.
+    pub(super) fn iter(&self) -> std::slice::Iter<'_, NodeEntry> {
         self.0.iter()
     }
 
+    /// Returns the value of a key.
     pub(super) fn get(&self, key: &str) -> Option<&Node> {
         self.0.iter().find(|entry| entry.key == key).map(|entry| &entry.value)
     }
 }
 
 impl Node {
-    /// What it is, for messages.
+    /// Returns the kind of the value, for messages.
     pub(super) fn kind(&self) -> &'static str {
         match self.value {
-            Value::Null => "empty",
-            Value::Bool(_) => "true or false",
-            Value::Number { .. } => "a number",
-            Value::Text(_) => "a text",
-            Value::List(_) => "a list",
-            Value::Map(_) => "a map",
+            NodeValue::Null => "empty",
+            NodeValue::Bool(_) => "true or false",
+            NodeValue::Number { .. } => "a number",
+            NodeValue::Text(_) => "a text",
+            NodeValue::List(_) => "a list",
+            NodeValue::Map(_) => "a map",
         }
     }
 
+    /// Returns the value if it is a text.
     pub(super) fn text(&self) -> Option<&str> {
         match &self.value {
-            Value::Text(text) => Some(text),
+            NodeValue::Text(text) => Some(text),
             _ => None,
         }
     }
 
-    pub(super) fn map(&self) -> Option<&Entries> {
+    /// Returns the value if it is a map.
+    pub(super) fn map(&self) -> Option<&NodeMap> {
         match &self.value {
-            Value::Map(entries) => Some(entries),
+            NodeValue::Map(entries) => Some(entries),
             _ => None,
         }
     }
 
+    /// Returns the value if it is a list.
     pub(super) fn list(&self) -> Option<&[Node]> {
         match &self.value {
-            Value::List(items) => Some(items),
+            NodeValue::List(items) => Some(items),
             _ => None,
         }
     }
 
-    /// A value that is one word or text, as it was written.
+    /// Returns a text, number or boolean as it was written; `None` for other values.
     pub(super) fn spelling(&self) -> Option<String> {
         match &self.value {
-            Value::Text(text) => Some(text.clone()),
-            Value::Number { spelling, .. } => Some(spelling.clone()),
-            Value::Bool(truth) => Some(truth.to_string()),
-            Value::Null | Value::List(_) | Value::Map(_) => None,
+            NodeValue::Text(text) => Some(text.clone()),
+            NodeValue::Number { spelling, .. } => Some(spelling.clone()),
+            NodeValue::Bool(truth) => Some(truth.to_string()),
+            NodeValue::Null | NodeValue::List(_) | NodeValue::Map(_) => None,
         }
     }
 
-    /// The same as JSON.
+    /// Returns the value as JSON.
     pub(super) fn to_json(&self) -> serde_json::Value {
         match &self.value {
-            Value::Null => serde_json::Value::Null,
-            Value::Bool(truth) => (*truth).into(),
-            Value::Number { number, .. } => number.clone().into(),
-            Value::Text(text) => text.as_str().into(),
-            Value::List(items) => items.iter().map(Self::to_json).collect(),
-            Value::Map(entries) => {
-                let pair = |entry: &Entry| (entry.key.clone(), entry.value.to_json());
+            NodeValue::Null => serde_json::Value::Null,
+            NodeValue::Bool(truth) => (*truth).into(),
+            NodeValue::Number { number, .. } => number.clone().into(),
+            NodeValue::Text(text) => text.as_str().into(),
+            NodeValue::List(items) => items.iter().map(Self::to_json).collect(),
+            NodeValue::Map(entries) => {
+                let pair = |entry: &NodeEntry| (entry.key.clone(), entry.value.to_json());
                 serde_json::Value::Object(entries.iter().map(pair).collect::<Map<_, _>>())
             }
         }

@@ -1,5 +1,4 @@
-//! What a file says and what is wrong with it, and what a call then asks for. That it runs is tested where the machine is:
-//! in the crate `windlass`.
+//! Tests of the parsed files, their errors and the effects of calls. Runs of command tools are tested in the crate `windlass`.
 
 use std::time::Duration;
 
@@ -10,23 +9,23 @@ use windlass_core::{AnyTool, Backend, Confinement, Kinds, Level, NetworkAccess};
 
 use super::{Author, CommandDefinition, CommandTool};
 
-const USUAL: &str = "name: greet\ncommand: echo hello\ndescription: Say hello.\n";
+const MINIMAL_FRONT_MATTER: &str = "name: greet\ncommand: echo hello\ndescription: Say hello.\n";
 
 fn parse(text: &str) -> CommandDefinition {
     CommandDefinition::parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-/// A file of YAML with these lines after the usual ones.
-fn with(lines: &str) -> String {
-    format!("---\n{USUAL}{lines}\n---\n")
+/// Returns a YAML file with these lines after the required ones.
+fn file_with(lines: &str) -> String {
+    format!("---\n{MINIMAL_FRONT_MATTER}{lines}\n---\n")
 }
 
 fn tool(lines: &str) -> CommandTool {
-    CommandTool::new(parse(&with(lines)), Author::Person, &Confinement::default())
+    CommandTool::new(parse(&file_with(lines)), Author::Person, &Confinement::default())
 }
 
 #[test]
-fn the_same_in_both_languages() {
+fn yaml_and_toml_give_the_same_definition() {
     let yaml = r#"---
 # Front matter.
 name: deploy
@@ -103,7 +102,7 @@ For people.
 }
 
 #[test]
-fn the_examples_of_the_manual_are_tools() {
+fn examples_of_the_manual_are_valid() {
     let manual = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/command-tools.md"));
     let fence = "````";
     let examples: Vec<&str> =
@@ -113,7 +112,7 @@ fn the_examples_of_the_manual_are_tools() {
 }
 
 #[test]
-fn what_is_taken_if_nothing_is_said() {
+fn missing_keys_get_defaults() {
     let definition =
         parse("---\nname: today\ncommand: date\n---\n\nWhich day it is.\n\nIn two parts.\n\n");
     assert_eq!(definition.description(), "Which day it is.\n\nIn two parts.");
@@ -121,14 +120,14 @@ fn what_is_taken_if_nothing_is_said() {
     assert_eq!(definition.schema, nothing);
     assert_eq!(definition.timeout(), Duration::from_mins(2));
     assert_eq!((definition.effects(), definition.env.len()), (None, 0));
-    let open = parse(&with("schema: {additionalProperties: true}"));
+    let open = parse(&file_with("schema: {additionalProperties: true}"));
     assert_eq!(open.schema["additionalProperties"], json!(true));
     assert_eq!(open.schema["type"], json!("object"));
 }
 
 #[test]
-fn what_is_wrong_and_where() {
-    let yaml = |line: usize, column, lines: &str, why| (with(lines), line + 4, column, why);
+fn errors_name_the_problem_and_its_position() {
+    let yaml = |line: usize, column, lines: &str, why| (file_with(lines), line + 4, column, why);
     let whole = |text: &str, line, column, why| (text.to_owned(), line, column, why);
     for (text, line, column, why) in [
         whole("", 1, 1, "begins with a line `---`"),
@@ -199,7 +198,7 @@ fn what_is_wrong_and_where() {
 }
 
 #[test]
-fn what_a_call_needs_by_who_says_so_and_where() {
+fn required_rights_depend_on_author_and_confinement() {
     let exec = |more: Kinds| Kinds::EXEC | more;
     let confinement = |level, network| Confinement { level, network, ..Confinement::default() };
     let usual = confinement(Level::Workspace, NetworkAccess::None);
@@ -227,7 +226,7 @@ fn what_a_call_needs_by_who_says_so_and_where() {
         ("effects: [net]", Author::Person, &usual, exec(Kinds::NET), "Read"),
         ("effects: [read, exec]", Author::Person, &usual, exec(Kinds::READ), "Staged"),
     ] {
-        let tool = CommandTool::new(parse(&with(effects)), author, confinement);
+        let tool = CommandTool::new(parse(&file_with(effects)), author, confinement);
         let case = format!("{effects} {author:?} {confinement}");
         assert_eq!((tool.kinds(), format!("{:?}", tool.access)), (kinds, access.into()), "{case}");
         assert_eq!(tool.spec().kinds, kinds);
@@ -263,7 +262,7 @@ fn arguments_become_variables_and_never_a_part_of_the_text() {
     assert_eq!(plan(&tool, json!({"file-name": "x"})).unwrap(), "exec echo hello");
 }
 
-/// The effects of a call, or why it is refused.
+/// Returns the effects of a call, or the reason why it is refused.
 fn plan(tool: &CommandTool, input: Value) -> Result<String, String> {
     let effects = plan_effects(&EmptyHost::default(), tool, input);
     effects.map(|effects| effects.to_string()).map_err(|error| error.to_string())
@@ -273,15 +272,16 @@ fn variables(tool: &CommandTool, input: Value) -> Result<Vec<(&str, &str)>, Stri
     let definition = &tool.definition;
     let Value::Object(mut arguments) = input else { panic!("no object") };
     super::add_defaults(&definition.schema, &mut arguments);
-    let given = super::variables::of(&definition.variables, &arguments, definition.command());
+    let given =
+        super::variables::for_arguments(&definition.variables, &arguments, definition.command());
     let given = given.map_err(|error| error.to_string())?;
     let all = definition.env.iter().cloned().chain(given);
-    // Leaked, so that they compare with texts.
+    // Leaked, so that they can be compared with string literals.
     Ok(all.map(|(name, value)| (&*name.leak(), &*value.leak())).collect())
 }
 
 #[test]
-fn what_cannot_be_a_variable_is_refused_where_the_command_names_it() {
+fn an_argument_that_cannot_be_a_variable_is_refused_if_named() {
     let file = |command: &str| {
         format!(
             "---\nname: a\ndescription: b\ncommand: {command}\nschema: {{properties: {{x: {{}}, y: {{}}}}}}\n---\n"
@@ -314,7 +314,7 @@ fn what_cannot_be_a_variable_is_refused_where_the_command_names_it() {
 
 proptest! {
     #[test]
-    fn no_file_makes_it_panic(
+    fn no_file_makes_the_parser_panic(
         fence in "---|\\+\\+\\+",
         lines in prop::collection::vec(
             "(name|command|schema|env|timeout|effects|description)(: |:| = |=)(\\PC{0,12}|[0-9.e-]{1,8}|[\\[\\]{}\"',:a ]{0,12})|[ \\-a:]{0,8}|\\PC{0,20}",
@@ -326,13 +326,13 @@ proptest! {
     }
 
     #[test]
-    fn no_text_at_all_makes_it_panic(text in "(---|\\+\\+\\+|\n|.){0,40}") {
+    fn no_text_makes_the_parser_panic(text in "(---|\\+\\+\\+|\n|.){0,40}") {
         drop(CommandDefinition::parse(&text));
     }
 
-    /// What is read from one language is read from the other.
+    /// YAML and TOML with the same content give the same definition.
     #[test]
-    fn both_languages_agree(
+    fn yaml_and_toml_agree(
         description in "[ -~]{1,30}[!-~]",
         timeout in 1u32..3_600,
         env in prop::collection::btree_map("[A-Z]{1,6}", "[ -~]{0,12}", 0..4),

@@ -1,28 +1,31 @@
-//! Arguments as variables: the easy way to them for a command that does not want to parse JSON.
+//! Passes arguments as variables, for commands that do not parse JSON.
 //!
-//! A value is never put into the text of the command, so nothing in it can be taken for a part of the command. What cannot be a
-//! variable is refused where the command names that variable, because an empty one could mean something else: `rm -r "$ARG_DIR"/*`.
+//! A value is never put into the text of the command, so it cannot become a part of it. An argument that cannot be a variable is refused if
+//! the command names that variable, because an empty one could have another meaning: `rm -r "$ARG_DIR"/*`.
 
 use serde_json::{Map, Value};
 use windlass_core::ToolError;
 
 use super::DefinitionError;
-use super::node::Place;
+use super::node::SourcePosition;
 
-/// What their names begin with, so that no argument can be taken for `PATH`.
+/// Prefix of the variables, so that an argument can never replace a variable such as `PATH`.
 pub(super) const PREFIX: &str = "ARG_";
-/// Linux takes 128 KiB for one, the name and the end included.
-const LONGEST: usize = 64 << 10;
-/// All of them together, of what the kernel has for variables and words.
-const LONGEST_TOGETHER: usize = 512 << 10;
+/// Limit of one variable. Linux accepts 128 KiB with name and end.
+const MAX_VARIABLE_BYTES: usize = 64 << 10;
+/// Limit of all variables together, as a part of the kernel's space for variables and words.
+const MAX_TOTAL_BYTES: usize = 512 << 10;
 
-/// The name of the variable for each parameter that a schema names.
-pub(super) fn names(schema: &Value, at: Place) -> Result<Vec<(String, String)>, DefinitionError> {
+/// Returns the variable for each parameter of a schema. Returns an error if two parameters would get the same one.
+pub(super) fn for_parameters(
+    schema: &Value,
+    at: SourcePosition,
+) -> Result<Vec<(String, String)>, DefinitionError> {
     let mut names: Vec<(String, String)> = Vec::new();
     for parameter in schema["properties"].as_object().into_iter().flat_map(Map::keys) {
         let variable = name(parameter);
         if let Some((other, _)) = names.iter().find(|(_, known)| *known == variable) {
-            return Err(at.wrong(format!(
+            return Err(at.error(format!(
                 "the parameters `{other}` and `{parameter}` would both be the variable {variable}"
             )));
         }
@@ -31,24 +34,25 @@ pub(super) fn names(schema: &Value, at: Place) -> Result<Vec<(String, String)>, 
     Ok(names)
 }
 
+/// Returns the name of the variable for a parameter.
 fn name(parameter: &str) -> String {
     let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
     PREFIX.chars().chain(parameter.chars().map(letter)).collect()
 }
 
-/// The variables for these arguments.
-pub(super) fn of(
+/// Returns the variables with the values of the arguments. Returns an error if the command names a variable whose value cannot be one.
+pub(super) fn for_arguments(
     names: &[(String, String)],
     arguments: &Map<String, Value>,
     command: &str,
 ) -> Result<Vec<(String, String)>, ToolError> {
     let mut variables = Vec::new();
-    let mut left = LONGEST_TOGETHER;
+    let mut left = MAX_TOTAL_BYTES;
     for (parameter, variable) in names {
         let Some(text) = arguments.get(parameter).and_then(text) else { continue };
         let why = if text.contains('\0') {
             "has a NUL character in it"
-        } else if text.len() > LONGEST.min(left) {
+        } else if text.len() > MAX_VARIABLE_BYTES.min(left) {
             "is too long"
         } else {
             left -= text.len();
@@ -64,7 +68,7 @@ pub(super) fn of(
     Ok(variables)
 }
 
-/// The text of a value that is one word or text; lists and objects are on standard input only.
+/// Returns the text of a simple value. Lists and objects are passed on standard input only.
 fn text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),

@@ -12,7 +12,7 @@ use super::merge::{self, Region, RegionKind};
 use super::page::{DiffPage, Look, TextRole, paint};
 use super::render::push_hunks;
 use super::{Diff, Version, render_file};
-use crate::shown;
+use crate::format;
 
 /// Names of the three texts, as a person reads them.
 ///
@@ -134,7 +134,7 @@ impl ThreeWay<'_> {
         let count = |diff: &Diff<'_>| format!("+{} -{}", diff.added(), diff.removed());
         let conflicts = match self.conflicts() {
             0 => "no conflict".to_owned(),
-            number => shown::count(number, "conflict", "conflicts"),
+            number => format::count(number, "conflict", "conflicts"),
         };
         format!(
             "compared with {base}: {theirs} {}, {ours} {}; {conflicts}",

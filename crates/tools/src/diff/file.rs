@@ -10,7 +10,7 @@ use windlass_core::{FileKind, quote};
 use super::page::{Look, TextRole, paint};
 use super::{Diff, render};
 use crate::encoding::TextEncoding;
-use crate::shown;
+use crate::format;
 
 /// Number of shown digits of a hash.
 const HASH_DIGITS: usize = 12;
@@ -213,7 +213,7 @@ fn sizes_and_hashes(old: Option<&[u8]>, new: Option<&[u8]>) -> String {
     let one = |bytes: &[u8]| {
         let hash = blake3::hash(bytes).to_hex();
         let digits = hash.get(..HASH_DIGITS).unwrap_or_default();
-        format!("{} {digits}", shown::size(bytes.len() as u64))
+        format!("{} {digits}", format::size(bytes.len() as u64))
     };
     let both: Vec<String> = old.into_iter().chain(new).map(one).collect();
     format!("binary, {}", both.join(" → "))

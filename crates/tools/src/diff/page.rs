@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use windlass_core::quote;
 
-use crate::shown;
+use crate::format;
 
 /// Default limit of shown lines.
 const DEFAULT_MAX_LINES: usize = 500;
@@ -200,7 +200,7 @@ impl DiffPage {
     /// Returns the text. A last line counts the changes that are not shown.
     pub(super) fn finish(mut self) -> String {
         if self.places_left_out > 0 {
-            let places = shown::count(self.places_left_out, "more place", "more places");
+            let places = format::count(self.places_left_out, "more place", "more places");
             let LineCounts { added, removed } = self.left_out;
             self.push_line(TextRole::Aside, &format!("[left out: {places}, +{added} -{removed}]"));
         }

@@ -10,7 +10,7 @@ use self::closest::{LinePart, most_similar_start};
 use super::fold::{indentation, trim_end};
 use super::plan::{EditMiss, MAX_MATCHES, MatchStrategy, TextEdit, line_number};
 use crate::cut::Cutter;
-use crate::taken_out;
+use crate::redaction_guard;
 
 /// Limit of the shown lines of the most similar place.
 const MAX_LINES: usize = 20;
@@ -122,7 +122,7 @@ fn frequent_mistake(text: &[u8], edit: &TextEdit, names: TextNames<'_>) -> Optio
             memchr::memmem::find(text, wanted.as_bytes()).filter(|_| !wanted.trim().is_empty())?;
         Some(line_number(text, at))
     };
-    if let Some(word) = taken_out::mentioned(&edit.old) {
+    if let Some(word) = redaction_guard::mentioned(&edit.old) {
         return Some(format!(
             "the text holds {word}, which stands for something that was taken out of what was shown: leave that line out, and give those around it"
         ));

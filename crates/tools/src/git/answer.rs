@@ -8,10 +8,10 @@ use windlass_core::{Changed, Context, Job, JobEnd, Output, ProcessEnd, ToolError
 
 use super::hidden;
 use super::plan::{DEFAULT_COMMITS, GitPlan};
+use crate::format::push_line;
 use crate::program::changed::{self, Base};
 use crate::program::missing::Missing;
 use crate::program::{answer, closing, facts};
-use crate::shown::push_line;
 
 /// Limit of the printed bytes that are read.
 const MAX_READ_BYTES: u64 = 16 << 20;
@@ -57,7 +57,7 @@ pub(super) fn answer(
         remarks.push(hint.to_owned());
     }
     if let Ok(changed) = &end.changed {
-        remarks.extend(changed::told(changed, &Base::of(cx)));
+        remarks.extend(changed::phrases(changed, &Base::of(cx)));
         remarks.extend((changed.is_dropped && !plan.read_only).then(|| NOT_KEPT.to_owned()));
     }
     let closing = closing::line(&remarks);
@@ -68,14 +68,14 @@ pub(super) fn answer(
     missing.append_to(&mut text);
     let dropped = end.changed.as_ref().err();
     if let Some(error) = dropped {
-        answer::say_dropped(&mut text, error)?;
+        answer::append_drop_reason(&mut text, error)?;
     }
     let output = Output {
         is_error: !succeeded || dropped.is_some(),
         outcome: end.cut_off(),
         ..Output::text(text)
     };
-    let output = answer::refused(output, dropped);
+    let output = answer::with_refusal(output, dropped);
     Ok(missing.facts(facts(output, cx, Some(end))).with("truncated", is_cut))
 }
 

@@ -6,7 +6,7 @@ use windlass_core::Output;
 
 use super::first_hits::{FileHits, HitLine, LimitUnit};
 use super::query::{Mode, Query};
-use crate::shown;
+use crate::format;
 
 /// The output, built file by file.
 pub(super) struct GrepAnswer<'a> {
@@ -91,20 +91,20 @@ impl<'a> GrepAnswer<'a> {
         self.text.truncate(self.text.trim_end_matches('\n').len());
         if truncated {
             let shown = match self.query.mode.unit() {
-                LimitUnit::Match => shown::count(self.matches, "match", "matches"),
-                LimitUnit::File => shown::count(self.files, "file", "files"),
+                LimitUnit::Match => format::count(self.matches, "match", "matches"),
+                LimitUnit::File => format::count(self.files, "file", "files"),
             };
             let how = format!(
                 "[the first {shown}; there are more: narrow the pattern, `path` or `glob`, or raise `limit` (now {})]",
                 self.query.limit
             );
-            shown::push_line(&mut self.text, &how);
+            format::push_line(&mut self.text, &how);
         }
         for (name, offset) in &self.stopped {
             let note = format!(
                 "[{name}: not searched beyond the NUL at byte {offset}: it is binary from there]"
             );
-            shown::push_line(&mut self.text, &note);
+            format::push_line(&mut self.text, &note);
         }
         push_notes(&mut self.text);
         Output::text(self.text)

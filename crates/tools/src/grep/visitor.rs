@@ -9,7 +9,7 @@ use super::buffer::FileBuffer;
 use super::first_hits::FirstHits;
 use super::query::Query;
 use super::scanner::Scanner;
-use crate::shown::Notes;
+use crate::format::Notes;
 
 /// The state that all threads of a search share.
 pub(super) struct TreeSearch<'a> {

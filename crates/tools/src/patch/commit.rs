@@ -5,7 +5,7 @@ use windlass_core::{
 };
 
 use super::stage::{FileChange, PatchStage, StagedFile};
-use crate::shown;
+use crate::format;
 
 /// Makes all changes, or none, and stores remarks about hard links and writes in place in the stage.
 pub(super) fn commit(cx: &Context, stage: &mut PatchStage) -> Result<(), ToolError> {
@@ -28,7 +28,7 @@ pub(super) fn commit(cx: &Context, stage: &mut PatchStage) -> Result<(), ToolErr
         let is_rewritten = stage.file_change(at) == FileChange::Changed;
         if let Some(file) = stage.files.get_mut(at).filter(|_| is_rewritten) {
             let links = file.before.as_ref().map_or(1, |(_, stat)| stat.links);
-            file.how_written = shown::how_written(links, altered.in_place);
+            file.how_written = format::how_written(links, altered.in_place);
         }
     }
     Ok(())

@@ -7,7 +7,7 @@ use super::stage::{FileChange, PatchStage, StagedFile};
 use crate::cut::Cutter;
 use crate::diff;
 use crate::edit::plan::MatchStrategy;
-use crate::shown;
+use crate::format;
 use crate::syntax;
 
 /// Limit of the bytes of all diffs together.
@@ -23,14 +23,14 @@ pub(super) fn report(stage: &PatchStage, cutter: Cutter<'_>) -> Output {
     let mut left = MAX_DIFF_BYTES;
     for (at, file) in stage.files.iter().enumerate() {
         let Some(file_report) = report_file(stage, at, file, cutter) else { continue };
-        shown::push_line(&mut text, &file_report.headline);
+        format::push_line(&mut text, &file_report.headline);
         match left.checked_sub(file_report.diff.len()) {
             Some(less) => {
                 left = less;
-                shown::push_line(&mut text, &file_report.diff);
+                format::push_line(&mut text, &file_report.diff);
             }
             None => {
-                shown::push_line(&mut text, "[its diff is left out: the answer is long enough]");
+                format::push_line(&mut text, "[its diff is left out: the answer is long enough]");
             }
         }
         text.push_str(&file.how_written);
@@ -46,13 +46,13 @@ pub(super) fn report(stage: &PatchStage, cutter: Cutter<'_>) -> Output {
         };
         for (_, file) in stage.files.iter().enumerate().filter(is_same) {
             let line = format!("unchanged {}: it is as the patch wants it already", file.name);
-            shown::push_line(&mut text, &line);
+            format::push_line(&mut text, &line);
         }
     }
     let headline = format!(
         "patched {}, {}\n",
-        shown::count(files.len(), "file", "files"),
-        shown::count(hunks, "hunk", "hunks")
+        format::count(files.len(), "file", "files"),
+        format::count(hunks, "hunk", "hunks")
     );
     let headline = if files.is_empty() { String::new() } else { headline };
     Output::text(format!("{headline}{text}"))

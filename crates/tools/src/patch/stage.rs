@@ -14,8 +14,8 @@ use super::hunk::{Action, FilePatch, Hunk};
 use crate::cut::Cutter;
 use crate::document::{self, Document};
 use crate::edit::plan::MatchStrategy;
-use crate::shown::{self, Root};
-use crate::taken_out;
+use crate::format::{self, Root};
+use crate::redaction_guard;
 
 /// Number of failures after which the rest of a patch is not tried, because most of it has to be written again.
 const MAX_FAILURES: usize = 100;
@@ -96,18 +96,18 @@ impl PatchStage {
         }
         let mut words = format!("nothing was changed\n\n{}", self.failures.join("\n\n"));
         if self.not_tried > 0 {
-            let more = shown::count(self.not_tried, "more hunk was", "more hunks were");
+            let more = format::count(self.not_tried, "more hunk was", "more hunks were");
             words = format!("{words}\n\n{more} not tried; correct these first");
         }
         Some(ToolError::failed(words))
     }
 
     /// Refuses a patch that would write redaction placeholders into a file.
-    pub(super) fn check_taken_out(&self, cx: &Context) -> Result<(), ToolError> {
+    pub(super) fn check_redaction(&self, cx: &Context) -> Result<(), ToolError> {
         for file in &self.files {
             let old = file.origin.and_then(|origin| self.files.get(origin));
             let (before, after) = file.texts(old);
-            taken_out::check(cx, &file.name, &before, &after)?;
+            redaction_guard::check(cx, &file.name, &before, &after)?;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What a program changed, in a few words: each path while they are few, whole directories and counts when they are many.
+//! Describes the files that a program changed: every path if there are few, otherwise whole directories with counts.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -6,78 +6,83 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use windlass_core::{ChangeKind, Changed, Context, Tracking, git_record, quote};
 
-use crate::shown;
+use crate::format;
 
-/// So many paths are named.
-const NAMED: usize = 20;
-/// They take so many bytes at most.
-const NAMED_BYTES: usize = 2_000;
-/// So many directories are named with how much else changed in them.
-const SUMMED_UP: usize = 5;
-/// So many notes are passed on, of so many characters each.
-const NOTED: usize = 5;
-const NOTE: usize = 300;
-/// So many are in the metadata.
-const LISTED: usize = 200;
+/// Limit of named paths.
+const MAX_NAMED_PATHS: usize = 20;
+/// Limit of the bytes of all named paths.
+const MAX_NAMES_BYTES: usize = 2_000;
+/// Limit of directories that are named with a count of further changes.
+const MAX_SUMMARY_DIRECTORIES: usize = 5;
+/// Limit of notes in one output.
+const MAX_NOTES: usize = 5;
+/// Limit of the length of a note.
+const MAX_NOTE_CHARACTERS: usize = 300;
+/// Limit of paths in the metadata.
+const MAX_LISTED_PATHS: usize = 200;
 
-/// The workspace, or where relative paths of this call start: what is in it is named from there.
+/// The directory where relative paths of this call start. Paths below it are named relative to it.
 pub(crate) struct Base(PathBuf);
 
 impl Base {
+    /// Returns the base of this call.
     pub(crate) fn of(cx: &Context) -> Self {
         Self(cx.files().resolve(Path::new(".")).map(|resolved| resolved.path).unwrap_or_default())
     }
 
+    /// Returns a path relative to the base, or the whole path if it is elsewhere.
     fn name<'p>(&self, path: &'p Path) -> &'p Path {
         path.strip_prefix(&self.0).ok().filter(|name| !name.as_os_str().is_empty()).unwrap_or(path)
     }
 }
 
-/// What is to be said of it, if anything.
-pub(crate) fn told(changed: &Changed, base: &Base) -> Vec<String> {
-    let mut told = Vec::new();
+/// Returns phrases about the changes for the closing line; none if nothing changed.
+pub(crate) fn phrases(changed: &Changed, base: &Base) -> Vec<String> {
+    let mut phrases = Vec::new();
     let names = || names(&changed.paths, base);
     if changed.is_dropped {
-        told.extend(would_have_changed(changed, base));
-        told.extend(notes(changed));
-        return told;
+        phrases.extend(would_have_changed(changed, base));
+        phrases.extend(notes(changed));
+        return phrases;
     }
     match changed.tracking {
         Some(Tracking::Unknown) => {
-            told.push("what it changed is not tracked, and cannot be undone".to_owned());
+            phrases.push("what it changed is not tracked, and cannot be undone".to_owned());
         }
         _ if changed.paths.is_empty() => {}
-        // The files were looked at before and after: others may have changed them too.
+        // The files were scanned before and after the run, so another program may have changed them too.
         Some(Tracking::Scanned) => {
-            told.push(format!("changed while it ran: {}; this cannot be undone", names()));
+            phrases.push(format!("changed while it ran: {}; this cannot be undone", names()));
         }
-        _ => told.push(format!("changed: {}", names())),
+        _ => phrases.push(format!("changed: {}", names())),
     }
     if !changed.built.is_empty() {
         let names: Vec<_> = changed
             .built
             .iter()
-            .take(NAMED)
+            .take(MAX_NAMED_PATHS)
             .map(|path| format!("{}/", quote::path(base.name(path))))
             .collect();
-        told.push(format!("kept without history, which cannot be undone: {}", names.join(", ")));
+        phrases.push(format!("kept without history, which cannot be undone: {}", names.join(", ")));
     }
-    told.extend(notes(changed));
-    told
+    phrases.extend(notes(changed));
+    phrases
 }
 
+/// Returns the notes of the host about the changes, shortened.
 fn notes(changed: &Changed) -> Vec<String> {
-    let notes = changed.notes.iter().take(NOTED);
-    let mut notes: Vec<String> = notes.map(|note| shown::short(note, NOTE).into_owned()).collect();
-    if changed.notes.len() > NOTED {
-        notes.push(format!("and {} more like this", changed.notes.len() - NOTED));
+    let notes = changed.notes.iter().take(MAX_NOTES);
+    let mut notes: Vec<String> =
+        notes.map(|note| format::short(note, MAX_NOTE_CHARACTERS).into_owned()).collect();
+    if changed.notes.len() > MAX_NOTES {
+        notes.push(format!("and {} more like this", changed.notes.len() - MAX_NOTES));
     }
     notes
 }
 
-/// Names the changes of a command whose view was thrown away, if there were any.
+/// Returns a phrase about the changes of a command whose stage was dropped; `None` without changes.
 fn would_have_changed(changed: &Changed, base: &Base) -> Option<String> {
-    let built = changed.built.iter().take(NAMED);
+    let built = changed.built.iter().take(MAX_NAMED_PATHS);
     let built = built.map(|path| format!("{}/", quote::path(base.name(path))));
     let paths = (!changed.paths.is_empty()).then(|| names(&changed.paths, base));
     let all: Vec<String> = paths.into_iter().chain(built).collect();
@@ -85,8 +90,8 @@ fn would_have_changed(changed: &Changed, base: &Base) -> Option<String> {
         .then(|| format!("would have changed, and nothing is kept: {}", all.join(", ")))
 }
 
-/// The same as data: path and change of each, up to a limit.
-pub(super) fn listed(changed: &Changed, base: &Base) -> Value {
+/// Returns the changed paths as JSON, each with the kind of its change, up to a limit.
+pub(super) fn as_json(changed: &Changed, base: &Base) -> Value {
     let one = |(path, kind): &(PathBuf, ChangeKind)| {
         let change = match kind {
             ChangeKind::Created => "created",
@@ -96,33 +101,34 @@ pub(super) fn listed(changed: &Changed, base: &Base) -> Value {
         };
         json!({"path": quote::path(base.name(path)), "change": change})
     };
-    changed.paths.iter().take(LISTED).map(one).collect()
+    changed.paths.iter().take(MAX_LISTED_PATHS).map(one).collect()
 }
 
-/// Something that was changed, with all that was changed in the same way below it.
-struct Tree<'p> {
+/// A changed path, with all that changed in the same way below it.
+struct ChangedTree<'p> {
     path: &'p Path,
     kind: ChangeKind,
-    /// How many are in it, without the directories among them.
+    /// Number of changes below the path. A directory with changes in it does not count.
     inside: usize,
 }
 
+/// Returns a text that names the changed paths, or their directories if there are too many.
 fn names(paths: &[(PathBuf, ChangeKind)], base: &Base) -> String {
     let (own, mut sorted): (Vec<_>, Vec<_>) = paths
         .iter()
         .map(|(path, kind)| (base.name(path), *kind))
         .partition(|(path, _)| git_record(path).is_some());
     sorted.sort_by_key(|(path, _)| *path);
-    let mut trees = leaves(&sorted);
-    if trees.len() > NAMED {
-        trees = together(&sorted);
+    let mut trees = leaf_changes(&sorted);
+    if trees.len() > MAX_NAMED_PATHS {
+        trees = outermost_trees(&sorted);
     }
     let mut names: Vec<String> = Vec::new();
     let mut bytes = 0;
-    for tree in trees.iter().take(NAMED) {
+    for tree in trees.iter().take(MAX_NAMED_PATHS) {
         let name = tree.name();
         bytes += name.len() + 2;
-        if bytes > NAMED_BYTES {
+        if bytes > MAX_NAMES_BYTES {
             break;
         }
         names.push(name);
@@ -133,35 +139,35 @@ fn names(paths: &[(PathBuf, ChangeKind)], base: &Base) -> String {
     }
     match own.as_slice() {
         [] => {}
-        [(path, kind)] => names.push(Tree { path, kind: *kind, inside: 0 }.name()),
+        [(path, kind)] => names.push(ChangedTree { path, kind: *kind, inside: 0 }.name()),
         own => names.push(format!("{} files of git's own in .git/", own.len())),
     }
     names.join(", ")
 }
 
-/// Each on its own; a directory that came or went with what is in it is not named besides.
-fn leaves<'p>(sorted: &[(&'p Path, ChangeKind)]) -> Vec<Tree<'p>> {
+/// Returns an entry for each change. A directory that was created or removed with content has none of its own.
+fn leaf_changes<'p>(sorted: &[(&'p Path, ChangeKind)]) -> Vec<ChangedTree<'p>> {
     let next = |at: usize| sorted.get(at + 1);
     let is_above = |at: usize, path: &Path, kind| {
         next(at).is_some_and(|(below, other)| *other == kind && below.starts_with(path))
     };
     let all = sorted.iter().enumerate();
     all.filter(|(at, (path, kind))| !is_above(*at, path, *kind))
-        .map(|(_, (path, kind))| Tree { path, kind: *kind, inside: 0 })
+        .map(|(_, (path, kind))| ChangedTree { path, kind: *kind, inside: 0 })
         .collect()
 }
 
-/// The outermost directories that came or went, with how much is in them, and what is in none.
-fn together<'p>(sorted: &[(&'p Path, ChangeKind)]) -> Vec<Tree<'p>> {
-    let mut trees: Vec<Tree<'p>> = Vec::new();
+/// Returns an entry for each outermost directory that was created or removed, with the number of files in it, and for each other change.
+fn outermost_trees<'p>(sorted: &[(&'p Path, ChangeKind)]) -> Vec<ChangedTree<'p>> {
+    let mut trees: Vec<ChangedTree<'p>> = Vec::new();
     for (path, kind) in sorted {
         match trees.last_mut() {
             Some(tree) if tree.kind == *kind && path.starts_with(tree.path) => {}
-            _ => trees.push(Tree { path, kind: *kind, inside: 0 }),
+            _ => trees.push(ChangedTree { path, kind: *kind, inside: 0 }),
         }
     }
     let mut at = 0;
-    for leaf in leaves(sorted) {
+    for leaf in leaf_changes(sorted) {
         while let Some(tree) = trees.get_mut(at) {
             if leaf.path.starts_with(tree.path) && leaf.kind == tree.kind {
                 tree.inside += usize::from(leaf.path != tree.path);
@@ -173,7 +179,8 @@ fn together<'p>(sorted: &[(&'p Path, ChangeKind)]) -> Vec<Tree<'p>> {
     trees
 }
 
-impl Tree<'_> {
+impl ChangedTree<'_> {
+    /// Returns the entry as text: the letter of the change, the path, and the number of files in it.
     fn name(&self) -> String {
         let (letter, path) = (self.kind.letter(), quote::path(self.path));
         match self.inside {
@@ -182,13 +189,14 @@ impl Tree<'_> {
         }
     }
 
+    /// Returns the number of changes that the entry stands for.
     fn count(&self) -> usize {
         self.inside.max(1)
     }
 }
 
-/// `and 30 more: 20 in src/, 10 in docs/`.
-fn summary(trees: &[Tree<'_>]) -> String {
+/// Returns a count of the changes that are not named, by directory: `and 30 more: 20 in src/, 10 in docs/`.
+fn summary(trees: &[ChangedTree<'_>]) -> String {
     let mut counts: BTreeMap<&Path, usize> = BTreeMap::new();
     for tree in trees {
         let directory = tree.path.parent().unwrap_or(Path::new(""));
@@ -197,18 +205,18 @@ fn summary(trees: &[Tree<'_>]) -> String {
     let total: usize = counts.values().sum();
     let mut counts: Vec<(&Path, usize)> = counts.into_iter().collect();
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-    let places: Vec<String> = counts
+    let counted: Vec<String> = counts
         .iter()
-        .take(SUMMED_UP)
+        .take(MAX_SUMMARY_DIRECTORIES)
         .map(|(directory, count)| {
             if directory.as_os_str().is_empty() {
                 return format!("{count} here");
             }
-            format!("{count} in {}/", shown::short(&quote::path(directory), 100))
+            format!("{count} in {}/", format::short(&quote::path(directory), 100))
         })
         .collect();
-    let more = if counts.len() > SUMMED_UP { ", …" } else { "" };
-    format!("and {total} more: {}{more}", places.join(", "))
+    let more = if counts.len() > MAX_SUMMARY_DIRECTORIES { ", …" } else { "" };
+    format!("and {total} more: {}{more}", counted.join(", "))
 }
 
 #[cfg(test)]
@@ -222,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn few_are_named() {
+    fn few_changes_are_named() {
         use ChangeKind::{Attributes, Changed, Created, Removed};
         check(&[("b", Changed), ("a", Created)], "A a, M b");
         check(&[("d", Created), ("d/x", Created), ("d/y", Created)], "A d/x, A d/y");
@@ -242,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn many_are_summed_up() {
+    fn many_changes_are_summarized() {
         let names: Vec<String> = (10..40).map(|number| format!("src/{number}")).collect();
         let gone: Vec<_> = names.iter().map(|name| (name.as_str(), ChangeKind::Removed)).collect();
         let mut whole = gone.clone();
@@ -256,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn long_names_do_not_flood() {
+    fn long_names_are_limited() {
         let names: Vec<String> = (10..20).map(|n| format!("{n}{}", "x".repeat(900))).collect();
         let all: Vec<_> = names.iter().map(|name| (name.as_str(), ChangeKind::Created)).collect();
         let paths: Vec<_> =

@@ -1,4 +1,4 @@
-//! The last line of an answer about a program: what matters and is not in its output, in brackets.
+//! The closing line of a program's output, in brackets: facts that are not in the printed text.
 
 use std::time::Duration;
 
@@ -6,58 +6,60 @@ use windlass_core::{Job, JobEnd, ProcessEnd, Signal};
 
 use super::changed::{self, Base};
 
-/// From here on it is worth saying how long it took.
-const LONG: Duration = Duration::from_secs(1);
+/// The duration is named if it is longer than this.
+const MIN_SHOWN_DURATION: Duration = Duration::from_secs(1);
 
-/// What is to be said of how a program ended.
-pub(crate) fn of(job: &Job, end: &JobEnd, base: &Base) -> Vec<String> {
+/// Returns phrases about the end of a program: its exit, duration and changes.
+pub(crate) fn phrases(job: &Job, end: &JobEnd, base: &Base) -> Vec<String> {
     let has_printed = job.printed() > 0;
-    let mut said = Vec::new();
-    said.extend((!has_printed).then(|| "no output".to_owned()));
-    said.extend(how(job, end, has_printed));
+    let mut phrases = Vec::new();
+    phrases.extend((!has_printed).then(|| "no output".to_owned()));
+    phrases.extend(ending_phrase(job, end, has_printed));
     if end.timed_out && end.waited_for_input {
-        said.push(WAITS.to_owned());
+        phrases.push(WAITS_FOR_INPUT.to_owned());
     }
-    if end.duration > LONG && end.cut_off().is_none() {
-        said.push(format!("took {}", seconds(end.duration)));
+    if end.duration > MIN_SHOWN_DURATION && end.cut_off().is_none() {
+        phrases.push(format!("took {}", seconds(end.duration)));
     }
     if let Ok(changed) = &end.changed {
-        said.extend(changed::told(changed, base));
+        phrases.extend(changed::phrases(changed, base));
     }
-    said
+    phrases
 }
 
-/// What to do about a program that waits for somebody to type.
-pub(crate) const WAITS: &str = "it was waiting for input: give that as `stdin`, with `pty:true` if it wants a terminal, or use an option that makes it not ask";
+/// Advice for a program that waits for input.
+pub(crate) const WAITS_FOR_INPUT: &str = "it was waiting for input: give that as `stdin`, with `pty:true` if it wants a terminal, or use an option that makes it not ask";
 
-/// The line itself; nothing if there is nothing to say.
-pub(crate) fn line(said: &[String]) -> String {
-    if said.is_empty() { String::new() } else { format!("[{}]", said.join("; ")) }
+/// Joins phrases into the closing line; empty without phrases.
+pub(crate) fn line(phrases: &[String]) -> String {
+    if phrases.is_empty() { String::new() } else { format!("[{}]", phrases.join("; ")) }
 }
 
-/// How it ended, if not as it should.
-fn how(job: &Job, end: &JobEnd, has_printed: bool) -> Option<String> {
+/// Returns a phrase about the end of a program; `None` if it exited with 0.
+fn ending_phrase(job: &Job, end: &JobEnd, has_printed: bool) -> Option<String> {
     if end.timed_out {
         let after = job.limit().map(|limit| format!(" after {}", limit_seconds(limit)));
-        return Some(format!("timed out{}{}", after.unwrap_or_default(), above(has_printed)));
+        return Some(format!("timed out{}{}", after.unwrap_or_default(), above_hint(has_printed)));
     }
     if end.is_interrupted {
         let after = seconds(end.duration);
-        return Some(format!("interrupted after {after}{}", above(has_printed)));
+        return Some(format!("interrupted after {after}{}", above_hint(has_printed)));
     }
     match (end.stopped_by, end.how) {
-        (Some(signal), how) => Some(stopped(signal, how)),
+        (Some(signal), how) => Some(signal_phrase(signal, how)),
         (None, ProcessEnd::Exited(0)) => None,
-        (None, ProcessEnd::Exited(code)) => Some(exit_code(code, has_printed)),
+        (None, ProcessEnd::Exited(code)) => Some(exit_code_phrase(code, has_printed)),
         (None, how) => Some(how.to_string()),
     }
 }
 
-fn above(has_printed: bool) -> &'static str {
+/// Returns a hint that the text above was printed before the end, if there is any.
+fn above_hint(has_printed: bool) -> &'static str {
     if has_printed { "; what it printed until then is above" } else { "" }
 }
 
-fn stopped(signal: Signal, how: ProcessEnd) -> String {
+/// Returns a phrase about a program that was ended by a signal from the engine.
+fn signal_phrase(signal: Signal, how: ProcessEnd) -> String {
     let name = Signal::name(signal.number()).unwrap_or("a signal");
     match how {
         ProcessEnd::Signalled(number) if number == signal.number() => format!("ended by {name}"),
@@ -66,8 +68,8 @@ fn stopped(signal: Signal, how: ProcessEnd) -> String {
     }
 }
 
-/// An exit code, with what a shell means by it.
-fn exit_code(code: i32, has_printed: bool) -> String {
+/// Returns a phrase with an exit code and its meaning in a shell.
+fn exit_code_phrase(code: i32, has_printed: bool) -> String {
     let meaning = match code {
         126 if !has_printed => Some("found, but it cannot be executed".to_owned()),
         127 if !has_printed => Some("command not found: is it installed?".to_owned()),
@@ -82,7 +84,7 @@ fn exit_code(code: i32, has_printed: bool) -> String {
     }
 }
 
-/// A time that passed, to a tenth of a second while it is short.
+/// Formats a measured time: in tenths of a second below 100 s, otherwise in seconds.
 pub(crate) fn seconds(time: Duration) -> String {
     let tenths = time.as_millis() / 100;
     if tenths < 1_000 {
@@ -92,7 +94,7 @@ pub(crate) fn seconds(time: Duration) -> String {
     }
 }
 
-/// A time that was given, as it was given.
+/// Formats a time limit exactly.
 pub(crate) fn limit_seconds(time: Duration) -> String {
     format!("{} s", time.as_secs_f64())
 }
@@ -102,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exit_codes_and_their_meanings() {
+    fn exit_codes_get_their_meaning() {
         for (code, has_printed, expected) in [
             (1, false, "exit code 1"),
             (127, true, "exit code 127"),
@@ -113,12 +115,12 @@ mod tests {
             (255, true, "exit code 255"),
             (-1, true, "exit code -1"),
         ] {
-            assert_eq!(exit_code(code, has_printed), expected);
+            assert_eq!(exit_code_phrase(code, has_printed), expected);
         }
     }
 
     #[test]
-    fn times() {
+    fn durations_are_formatted() {
         for (millis, expected) in
             [(0, "0.0 s"), (999, "0.9 s"), (1_250, "1.2 s"), (99_990, "99.9 s"), (100_500, "100 s")]
         {
@@ -130,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn who_ended_it() {
+    fn the_ending_signal_is_named() {
         for (signal, how, expected) in [
             (Signal::TERM, ProcessEnd::Signalled(15), "ended by TERM"),
             (Signal::TERM, ProcessEnd::Signalled(9), "killed: it did not end on TERM"),
@@ -138,7 +140,7 @@ mod tests {
             (Signal::INT, ProcessEnd::Exited(130), "ended on INT with exit code 130"),
             (Signal::TERM, ProcessEnd::Exited(0), "ended on TERM with exit code 0"),
         ] {
-            assert_eq!(stopped(signal, how), expected);
+            assert_eq!(signal_phrase(signal, how), expected);
         }
     }
 }

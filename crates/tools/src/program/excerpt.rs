@@ -1,33 +1,33 @@
-//! The beginning and the end of a long text that comes in pieces; what lies between is counted.
+//! Keeps the beginning and the end of a long text that comes in pieces, and counts the rest.
 //!
-//! Takes no more memory than a few times its limit, however long the text is. Cuts fall between lines where one ends nearby.
+//! Takes no more memory than a few times its limit, however long the text is. A cut falls between two lines if a line ends nearby.
 
-/// How far a cut may move to fall between two lines.
-const SLACK: usize = 400;
+/// Bytes by which a cut may move to fall between two lines.
+const MAX_CUT_SHIFT: usize = 400;
 
 /// Collects the beginning and the end of a text.
 #[derive(Debug)]
 pub(crate) struct Excerpt {
     limit: usize,
     head: String,
-    /// What came last: the last `limit` bytes and up to as many before them.
+    /// The end of the text: the last `limit` bytes and up to as many before them.
     tail: String,
-    /// Bytes of all that came, and of what was skipped.
+    /// Bytes of the whole text, with those that were skipped.
     bytes: u64,
-    /// Line ends in it.
+    /// Line ends in the whole text, as far as known.
     lines: u64,
-    /// Whether it is known how many lines were skipped.
+    /// True unless text with an unknown number of lines was skipped.
     has_all_lines: bool,
 }
 
 impl Excerpt {
-    /// Of at most so many bytes.
+    /// Returns an empty excerpt of at most `limit` bytes.
     pub(crate) fn new(limit: usize) -> Self {
         let (head, tail) = (String::new(), String::new());
         Self { limit, head, tail, bytes: 0, lines: 0, has_all_lines: true }
     }
 
-    /// Takes the next piece.
+    /// Adds the next piece of the text.
     pub(crate) fn push(&mut self, text: &str) {
         let mut text = text;
         if self.bytes == self.head.len() as u64 {
@@ -45,37 +45,38 @@ impl Excerpt {
         }
     }
 
+    /// Adds the bytes and line ends of a piece to the totals.
     fn count(&mut self, text: &str) {
         self.bytes += text.len() as u64;
         self.lines += newlines(text);
     }
 
-    /// Notes that so many bytes are missing here.
+    /// Notes that this many bytes are missing here.
     pub(crate) fn skip(&mut self, bytes: u64) {
         self.bytes += bytes;
         self.has_all_lines = false;
         self.tail.clear();
     }
 
-    /// Says how many line ends there were in all, where something was skipped.
-    pub(crate) fn had_lines(&mut self, lines: u64) {
+    /// Sets the number of line ends in the whole text, if it is known although text was skipped.
+    pub(crate) fn set_line_count(&mut self, lines: u64) {
         (self.lines, self.has_all_lines) = (self.lines.max(lines), true);
     }
 
-    /// Whether something must be left out.
+    /// Returns whether a part of the text has to be left out.
     pub(crate) fn is_cut(&self) -> bool {
         let held = self.head.len() + self.tail.len();
         self.bytes != held as u64 || held > self.limit
     }
 
-    /// The text, with a line that says what was left out; `rest` says where it is.
+    /// Returns the text, with a line in place of the part that was left out; `rest` says how to get it.
     pub(crate) fn finish(self, rest: &str) -> String {
         if !self.is_cut() {
             return self.head + &self.tail;
         }
-        let head = &self.head[..back_to_line(&self.head)];
+        let head = &self.head[..last_line_end(&self.head)];
         let from = self.tail.len().saturating_sub(self.limit / 2);
-        let from = if from == 0 { 0 } else { on_to_line(&self.tail, from) };
+        let from = if from == 0 { 0 } else { next_line_start(&self.tail, from) };
         let tail = &self.tail[from..];
         let bytes = self.bytes - head.len() as u64 - tail.len() as u64;
         let lines = self.lines.saturating_sub(newlines(head) + newlines(tail));
@@ -85,20 +86,22 @@ impl Excerpt {
     }
 }
 
+/// Counts line ends.
 fn newlines(text: &str) -> u64 {
     memchr::memchr_iter(b'\n', text.as_bytes()).count() as u64
 }
 
-/// The end of the last whole line, if it is near the end.
-fn back_to_line(text: &str) -> usize {
-    let from = text.floor_char_boundary(text.len() - SLACK.min(text.len() / 2));
+/// Returns the end of the last whole line, if it is near the end of the text; otherwise the length of the text.
+fn last_line_end(text: &str) -> usize {
+    let from = text.floor_char_boundary(text.len() - MAX_CUT_SHIFT.min(text.len() / 2));
     text[from..].rfind('\n').map_or(text.len(), |found| from + found + 1)
 }
 
-/// The beginning of the next line behind a place, if it is near.
-fn on_to_line(text: &str, at: usize) -> usize {
+/// Returns the beginning of the next line behind `at`, if it is near; otherwise `at`.
+fn next_line_start(text: &str, at: usize) -> usize {
     let at = text.ceil_char_boundary(at);
-    let to = text.ceil_char_boundary((at + SLACK.min((text.len() - at) / 2)).min(text.len()));
+    let to =
+        text.ceil_char_boundary((at + MAX_CUT_SHIFT.min((text.len() - at) / 2)).min(text.len()));
     text[at..to].find('\n').map_or(at, |found| at + found + 1)
 }
 
@@ -117,9 +120,9 @@ mod tests {
     }
 
     proptest! {
-        /// What is shown and what is counted make up the whole, wherever the pieces are cut.
+        /// The shown bytes and lines and the counted ones make up the whole, for all boundaries of pieces.
         #[test]
-        fn nothing_is_lost_uncounted(pieces in prop::collection::vec("(\\PC|\n){0,40}", 0..12), limit in 8usize..200) {
+        fn every_byte_is_shown_or_counted(pieces in prop::collection::vec("(\\PC|\n){0,40}", 0..12), limit in 8usize..200) {
             let (whole, shown) = (pieces.concat(), excerpt(&pieces, limit));
             if whole.len() <= limit {
                 prop_assert_eq!(shown, whole);
@@ -127,7 +130,7 @@ mod tests {
             }
             let (before, after) = shown.split_once("[… ").unwrap();
             let (notice, tail) = after.split_once(" …]\n").unwrap();
-            // The line break before the notice may be its own.
+            // The line break before the notice may belong to it.
             let is_right = |head: &str| {
                 let middle = whole.strip_prefix(head).and_then(|rest| rest.strip_suffix(tail));
                 let middle = middle.unwrap_or_default();
@@ -140,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_skipped_counts() {
+    fn skipped_bytes_are_counted() {
         let mut excerpt = Excerpt::new(100);
         excerpt.push("first\n");
         excerpt.skip(1_000);
@@ -152,12 +155,12 @@ mod tests {
         excerpt.push("first\n");
         excerpt.skip(1_000);
         excerpt.push("last\n");
-        excerpt.had_lines(42);
+        excerpt.set_line_count(42);
         assert!(excerpt.finish("gone").contains(" bytes, 41 lines left out"), "first is cut");
     }
 
     #[test]
-    fn memory_is_bounded() {
+    fn memory_stays_bounded() {
         let mut excerpt = Excerpt::new(1_000);
         let piece = "0123456789\n".repeat(100);
         (0..1_000).for_each(|_| excerpt.push(&piece));

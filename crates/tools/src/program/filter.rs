@@ -1,4 +1,4 @@
-//! Which lines of what a program printed are wanted: those that a pattern matches, the last so many, or all.
+//! Selects lines of a program's output: those that match a pattern, the last few, or all.
 
 use std::collections::VecDeque;
 
@@ -8,58 +8,59 @@ use windlass_core::ToolError;
 
 use super::excerpt::Excerpt;
 
-/// What a compiled pattern may take, in bytes: a pattern is somebody's input.
-const MOST_PATTERN: usize = 8 << 20;
-/// A longer line is looked at in parts.
-const LONGEST_LINE: usize = 1 << 20;
+/// Limit of a compiled pattern's size, because the pattern comes from a model.
+const MAX_PATTERN_BYTES: usize = 8 << 20;
+/// A longer line is matched in parts.
+const MAX_LINE_BYTES: usize = 1 << 20;
 
-/// Passes on the lines that are wanted.
+/// Passes the selected lines of a text on to an excerpt.
 #[derive(Debug, Default)]
-pub(crate) struct Filter {
+pub(crate) struct LineFilter {
     pattern: Option<RegexMatcher>,
     tail: Option<usize>,
-    /// A line that has not ended.
+    /// The last line so far, which has not ended.
     line: String,
-    /// The last lines so far.
+    /// The last selected lines, held back if `tail` is set.
     last: VecDeque<String>,
 }
 
-impl Filter {
-    /// Lines that match `pattern`, if one is given; of them the last `tail`, if that is given.
+impl LineFilter {
+    /// Selects the lines that match `pattern`, and of them the last `tail`. Without an argument, that condition does not apply.
     pub(crate) fn new(pattern: Option<&str>, tail: Option<usize>) -> Result<Self, ToolError> {
-        let pattern = pattern.map(compile).transpose()?;
+        let pattern = pattern.map(compile_pattern).transpose()?;
         Ok(Self { pattern, tail, ..Self::default() })
     }
 
-    /// Whether everything passes.
-    pub(super) fn is_wide(&self) -> bool {
+    /// Returns whether all lines pass.
+    pub(super) fn passes_all(&self) -> bool {
         self.pattern.is_none() && self.tail.is_none()
     }
 
-    /// Takes the next piece of the text.
+    /// Adds the next piece of the text.
     pub(super) fn push(&mut self, text: &str, excerpt: &mut Excerpt) {
-        if self.is_wide() {
+        if self.passes_all() {
             return excerpt.push(text);
         }
         for part in text.split_inclusive('\n') {
             self.line.push_str(part);
-            if part.ends_with('\n') || self.line.len() > LONGEST_LINE {
+            if part.ends_with('\n') || self.line.len() > MAX_LINE_BYTES {
                 let line = std::mem::take(&mut self.line);
-                self.pass(line, excerpt);
+                self.push_line(line, excerpt);
             }
         }
     }
 
-    /// Takes the last line, if it has no end, and passes on what was held back.
-    pub(super) fn end(&mut self, excerpt: &mut Excerpt) {
+    /// Ends the text: passes on the last line and the lines that were held back.
+    pub(super) fn finish(&mut self, excerpt: &mut Excerpt) {
         if !self.line.is_empty() {
             let line = std::mem::take(&mut self.line);
-            self.pass(line, excerpt);
+            self.push_line(line, excerpt);
         }
         self.last.drain(..).for_each(|line| excerpt.push(&line));
     }
 
-    fn pass(&mut self, line: String, excerpt: &mut Excerpt) {
+    /// Passes on a whole line, or holds it back for `tail`, if it matches.
+    fn push_line(&mut self, line: String, excerpt: &mut Excerpt) {
         let is_wanted = |pattern: &RegexMatcher| {
             let text = line.strip_suffix('\n').unwrap_or(&line);
             pattern.is_match(text.as_bytes()).unwrap_or(false)
@@ -75,8 +76,9 @@ impl Filter {
     }
 }
 
-fn compile(pattern: &str) -> Result<RegexMatcher, ToolError> {
-    RegexMatcherBuilder::new().size_limit(MOST_PATTERN).build(pattern).map_err(|error| {
+/// Compiles a regular expression, or returns an error for the model.
+fn compile_pattern(pattern: &str) -> Result<RegexMatcher, ToolError> {
+    RegexMatcherBuilder::new().size_limit(MAX_PATTERN_BYTES).build(pattern).map_err(|error| {
         ToolError::invalid_args(format!("`filter` is not a regular expression: {error}"))
             .hint("write `\\` before a character that is meant literally, such as `\\[`")
     })
@@ -87,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn which_lines_pass() {
+    fn filter_selects_matching_and_last_lines() {
         const TEXT: &str = "one\ntwo\nthree\n\nlast";
         for (pattern, tail, expected) in [
             (None, None, TEXT),
@@ -101,20 +103,20 @@ mod tests {
             (Some("o"), Some(1), "two\n"),
         ] {
             for size in [1, 3, 100] {
-                let mut filter = Filter::new(pattern, tail).unwrap();
+                let mut filter = LineFilter::new(pattern, tail).unwrap();
                 let mut excerpt = Excerpt::new(1_000);
                 for piece in TEXT.as_bytes().chunks(size) {
                     filter.push(std::str::from_utf8(piece).unwrap(), &mut excerpt);
                 }
-                filter.end(&mut excerpt);
+                filter.finish(&mut excerpt);
                 assert_eq!(excerpt.finish(""), expected, "{pattern:?} {tail:?}");
             }
         }
     }
 
     #[test]
-    fn what_is_no_pattern() {
-        let error = Filter::new(Some("["), None).unwrap_err();
+    fn invalid_pattern_is_refused() {
+        let error = LineFilter::new(Some("["), None).unwrap_err();
         assert_eq!(error.code(), "invalid_args");
         assert!(error.to_string().contains("unclosed character class"), "{error}");
     }

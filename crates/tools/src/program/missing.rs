@@ -1,7 +1,7 @@
-//! Notes for a program that failed because of its sandbox: a path that is not in its view, is masked or read-only, or no network.
+//! Notes for a program that failed because of its sandbox: a path is not in its view, masked or read-only, or there is no network.
 //!
-//! Programs say only "No such file or directory". The paths in such messages are taken from the end of what was printed, and the
-//! machine is asked whether the view is the reason. A program that succeeded gets no notes.
+//! Programs say only "No such file or directory". This module takes the paths from such messages at the end of the output and asks the host
+//! whether the view is the reason. A program that succeeded gets no notes.
 
 mod mentions;
 mod network;
@@ -13,25 +13,27 @@ use windlass_core::{
     Absence, Context, Job, Level, NetworkAccess, Output, PathUse, ProcessEnd, quote,
 };
 
-use self::mentions::{Mention, Symptom, mentions};
-use crate::shown::{push_line, short};
+use self::mentions::{PathMention, Symptom, mentions};
+use crate::format::{push_line, short};
 
-/// The end of the output that is searched for messages.
+/// Bytes at the end of the output that are searched for messages.
 const SEARCHED_BYTES: u64 = 64 << 10;
-/// Notes in one answer.
-const MOST_NOTES: usize = 3;
-/// Characters of a path in a note.
-const PATH_CHARACTERS: usize = 300;
+/// Limit of notes about paths in one output.
+const MAX_NOTES: usize = 3;
+/// Limit of a path's length in a note.
+const MAX_PATH_CHARACTERS: usize = 300;
 
-/// The findings about one program.
+/// The notes about one failed program.
 #[derive(Debug, Default)]
 pub(crate) struct Missing {
+    /// The notes as text.
     notes: Vec<String>,
+    /// The same as JSON.
     listed: Vec<Value>,
 }
 
 impl Missing {
-    /// Searches the output of a program that has failed. Blocking.
+    /// Searches the output of a failed program and asks the host about the paths in it. Blocking.
     pub(crate) fn of(cx: &Context, job: &Job) -> Self {
         let to = job.printed();
         let from = to.saturating_sub(SEARCHED_BYTES);
@@ -41,43 +43,45 @@ impl Missing {
         let directory = changed_directory(job.command());
         for mention in mentions(&text, job.command()) {
             let absence = explain(job, &mention, directory.as_deref());
-            if let Some(absence) = absence.filter(|absence| fits(mention.symptom, absence)) {
+            if let Some(absence) = absence.filter(|absence| can_cause(mention.symptom, absence)) {
                 missing.add(&mention, &absence, job.is_job() && !job.is_staged());
             }
         }
         missing
     }
 
-    /// The bytes that the notes take in an answer.
+    /// Returns the number of bytes that the notes add to an output.
     pub(crate) fn len(&self) -> usize {
         self.notes.iter().map(|note| note.len() + 1).sum()
     }
 
-    /// Appends the notes, a line for each.
+    /// Appends the notes, one per line.
     pub(crate) fn append_to(&self, text: &mut String) {
         for note in &self.notes {
             push_line(text, note);
         }
     }
 
-    /// Adds the findings to the metadata of an answer.
+    /// Adds the notes to the metadata of an output.
     pub(crate) fn facts(self, output: Output) -> Output {
         if self.listed.is_empty() { output } else { output.with("absent", self.listed) }
     }
 
-    fn add(&mut self, mention: &Mention, absence: &Absence, is_job: bool) {
+    /// Adds a note about a path, up to the limit, and its JSON entry.
+    fn add(&mut self, mention: &PathMention, absence: &Absence, is_job: bool) {
         let note = match absence {
             Absence::ReadOnly { rule: None } if is_job && is_in_git(&mention.path) => {
                 git_note(&mention.path)
             }
-            _ => note(&mention.path, mention.used, absence),
+            _ => note_text(&mention.path, mention.used, absence),
         };
-        if !self.notes.contains(&note) && self.notes.len() < MOST_NOTES {
+        if !self.notes.contains(&note) && self.notes.len() < MAX_NOTES {
             self.notes.push(note);
         }
         self.listed.push(json!({"path": mention.path, "reason": absence.name()}));
     }
 
+    /// Adds a note about the network if the program seems to have missed it.
     fn add_network(&mut self, cx: &Context, job: &Job, text: &str) {
         let is_off = cx.processes().is_ok_and(|door| door.confinement().level == Level::Off);
         if is_off || *job.network() == NetworkAccess::Full {
@@ -89,7 +93,7 @@ impl Missing {
             _ => None,
         };
         self.notes.extend(own_loopback(job.network(), job.command(), exit_code));
-        match network::missed(text, job.command(), exit_code) {
+        match network::missed_hosts(text, job.command(), exit_code) {
             Some(named) if hosts.is_empty() => hosts = named,
             None if hosts.is_empty() => return,
             _ => {}
@@ -97,7 +101,7 @@ impl Missing {
         if let NetworkAccess::Hosts(listed) = job.network() {
             let is_missed = !hosts.is_empty();
             hosts.retain(|host| !listed.contains(host));
-            // It could be reached as far as we are concerned.
+            // The network rules allow these hosts, so the failure has another reason.
             if is_missed && hosts.is_empty() {
                 return;
             }
@@ -107,8 +111,8 @@ impl Missing {
     }
 }
 
-/// The note for a failed command that names a host of the machine's loopback which it may reach. Programs take the name for their own
-/// loopback, and `NO_PROXY` keeps them from asking the proxy.
+/// Returns the note for a failed command that names a host on the machine's loopback that it may reach. In the sandbox the name means its
+/// own loopback, and `NO_PROXY` keeps programs from asking the proxy.
 fn own_loopback(network: &NetworkAccess, command: &str, exit_code: Option<i32>) -> Option<String> {
     let NetworkAccess::Hosts(listed) = network else { return None };
     let is_loopback =
@@ -122,7 +126,7 @@ fn own_loopback(network: &NetworkAccess, command: &str, exit_code: Option<i32>) 
     })
 }
 
-/// The note for a program that could not reach a host; not always is it known which.
+/// Returns the note for a program that could not reach the network. `missed` lists the hosts, if they are known.
 fn network_note(network: &NetworkAccess, missed: &[String]) -> String {
     let quoted: Vec<String> = missed.iter().map(|host| format!("\"{host}\"")).collect();
     let names = if missed.is_empty() { "HOST".to_owned() } else { missed.join(",") };
@@ -137,8 +141,8 @@ fn network_note(network: &NetworkAccess, missed: &[String]) -> String {
     format!("[no network: call bash with net:[{list}] (a person: --net {names})]")
 }
 
-/// Asks the machine about a path, first in the directory that the command changed to.
-fn explain(job: &Job, mention: &Mention, directory: Option<&Path>) -> Option<Absence> {
+/// Asks the host why a path is absent, first in the directory that the command changed to.
+fn explain(job: &Job, mention: &PathMention, directory: Option<&Path>) -> Option<Absence> {
     let path = Path::new(&mention.path);
     let is_relative = path.is_relative() && !path.starts_with("~");
     let within = directory.filter(|_| is_relative).map(|directory| directory.join(path));
@@ -147,7 +151,7 @@ fn explain(job: &Job, mention: &Mention, directory: Option<&Path>) -> Option<Abs
         .or_else(|| job.explain(path, mention.used))
 }
 
-/// The directory in `cd DIRECTORY && …`, with which many commands begin.
+/// Returns the directory of a leading `cd DIRECTORY`, with which many commands begin.
 fn changed_directory(command: &str) -> Option<PathBuf> {
     let rest = command.trim_start().strip_prefix("cd ")?.trim_start();
     let mut characters = rest.chars();
@@ -158,8 +162,8 @@ fn changed_directory(command: &str) -> Option<PathBuf> {
     (!word.is_empty() && !word.contains('$')).then(|| word.into())
 }
 
-/// Returns whether a reason can have had this symptom. A path that exists is often named beside one that does not.
-fn fits(symptom: Symptom, absence: &Absence) -> bool {
+/// Returns whether a reason can cause this symptom. A message often names an existing path beside the missing one.
+fn can_cause(symptom: Symptom, absence: &Absence) -> bool {
     match absence {
         Absence::Masked { .. } | Absence::Outside { .. } => {
             matches!(symptom, Symptom::Missing | Symptom::Denied | Symptom::ReadOnly)
@@ -172,23 +176,24 @@ fn fits(symptom: Symptom, absence: &Absence) -> bool {
     }
 }
 
-/// Tells whether a path leads into a git directory, by its names.
+/// Returns whether a path contains a directory named `.git`.
 fn is_in_git(path: &str) -> bool {
     Path::new(path).iter().any(|name| name.eq_ignore_ascii_case(".git"))
 }
 
-/// The note for a job that tried to change a repository.
+/// Returns the note for a job that tried to change a repository.
 fn git_note(path: &str) -> String {
     let path = quote::path(Path::new(path));
-    let path = short(&path, PATH_CHARACTERS);
+    let path = short(&path, MAX_PATH_CHARACTERS);
     format!(
         "[read-only here: {path}; git directories are read-only for jobs: run the git command without `background`]"
     )
 }
 
-fn note(path: &str, used: PathUse, absence: &Absence) -> String {
+/// Returns the note about an absent path for the model, with the rule that would allow access.
+fn note_text(path: &str, used: PathUse, absence: &Absence) -> String {
     let path = quote::path(Path::new(path));
-    let path = short(&path, PATH_CHARACTERS);
+    let path = short(&path, MAX_PATH_CHARACTERS);
     let option = |rule: &String| format!("--allow '{}'", rule.replace('\'', r"'\''"));
     match absence {
         Absence::Masked { reason } => {
@@ -207,7 +212,7 @@ fn note(path: &str, used: PathUse, absence: &Absence) -> String {
         }
         Absence::Unmapped { owner, group } => {
             let done = if used == PathUse::Read { "read" } else { "changed" };
-            let belongs = belongs(*owner, *group);
+            let belongs = owner_text(*owner, *group);
             format!("[{path} belongs to {belongs} into the sandbox, so it could not be {done}]")
         }
         Absence::OneOwner => format!(
@@ -216,7 +221,8 @@ fn note(path: &str, used: PathUse, absence: &Absence) -> String {
     }
 }
 
-fn belongs(owner: Option<u32>, group: Option<u32>) -> String {
+/// Returns the unmapped owner or group of a file as text.
+fn owner_text(owner: Option<u32>, group: Option<u32>) -> String {
     match (owner, group) {
         (Some(owner), Some(group)) => {
             format!("user {owner} and group {group}, which are not mapped")
@@ -231,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reasons_in_words() {
+    fn notes_name_the_reason_and_the_rule() {
         let rule = |text: &str| Some(text.to_owned());
         let masked = Absence::Masked { reason: "a file of secrets".into() };
         for (path, used, absence, expected) in [
@@ -284,12 +290,12 @@ mod tests {
                 "[f belongs to group 7, which is not mapped into the sandbox, so it could not be read]",
             ),
         ] {
-            assert_eq!(note(path, used, &absence), expected);
+            assert_eq!(note_text(path, used, &absence), expected);
         }
     }
 
     #[test]
-    fn how_to_ask_for_the_network() {
+    fn network_note_names_the_argument() {
         let hosts =
             |names: &[&str]| -> Vec<String> { names.iter().map(ToString::to_string).collect() };
         for (listed, missed, expected) in [
@@ -323,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn the_machines_loopback_is_told_from_the_sandboxs_own() {
+    fn note_explains_the_loopback_of_the_machine() {
         let granted = NetworkAccess::Hosts(vec!["docs.rs".into(), "127.0.0.1:8799".into()]);
         for (network, command, exit_code, is_told) in [
             (&granted, "curl http://127.0.0.1:8799/x", Some(7), true),
@@ -338,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_that_change_the_directory_first() {
+    fn leading_cd_is_recognized() {
         for (command, expected) in [
             ("cd sub && cat x", Some("sub")),
             ("cd 'a b'; ls", Some("a b")),

@@ -1,7 +1,7 @@
-//! What a person would see: the output of a program with a terminal, after all that it drew.
+//! The screen of a program with a terminal, as a person would see it.
 //!
-//! A terminal is emulated afterwards, from the last of what was printed: full-screen programs draw all of their screen again and
-//! again, so nothing older is missed. What scrolled off the top comes before the screen.
+//! The terminal is emulated afterwards from the last part of the output. Full-screen programs draw their whole screen again and again, so
+//! nothing older is missed. Lines that scrolled off the top come before the screen.
 
 use std::num::NonZeroU16;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,27 +9,29 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use vt100::{Parser, Screen};
 use windlass_core::{TerminalSize, plain};
 
-/// How much of what was printed is looked at.
-pub(super) const LOOKED_AT: u64 = 256 << 10;
-/// How many lines above the screen are kept.
-const SCROLLED: usize = 2_000;
+/// Bytes at the end of the output that are emulated.
+pub(super) const MAX_DRAWN_BYTES: u64 = 256 << 10;
+/// Limit of lines above the screen.
+const MAX_SCROLLBACK_LINES: usize = 2_000;
 
-/// The lines on the screen and those that scrolled off it while `new` was printed.
+/// Returns the lines on the screen and those that scrolled off it while `new` was printed.
 pub(super) fn lines(before: &[u8], new: &[u8], size: TerminalSize) -> Vec<String> {
-    // The emulator is somebody else's, and what programs print is anything at all.
-    let drawn = catch_unwind(AssertUnwindSafe(|| draw(before, new, size)));
+    // The emulator may panic, because programs print arbitrary bytes.
+    let drawn = catch_unwind(AssertUnwindSafe(|| emulate(before, new, size)));
     drawn.unwrap_or_else(|_| plain(new).lines().map(str::to_owned).collect())
 }
 
-fn draw(before: &[u8], new: &[u8], size: TerminalSize) -> Vec<String> {
+/// Emulates a terminal and returns its lines, without blank ones at both ends.
+fn emulate(before: &[u8], new: &[u8], size: TerminalSize) -> Vec<String> {
     let at_least_one = |count| NonZeroU16::new(count).unwrap_or(NonZeroU16::MIN);
-    let mut parser = Parser::new(at_least_one(size.rows), at_least_one(size.columns), SCROLLED);
+    let mut parser =
+        Parser::new(at_least_one(size.rows), at_least_one(size.columns), MAX_SCROLLBACK_LINES);
     parser.process(before);
     let seen = parser.screen().scrollback_len();
     parser.process(new);
-    // What is full has dropped its oldest lines, and all of the others may be new.
+    // A full scrollback has dropped its oldest lines, so all of the others may be new.
     let screen = parser.screen_mut();
-    let seen = if screen.scrollback_len() == SCROLLED { 0 } else { seen };
+    let seen = if screen.scrollback_len() == MAX_SCROLLBACK_LINES { 0 } else { seen };
     let mut lines = lines_from(screen, seen);
     let used = lines.iter().rposition(|line| !line.is_empty()).map_or(0, |at| at + 1);
     lines.truncate(used);
@@ -37,7 +39,7 @@ fn draw(before: &[u8], new: &[u8], size: TerminalSize) -> Vec<String> {
     lines.split_off(blank)
 }
 
-/// Every line from a row on, counted from the oldest that is kept. A line that was too long for the screen is whole again.
+/// Returns every line from a row on, counted from the oldest in the scrollback. Wrapped lines are joined.
 fn lines_from(screen: &mut Screen, mut next: usize) -> Vec<String> {
     let (rows, columns) = screen.size();
     let (rows, above) = (usize::from(rows.get()), screen.scrollback_len());
@@ -71,7 +73,7 @@ mod tests {
     const SIZE: TerminalSize = TerminalSize { columns: 10, rows: 4 };
 
     #[test]
-    fn what_a_person_sees() {
+    fn screen_shows_the_final_lines() {
         for (printed, expected) in [
             ("", &[][..]),
             ("one\r\ntwo\r\n", &["one", "two"]),
@@ -89,22 +91,22 @@ mod tests {
     }
 
     #[test]
-    fn what_scrolled_off_before_is_not_told_again() {
+    fn old_scrollback_is_not_repeated() {
         let before = b"1\r\n2\r\n3\r\n4\r\n5\r\n6\r\n";
         assert_eq!(lines(before, b"7\r\n8\r\n", SIZE), ["4", "5", "6", "7", "8"]);
     }
 
     #[test]
-    fn pages_follow_each_other() {
+    fn long_output_scrolls_completely() {
         let expected: Vec<String> = (0..1_000).map(|number| number.to_string()).collect();
         let printed = expected.join("\r\n") + "\r\n";
         assert_eq!(lines(b"", printed.as_bytes(), SIZE), expected);
         let many = lines(b"", printed.repeat(10).as_bytes(), SIZE);
-        assert_eq!(many.len(), SCROLLED + 3);
+        assert_eq!(many.len(), MAX_SCROLLBACK_LINES + 3);
         assert_eq!(many.last().map(String::as_str), Some("999"));
     }
 
-    fn drawn() -> impl Strategy<Value = Vec<u8>> {
+    fn terminal_output() -> impl Strategy<Value = Vec<u8>> {
         let pieces = prop_oneof![
             "\u{1b}\\[[0-9;?]{0,6}[@-~]".prop_map(String::into_bytes),
             "\u{1b}[@-_]".prop_map(String::into_bytes),
@@ -117,8 +119,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn anything_can_be_drawn(before in drawn(), new in drawn(), columns in 0u16..12, rows in 0u16..6) {
-            let lines = draw(&before, &new, TerminalSize { columns, rows });
+        fn arbitrary_bytes_can_be_drawn(before in terminal_output(), new in terminal_output(), columns in 0u16..12, rows in 0u16..6) {
+            let lines = emulate(&before, &new, TerminalSize { columns, rows });
             prop_assert!(lines.iter().all(|line| !line.contains('\n') && line.trim_end() == line));
         }
     }

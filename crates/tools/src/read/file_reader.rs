@@ -16,7 +16,7 @@ use super::page::{self, PageRequest, TextPage};
 use super::{notebook, pdf};
 use crate::cut::Cutter;
 use crate::encoding::{DETECTION_BYTES, TextEncoding};
-use crate::shown;
+use crate::format;
 
 /// Limit of the size of a returned image, because no provider takes larger ones.
 const MAX_IMAGE: u64 = 5 << 20;
@@ -208,7 +208,7 @@ fn show_image(
 ) -> Result<ReadResult, ToolError> {
     let media_type = image.media_type();
     if request.file_bytes > MAX_IMAGE {
-        let limit = shown::size(MAX_IMAGE);
+        let limit = format::size(MAX_IMAGE);
         return Ok(described_only(
             &format!("{media_type}, too large to be shown (at most {limit})"),
             request,
@@ -222,7 +222,7 @@ fn show_image(
     let data = base64::engine::general_purpose::STANDARD.encode(&bytes);
     let picture = Content::Image { media_type: media_type.to_owned(), data };
     let words =
-        Content::text(format!("[{media_type}{pixels}, {}]", shown::size(request.file_bytes)));
+        Content::text(format!("[{media_type}{pixels}, {}]", format::size(request.file_bytes)));
     let output = Output { content: vec![picture, words], ..Output::default() };
     let output = without_lines(output).with("media_type", media_type);
     // The whole image counts as seen.
@@ -232,7 +232,7 @@ fn show_image(
 
 /// Returns a description of a file in one line, without its content.
 fn described_only(what: &str, request: &PageRequest) -> ReadResult {
-    let text = format!("[{what}; {}; not shown as text]", shown::size(request.file_bytes));
+    let text = format!("[{what}; {}; not shown as text]", format::size(request.file_bytes));
     ReadResult { output: without_lines(Output::text(text)), seen: None, index_to_cache: None }
 }
 

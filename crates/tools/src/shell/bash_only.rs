@@ -1,41 +1,42 @@
-//! Finds syntax that bash reads otherwise than the other shells of POSIX do, so that what was read as bash would mean something else.
+//! Finds syntax that bash reads differently from other POSIX shells: parsed as bash, such a script would get a wrong meaning.
 //!
-//! The text is searched, not parsed, so a match may lie in a quoted word. That costs a question and no more.
+//! The text is searched, not parsed, so a match may lie in a quoted word. The cost is one unnecessary question to a person.
 
-/// Characters that mean something else, or nothing, to other shells.
-const OPERATORS: &[&str] =
+/// Operators that have another meaning, or none, in other shells.
+const BASH_OPERATORS: &[&str] =
     &["$'", "$\"", "$[", "[[", "<<<", "<(", ">(", "&>", "|&", "=(", ";&", "${!"];
 
-/// Words that other shells do not have, or follow otherwise: `dash` expands aliases in scripts.
-const WORDS: &[&str] = &["alias", "declare", "function", "typeset", "source", "shopt", "select"];
+/// Words that other shells do not know or treat differently: `dash` expands aliases in scripts.
+const BASH_WORDS: &[&str] =
+    &["alias", "declare", "function", "typeset", "source", "shopt", "select"];
 
-/// Commands whose arguments other shells may split where bash does not.
-const DECLARING: &[&str] = &["export", "readonly", "local"];
+/// Commands whose arguments other shells split into words and bash does not.
+const DECLARING_COMMANDS: &[&str] = &["export", "readonly", "local"];
 
-/// The first syntax of a text that only bash reads as bash does.
+/// Returns the first bash-only syntax of a text.
 pub(super) fn find(text: &str) -> Option<&'static str> {
-    let operator = OPERATORS.iter().find(|operator| text.contains(**operator)).copied();
+    let operator = BASH_OPERATORS.iter().find(|operator| text.contains(**operator)).copied();
     let is_break = |c: char| c.is_whitespace() || ";&|(){}`\"'\\".contains(c);
     let word = || {
         text.split(is_break).find_map(|word| {
-            let declares = DECLARING.iter().filter(|_| text.contains(['$', '`']));
-            WORDS.iter().chain(declares).find(|known| **known == word).copied()
+            let declares = DECLARING_COMMANDS.iter().filter(|_| text.contains(['$', '`']));
+            BASH_WORDS.iter().chain(declares).find(|known| **known == word).copied()
         })
     };
     operator
-        .or_else(|| calculates(text).then_some("(("))
-        .or_else(|| expands_braces(text).then_some("{"))
-        .or_else(|| redirects_both(text).then_some(">&"))
+        .or_else(|| has_arithmetic_command(text).then_some("(("))
+        .or_else(|| has_brace_expansion(text).then_some("{"))
+        .or_else(|| has_ampersand_redirect(text).then_some(">&"))
         .or_else(word)
 }
 
-/// `(( … ))`, which other shells read as two subshells; `$(( … ))` means the same to all.
-fn calculates(text: &str) -> bool {
+/// Finds `(( … ))`, which other shells read as two subshells. `$(( … ))` has the same meaning in all shells.
+fn has_arithmetic_command(text: &str) -> bool {
     text.match_indices("((").any(|(at, _)| !text[..at].ends_with('$'))
 }
 
-/// `{a,b}` and `{fd}>file`: a brace that neither opens a group nor belongs to a variable.
-fn expands_braces(text: &str) -> bool {
+/// Finds `{a,b}` and `{fd}>file`: a brace that neither opens a group nor belongs to a variable.
+fn has_brace_expansion(text: &str) -> bool {
     text.match_indices('{').any(|(at, _)| {
         let opens_group = text[at + 1..].starts_with(|c: char| c.is_whitespace());
         let is_empty = text[at + 1..].starts_with('}');
@@ -43,8 +44,8 @@ fn expands_braces(text: &str) -> bool {
     })
 }
 
-/// `>&file`; a number or `-` behind it means the same to all.
-fn redirects_both(text: &str) -> bool {
+/// Finds `>&file`. With a number or `-` behind it, the operator has the same meaning in all shells.
+fn has_ampersand_redirect(text: &str) -> bool {
     text.match_indices(">&")
         .any(|(at, _)| !text[at + 2..].starts_with(|c: char| c.is_ascii_digit() || c == '-'))
 }
@@ -54,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn syntax_of_bash_alone() {
+    fn finds_syntax_that_only_bash_reads() {
         for (text, found) in [
             ("ls -la | wc -l", None),
             ("a=1; echo \"${a}\" $((1 + 2)) 2>&1 >&-", None),

@@ -1,35 +1,35 @@
-//! Reads a text as bash does, as far as all of it is literal.
+//! Parses a script as bash does, as far as it is literal.
 //!
-//! The reader knows the part of the language in which words mean themselves: quotes, lists, pipelines, groups, conditions,
-//! redirections, here-documents, assignments, loops over words. Variables it leaves as holes in words, to be filled where their
-//! values are known. Whatever else it meets it says, with the column. Where it is certain how bash goes on behind that (`$(…)`), it goes on too; where it is not, it stops. So every byte of the text is either read by a rule that is written
-//! down here or is the reason why the text is not understood: there is no third way, and no recovery from errors.
+//! The reader knows quotes, lists, pipelines, groups, conditions, redirections, here-documents, assignments and loops over words.
+//! References to variables stay in the words, to be expanded later. Any other syntax makes the script unclear, with its column. If the end
+//! of that syntax is certain (`$(…)`), the reader goes on behind it; otherwise it stops. So every byte is either read by a rule of this
+//! module or is the reason why the script is unclear. There is no recovery from errors.
 //!
-//! Bash takes a backslash and a newline out of the text before it looks for operators. Between the characters of an operator that
-//! would join what is read apart here, so the reader stops there.
+//! Bash removes a backslash and a newline before it looks for operators. Between the characters of an operator that would join what is read
+//! apart here, so the reader stops there.
 
 mod heredoc;
 mod redirect;
 mod word;
 
-use super::syntax::{AndOr, Assignment, Body, Command, Connector, List, Pipeline, Word};
+use super::syntax::{AndOr, Assignment, Command, CommandBody, Connector, List, Pipeline, Word};
 
-/// The longest text that is read.
-const LONGEST: usize = 64 * 1024;
-/// How deep commands may lie in each other.
-const DEEPEST: usize = 24;
-/// How many simple commands there may be.
-const MOST: usize = 2_000;
+/// Limit of a script's length.
+const MAX_SCRIPT_BYTES: usize = 64 * 1024;
+/// Limit of nested lists of commands.
+const MAX_NESTING: usize = 24;
+/// Limit of commands in a script.
+const MAX_COMMANDS: usize = 2_000;
 
-/// A text, read.
+/// A parsed script.
 #[derive(Debug)]
 pub(super) struct Script {
     pub(super) list: List,
-    /// Why it is not all there is to know, if so.
+    /// The first reason why the script is unclear, if it is.
     pub(super) unclear: Option<String>,
 }
 
-/// Reads a text.
+/// Parses a script.
 pub(super) fn read(text: &str) -> Script {
     let mut reader = Reader {
         text: text.as_bytes(),
@@ -38,10 +38,10 @@ pub(super) fn read(text: &str) -> Script {
         depth: 0,
         commands: 0,
         has_stopped: false,
-        waiting: Vec::new(),
-        inside: Vec::new(),
+        pending_heredocs: Vec::new(),
+        substitutions: Vec::new(),
     };
-    if text.len() > LONGEST {
+    if text.len() > MAX_SCRIPT_BYTES {
         reader.stop("it is too long");
     }
     // Behind `bash -c` these would begin an option.
@@ -50,57 +50,65 @@ pub(super) fn read(text: &str) -> Script {
     }
     let list = reader.list(&[]);
     if reader.peek().is_some() {
-        reader.stop("a word or an operator is where none can be");
+        reader.stop("a word or an operator is in a wrong place");
     }
-    if !reader.waiting.is_empty() {
-        reader.note("a here-document has no end");
+    if !reader.pending_heredocs.is_empty() {
+        reader.mark_unclear("a here-document has no end");
     }
     Script { list, unclear: reader.unclear }
 }
 
+/// The state of the parser.
 struct Reader<'t> {
     text: &'t [u8],
+    /// Index of the next byte.
     at: usize,
     unclear: Option<String>,
+    /// Number of lists of commands around the present position.
     depth: usize,
+    /// Number of commands so far.
     commands: usize,
+    /// True if reading has stopped at syntax that is not known.
     has_stopped: bool,
     /// Here-documents whose text begins behind the next newline.
-    waiting: Vec<heredoc::Delimiter>,
-    /// What is run to make the words of the loop that was read last.
-    inside: Vec<List>,
+    pending_heredocs: Vec<heredoc::Delimiter>,
+    /// Command substitutions in the values of the `for` loop that was read last.
+    substitutions: Vec<List>,
 }
 
 impl Reader<'_> {
+    /// Returns the next byte without consuming it.
     fn peek(&self) -> Option<u8> {
         self.text.get(self.at).copied()
     }
 
+    /// Returns the byte at this distance behind the next one.
     fn peek_at(&self, further: usize) -> Option<u8> {
         self.text.get(self.at + further).copied()
     }
 
+    /// Returns whether the rest of the script begins with this token.
     fn begins_with(&self, token: &str) -> bool {
         self.text.get(self.at..).is_some_and(|rest| rest.starts_with(token.as_bytes()))
     }
 
-    /// Notes what is not literal; reading goes on.
-    fn note(&mut self, why: &str) {
+    /// Marks the script as unclear at this column; reading goes on. The first reason is kept.
+    fn mark_unclear(&mut self, why: &str) {
         if self.unclear.is_none() {
             let column = self.at + 1;
             self.unclear = Some(format!("{why} (at column {column})"));
         }
     }
 
-    /// Notes what cannot be read; nothing behind it is.
+    /// Marks the script as unclear and ends reading: the position moves to the end.
     fn stop(&mut self, why: &str) {
-        self.note(why);
+        self.mark_unclear(why);
         self.at = self.text.len();
         self.has_stopped = true;
-        self.waiting.clear();
+        self.pending_heredocs.clear();
     }
 
-    /// Passes over blanks, comments and joined lines.
+    /// Skips blanks, comments and joined lines.
     fn skip_blanks(&mut self) {
         while let Some(byte) = self.peek() {
             match byte {
@@ -116,34 +124,36 @@ impl Reader<'_> {
         }
     }
 
+    /// Skips a backslash and a newline. Stops if a here-document follows the line.
     fn join_lines(&mut self) {
-        if self.waiting.is_empty() {
+        if self.pending_heredocs.is_empty() {
             self.at += 2;
         } else {
-            self.stop("a line goes on although a here-document follows it");
+            self.stop("a line with a here-document ends in a backslash");
         }
     }
 
-    /// Passes over blanks and newlines.
+    /// Skips blanks and newlines.
     fn skip_lines(&mut self) {
         loop {
             self.skip_blanks();
             if self.peek() != Some(b'\n') {
                 return;
             }
-            self.newline();
+            self.consume_newline();
         }
     }
 
-    fn newline(&mut self) {
+    /// Skips a newline and the here-documents that begin behind it.
+    fn consume_newline(&mut self) {
         self.at += 1;
-        for delimiter in std::mem::take(&mut self.waiting) {
-            self.here_document(&delimiter);
+        for delimiter in std::mem::take(&mut self.pending_heredocs) {
+            self.skip_here_document(&delimiter);
         }
     }
 
-    /// Takes an operator, if it is next.
-    fn take(&mut self, operator: &str) -> bool {
+    /// Consumes an operator if it is next. Returns whether it was.
+    fn consume(&mut self, operator: &str) -> bool {
         if !self.begins_with(operator) {
             return false;
         }
@@ -154,11 +164,11 @@ impl Reader<'_> {
         true
     }
 
-    /// Commands up to one of these words or a closing parenthesis.
+    /// Reads commands up to one of these words, a closing parenthesis or the end.
     fn list(&mut self, ends: &[&str]) -> List {
         let mut list = List::new();
         self.depth += 1;
-        if self.depth > DEEPEST {
+        if self.depth > MAX_NESTING {
             self.stop("it is nested too deep");
         }
         loop {
@@ -169,10 +179,12 @@ impl Reader<'_> {
             let mut and_or = self.and_or();
             self.skip_blanks();
             let goes_on = match self.peek() {
-                Some(b';') if !self.begins_with(";;") && !self.begins_with(";&") => self.take(";"),
+                Some(b';') if !self.begins_with(";;") && !self.begins_with(";&") => {
+                    self.consume(";")
+                }
                 Some(b'&') => {
                     and_or.in_background = true;
-                    self.take("&")
+                    self.consume("&")
                 }
                 Some(b'\n') => true,
                 _ => false,
@@ -186,6 +198,7 @@ impl Reader<'_> {
         list
     }
 
+    /// Reads pipelines joined by `&&` and `||`.
     fn and_or(&mut self) -> AndOr {
         let mut and_or = AndOr { first: self.pipeline(), ..AndOr::default() };
         loop {
@@ -195,49 +208,51 @@ impl Reader<'_> {
                 () if self.begins_with("||") => Connector::Or,
                 () => return and_or,
             };
-            self.take(if connector == Connector::And { "&&" } else { "||" });
+            self.consume(if connector == Connector::And { "&&" } else { "||" });
             self.skip_lines();
             let next = self.pipeline();
             and_or.rest.push((connector, next));
         }
     }
 
+    /// Reads commands joined by `|` or `|&`, with `!` and `time` before them.
     fn pipeline(&mut self) -> Pipeline {
         let mut pipeline = Pipeline::default();
         self.skip_blanks();
-        while self.take_word("!") {
+        while self.consume_word("!") {
             pipeline.is_negated = !pipeline.is_negated;
             self.skip_blanks();
         }
-        if self.take_word("time") {
+        if self.consume_word("time") {
             self.skip_blanks();
-            self.take_word("-p");
+            self.consume_word("-p");
             self.skip_blanks();
         }
         loop {
             match self.command() {
                 Some(command) => pipeline.commands.push(command),
-                None => self.stop("there is no command where one must be"),
+                None => self.stop("a command is missing"),
             }
             self.skip_blanks();
-            if self.begins_with("||") || !(self.take("|&") || self.take("|")) {
+            if self.begins_with("||") || !(self.consume("|&") || self.consume("|")) {
                 return pipeline;
             }
             self.skip_lines();
         }
     }
 
+    /// Reads a command of any form with its redirections.
     fn command(&mut self) -> Option<Command> {
         self.commands += 1;
-        if self.commands > MOST {
+        if self.commands > MAX_COMMANDS {
             self.stop("it has too many commands");
         }
         self.skip_blanks();
-        let body = self.compound();
+        let body = self.compound_body();
         match body {
             Some(body) => {
                 let mut command = Command::new(body);
-                command.inside = std::mem::take(&mut self.inside);
+                command.substitutions = std::mem::take(&mut self.substitutions);
                 loop {
                     self.skip_blanks();
                     if !self.redirect(&mut command) {
@@ -245,34 +260,35 @@ impl Reader<'_> {
                     }
                 }
             }
-            None => self.simple(),
+            None => self.simple_command(),
         }
     }
 
-    fn compound(&mut self) -> Option<Body> {
+    /// Reads a compound command such as `( … )`, `if` or `for`; `None` if none is next.
+    fn compound_body(&mut self) -> Option<CommandBody> {
         if self.begins_with("((") {
-            self.stop("it calculates");
+            self.stop("it uses arithmetic");
             return None;
         }
-        if self.take("(") {
+        if self.consume("(") {
             let list = self.list(&[]);
             self.expect_operator(")");
-            return Some(Body::Subshell(list));
+            return Some(CommandBody::Subshell(list));
         }
-        if self.take_word("{") {
+        if self.consume_word("{") {
             let list = self.list(&["}"]);
             self.expect_word("}");
-            return Some(Body::Group(list));
+            return Some(CommandBody::Group(list));
         }
-        if self.take_word("if") {
-            return Some(Body::If(self.condition()));
+        if self.consume_word("if") {
+            return Some(CommandBody::If(self.if_lists()));
         }
-        if self.take_word("while") || self.take_word("until") {
+        if self.consume_word("while") || self.consume_word("until") {
             let condition = self.list(&["do"]);
-            let body = self.do_done();
-            return Some(Body::Loop(vec![condition, body]));
+            let body = self.loop_body();
+            return Some(CommandBody::Loop(vec![condition, body]));
         }
-        if self.take_word("for") {
+        if self.consume_word("for") {
             return self.for_loop();
         }
         let unknown = ["case", "select", "function", "coproc", "[[", "time"];
@@ -282,15 +298,16 @@ impl Reader<'_> {
         None
     }
 
-    fn condition(&mut self) -> Vec<List> {
+    /// Reads the conditions and branches behind `if`, up to `fi`.
+    fn if_lists(&mut self) -> Vec<List> {
         let mut lists = vec![self.list(&["then"])];
         self.expect_word("then");
         loop {
             lists.push(self.list(&["elif", "else", "fi"]));
-            if self.take_word("elif") {
+            if self.consume_word("elif") {
                 lists.push(self.list(&["then"]));
                 self.expect_word("then");
-            } else if !self.take_word("else") {
+            } else if !self.consume_word("else") {
                 break;
             }
         }
@@ -298,64 +315,71 @@ impl Reader<'_> {
         lists
     }
 
-    fn for_loop(&mut self) -> Option<Body> {
+    /// Reads `name in values; do …; done`. Stops at other forms of `for`.
+    fn for_loop(&mut self) -> Option<CommandBody> {
         self.skip_blanks();
-        let mut inside = Vec::new();
-        let name = self.word(&mut inside)?;
+        let mut substitutions = Vec::new();
+        let name = self.word(&mut substitutions)?;
         self.skip_blanks();
-        let is_name =
-            !name.is_quoted && !name.is_open && name.holes.is_empty() && is_name(&name.text);
-        if !is_name || !self.take_word("in") {
-            self.stop("it repeats in an unusual way");
+        let is_name = !name.is_quoted
+            && !name.is_incomplete
+            && name.variable_refs.is_empty()
+            && is_name(&name.text);
+        if !is_name || !self.consume_word("in") {
+            self.stop("its `for` loop has an unusual form");
             return None;
         }
         self.skip_blanks();
         let mut values = Vec::new();
-        while let Some(value) = self.word(&mut inside) {
+        while let Some(value) = self.word(&mut substitutions) {
             values.push(value);
             self.skip_blanks();
         }
         if self.peek() == Some(b';') {
-            self.take(";");
+            self.consume(";");
         }
         self.skip_lines();
-        let body = self.do_done();
-        self.inside = inside;
-        Some(Body::For { name: name.text, values, body })
+        let body = self.loop_body();
+        self.substitutions = substitutions;
+        Some(CommandBody::For { name: name.text, values, body })
     }
 
-    fn do_done(&mut self) -> List {
+    /// Reads `do …; done`.
+    fn loop_body(&mut self) -> List {
         self.expect_word("do");
         let list = self.list(&["done"]);
         self.expect_word("done");
         list
     }
 
+    /// Consumes a reserved word behind blanks and newlines, or stops.
     fn expect_word(&mut self, word: &str) {
         self.skip_lines();
-        if !self.take_word(word) {
+        if !self.consume_word(word) {
             self.stop(&format!("`{word}` is missing"));
         }
     }
 
+    /// Consumes an operator behind blanks and newlines, or stops.
     fn expect_operator(&mut self, operator: &str) {
         self.skip_lines();
-        if !self.take(operator) {
+        if !self.consume(operator) {
             self.stop(&format!("`{operator}` is missing"));
         }
     }
 
-    /// Whether one of these words is next, unquoted and whole.
+    /// Returns whether one of these words is next, unquoted and whole.
     fn is_at_word(&self, words: &[&str]) -> bool {
         words.iter().any(|word| {
-            // What may stand right behind these two has changed from bash to bash.
+            // The characters that may follow these two words differ between versions of bash.
             let ends: &[u8] = if matches!(*word, "!" | "{") { b" \t\n" } else { b" \t\n;&|()<>" };
             self.begins_with(word)
                 && self.peek_at(word.len()).is_none_or(|byte| ends.contains(&byte))
         })
     }
 
-    fn take_word(&mut self, word: &str) -> bool {
+    /// Consumes a reserved word if it is next. Returns whether it was.
+    fn consume_word(&mut self, word: &str) -> bool {
         let is_next = self.is_at_word(&[word]);
         if is_next {
             self.at += word.len();
@@ -363,9 +387,10 @@ impl Reader<'_> {
         is_next
     }
 
-    fn simple(&mut self) -> Option<Command> {
+    /// Reads assignments, words and redirections; `None` if there is nothing.
+    fn simple_command(&mut self) -> Option<Command> {
         let begin = self.at;
-        let mut command = Command::new(Body::Simple(Vec::new()));
+        let mut command = Command::new(CommandBody::Simple(Vec::new()));
         let mut words = Vec::new();
         loop {
             self.skip_blanks();
@@ -373,7 +398,7 @@ impl Reader<'_> {
                 continue;
             }
             let from = self.at;
-            let Some(word) = self.word(&mut command.inside) else { break };
+            let Some(word) = self.word(&mut command.substitutions) else { break };
             let raw = self.text.get(from..self.at).unwrap_or_default();
             if words.is_empty() && is_assignment(raw) {
                 match assignment(word, raw) {
@@ -383,14 +408,14 @@ impl Reader<'_> {
                     }
                     _ => {
                         self.at = from;
-                        self.stop("it sets a variable");
+                        self.stop("it sets a variable in an unusual way");
                         break;
                     }
                 }
             }
             if words.is_empty() && is_reserved(&word) {
                 self.at = from;
-                self.stop("a word of the shell is where none can be");
+                self.stop("a reserved word is in a wrong place");
                 break;
             }
             words.push(word);
@@ -399,44 +424,44 @@ impl Reader<'_> {
             self.stop("it defines a function or an array");
         }
         let is_nothing = words.is_empty() && command.redirects.is_empty() && self.at == begin;
-        command.body = Body::Simple(words);
+        command.body = CommandBody::Simple(words);
         (!is_nothing || self.unclear.is_some()).then_some(command)
     }
 }
 
-/// The plain assignment that a word is: `a=value`.
+/// Splits a word `a=value` into name and value; `None` if the name is quoted or the word is another kind of assignment.
 fn assignment(word: Word, raw: &[u8]) -> Option<Assignment> {
     let (name, value) = word.text.split_once('=')?;
     let from = name.len() + 1;
-    // As it is written: a joined line or a quote in it makes it something else.
+    // A joined line or a quote in the name makes it no assignment.
     if !is_name(name) || !raw.starts_with(word.text.get(..from)?.as_bytes()) {
         return None;
     }
     let (name, text) = (name.to_owned(), value.to_owned());
-    let mut value = Word { text, pattern: None, ..word };
-    for hole in &mut value.holes {
-        hole.at -= from;
+    let mut value = Word { text, glob_at: None, ..word };
+    for variable_ref in &mut value.variable_refs {
+        variable_ref.at -= from;
     }
     Some(Assignment { name, value })
 }
 
-/// Whether a text is the name of a variable.
+/// Returns whether a text is a valid name of a variable.
 pub(super) fn is_name(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
         && text.bytes().next().is_some_and(|byte| !byte.is_ascii_digit())
 }
 
-/// Whether a word, as written, sets a variable: `a=`, `a+=`, `a[…]=`.
+/// Returns whether a word, as written, begins like an assignment: `a=`, `a+=`, `a[…]=`.
 fn is_assignment(raw: &[u8]) -> bool {
     let name = raw.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count();
     let begins = raw.first().is_some_and(|byte| !byte.is_ascii_digit()) && name > 0;
     let rest = raw.get(name..).unwrap_or_default();
-    // Where a line is joined, what follows is not looked at.
+    // Text behind a joined line is not examined.
     let marks: [&[u8]; 4] = [b"=", b"+=", b"[", b"\\\n"];
     begins && marks.iter().any(|mark| rest.starts_with(mark))
 }
 
-/// Words that the shell would not take for the name of a program.
+/// Returns whether a word is a reserved word of the shell, which cannot name a program.
 fn is_reserved(word: &Word) -> bool {
     const RESERVED: &[&str] = &[
         "then", "else", "elif", "fi", "do", "done", "esac", "in", "}", "!", "{", "if", "while",

@@ -1,4 +1,4 @@
-//! Texts, and what they are understood to do.
+//! Tests of the analysis: scripts with the commands, file accesses and risks that it finds.
 
 use std::path::Path;
 
@@ -11,18 +11,19 @@ mod operands;
 
 use super::*;
 
-fn understood(text: &str) -> Understood {
+/// Analyzes a script in the workspace `/w` with the home directory `/home/ada`.
+fn analyze_in_workspace(text: &str) -> ScriptAnalysis {
     let workspace = Path::new("/w");
-    understand(
+    analyze(
         text,
         &Shell::default(),
-        Place { workspace, directory: workspace, home: Some(Path::new("/home/ada")) },
+        RunLocation { workspace, directory: workspace, home: Some(Path::new("/home/ada")) },
     )
 }
 
-/// What is run, as `program word|program word`; `?` behind what is not all.
-fn run(text: &str) -> String {
-    let understood = understood(text);
+/// Returns the commands of a script as `program word|program word`, with `?` at the end if the script is unclear.
+fn commands_of(text: &str) -> String {
+    let understood = analyze_in_workspace(text);
     let commands: Vec<String> =
         understood.line.commands.iter().map(|command| command.words.join(" ")).collect();
     let open = if understood.line.unclear.is_some() { "?" } else { "" };
@@ -30,7 +31,7 @@ fn run(text: &str) -> String {
 }
 
 #[test]
-fn what_is_run() {
+fn lists_every_command_that_runs() {
     for (text, expected) in [
         ("ls -la", "ls -la"),
         ("ls; pwd && id || date | wc", "ls|pwd|id|date|wc"),
@@ -136,7 +137,7 @@ fn what_is_run() {
         ),
         ("/usr/bin/../bin/env rm x", "/usr/bin/../bin/env rm x|rm x"),
         ("hyperfine -p 'rm x' 'rm y'", "rm x|hyperfine -p rm x rm y|rm y"),
-        // Not understood, and what is certain all the same.
+        // Unclear scripts, with the commands that are certain all the same.
         ("rm $x", "rm?"),
         ("echo $(rm x)", "rm x|echo?"),
         ("rm x; $y", "rm x?"),
@@ -157,12 +158,17 @@ fn what_is_run() {
         ("echo {fd}>f", "echo?"),
         ("ls &\\\n>f", "ls?"),
     ] {
-        assert_eq!(run(text), expected, "{text}: {:?}", understood(text).line.unclear);
+        assert_eq!(
+            commands_of(text),
+            expected,
+            "{text}: {:?}",
+            analyze_in_workspace(text).line.unclear
+        );
     }
 }
 
 #[test]
-fn what_only_reads() {
+fn commands_that_only_read_are_recognized() {
     for (text, reads) in [
         ("ls -la | head -5", true),
         ("git log --oneline -5", true),
@@ -260,13 +266,13 @@ fn what_only_reads() {
         ("test -f a && cat a", true),
         ("[ -v a ]", false),
     ] {
-        let line = &understood(text).line;
+        let line = &analyze_in_workspace(text).line;
         assert_eq!(line.only_reads(), reads, "{text}: {line:?}");
     }
 }
 
 #[test]
-fn which_files_are_touched() {
+fn every_file_access_is_listed() {
     for (text, touched) in [
         ("cat a b", "exec cat a b, read /w/a, read /w/b"),
         ("cd s && cat ../x", "exec cd s && cat ../x, read /w/s, read /w/s/../x"),
@@ -288,7 +294,7 @@ fn which_files_are_touched() {
             "for f in a b; do rm $f; done",
             "exec for f in a b; do rm $f; done, delete /w/a/**, delete /w/b/**",
         ),
-        // The value of an option is no file, and what stands behind one without is.
+        // The value of an option is no file; the word behind an option without a value is one.
         ("fold -b f; nl -b a g", "exec fold -b f; nl -b a g, read /w/f, read /w/g"),
         ("diff -i f g", "exec diff -i f g, read /w/f/**, read /w/g/**"),
         ("cmp -i 5 f", "exec cmp -i 5 f, read /w/f"),
@@ -301,12 +307,12 @@ fn which_files_are_touched() {
         ("A=/x ls", "exec A=/x ls"),
         ("xargs -a f cat", "exec xargs -a f cat"),
     ] {
-        assert_eq!(understood(text).into_effects().to_string(), touched);
+        assert_eq!(analyze_in_workspace(text).into_effects().to_string(), touched);
     }
 }
 
 #[test]
-fn which_places_are_looked_through() {
+fn searched_directories_are_listed() {
     for (text, places) in [
         ("cat a b", ""),
         ("ls", ""),
@@ -341,12 +347,12 @@ fn which_places_are_looked_through() {
         ("sed -n 1p s/*", "/w/s/ 1"),
         ("awk '{print $1}' ./*", "/w/./ 1"),
         ("diff -r a b", "/w/a|/w/b"),
-        // Who does more was allowed to.
+        // A command that does more than read was allowed by a person, so its searches are not listed.
         ("cp -r . /x", ""),
         ("find . -delete", ""),
         ("make; grep -r x src", "/w/src"),
     ] {
-        let line = &understood(text).line;
+        let line = &analyze_in_workspace(text).line;
         let spelled = |search: &Search| {
             let depth = search.depth.map(|depth| format!(" {depth}")).unwrap_or_default();
             format!("{}{depth}", search.place.path.display())
@@ -357,7 +363,7 @@ fn which_places_are_looked_through() {
 }
 
 #[test]
-fn limits_are_not_understood() {
+fn scripts_beyond_the_limits_are_unclear() {
     let values = "1 ".repeat(200);
     let loops = format!(
         "for i in {values}; do for j in {values}; do for k in {values}; do x=1; done; done; done"
@@ -371,13 +377,13 @@ fn limits_are_not_understood() {
         loops,
         format!("x0=abc; {} echo $x29", doubled.join(" ")),
     ] {
-        assert!(understood(&text).line.unclear.is_some());
+        assert!(analyze_in_workspace(&text).line.unclear.is_some());
     }
 }
 
-/// An option that is in no table is never taken for a harmless one.
+/// An option that is in no table never counts as harmless.
 #[test]
-fn options_that_are_not_known_are_risks() {
+fn unknown_options_are_risks() {
     let others = [
         "find .",
         "fd x",
@@ -402,14 +408,14 @@ fn options_that_are_not_known_are_risks() {
     ];
     let readers = programs::table::readers().map(str::to_owned);
     for reader in readers.chain(others.map(str::to_owned)) {
-        let line = understood(&format!("{reader} --zz-unknown")).line;
+        let line = analyze_in_workspace(&format!("{reader} --zz-unknown")).line;
         assert!(!line.only_reads(), "{reader}: {line:?}");
     }
     let reports = programs::subcommands::all().map(|(program, verb)| format!("{program} {verb}"));
     let others = ["curl https://a", "wget https://a", "cargo build", "make", "npm", "docker"];
     for report in reports.chain(others.map(str::to_owned)) {
         for text in [format!("{report} --zz-unknown x"), format!("{report} -\u{e9}")] {
-            let line = understood(&text).line;
+            let line = analyze_in_workspace(&text).line;
             let is_noted = |part: &windlass_core::SimpleCommand| {
                 !part.risks.is_empty() && part.unseen.is_some()
             };
@@ -419,7 +425,7 @@ fn options_that_are_not_known_are_risks() {
 }
 
 #[test]
-fn options_of_every_day_are_known() {
+fn common_options_are_known() {
     for text in [
         "ps aux",
         "ps -ef",
@@ -456,7 +462,7 @@ fn options_of_every_day_are_known() {
         "file -b f",
         "readlink -f f",
     ] {
-        let line = understood(text).line;
+        let line = analyze_in_workspace(text).line;
         assert!(line.only_reads(), "{text}: {line:?}");
     }
     for text in [
@@ -540,18 +546,19 @@ fn options_of_every_day_are_known() {
         "cargo metadata --format-version 1 --no-deps",
         "cargo test -p a --lib -- --nocapture",
     ] {
-        let line = understood(text).line;
+        let line = analyze_in_workspace(text).line;
         let is_plain = |part: &windlass_core::SimpleCommand| {
-            let is_place = |risk: &windlass_core::Risk| risk.why.contains("what is not named");
+            let is_place =
+                |risk: &windlass_core::Risk| risk.why.contains("files that are not named");
             part.risks.iter().all(is_place) && part.unseen.is_none()
         };
         assert!(line.unclear.is_none() && line.commands.iter().all(is_plain), "{text}: {line:?}");
     }
 }
 
-/// Under a rule that denies a program, what may run it unseen has to be asked about.
+/// If a rule denies a program, a command that may run it unseen has to be asked about.
 #[test]
-fn what_may_run_programs_unseen() {
+fn commands_that_may_run_unseen_programs_are_marked() {
     for (text, is_unseen) in [
         ("cargo build --release", false),
         ("make test -j8", false),
@@ -635,7 +642,7 @@ fn what_may_run_programs_unseen() {
         ("env -S '$A'", true),
         ("sqlite3 a '.shell rm x'", true),
     ] {
-        let line = &understood(text).line;
+        let line = &analyze_in_workspace(text).line;
         let found = line.unclear.is_some() || line.commands.iter().any(|it| it.unseen.is_some());
         assert_eq!(found, is_unseen, "{text}: {line:?}");
     }
@@ -668,14 +675,14 @@ fn rules_that_deny_bind_subcommands_wherever_options_stand() {
         ("exec rm", "./rm x", false),
     ] {
         let rule: windlass_core::Rule = rule.parse().expect(rule);
-        let line = &understood(text).line;
+        let line = &analyze_in_workspace(text).line;
         assert_eq!(line.commands.iter().any(|it| rule.binds(it)), binds, "{rule}: {line:?}");
     }
 }
 
-/// Every row of `everyday.txt` is understood as it says, and few of them ask before they run.
+/// Every row of `everyday.txt` gets the decision that it names, and few of them ask before they run.
 #[test]
-fn everyday_commands() {
+fn everyday_commands_get_the_expected_decision() {
     let workspace = Path::new("/home/ada/work");
     let home = Path::new("/home/ada");
     let denies = HardDenies::default().home(home.to_owned());
@@ -685,10 +692,10 @@ fn everyday_commands() {
     let (mut all, mut asked) = (0, 0);
     for row in rows {
         let (expected, text) = row.split_once('\t').expect(row);
-        let understood = understand(
+        let understood = analyze(
             text,
             &Shell::default(),
-            Place { workspace, directory: workspace, home: Some(home) },
+            RunLocation { workspace, directory: workspace, home: Some(home) },
         );
         let only_reads = understood.line.only_reads();
         // The engine follows links and `..` before it decides.

@@ -1,14 +1,14 @@
-//! Variables: which of them change what is run, and the values that are known where a word is used.
+//! Shell variables: the names that change the execution of programs, and the values that a script gives to variables.
 
 use std::collections::BTreeMap;
 
-use super::syntax::{Body, Command, Hole, List, Word};
+use super::syntax::{Command, CommandBody, List, VariableRef, Word};
 
-/// The longest text that is made of values.
-const LONGEST: usize = 16 * 1024;
+/// Limit of a word's length after variables are expanded.
+const MAX_EXPANDED_BYTES: usize = 16 * 1024;
 
-/// Variables that change which programs run, what they load or which options they take. A star stands for any letters.
-const CHANGE_WHAT_RUNS: &[&str] = &[
+/// Variables that change which programs run, what they load or which options they take. `*` stands for any characters.
+const EXECUTION_VARIABLES: &[&str] = &[
     "PATH",
     "HOME",
     "PWD",
@@ -119,7 +119,7 @@ const CHANGE_WHAT_RUNS: &[&str] = &[
     "PERLIO_*",
     "GNUPGHOME",
     "DEBUGINFOD_*",
-    // Bash calculates the values of these, which may run commands, or replaces them by its own.
+    // Bash evaluates the values of these, which may run commands, or replaces them by its own.
     "RANDOM",
     "SRANDOM",
     "SECONDS",
@@ -140,45 +140,47 @@ const CHANGE_WHAT_RUNS: &[&str] = &[
 /// The variable that bash sets to the last word of each command.
 const LAST_WORD: &str = "_";
 
-/// Returns whether a variable of this name changes what is run.
-pub(super) fn changes_what_runs(name: &str) -> bool {
+/// Returns whether a variable of this name changes the execution of programs.
+pub(super) fn affects_execution(name: &str) -> bool {
     let fits = |pattern: &&str| match pattern.split_once('*') {
         None => *pattern == name,
         Some((head, tail)) => {
             name.len() >= head.len() + tail.len() && name.starts_with(head) && name.ends_with(tail)
         }
     };
-    CHANGE_WHAT_RUNS.iter().any(fits)
+    EXECUTION_VARIABLES.iter().any(fits)
 }
 
-/// The values of variables, as far as they are known.
+/// The values of variables, as far as they are known at one point of a script.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Variables {
     known: BTreeMap<String, Word>,
-    /// How often the script sets each: one that is set twice is not followed.
-    set: BTreeMap<String, usize>,
+    /// Number of assignments to each variable in the script. The value of a variable with more than one is not tracked.
+    assignment_counts: BTreeMap<String, usize>,
 }
 
 impl Variables {
-    /// Those of a script that begins.
-    pub(super) fn of(script: &List) -> Self {
+    /// Returns the variables at the start of a script: no values, and all assignments counted.
+    pub(super) fn of_script(script: &List) -> Self {
         let mut variables = Self::default();
-        variables.count(script);
+        variables.count_assignments(script);
         variables
     }
 
-    fn count(&mut self, list: &List) {
+    /// Counts the assignments in a list of commands, including nested ones.
+    fn count_assignments(&mut self, list: &List) {
         let pipelines = list.iter().flat_map(|and_or| {
             std::iter::once(&and_or.first).chain(and_or.rest.iter().map(|(_, next)| next))
         });
         for command in pipelines.flat_map(|pipeline| &pipeline.commands) {
-            self.count_in(command);
+            self.count_in_command(command);
         }
     }
 
-    fn count_in(&mut self, command: &Command) {
+    /// Counts the assignments in one command, including nested ones.
+    fn count_in_command(&mut self, command: &Command) {
         let lists: Vec<&List> = match &command.body {
-            Body::Simple(words) => {
+            CommandBody::Simple(words) => {
                 let is_export = words.first().is_some_and(|word| word.text == "export");
                 let exported = words.iter().skip(1).filter(|_| is_export);
                 let exported = exported.map(|word| word.text.split('=').next().unwrap_or_default());
@@ -186,105 +188,111 @@ impl Variables {
                 let assigned = command.assignments.iter().map(|it| it.name.as_str());
                 let names: Vec<&str> = assigned.chain(exported).collect();
                 for name in names {
-                    *self.set.entry(name.to_owned()).or_default() += 1;
+                    *self.assignment_counts.entry(name.to_owned()).or_default() += 1;
                 }
                 Vec::new()
             }
-            Body::Subshell(list) | Body::Group(list) => vec![list],
-            Body::If(lists) | Body::Loop(lists) => lists.iter().collect(),
-            Body::For { name, body, .. } => {
-                *self.set.entry(name.clone()).or_default() += 1;
+            CommandBody::Subshell(list) | CommandBody::Group(list) => vec![list],
+            CommandBody::If(lists) | CommandBody::Loop(lists) => lists.iter().collect(),
+            CommandBody::For { name, body, .. } => {
+                *self.assignment_counts.entry(name.clone()).or_default() += 1;
                 vec![body]
             }
         };
-        for list in lists.into_iter().chain(&command.inside) {
-            self.count(list);
+        for list in lists.into_iter().chain(&command.substitutions) {
+            self.count_assignments(list);
         }
     }
 
-    /// Notes that a variable has this value from here on. One that the script sets elsewhere too, or perhaps does not set, is
-    /// not known.
+    /// Records the value of a variable from here on. The value becomes unknown if the script also sets it elsewhere or may not set it.
     pub(super) fn set(&mut self, name: &str, value: Word, is_certain: bool) {
-        let is_only = self.set.get(name).is_none_or(|times| *times < 2) && name != LAST_WORD;
-        if is_certain && is_only && !value.is_open {
+        let is_only =
+            self.assignment_counts.get(name).is_none_or(|times| *times < 2) && name != LAST_WORD;
+        if is_certain && is_only && !value.is_incomplete {
             self.known.insert(name.to_owned(), value);
         } else {
             self.known.remove(name);
         }
     }
 
-    /// The variables inside a loop that gives one of them this value each time. A body that sets it too does not keep it.
-    pub(super) fn in_loop(&self, name: &str, value: Word, body: &List) -> Self {
+    /// Returns the variables for one iteration of a `for` loop. A loop variable that the body also sets is unknown.
+    pub(super) fn for_iteration(&self, name: &str, value: Word, body: &List) -> Self {
         let mut inside = self.clone();
         let mut of_body = Self::default();
-        of_body.count(body);
+        of_body.count_assignments(body);
         inside.known.remove(name);
-        let is_kept = !of_body.set.contains_key(name) && name != LAST_WORD;
-        if !value.is_open && is_kept {
+        let is_kept = !of_body.assignment_counts.contains_key(name) && name != LAST_WORD;
+        if !value.is_incomplete && is_kept {
             inside.known.insert(name.to_owned(), value);
         }
         inside
     }
 
+    /// Makes the value of a variable unknown.
     pub(super) fn forget(&mut self, name: &str) {
         self.known.remove(name);
     }
 
-    /// The word with its holes filled, and the first hole whose value is not known. `given` has the values that do not come from the
-    /// script.
-    pub(super) fn fill<'w>(
+    /// Returns the word with its variables replaced, and the first variable whose value is unknown. `given` returns values that do not come
+    /// from the script.
+    pub(super) fn expand<'w>(
         &self,
         word: &'w Word,
         given: impl Fn(&str) -> Option<String>,
-    ) -> (Word, Option<&'w Hole>) {
-        let mut filled = Word { text: String::new(), holes: Vec::new(), ..word.clone() };
-        filled.pattern = None;
+    ) -> (Word, Option<&'w VariableRef>) {
+        let mut expanded = Word { text: String::new(), variable_refs: Vec::new(), ..word.clone() };
+        expanded.glob_at = None;
         let (mut from, mut unknown) = (0, None);
-        for hole in &word.holes {
-            push(&mut filled, word, from..hole.at);
-            from = hole.at;
-            let value = self.known.get(&hole.name).cloned();
-            let value = value.or_else(|| given(&hole.name).map(|text| Word::literal(&text)));
-            let fits = |value: &Word| filled.text.len() + value.text.len() <= LONGEST;
-            let value = value.and_then(|value| expanded(value, hole));
+        for variable_ref in &word.variable_refs {
+            push_own_text(&mut expanded, word, from..variable_ref.at);
+            from = variable_ref.at;
+            let value = self.known.get(&variable_ref.name).cloned();
+            let value =
+                value.or_else(|| given(&variable_ref.name).map(|text| Word::literal(&text)));
+            let fits = |value: &Word| expanded.text.len() + value.text.len() <= MAX_EXPANDED_BYTES;
+            let value = value.and_then(|value| expand_value(value, variable_ref));
             let Some(value) = value.filter(fits) else {
-                filled.is_open = true;
-                unknown = unknown.or(Some(hole));
+                expanded.is_incomplete = true;
+                unknown = unknown.or(Some(variable_ref));
                 continue;
             };
-            let at = filled.text.len();
-            filled.text.push_str(&value.text);
-            if let Some(pattern) = value.pattern {
-                filled.pattern.get_or_insert(if hole.is_quoted { at + pattern } else { 0 });
+            let at = expanded.text.len();
+            expanded.text.push_str(&value.text);
+            if let Some(pattern) = value.glob_at {
+                expanded.glob_at.get_or_insert(if variable_ref.is_quoted {
+                    at + pattern
+                } else {
+                    0
+                });
             }
         }
-        push(&mut filled, word, from..word.text.len());
-        (filled, unknown)
+        push_own_text(&mut expanded, word, from..word.text.len());
+        (expanded, unknown)
     }
 }
 
-/// Adds a part of a word's own text.
-fn push(filled: &mut Word, word: &Word, part: std::ops::Range<usize>) {
-    let at = filled.text.len();
-    filled.text.push_str(word.text.get(part.clone()).unwrap_or_default());
-    if let Some(pattern) = word.pattern.filter(|pattern| part.contains(pattern)) {
-        filled.pattern.get_or_insert(at + pattern - part.start);
+/// Appends a part of the original word's own text to the expanded word.
+fn push_own_text(expanded: &mut Word, word: &Word, part: std::ops::Range<usize>) {
+    let at = expanded.text.len();
+    expanded.text.push_str(word.text.get(part.clone()).unwrap_or_default());
+    if let Some(pattern) = word.glob_at.filter(|pattern| part.contains(pattern)) {
+        expanded.glob_at.get_or_insert(at + pattern - part.start);
     }
 }
 
-/// A value in its place. Unquoted, it is split at blanks and read as a pattern; what could become more than one word by that, or
-/// none, is not followed.
-fn expanded(value: Word, hole: &Hole) -> Option<Word> {
-    if hole.is_quoted {
+/// Returns a value as it reads at the reference. Unquoted, bash splits it at blanks and reads it as a glob pattern; returns `None` if that
+/// could make several words or none.
+fn expand_value(value: Word, variable_ref: &VariableRef) -> Option<Word> {
+    if variable_ref.is_quoted {
         return Some(value);
     }
     let text = value.text.as_str();
     let is_split = text.is_empty() || text.contains([' ', '\t', '\n', '\\']);
-    let special = value.pattern.or_else(|| text.find(['*', '?', '[']));
-    // The name of a file may have blanks in it: then each piece is a word, and must stay in the same directory.
+    let special = value.glob_at.or_else(|| text.find(['*', '?', '[']));
+    // The name of a matching file may contain blanks: then each piece is a word, and must stay in the same directory.
     let leads_away =
         special.is_some_and(|at| text.get(at..).is_some_and(|rest| rest.contains('/')));
-    (!is_split && !leads_away).then_some(Word { pattern: special, ..value })
+    (!is_split && !leads_away).then_some(Word { glob_at: special, ..value })
 }
 
 #[cfg(test)]
@@ -292,16 +300,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variables_that_change_what_runs() {
+    fn variables_that_affect_execution_are_recognized() {
         for name in
             ["PATH", "LD_PRELOAD", "GIT_DIR", "MANPAGER", "EDITOR", "BASH_ENV", "IFS", "RUSTFLAGS"]
         {
-            assert!(changes_what_runs(name), "{name}");
+            assert!(affects_execution(name), "{name}");
         }
         for name in
             ["A", "LANG", "LC_ALL", "RUST_BACKTRACE", "NODE_ENV", "CI", "TZ", "DEBUG", "RUST_LOG"]
         {
-            assert!(!changes_what_runs(name), "{name}");
+            assert!(!affects_execution(name), "{name}");
         }
     }
 }

@@ -1,97 +1,104 @@
-//! What is said of a run of tests: a verdict with counts, then each failure, and no more than a model can use.
+//! Output of a test run: a verdict with counts, then each failure, bounded in size.
 
 use windlass_core::{Context, Job, JobEnd, Output, ProcessEnd, ToolError};
 
 use super::formats;
 use super::report::{Failure, Report};
+use crate::format::{count, push_line, short};
 use crate::program::changed::{self, Base};
 use crate::program::missing::Missing;
 use crate::program::{answer, closing, facts};
-use crate::shown::{count, push_line, short};
 
-/// How much of the end of what was printed is looked at: that is where runners say what came of it.
-const LOOKED_AT: u64 = 8 << 20;
-/// How many lines are shown of a failure, and of an output that is not understood.
-const FAILURE_LINES: usize = 40;
-const LAST_LINES: usize = 60;
-const FEW_LINES: usize = 10;
-/// How long a line may be.
-const LINE: usize = 500;
-/// What the verdict and the remarks may take of the limit.
-const AROUND: usize = 4_000;
+/// Bytes at the end of the output that are searched, because runners report there.
+const MAX_SEARCHED_BYTES: u64 = 8 << 20;
+/// Limit of lines of one failure.
+const MAX_FAILURE_LINES: usize = 40;
+/// Limit of last lines of a run without a parsed report.
+const MAX_LAST_LINES: usize = 60;
+/// The same for a run that succeeded.
+const MAX_LAST_LINES_OF_SUCCESS: usize = 10;
+/// Limit of a line's length.
+const MAX_LINE_CHARACTERS: usize = 500;
+/// Bytes of the output limit that are reserved for the verdict and the remarks.
+const RESERVED_BYTES: usize = 4_000;
 
-/// What was run.
-pub(super) struct Run {
+/// The command of a test run.
+pub(super) struct TestRun {
     pub(super) command: String,
     pub(super) filter: Option<String>,
-    /// What else could have been run.
+    /// Other test commands that were detected.
     pub(super) others: Vec<String>,
 }
 
+/// Returns the output for a finished test run. Blocking.
 pub(super) fn answer(
     cx: &Context,
-    run: &Run,
+    run: &TestRun,
     job: &Job,
     end: &JobEnd,
 ) -> Result<Output, ToolError> {
-    let from = job.printed().saturating_sub(LOOKED_AT);
+    let from = job.printed().saturating_sub(MAX_SEARCHED_BYTES);
     let printed: String = cx.printed(job, from..job.printed()).map(|piece| piece.text).collect();
     let report = formats::read(&run.command, &printed);
     let verdict = Verdict::of(run, report.as_ref(), job, end);
     let limit = cx.overrides().output_bytes.unwrap_or(50_000);
-    let mut page =
-        Page { text: verdict.line(run, end), left: limit.saturating_sub(AROUND), is_cut: false };
-    page.details(&verdict, report.as_ref(), &printed);
+    let mut report_text = ReportText {
+        text: verdict.line(run, end),
+        left: limit.saturating_sub(RESERVED_BYTES),
+        is_cut: false,
+    };
+    report_text.push_details(&verdict, report.as_ref(), &printed);
     let shows_all =
-        verdict.shows_end() && printed.lines().count() <= verdict.last_lines() && from == 0;
-    let mut said = Vec::new();
+        verdict.shows_last_lines() && printed.lines().count() <= verdict.last_lines() && from == 0;
+    let mut phrases = Vec::new();
     if !shows_all && job.printed() > 0 && cx.keep_transcript(job) {
-        said.push(format!("the whole output: read or grep path \"output:{}\"", cx.call_id()));
+        phrases.push(format!("the whole output: read or grep path \"output:{}\"", cx.call_id()));
     }
     if !run.others.is_empty() {
-        said.push(format!("also here: `{}`", run.others.join("`, `")));
+        phrases.push(format!("also here: `{}`", run.others.join("`, `")));
     }
     if let Ok(changed) = &end.changed {
-        said.extend(changed::told(changed, &Base::of(cx)));
+        phrases.extend(changed::phrases(changed, &Base::of(cx)));
     }
-    let mut text = page.text;
-    if !said.is_empty() {
-        push_line(&mut text, &closing::line(&said));
+    let mut text = report_text.text;
+    if !phrases.is_empty() {
+        push_line(&mut text, &closing::line(&phrases));
     }
     let has_failed = end.how != ProcessEnd::Exited(0);
     let missing = if has_failed { Missing::of(cx, job) } else { Missing::default() };
     missing.append_to(&mut text);
     let dropped = end.changed.as_ref().err();
     if let Some(error) = dropped {
-        answer::say_dropped(&mut text, error)?;
+        answer::append_drop_reason(&mut text, error)?;
     }
     let output = Output {
         is_error: !verdict.is_passed() || dropped.is_some(),
         outcome: end.cut_off(),
         ..Output::text(text)
     };
-    let output = answer::refused(output, dropped);
+    let output = answer::with_refusal(output, dropped);
     let counts = report.as_ref().map(|report| (report.passed, report.failed));
     Ok(missing
         .facts(facts(output, cx, Some(end)))
-        .with("truncated", page.is_cut)
+        .with("truncated", report_text.is_cut)
         .with("passed", counts.map(|(passed, _)| passed))
         .with("failed", counts.map(|(_, failed)| failed)))
 }
 
-/// What came of a run.
+/// The verdict about a test run, with text for its first line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Verdict {
-    /// With these counts, if they are known.
+    /// All tests passed. The text has the counts, if they are known.
     Passed(String),
-    /// Tests failed, or could not be built: the report says which.
+    /// Tests failed or could not be built, and the report names them.
     Failed(String),
-    /// It ended badly, and nobody said why.
+    /// The run ended badly, and its report gives no reason.
     Unexplained(String),
 }
 
 impl Verdict {
-    fn of(run: &Run, report: Option<&Report>, job: &Job, end: &JobEnd) -> Self {
+    /// Decides the verdict by the report, the exit code and the time limit.
+    fn of(run: &TestRun, report: Option<&Report>, job: &Job, end: &JobEnd) -> Self {
         let counts = report.map(counts).unwrap_or_default();
         let so_far = if counts.is_empty() { String::new() } else { format!("; so far {counts}") };
         if end.is_interrupted {
@@ -120,8 +127,8 @@ impl Verdict {
         }
     }
 
-    /// The first line.
-    fn line(&self, run: &Run, end: &JobEnd) -> String {
+    /// Returns the first line of the output.
+    fn line(&self, run: &TestRun, end: &JobEnd) -> String {
         let command = short(&run.command, 100);
         let took = format!("({}, {})", command.replace('\n', " "), closing::seconds(end.duration));
         match self {
@@ -131,21 +138,23 @@ impl Verdict {
         }
     }
 
+    /// Returns whether all tests passed.
     fn is_passed(&self) -> bool {
         matches!(self, Self::Passed(_))
     }
 
-    /// Whether the end of the output is all there is to show.
-    fn shows_end(&self) -> bool {
+    /// Returns whether the last lines of the output are shown.
+    fn shows_last_lines(&self) -> bool {
         !matches!(self, Self::Failed(_))
     }
 
+    /// Returns the limit of last lines for this verdict.
     fn last_lines(&self) -> usize {
-        if self.is_passed() { FEW_LINES } else { LAST_LINES }
+        if self.is_passed() { MAX_LAST_LINES_OF_SUCCESS } else { MAX_LAST_LINES }
     }
 }
 
-/// `2 failed, 40 passed, 1 ignored`.
+/// Returns the counts of a report: `2 failed, 40 passed, 1 ignored`.
 fn counts(report: &Report) -> String {
     let mut words = Vec::new();
     if !report.errors.is_empty() {
@@ -166,54 +175,56 @@ fn counts(report: &Report) -> String {
     words.join(", ")
 }
 
-/// The answer while it is written.
-struct Page {
+/// The text of the output while it is built.
+struct ReportText {
     text: String,
-    /// How many bytes there is room for.
+    /// Bytes that are left of the limit.
     left: usize,
-    /// Whether something was left out for want of room.
+    /// True if something was left out for lack of space.
     is_cut: bool,
 }
 
-impl Page {
-    fn details(&mut self, verdict: &Verdict, report: Option<&Report>, printed: &str) {
+impl ReportText {
+    /// Adds the failures or the last lines, depending on the verdict.
+    fn push_details(&mut self, verdict: &Verdict, report: Option<&Report>, printed: &str) {
         match (verdict, report) {
             (Verdict::Passed(_), Some(_)) => {}
-            (Verdict::Failed(_), Some(report)) => self.failures(report),
+            (Verdict::Failed(_), Some(report)) => self.push_failures(report),
             (Verdict::Unexplained(_), Some(report)) => {
-                self.failures(report);
-                self.last(printed, LAST_LINES);
+                self.push_failures(report);
+                self.push_last_lines(printed, MAX_LAST_LINES);
             }
-            (verdict, None) => self.last(printed, verdict.last_lines()),
+            (verdict, None) => self.push_last_lines(printed, verdict.last_lines()),
         }
     }
 
-    fn failures(&mut self, report: &Report) {
+    /// Adds the errors and failures until the limit is reached, then the names of the others.
+    fn push_failures(&mut self, report: &Report) {
         for error in &report.errors {
-            if !self.part(error) {
-                self.more(report.errors.len(), "errors");
+            if !self.try_push(error) {
+                self.push_more(report.errors.len(), "errors");
                 break;
             }
         }
         for (at, failure) in report.failures.iter().enumerate() {
             let Failure { name, text } = failure;
-            if !self.part(format!("--- {name}\n{text}").trim_end()) {
-                self.names(report.failures.get(at..).unwrap_or_default());
+            if !self.try_push(format!("--- {name}\n{text}").trim_end()) {
+                self.push_names(report.failures.get(at..).unwrap_or_default());
                 break;
             }
         }
     }
 
-    /// Adds a part, cut to some lines; whether there was room.
-    fn part(&mut self, part: &str) -> bool {
+    /// Adds a section, shortened to a few lines. Returns false if there is no space.
+    fn try_push(&mut self, part: &str) -> bool {
         let lines: Vec<&str> = part.lines().collect();
         let mut text = String::from("\n");
-        for line in lines.iter().take(FAILURE_LINES) {
+        for line in lines.iter().take(MAX_FAILURE_LINES) {
             text.push('\n');
-            text.push_str(&short(line, LINE));
+            text.push_str(&short(line, MAX_LINE_CHARACTERS));
         }
-        if lines.len() > FAILURE_LINES {
-            let more = format!("\n[{} more lines]", lines.len() - FAILURE_LINES);
+        if lines.len() > MAX_FAILURE_LINES {
+            let more = format!("\n[{} more lines]", lines.len() - MAX_FAILURE_LINES);
             text.push_str(&more);
             self.is_cut = true;
         }
@@ -225,25 +236,27 @@ impl Page {
         true
     }
 
-    /// The names of failures for which there was no room.
-    fn names(&mut self, failures: &[Failure]) {
+    /// Adds the names of failures for which there is no space.
+    fn push_names(&mut self, failures: &[Failure]) {
         let names: Vec<&str> =
             failures.iter().map(|failure| failure.name.as_str()).take(100).collect();
-        self.more(failures.len(), &format!("failures: {}", short(&names.join(", "), 3_000)));
+        self.push_more(failures.len(), &format!("failures: {}", short(&names.join(", "), 3_000)));
     }
 
-    fn more(&mut self, number: usize, what: &str) {
+    /// Adds a note about sections that were left out.
+    fn push_more(&mut self, number: usize, what: &str) {
         let more = format!("\n\n[{number} more {what}]");
         self.text.push_str(&more);
         self.is_cut = true;
     }
 
-    /// Adds the last lines of the output.
-    fn last(&mut self, printed: &str, most: usize) {
+    /// Adds the last lines of the printed text.
+    fn push_last_lines(&mut self, printed: &str, most: usize) {
         let printed = printed.trim_end();
         let lines: Vec<&str> = printed.lines().collect();
         let from = lines.len().saturating_sub(most);
-        let shown: Vec<_> = lines.iter().skip(from).map(|line| short(line, LINE)).collect();
+        let shown: Vec<_> =
+            lines.iter().skip(from).map(|line| short(line, MAX_LINE_CHARACTERS)).collect();
         let shown = shown.join("\n");
         if shown.is_empty() {
             return;

@@ -1,46 +1,47 @@
-//! A command that runs tests: its words, and where a filter goes among them.
+//! A command that runs tests, and the position of a filter in its words.
 
 use windlass_core::{CommandLine, Grammar, Program, Shell, SimpleCommand, ToolError};
 
 /// A command that runs tests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TestCommand {
-    /// One program after the other, each only if the one before it succeeded.
+    /// Programs that run in order, each only if the one before succeeded.
     steps: Vec<Vec<String>>,
-    /// Variables that it needs.
+    /// Variables for the command.
     pub(super) environment: &'static [(&'static str, &'static str)],
-    /// How tests are chosen by name.
-    filter: Filter,
-    /// Whether what is added for the runner stands behind `--`.
-    separator: bool,
+    /// The form in which the runner takes a filter.
+    filter: FilterForm,
+    /// True if words for the runner have to stand behind `--`.
+    needs_separator: bool,
 }
 
-/// How a runner takes a filter, which never begins with a dash.
+/// The form in which a runner takes a filter. A filter never begins with a dash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Filter {
+pub(super) enum FilterForm {
     /// As the last word.
     Word,
     /// Behind these words.
     Behind(&'static [&'static str]),
-    /// Joined to this one.
+    /// Joined to this word.
     Joined(&'static str),
-    /// There is no way that would be right whatever the script does.
+    /// No form is known to be right for the script.
     None,
 }
 
 impl TestCommand {
-    pub(super) fn new(words: &[&str], filter: Filter) -> Self {
+    /// Returns a command of one program.
+    pub(super) fn new(words: &[&str], filter: FilterForm) -> Self {
         let words = words.iter().map(|word| (*word).to_owned()).collect();
-        Self { steps: vec![words], environment: &[], filter, separator: false }
+        Self { steps: vec![words], environment: &[], filter, needs_separator: false }
     }
 
-    /// After this command.
+    /// Adds a program that runs first.
     pub(super) fn after(mut self, words: &[&str]) -> Self {
         self.steps.insert(0, words.iter().map(|word| (*word).to_owned()).collect());
         self
     }
 
-    /// With variables that it needs.
+    /// Sets the variables for the command.
     pub(super) fn with_environment(
         mut self,
         environment: &'static [(&'static str, &'static str)],
@@ -49,24 +50,24 @@ impl TestCommand {
         self
     }
 
-    /// With `--` before what is added for the runner.
-    pub(super) fn with_separator(mut self, separator: bool) -> Self {
-        self.separator = separator;
+    /// Sets whether words for the runner have to stand behind `--`.
+    pub(super) fn with_separator(mut self, needs_separator: bool) -> Self {
+        self.needs_separator = needs_separator;
         self
     }
 
-    /// Whether it is known how tests are chosen.
+    /// Returns whether the command can take a filter.
     pub(super) fn takes_filter(&self) -> bool {
-        self.filter != Filter::None
+        self.filter != FilterForm::None
     }
 
-    /// With more words for the runner.
-    pub(super) fn and(mut self, words: impl IntoIterator<Item = String>) -> Self {
+    /// Adds words for the runner, behind `--` if it needs that.
+    pub(super) fn with_words(mut self, words: impl IntoIterator<Item = String>) -> Self {
         let mut words = words.into_iter().peekable();
         if words.peek().is_none() {
             return self;
         }
-        let separator = std::mem::take(&mut self.separator).then(|| "--".to_owned());
+        let separator = std::mem::take(&mut self.needs_separator).then(|| "--".to_owned());
         if let Some(last) = self.steps.last_mut() {
             last.extend(separator);
             last.extend(words);
@@ -74,25 +75,25 @@ impl TestCommand {
         self
     }
 
-    /// Only tests whose name has this in it.
+    /// Adds a filter by test name. Returns an error if the runner takes none.
     pub(super) fn filtered(self, text: &str) -> Result<Self, ToolError> {
         let text = text.to_owned();
         match self.filter {
-            Filter::Word => Ok(self.and([text])),
-            Filter::Behind(words) => {
+            FilterForm::Word => Ok(self.with_words([text])),
+            FilterForm::Behind(words) => {
                 let words: Vec<String> =
                     words.iter().map(|word| (*word).to_owned()).chain([text]).collect();
-                Ok(self.and(words))
+                Ok(self.with_words(words))
             }
-            Filter::Joined(option) => Ok(self.and([format!("{option}{text}")])),
-            Filter::None => Err(ToolError::invalid_args(format!(
-                "`{self}` takes no filter that would be known here"
-            ))
-            .hint("give the whole `command` instead, as a shell would run it")),
+            FilterForm::Joined(option) => Ok(self.with_words([format!("{option}{text}")])),
+            FilterForm::None => {
+                Err(ToolError::invalid_args(format!("`{self}` has no known way to take a filter"))
+                    .hint("give the whole `command` instead, as a shell would run it"))
+            }
         }
     }
 
-    /// What to run.
+    /// Returns the program to run: the words themselves, or a shell with several steps.
     pub(super) fn program(&self, shell: &Shell) -> Program {
         match self.steps.as_slice() {
             [words] => Program::words(words),
@@ -100,7 +101,7 @@ impl TestCommand {
         }
     }
 
-    /// The same as an effect.
+    /// Returns the command line for the effect of the call.
     pub(super) fn command_line(&self, shell: &Shell) -> CommandLine {
         let program = self.program(shell);
         let steps = self.steps.iter().map(SimpleCommand::new);
@@ -128,7 +129,7 @@ impl std::fmt::Display for TestCommand {
     }
 }
 
-/// A word as a shell takes it for one.
+/// Quotes a word for a shell if necessary.
 fn shell_word(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:@%+,".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {

@@ -1,14 +1,14 @@
-//! What jest, vitest, mocha, bun and deno print.
+//! Parses the output of jest, vitest, mocha, bun and deno.
 
-use super::report::{Failure, Report, before, block, is_rule, parts};
+use super::report::{Failure, Report, dedented, is_rule, number_before, sections};
 
-/// jest.
+/// Parses the output of jest.
 pub(super) fn jest(text: &str) -> Option<Report> {
     let summary = text.lines().rfind(|line| line.starts_with("Tests: "));
     if summary.is_none() && !text.lines().any(|line| line.starts_with("Test Suites: ")) {
         return None;
     }
-    let count = |word| summary.and_then(|line| before(line, word)).unwrap_or(0);
+    let count = |word| summary.and_then(|line| number_before(line, word)).unwrap_or(0);
     let mut report = Report {
         passed: count("passed"),
         failed: count("failed"),
@@ -44,20 +44,20 @@ pub(super) fn jest(text: &str) -> Option<Report> {
     let suites: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("FAIL ")).collect();
     for (name, lines) in named {
         if suites.contains(&name.as_str()) {
-            report.errors.push(format!("{name}\n{}", block(&lines)));
+            report.errors.push(format!("{name}\n{}", dedented(&lines)));
         } else {
-            report.fail(Failure::new(name, &lines));
+            report.add_failure(Failure::new(name, &lines));
         }
     }
-    report.or_nothing(true)
+    report.into_option(true)
 }
 
-/// vitest.
+/// Parses the output of vitest.
 pub(super) fn vitest(text: &str) -> Option<Report> {
     let line_of = |word: &str| text.lines().rfind(|line| line.trim_start().starts_with(word));
     line_of("Test Files  ")?;
     let summary = line_of("Tests  ");
-    let count = |word| summary.and_then(|line| before(line, word)).unwrap_or(0);
+    let count = |word| summary.and_then(|line| number_before(line, word)).unwrap_or(0);
     let mut report = Report {
         passed: count("passed"),
         failed: count("failed"),
@@ -70,24 +70,24 @@ pub(super) fn vitest(text: &str) -> Option<Report> {
     };
     let ends = |line: &str| line.starts_with('⎯') || line.trim_start().starts_with("Test Files  ");
     let mut waiting: Vec<String> = Vec::new();
-    for (name, lines) in parts(text, begins, ends) {
-        // Tests that failed in the same way stand above one text.
-        if block(&lines).is_empty() {
+    for (name, lines) in sections(text, begins, ends) {
+        // Tests with the same failure share one text below their names.
+        if dedented(&lines).is_empty() {
             waiting.push(name);
             continue;
         }
         for name in waiting.drain(..).chain([name]) {
             if name.contains(" > ") {
-                report.fail(Failure::new(name, &lines));
+                report.add_failure(Failure::new(name, &lines));
             } else {
-                report.errors.push(format!("{name}\n{}", block(&lines)));
+                report.errors.push(format!("{name}\n{}", dedented(&lines)));
             }
         }
     }
-    report.or_nothing(true)
+    report.into_option(true)
 }
 
-/// mocha.
+/// Parses the output of mocha.
 pub(super) fn mocha(text: &str) -> Option<Report> {
     let lines: Vec<&str> = text.lines().collect();
     let is_count = |line: &str, word: &str| {
@@ -98,10 +98,10 @@ pub(super) fn mocha(text: &str) -> Option<Report> {
         })
     };
     let at = lines.iter().rposition(|line| is_count(line, "passing"))?;
-    let behind = lines.get(at..).unwrap_or_default();
+    let number_behind = lines.get(at..).unwrap_or_default();
     let count = |word: &str| {
-        let line = behind.iter().find(|line| is_count(line, word));
-        line.and_then(|line| before(line, word)).unwrap_or(0)
+        let line = number_behind.iter().find(|line| is_count(line, word));
+        line.and_then(|line| number_before(line, word)).unwrap_or(0)
     };
     let mut report = Report {
         passed: count("passing"),
@@ -110,7 +110,7 @@ pub(super) fn mocha(text: &str) -> Option<Report> {
         ..Report::default()
     };
     let mut failures: Vec<Vec<&str>> = Vec::new();
-    for line in behind {
+    for line in number_behind {
         let number = format!("  {}) ", failures.len() + 1);
         if line.starts_with(&number) {
             failures.push(vec![line.get(number.len()..).unwrap_or_default()]);
@@ -119,57 +119,57 @@ pub(super) fn mocha(text: &str) -> Option<Report> {
         }
     }
     for lines in failures {
-        // The name goes on, one part a line, up to a colon.
+        // The name spans several lines, up to a colon.
         let end =
             lines.iter().position(|line| line.trim_end().ends_with(':')).map_or(1, |at| at + 1);
         let name: Vec<&str> =
             lines.iter().take(end).map(|line| line.trim().trim_end_matches(':')).collect();
-        report.fail(Failure::new(name.join(" "), lines.get(end..).unwrap_or_default()));
+        report.add_failure(Failure::new(name.join(" "), lines.get(end..).unwrap_or_default()));
     }
-    report.or_nothing(true)
+    report.into_option(true)
 }
 
-/// bun: what was wrong stands before the name of the test.
+/// Parses the output of bun, which prints a failure before the name of its test.
 pub(super) fn bun(text: &str) -> Option<Report> {
     if !text.contains("bun test v") {
         return None;
     }
     let mut report = Report::default();
-    let mut said: Vec<&str> = Vec::new();
+    let mut lines_before: Vec<&str> = Vec::new();
     for line in text.lines() {
         let line = line.trim_end();
         let trimmed = line.trim();
         let failed = trimmed.strip_prefix("(fail) ").or_else(|| trimmed.strip_prefix("✗ "));
         if let Some(name) = failed {
             let name = name.rsplit_once(" [").map_or(name, |(name, _)| name);
-            report.fail(Failure::new(name, &said));
-            said.clear();
+            report.add_failure(Failure::new(name, &lines_before));
+            lines_before.clear();
         } else if trimmed.starts_with("(pass) ") || trimmed.starts_with('✓') || is_file_line(line)
         {
-            said.clear();
+            lines_before.clear();
         } else if line.starts_with(' ') && trimmed.split(' ').count() == 2 {
-            report.passed += before(line, "pass").unwrap_or(0);
-            report.failed = report.failed.max(before(line, "fail").unwrap_or(0));
-            report.ignored += before(line, "skip").unwrap_or(0);
+            report.passed += number_before(line, "pass").unwrap_or(0);
+            report.failed = report.failed.max(number_before(line, "fail").unwrap_or(0));
+            report.ignored += number_before(line, "skip").unwrap_or(0);
         } else {
-            said.push(line);
+            lines_before.push(line);
         }
     }
-    report.or_nothing(true)
+    report.into_option(true)
 }
 
-/// `src/a.test.ts:`
+/// Returns whether a line names a test file: `src/a.test.ts:`.
 fn is_file_line(line: &str) -> bool {
     line.ends_with(':') && !line.contains(' ')
 }
 
-/// deno.
+/// Parses the output of deno.
 pub(super) fn deno(text: &str) -> Option<Report> {
     let is_summary = |line: &&str| {
         (line.starts_with("ok | ") || line.starts_with("FAILED | ")) && line.contains(" passed")
     };
     let summary = text.lines().rfind(is_summary)?;
-    let count = |word| before(summary, word).unwrap_or(0);
+    let count = |word| number_before(summary, word).unwrap_or(0);
     let mut report = Report {
         passed: count("passed"),
         failed: count("failed"),
@@ -180,8 +180,8 @@ pub(super) fn deno(text: &str) -> Option<Report> {
     let begins = |line: &'_ str| Some(line.split_once(" => ")?.0.to_owned());
     let ends = |line: &str| line.trim() == "FAILURES" || is_rule(line, '-');
     let details = details.split("\n FAILURES \n").next().unwrap_or_default();
-    for (name, lines) in parts(details, begins, ends) {
-        report.fail(Failure::new(name, &lines));
+    for (name, lines) in sections(details, begins, ends) {
+        report.add_failure(Failure::new(name, &lines));
     }
-    report.or_nothing(true)
+    report.into_option(true)
 }

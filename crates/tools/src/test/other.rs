@@ -1,12 +1,12 @@
-//! What ctest, TAP producers (node's own runner among them), dotnet and mix print, and what compilers say of C.
+//! Parses the output of ctest, TAP producers (including node's own runner), dotnet and mix, and the errors of C compilers.
 
-use super::report::{Failure, Report, before, behind, block, parts};
+use super::report::{Failure, Report, dedented, number_before, number_behind, sections};
 
-/// ctest.
+/// Parses the output of ctest.
 pub(super) fn ctest(text: &str) -> Option<Report> {
     let summary = text.lines().rfind(|line| line.contains("% tests passed, "))?;
     let failed = failed_of(summary).unwrap_or(0);
-    let total = behind(summary, "of").unwrap_or(0);
+    let total = number_behind(summary, "of").unwrap_or(0);
     let mut report = Report { failed, passed: total.saturating_sub(failed), ..Report::default() };
     let begins = |line: &'_ str| {
         let (_, rest) = line.split_once(" Test ")?;
@@ -17,25 +17,26 @@ pub(super) fn ctest(text: &str) -> Option<Report> {
     };
     let ends =
         |line: &str| line.trim_start().starts_with("Start ") || line.contains("% tests passed, ");
-    for ((name, is_failed), lines) in parts(text, begins, ends) {
+    for ((name, is_failed), lines) in sections(text, begins, ends) {
         if is_failed && !is_skipped(text, &name) {
-            report.fail(Failure::new(name, &lines));
+            report.add_failure(Failure::new(name, &lines));
         }
     }
-    report.or_nothing(false)
+    report.into_option(false)
 }
 
-/// The 1 in `50% tests passed, 1 tests failed out of 2`.
+/// Returns the number of failed tests: 1 in `50% tests passed, 1 tests failed out of 2`.
 fn failed_of(summary: &str) -> Option<u64> {
     let (_, rest) = summary.split_once("passed, ")?;
     rest.split(' ').next()?.parse().ok()
 }
 
+/// Returns whether ctest lists a test as skipped.
 fn is_skipped(text: &str, name: &str) -> bool {
     text.lines().any(|line| line.ends_with("(Skipped)") && line.contains(&format!(" - {name} ")))
 }
 
-/// TAP, and the summary of node's own runner.
+/// Parses TAP, and the summary of node's own runner.
 pub(super) fn tap(text: &str) -> Option<Report> {
     let is_tap = text.lines().any(|line| {
         line.starts_with("TAP version") || is_plan(line) || line.starts_with("ℹ tests ")
@@ -50,19 +51,19 @@ pub(super) fn tap(text: &str) -> Option<Report> {
                 .or_else(|| line.strip_prefix("ℹ "))
                 .is_some_and(|rest| rest.starts_with(word))
         });
-        line.and_then(|line| behind(line, word))
+        line.and_then(|line| number_behind(line, word))
     };
     let ends = |line: &str| is_plan(line.trim_start()) || line.starts_with("# Subtest");
-    for (point, lines) in parts(text, point, ends) {
+    for (point, lines) in sections(text, point, ends) {
         match point {
             Point { is_ok: false, is_skipped: false, name, .. } => {
                 let lines: Vec<&str> = lines
                     .into_iter()
                     .filter(|line| !matches!(line.trim(), "---" | "..."))
                     .collect();
-                // What only failed because a part of it did was told of before.
+                // A test that failed only because of its subtest was reported before.
                 if !lines.iter().any(|line| line.contains("'subtestsFailed'")) {
-                    report.fail(Failure::new(name, &lines));
+                    report.add_failure(Failure::new(name, &lines));
                 }
             }
             Point { is_inner: true, .. } => {}
@@ -78,21 +79,21 @@ pub(super) fn tap(text: &str) -> Option<Report> {
         report.failed = report.failures.len() as u64;
     }
     for failure in spec_failures(text) {
-        report.fail(failure);
+        report.add_failure(failure);
     }
-    report.or_nothing(false)
+    report.into_option(false)
 }
 
-/// One test point.
+/// One test point of TAP.
 struct Point {
     name: String,
     is_ok: bool,
     is_skipped: bool,
-    /// Whether it is a part of another.
+    /// True for a subtest.
     is_inner: bool,
 }
 
-/// `not ok 2 - name # SKIP why`.
+/// Parses a test point: `not ok 2 - name # SKIP why`.
 fn point(line: &str) -> Option<Point> {
     let is_inner = line.starts_with(' ');
     let line = line.trim_start();
@@ -111,25 +112,25 @@ fn point(line: &str) -> Option<Point> {
     Some(Point { name: name.to_owned(), is_ok, is_skipped, is_inner })
 }
 
-/// `1..5`.
+/// Returns whether a line is the plan of TAP: `1..5`.
 fn is_plan(line: &str) -> bool {
     line.strip_prefix("1..").is_some_and(|rest| {
         rest.split(' ').next().is_some_and(|number| number.parse::<u64>().is_ok())
     })
 }
 
-/// What node's own runner shows behind `✖ failing tests:`.
+/// Returns the failures that node's own runner lists behind `✖ failing tests:`.
 fn spec_failures(text: &str) -> Vec<Failure> {
     let Some((_, details)) = text.split_once("✖ failing tests:") else { return Vec::new() };
     let begins = |line: &'_ str| {
         let name = line.strip_prefix("✖ ")?;
         Some(name.rsplit_once(" (").map_or(name, |(name, _)| name).to_owned())
     };
-    let all = parts(details, begins, |line| line.starts_with("test at "));
+    let all = sections(details, begins, |line| line.starts_with("test at "));
     all.into_iter().map(|(name, lines)| Failure::new(name, &lines)).collect()
 }
 
-/// dotnet.
+/// Parses the output of dotnet.
 pub(super) fn dotnet(text: &str) -> Option<Report> {
     let is_summary = |line: &&str| {
         (line.starts_with("Passed!") || line.starts_with("Failed!")) && line.contains("Total:")
@@ -137,32 +138,33 @@ pub(super) fn dotnet(text: &str) -> Option<Report> {
     let mut report = Report::default();
     for line in text.lines().filter(is_summary) {
         let counts = line.split_once("- ").map_or(line, |(_, counts)| counts);
-        report.passed += behind(counts, "Passed").unwrap_or(0);
-        report.failed += behind(counts, "Failed").unwrap_or(0);
-        report.ignored += behind(counts, "Skipped").unwrap_or(0);
+        report.passed += number_behind(counts, "Passed").unwrap_or(0);
+        report.failed += number_behind(counts, "Failed").unwrap_or(0);
+        report.ignored += number_behind(counts, "Skipped").unwrap_or(0);
     }
     let begins = |line: &'_ str| {
         let (name, time) = line.strip_prefix("  Failed ")?.rsplit_once(" [")?;
         time.ends_with(']').then(|| name.to_owned())
     };
     let ends = |line: &str| line.starts_with("  Passed ") || is_summary(&line);
-    for (name, lines) in parts(text, begins, ends) {
-        report.fail(Failure::new(name, &lines));
+    for (name, lines) in sections(text, begins, ends) {
+        report.add_failure(Failure::new(name, &lines));
     }
     let is_error = |line: &&str| line.contains("): error ");
     report.errors = text.lines().filter(is_error).map(|line| line.trim().to_owned()).collect();
-    report.or_nothing(false)
+    report.into_option(false)
 }
 
-/// mix (Elixir).
+/// Parses the output of mix (Elixir).
 pub(super) fn mix(text: &str) -> Option<Report> {
     let is_summary = |line: &&str| {
-        before(line, "failures").or_else(|| before(line, "failure")).is_some()
-            && (before(line, "tests").or_else(|| before(line, "test")).is_some())
+        number_before(line, "failures").or_else(|| number_before(line, "failure")).is_some()
+            && (number_before(line, "tests").or_else(|| number_before(line, "test")).is_some())
     };
     let summary = text.lines().rfind(is_summary)?;
-    let count =
-        |one: &str, many: &str| before(summary, many).or_else(|| before(summary, one)).unwrap_or(0);
+    let count = |one: &str, many: &str| {
+        number_before(summary, many).or_else(|| number_before(summary, one)).unwrap_or(0)
+    };
     let (total, failed) = (count("test", "tests"), count("failure", "failures"));
     let ignored = count("excluded", "excluded") + count("skipped", "skipped");
     let passed = total.saturating_sub(failed + ignored);
@@ -172,18 +174,18 @@ pub(super) fn mix(text: &str) -> Option<Report> {
         number.trim().parse::<u64>().ok()?;
         Some(name.to_owned())
     };
-    for (name, lines) in parts(text, begins, |line| line.starts_with("Finished in ")) {
-        report.fail(Failure::new(name, &lines));
+    for (name, lines) in sections(text, begins, |line| line.starts_with("Finished in ")) {
+        report.add_failure(Failure::new(name, &lines));
     }
-    report.or_nothing(false)
+    report.into_option(false)
 }
 
-/// Errors as compilers of C and many others write them: `file:12:3: error: …`, with the lines that show the place.
+/// Parses errors of C compilers and similar ones with their source lines: `file:12:3: error: …`.
 pub(super) fn compiler(text: &str) -> Option<Report> {
     let is_error = |line: &str| {
         line.split_once(": error: ").or_else(|| line.split_once(": fatal error: ")).is_some_and(
-            |(place, _)| {
-                place.split(':').nth(1).is_some_and(|number| number.parse::<u64>().is_ok())
+            |(location, _)| {
+                location.split(':').nth(1).is_some_and(|number| number.parse::<u64>().is_ok())
             },
         )
     };
@@ -197,8 +199,8 @@ pub(super) fn compiler(text: &str) -> Option<Report> {
         }
         text
     };
-    let errors: Vec<String> = parts(text, begins, ends).into_iter().map(join).collect();
+    let errors: Vec<String> = sections(text, begins, ends).into_iter().map(join).collect();
     let failed_link = text.lines().filter(|line| line.contains("undefined reference to"));
-    let errors = errors.into_iter().chain(failed_link.map(|line| block(&[line]))).collect();
-    Report { errors, ..Report::default() }.or_nothing(false)
+    let errors = errors.into_iter().chain(failed_link.map(|line| dedented(&[line]))).collect();
+    Report { errors, ..Report::default() }.into_option(false)
 }

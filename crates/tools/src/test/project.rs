@@ -1,7 +1,7 @@
-//! Which command tests a project: told by the files that lie in it.
+//! Detects the test command of a project by its files.
 //!
-//! Looked for in the directory that is asked about and then upwards to the workspace; the first directory that has something is the
-//! project. Within it, what belongs to a language comes before what could be anything (`make`, `just`).
+//! The search starts in the given directory and goes up to the workspace; the first directory with recognized files is the project. In it,
+//! files of one language come before general ones (`make`, `just`).
 
 mod build;
 mod node;
@@ -12,140 +12,158 @@ use std::path::{Path, PathBuf};
 
 use windlass_core::{FileKind, Scene, ToolError, quote};
 
-use super::command::{Filter, TestCommand};
+use super::command::{FilterForm, TestCommand};
 use build::{cmake, just, make};
 use node::node;
 use python::python;
 
-/// How much of a file is looked at.
-const LOOKED_AT: u64 = 256 << 10;
+/// Bytes of a file that are read.
+const MAX_READ_BYTES: u64 = 256 << 10;
 
-/// A project and how it is tested.
+/// A project and its test command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Project {
-    /// Where the command runs.
+    /// Working directory of the command.
     pub(super) directory: PathBuf,
     pub(super) command: TestCommand,
-    /// What else could be run there.
+    /// Other test commands for the same directory.
     pub(super) others: Vec<TestCommand>,
 }
 
-/// Finds the project that a path belongs to. `path` is absolute and in the workspace.
+/// Finds the project of a path. `path` is absolute and in the workspace.
 pub(super) fn find(scene: &Scene<'_>, path: &Path, is_file: bool) -> Result<Project, ToolError> {
     let start = if is_file { path.parent().unwrap_or(path) } else { path };
-    let mut places: Vec<Here<'_>> = start
+    let mut candidates: Vec<Candidate<'_>> = start
         .ancestors()
         .take_while(|directory| directory.starts_with(scene.workspace()))
-        .map(|directory| Here { scene, directory, names: scene.names(directory) })
+        .map(|directory| Candidate { scene, directory, names: scene.names(directory) })
         .collect();
-    for here in &places {
-        if let Some(project) = here.project(path, KINDS) {
+    for candidate in &candidates {
+        if let Some(project) = candidate.project(path, PROJECT_KINDS) {
             return Ok(project);
         }
-        if let Some(error) = build::unbuilt(here) {
+        if let Some(error) = build::unbuilt(candidate) {
             return Err(error);
         }
     }
-    // Tests that lie around belong to the outermost directory, where what they test can be found.
-    places.reverse();
-    if let Some(project) = places.iter().find_map(|here| here.project(path, &[python::loose])) {
+    // Test files without a project belong to the outermost directory, from which the tested code can be imported.
+    candidates.reverse();
+    if let Some(project) =
+        candidates.iter().find_map(|candidate| candidate.project(path, &[python::python_tests]))
+    {
         return Ok(project);
     }
     Err(ToolError::failed(format!(
-        "no tests were found for `{}`: neither in it nor above it is {LOOKED_FOR}",
+        "no tests were found for `{}`: neither in it nor above it is {RECOGNIZED_FILES}",
         quote::path(path),
     ))
     .hint("give the `command` that runs them"))
 }
 
-/// What was looked for.
-const LOOKED_FOR: &str = "a Cargo.toml, go.mod, deno.json, package.json with a test script, pom.xml, build.gradle, mix.exs, \
+/// The files that are recognized, for the error message.
+const RECOGNIZED_FILES: &str = "a Cargo.toml, go.mod, deno.json, package.json with a test script, pom.xml, build.gradle, mix.exs, \
     *.sln or *.csproj, a CMake build, a Makefile or justfile with `test` in it, or a Python test";
 
 /// A directory that may be a project.
-struct Here<'a> {
+struct Candidate<'a> {
     scene: &'a Scene<'a>,
     directory: &'a Path,
+    /// The entries of the directory.
     names: Vec<(OsString, FileKind)>,
 }
 
-impl Here<'_> {
-    /// The project that this directory is, if it is one of these kinds.
-    fn project(&self, path: &Path, kinds: &[Kind]) -> Option<Project> {
+impl Candidate<'_> {
+    /// Returns the project in this directory, if it is of one of these kinds. `path` is the path that the model asked for.
+    fn project(&self, path: &Path, kinds: &[ProjectKind]) -> Option<Project> {
         let below = path.strip_prefix(self.directory).unwrap_or(Path::new(""));
         let mut commands = kinds.iter().filter_map(|kind| kind(self, below));
         let command = commands.next()?;
         Some(Project { directory: self.directory.to_owned(), command, others: commands.collect() })
     }
 
+    /// Returns whether the directory has an entry of this name.
     fn has(&self, name: &str) -> bool {
         self.names.iter().any(|(known, _)| known == name)
     }
 
+    /// Returns whether the directory has one of these entries.
     fn has_one_of(&self, names: &[&str]) -> bool {
         names.iter().any(|name| self.has(name))
     }
 
+    /// Returns whether the directory has a file with this extension.
     fn has_ending(&self, ending: &str) -> bool {
         self.names
             .iter()
             .any(|(name, _)| Path::new(name).extension().is_some_and(|have| have == ending))
     }
 
-    /// Whether a directory in here has something in it.
+    /// Returns whether a subdirectory has an entry of this name.
     fn has_in(&self, directory: &str, name: &str) -> bool {
         let names = self.scene.names(&self.directory.join(directory));
         names.iter().any(|(known, _)| known == name)
     }
 
-    /// Whether something is here or above, up to the workspace.
+    /// Returns whether this directory or one above it, up to the workspace, has an entry of this name.
     fn has_above(&self, name: &str) -> bool {
-        self.up().any(|place| self.scene.names(place).iter().any(|(known, _)| known == name))
+        self.ancestors()
+            .any(|directory| self.scene.names(directory).iter().any(|(known, _)| known == name))
     }
 
-    /// Every directory from here up to the workspace.
-    fn up(&self) -> impl Iterator<Item = &Path> {
-        self.directory.ancestors().take_while(|place| place.starts_with(self.scene.workspace()))
+    /// Returns this directory and those above it, up to the workspace.
+    fn ancestors(&self) -> impl Iterator<Item = &Path> {
+        self.directory
+            .ancestors()
+            .take_while(|directory| directory.starts_with(self.scene.workspace()))
     }
 
-    fn text(&self, name: &str) -> Option<String> {
-        if self.has(name) { self.beginning_of(&self.directory.join(name)) } else { None }
+    /// Returns the beginning of a file in this directory.
+    fn read_text(&self, name: &str) -> Option<String> {
+        if self.has(name) { self.read_beginning(&self.directory.join(name)) } else { None }
     }
 
-    fn beginning_of(&self, path: &Path) -> Option<String> {
-        let bytes = self.scene.peek(path, LOOKED_AT)?;
+    /// Returns the beginning of a file by its path.
+    fn read_beginning(&self, path: &Path) -> Option<String> {
+        let bytes = self.scene.peek(path, MAX_READ_BYTES)?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// Whether a file has a word in it.
-    fn says(&self, name: &str, word: &str) -> bool {
-        self.text(name).is_some_and(|text| text.contains(word))
+    /// Returns whether a file in this directory contains a word.
+    fn file_contains(&self, name: &str, word: &str) -> bool {
+        self.read_text(name).is_some_and(|text| text.contains(word))
     }
 }
 
-/// How each kind of project is recognised; `below` is what was asked about, from here.
-type Kind = fn(&Here<'_>, &Path) -> Option<TestCommand>;
+/// A detector for one kind of project: returns the test command, or `None`. The path is the requested one, relative to the directory.
+type ProjectKind = fn(&Candidate<'_>, &Path) -> Option<TestCommand>;
 
-const KINDS: &[Kind] =
+/// All detectors, in the order in which they are tried.
+const PROJECT_KINDS: &[ProjectKind] =
     &[cargo, go, deno, node, python, maven, gradle, mix, dotnet, cmake, just, make];
 
-fn cargo(here: &Here<'_>, _: &Path) -> Option<TestCommand> {
-    if !here.has("Cargo.toml") {
+/// Detects Cargo, with nextest if it is configured.
+fn cargo(candidate: &Candidate<'_>, _: &Path) -> Option<TestCommand> {
+    if !candidate.has("Cargo.toml") {
         return None;
     }
-    let is_configured = |place: &Path| {
-        here.scene.names(&place.join(".config")).iter().any(|(name, _)| name == "nextest.toml")
+    let is_configured = |directory: &Path| {
+        candidate
+            .scene
+            .names(&directory.join(".config"))
+            .iter()
+            .any(|(name, _)| name == "nextest.toml")
     };
-    let words: &[&str] = if here.up().any(is_configured) {
+    let words: &[&str] = if candidate.ancestors().any(is_configured) {
         &["cargo", "nextest", "run", "--no-fail-fast"]
     } else {
         &["cargo", "test", "--no-fail-fast"]
     };
-    Some(TestCommand::new(words, Filter::Word))
+    Some(TestCommand::new(words, FilterForm::Word))
 }
 
-fn go(here: &Here<'_>, below: &Path) -> Option<TestCommand> {
-    here.has("go.mod").then(|| {
+/// Detects a Go module, limited to the packages of the requested path.
+fn go(candidate: &Candidate<'_>, below: &Path) -> Option<TestCommand> {
+    candidate.has("go.mod").then(|| {
         let is_file = below.extension().is_some_and(|ending| ending == "go");
         let below = if is_file { below.parent().unwrap_or(below) } else { below };
         let packages = match below.to_str() {
@@ -153,43 +171,51 @@ fn go(here: &Here<'_>, below: &Path) -> Option<TestCommand> {
             Some(below) if is_file => format!("./{below}"),
             Some(below) => format!("./{below}/..."),
         };
-        TestCommand::new(&["go", "test", "-v", &packages], Filter::Joined("-run="))
+        TestCommand::new(&["go", "test", "-v", &packages], FilterForm::Joined("-run="))
     })
 }
 
-fn deno(here: &Here<'_>, _: &Path) -> Option<TestCommand> {
-    here.has_one_of(&["deno.json", "deno.jsonc"])
-        .then(|| TestCommand::new(&["deno", "test"], Filter::Joined("--filter=")))
+/// Detects Deno.
+fn deno(candidate: &Candidate<'_>, _: &Path) -> Option<TestCommand> {
+    candidate
+        .has_one_of(&["deno.json", "deno.jsonc"])
+        .then(|| TestCommand::new(&["deno", "test"], FilterForm::Joined("--filter=")))
 }
 
-fn maven(here: &Here<'_>, _: &Path) -> Option<TestCommand> {
-    here.has("pom.xml").then(|| {
-        let program = if here.has("mvnw") { "./mvnw" } else { "mvn" };
+/// Detects Maven.
+fn maven(candidate: &Candidate<'_>, _: &Path) -> Option<TestCommand> {
+    candidate.has("pom.xml").then(|| {
+        let program = if candidate.has("mvnw") { "./mvnw" } else { "mvn" };
         TestCommand::new(
             &[program, "-B", "--no-transfer-progress", "test"],
-            Filter::Joined("-Dtest="),
+            FilterForm::Joined("-Dtest="),
         )
     })
 }
 
-fn gradle(here: &Here<'_>, _: &Path) -> Option<TestCommand> {
+/// Detects Gradle.
+fn gradle(candidate: &Candidate<'_>, _: &Path) -> Option<TestCommand> {
     const FILES: [&str; 4] =
         ["build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts"];
-    here.has_one_of(&FILES).then(|| {
-        let program = if here.has("gradlew") { "./gradlew" } else { "gradle" };
+    candidate.has_one_of(&FILES).then(|| {
+        let program = if candidate.has("gradlew") { "./gradlew" } else { "gradle" };
         TestCommand::new(
             &[program, "test", "--continue", "--console=plain"],
-            Filter::Behind(&["--tests"]),
+            FilterForm::Behind(&["--tests"]),
         )
     })
 }
 
-fn mix(here: &Here<'_>, _: &Path) -> Option<TestCommand> {
-    here.has("mix.exs").then(|| TestCommand::new(&["mix", "test"], Filter::None))
+/// Detects mix (Elixir).
+fn mix(candidate: &Candidate<'_>, _: &Path) -> Option<TestCommand> {
+    candidate.has("mix.exs").then(|| TestCommand::new(&["mix", "test"], FilterForm::None))
 }
 
-fn dotnet(here: &Here<'_>, _: &Path) -> Option<TestCommand> {
-    let is_here = ["sln", "slnx", "csproj", "fsproj"].iter().any(|ending| here.has_ending(ending));
-    is_here
-        .then(|| TestCommand::new(&["dotnet", "test", "--nologo"], Filter::Behind(&["--filter"])))
+/// Detects dotnet.
+fn dotnet(candidate: &Candidate<'_>, _: &Path) -> Option<TestCommand> {
+    let is_here =
+        ["sln", "slnx", "csproj", "fsproj"].iter().any(|ending| candidate.has_ending(ending));
+    is_here.then(|| {
+        TestCommand::new(&["dotnet", "test", "--nologo"], FilterForm::Behind(&["--filter"]))
+    })
 }

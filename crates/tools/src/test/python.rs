@@ -1,11 +1,11 @@
-//! What pytest and unittest print.
+//! Parses the output of pytest and unittest.
 
-use super::report::{Failure, Report, before, behind, block, is_rule, parts};
+use super::report::{Failure, Report, dedented, is_rule, number_before, number_behind, sections};
 
-/// pytest, quiet or not.
+/// Parses the output of pytest, with or without `-q`.
 pub(super) fn pytest(text: &str) -> Option<Report> {
     let summary = text.lines().rfind(|line| is_summary(line))?;
-    let count = |words: &[&str]| words.iter().filter_map(|word| before(summary, word)).sum();
+    let count = |words: &[&str]| words.iter().filter_map(|word| number_before(summary, word)).sum();
     let mut report = Report {
         passed: count(&["passed", "xpassed"]),
         failed: count(&["failed", "error", "errors"]),
@@ -13,30 +13,33 @@ pub(super) fn pytest(text: &str) -> Option<Report> {
         ..Report::default()
     };
     let begins = |line: &'_ str| titled(line, '_').map(str::to_owned);
-    for (name, lines) in parts(text, begins, |line| titled(line, '=').is_some() || is_summary(line))
+    for (name, lines) in
+        sections(text, begins, |line| titled(line, '=').is_some() || is_summary(line))
     {
         match name.strip_prefix("ERROR collecting ") {
             Some(file) => {
-                report.errors.push(format!("{file}\n{}", block(&lines)));
+                report.errors.push(format!("{file}\n{}", dedented(&lines)));
                 report.failed = report.failed.saturating_sub(1);
             }
-            None => report.fail(Failure::new(name, &lines)),
+            None => report.add_failure(Failure::new(name, &lines)),
         }
     }
-    report.or_nothing(true)
+    report.into_option(true)
 }
 
-/// `1 failed, 2 passed in 0.12s`, alone or between `=`.
+/// Returns whether a line is the summary: `1 failed, 2 passed in 0.12s`, alone or between `=`.
 fn is_summary(line: &str) -> bool {
     const WORDS: [&str; 6] = ["passed", "failed", "error", "errors", "skipped", "deselected"];
     let line = line.trim().trim_matches('=').trim();
     let Some((counts, time)) = line.rsplit_once(" in ") else { return false };
     let seconds = time.split(' ').next().and_then(|time| time.strip_suffix('s'));
     let is_time = seconds.is_some_and(|seconds| seconds.parse::<f64>().is_ok());
-    is_time && (counts == "no tests ran" || WORDS.iter().any(|word| before(counts, word).is_some()))
+    is_time
+        && (counts == "no tests ran"
+            || WORDS.iter().any(|word| number_before(counts, word).is_some()))
 }
 
-/// The title in `____ test_name ____`.
+/// Returns the title in a line such as `____ test_name ____`.
 fn titled(line: &str, with: char) -> Option<&str> {
     let is_drawn = line.starts_with(with) && line.ends_with(with);
     let title = line.trim_matches(with);
@@ -45,14 +48,14 @@ fn titled(line: &str, with: char) -> Option<&str> {
         .filter(|title| *title != "_")
 }
 
-/// unittest.
+/// Parses the output of unittest.
 pub(super) fn unittest(text: &str) -> Option<Report> {
     let ran = text.lines().rfind(|line| line.starts_with("Ran ") && line.contains(" test"))?;
-    let total = behind(ran, "Ran")?;
+    let total = number_behind(ran, "Ran")?;
     let verdict = text
         .lines()
         .rfind(|line| *line == "OK" || line.starts_with("OK (") || line.starts_with("FAILED ("))?;
-    let count = |word| behind(verdict, word).unwrap_or(0);
+    let count = |word| number_behind(verdict, word).unwrap_or(0);
     let mut report = Report {
         failed: count("failures") + count("errors") + count("unexpected"),
         ignored: count("skipped"),
@@ -63,15 +66,16 @@ pub(super) fn unittest(text: &str) -> Option<Report> {
         let name = line.strip_prefix("FAIL: ").or_else(|| line.strip_prefix("ERROR: "))?;
         Some(name.to_owned())
     };
-    for (name, lines) in parts(text, begins, |line| is_rule(line, '=') || line.starts_with("Ran "))
+    for (name, lines) in
+        sections(text, begins, |line| is_rule(line, '=') || line.starts_with("Ran "))
     {
         let lines: Vec<&str> = lines.into_iter().filter(|line| !is_rule(line, '-')).collect();
         if name.contains("_FailedTest") {
-            report.errors.push(format!("{name}\n{}", block(&lines)));
+            report.errors.push(format!("{name}\n{}", dedented(&lines)));
             report.failed = report.failed.saturating_sub(1);
         } else {
-            report.fail(Failure::new(name, &lines));
+            report.add_failure(Failure::new(name, &lines));
         }
     }
-    report.or_nothing(true)
+    report.into_option(true)
 }

@@ -1,54 +1,55 @@
-//! What a run of tests came to: how many passed, what failed and why.
+//! The parsed result of a test run, and helpers for the parsers.
 
 use std::collections::HashSet;
 
-/// What a run of tests came to, as far as its output tells.
+/// The parsed result of a test run.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(super) struct Report {
     pub(super) passed: u64,
     pub(super) failed: u64,
     pub(super) ignored: u64,
-    /// Each test that failed.
+    /// The failed tests.
     pub(super) failures: Vec<Failure>,
-    /// What kept tests from running at all: code that does not compile, a file that cannot be loaded.
+    /// Errors that kept tests from running: code that does not compile, a file that cannot be loaded.
     pub(super) errors: Vec<String>,
 }
 
-/// A test that failed.
+/// A failed test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Failure {
     pub(super) name: String,
-    /// What was said about it; may be empty.
+    /// The runner's text about the failure; may be empty.
     pub(super) text: String,
 }
 
 impl Failure {
+    /// Returns a failure with its lines as text.
     pub(super) fn new(name: impl Into<String>, lines: &[&str]) -> Self {
-        Self { name: name.into(), text: block(lines) }
+        Self { name: name.into(), text: dedented(lines) }
     }
 }
 
 impl Report {
-    /// Whether it tells anything.
+    /// Returns whether the report contains nothing.
     pub(super) fn is_empty(&self) -> bool {
         self.total() == 0 && self.failures.is_empty() && self.errors.is_empty()
     }
 
-    /// How many tests ran.
+    /// Returns the number of tests that ran.
     pub(super) fn total(&self) -> u64 {
         self.passed + self.failed
     }
 
-    /// The report, if it tells anything, or if it is `certain` that it tells of nothing.
-    pub(super) fn or_nothing(mut self, certain: bool) -> Option<Self> {
+    /// Removes duplicate errors. Returns `None` if the report is empty, unless the format of the output is `certain`.
+    pub(super) fn into_option(mut self, certain: bool) -> Option<Self> {
         let mut seen = HashSet::new();
         self.errors.retain(|error| !error.is_empty() && seen.insert(error.clone()));
         self.failed = self.failed.max(self.failures.len() as u64);
         (certain || !self.is_empty()).then_some(self)
     }
 
-    /// Adds a failure. One that is told of twice is the same one: the longer text stays.
-    pub(super) fn fail(&mut self, failure: Failure) {
+    /// Adds a failure. Of two failures with the same name, the one with the longer text is kept.
+    pub(super) fn add_failure(&mut self, failure: Failure) {
         match self.failures.iter_mut().find(|known| known.name == failure.name) {
             Some(known) if known.text.len() < failure.text.len() => *known = failure,
             Some(_) => {}
@@ -57,8 +58,8 @@ impl Report {
     }
 }
 
-/// Lines as a text: without empty ones around it, with one at most between others, and without what all are indented by.
-pub(super) fn block(lines: &[&str]) -> String {
+/// Joins lines without their common indentation, without blank lines at both ends, and with at most one between others.
+pub(super) fn dedented(lines: &[&str]) -> String {
     let is_empty = |line: &&str| line.trim().is_empty();
     let Some(first) = lines.iter().position(|line| !is_empty(line)) else { return String::new() };
     let last = lines.iter().rposition(|line| !is_empty(line)).unwrap_or(first);
@@ -71,8 +72,8 @@ pub(super) fn block(lines: &[&str]) -> String {
     texts.join("\n")
 }
 
-/// The number that stands before a word: 3 in `3 passed, 1 failed` for `passed`.
-pub(super) fn before(line: &str, word: &str) -> Option<u64> {
+/// Returns the number before a word: 3 in `3 passed, 1 failed` for `passed`.
+pub(super) fn number_before(line: &str, word: &str) -> Option<u64> {
     let mut last = None;
     for token in tokens(line) {
         if token == word {
@@ -83,42 +84,43 @@ pub(super) fn before(line: &str, word: &str) -> Option<u64> {
     None
 }
 
-/// The number that stands behind a word: 3 in `Passed: 3, Failed: 1` for `Passed`.
-pub(super) fn behind(line: &str, word: &str) -> Option<u64> {
+/// Returns the number behind a word: 3 in `Passed: 3, Failed: 1` for `Passed`.
+pub(super) fn number_behind(line: &str, word: &str) -> Option<u64> {
     let mut all = tokens(line).skip_while(|token| *token != word);
     all.next()?;
     all.next()?.parse().ok()
 }
 
+/// Splits a line into words and numbers.
 fn tokens(line: &str) -> impl Iterator<Item = &str> {
     line.split(|c: char| !c.is_alphanumeric()).filter(|token| !token.is_empty())
 }
 
-/// Whether a line is made of one character, as lines between parts are.
+/// Returns whether a line consists of at least five times this character.
 pub(super) fn is_rule(line: &str, of: char) -> bool {
     let line = line.trim();
     line.chars().count() >= 5 && line.chars().all(|c| c == of)
 }
 
-/// The parts of a text: `begins` says which lines begin one, and what it is called; `ends` which lines belong to none.
-pub(super) fn parts<'t, T>(
+/// Splits a text into sections. `begins` returns the title if a line begins a section; `ends` returns true for a line behind one.
+pub(super) fn sections<'t, T>(
     text: &'t str,
     begins: impl Fn(&'t str) -> Option<T>,
     ends: impl Fn(&'t str) -> bool,
 ) -> Vec<(T, Vec<&'t str>)> {
-    let mut parts: Vec<(T, Vec<&'t str>)> = Vec::new();
+    let mut sections: Vec<(T, Vec<&'t str>)> = Vec::new();
     let mut is_inside = false;
     for line in text.lines() {
         if let Some(name) = begins(line) {
-            parts.push((name, Vec::new()));
+            sections.push((name, Vec::new()));
             is_inside = true;
         } else if ends(line) {
             is_inside = false;
-        } else if let Some((_, lines)) = parts.last_mut().filter(|_| is_inside) {
+        } else if let Some((_, lines)) = sections.last_mut().filter(|_| is_inside) {
             lines.push(line);
         }
     }
-    parts
+    sections
 }
 
 #[cfg(test)]
@@ -126,31 +128,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_and_words() {
+    fn numbers_beside_words_are_found() {
         let line = "== 1 failed, 40 passed (2 flaky), 3 skipped in 0.12s ==";
-        assert_eq!(before(line, "failed"), Some(1));
-        assert_eq!(before(line, "passed"), Some(40));
-        assert_eq!(before(line, "skipped"), Some(3));
-        assert_eq!(before(line, "errors"), None);
-        assert_eq!(before("nothing failed", "failed"), None);
-        assert_eq!(behind("Tests run: 5, Failures: 1", "Failures"), Some(1));
-        assert_eq!(behind("failures=2, errors=1)", "errors"), Some(1));
-        assert_eq!(behind("Failures: none", "Failures"), None);
+        assert_eq!(number_before(line, "failed"), Some(1));
+        assert_eq!(number_before(line, "passed"), Some(40));
+        assert_eq!(number_before(line, "skipped"), Some(3));
+        assert_eq!(number_before(line, "errors"), None);
+        assert_eq!(number_before("nothing failed", "failed"), None);
+        assert_eq!(number_behind("Tests run: 5, Failures: 1", "Failures"), Some(1));
+        assert_eq!(number_behind("failures=2, errors=1)", "errors"), Some(1));
+        assert_eq!(number_behind("Failures: none", "Failures"), None);
     }
 
     #[test]
-    fn blocks_lose_what_is_around_them() {
-        assert_eq!(block(&["", "    a", "      b", "", " ", "    c", " "]), "a\n  b\n\nc");
-        assert_eq!(block(&["", " "]), "");
-        assert_eq!(block(&[]), "");
+    fn dedented_lines_are_trimmed() {
+        assert_eq!(dedented(&["", "    a", "      b", "", " ", "    c", " "]), "a\n  b\n\nc");
+        assert_eq!(dedented(&["", " "]), "");
+        assert_eq!(dedented(&[]), "");
     }
 
     #[test]
-    fn a_failure_that_is_told_twice_is_one() {
+    fn repeated_failures_are_merged() {
         let mut report = Report::default();
-        report.fail(Failure::new("a", &[]));
-        report.fail(Failure::new("a", &["why"]));
-        report.fail(Failure::new("a", &[]));
+        report.add_failure(Failure::new("a", &[]));
+        report.add_failure(Failure::new("a", &["why"]));
+        report.add_failure(Failure::new("a", &[]));
         assert_eq!(report.failures, [Failure { name: "a".into(), text: "why".into() }]);
     }
 }

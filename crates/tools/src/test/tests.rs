@@ -1,4 +1,4 @@
-//! Tables: which files mean which command, and what recorded outputs tell; then real runs.
+//! Tables of project files with their test commands, and of recorded outputs with their reports; then real runs.
 #![expect(clippy::disallowed_methods, reason = "tests read recorded outputs, and lay out projects")]
 
 use std::path::Path;
@@ -12,7 +12,7 @@ use super::formats;
 use super::project::{self, Project};
 use crate::testing::Workspace;
 
-/// Finds the project that a path belongs to in a workspace with these files; its directory is told from the workspace.
+/// Finds the project of a path in a workspace with these files; its directory is relative to the workspace.
 fn find(files: &[(&str, &str)], path: &str) -> Result<Project, ToolError> {
     let directory = tempfile::tempdir().unwrap();
     for (name, text) in files {
@@ -31,7 +31,7 @@ fn find(files: &[(&str, &str)], path: &str) -> Result<Project, ToolError> {
     Ok(project)
 }
 
-/// What is run where for a path, with a filter and without; `filter` is `None` where there is no way for one.
+/// Checks the directory and test command for a path, and the command with a filter; `None` if it takes no filter.
 fn check(files: &[(&str, &str)], path: &str, expected: (&str, &str), filtered: Option<&str>) {
     let project = find(files, path).unwrap();
     let directory = project.directory.to_str().unwrap();
@@ -53,7 +53,7 @@ const NPM_NONE: &str = r#"{"scripts": {"test": "echo \"Error: no test specified\
 const NPM_VITEST: &str = r#"{"devDependencies": {"vitest": "^1"}}"#;
 
 #[test]
-fn what_files_mean() {
+fn project_files_determine_the_test_command() {
     for (files, path, expected, filtered) in [
         (
             &[("Cargo.toml", "")][..],
@@ -244,7 +244,7 @@ fn what_files_mean() {
 }
 
 #[test]
-fn what_is_not_found_is_said() {
+fn missing_tests_are_reported() {
     for (files, words) in [
         (&[("README.md", "")][..], "no tests were found"),
         (&[("package.json", NPM_NONE)], "no tests were found"),
@@ -259,17 +259,21 @@ fn what_is_not_found_is_said() {
 }
 
 #[test]
-fn several_kinds_in_one_place_are_all_named() {
+fn other_project_kinds_are_listed() {
     let files = [("Cargo.toml", ""), ("package.json", NPM_JEST), ("Makefile", "test:\n")];
     let project = find(&files, ".").unwrap();
     let others: Vec<String> = project.others.iter().map(ToString::to_string).collect();
     assert_eq!(others, ["npm test", "make test"]);
 }
 
-/// What a recorded output should tell: counts, failures as (name, a part of the text), parts of the errors.
-type Told<'a> = (u64, u64, u64, &'a [(&'a str, &'a str)], &'a [&'a str]);
+/// The expected report of a recorded output: counts, failures as (name, a part of the text), parts of the errors.
+type ExpectedReport<'a> = (u64, u64, u64, &'a [(&'a str, &'a str)], &'a [&'a str]);
 
-fn check_output(name: &str, command: &str, (passed, failed, ignored, failures, errors): Told<'_>) {
+fn check_output(
+    name: &str,
+    command: &str,
+    (passed, failed, ignored, failures, errors): ExpectedReport<'_>,
+) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("src/test/outputs")
         .join(name)
@@ -292,7 +296,7 @@ fn check_output(name: &str, command: &str, (passed, failed, ignored, failures, e
 }
 
 #[test]
-fn what_outputs_tell() {
+fn recorded_outputs_are_parsed() {
     let cargo_failures: &[(&str, &str)] = &[
         ("tests::panics", "did not panic as expected"),
         (
@@ -481,13 +485,13 @@ fn what_outputs_tell() {
         ("tap-fail", "bats .", (1, 1, 2, &[("subtracts", "in test file sum.bats")], &[])),
     ] {
         check_output(name, command, told);
-        // The command only helps.
+        // The format is also found without help from the command.
         check_output(name, "./run-tests", told);
     }
 }
 
 #[test]
-fn no_recorded_output_is_forgotten() {
+fn every_recorded_output_is_tested() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/test/outputs");
     let source = include_str!("tests.rs");
     for entry in std::fs::read_dir(directory).unwrap() {
@@ -501,7 +505,7 @@ fn no_recorded_output_is_forgotten() {
 }
 
 #[test]
-fn other_texts_are_not_taken_for_tests() {
+fn other_texts_have_no_test_report() {
     for text in [
         "",
         "hello\n",
@@ -520,22 +524,22 @@ fn other_texts_are_not_taken_for_tests() {
     }
 }
 
-/// A project of Cargo that needs nothing from elsewhere.
+/// Returns a Cargo project without dependencies.
 fn cargo_project(body: &str) -> Workspace {
     let manifest =
         "[package]\nname = \"demo\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[workspace]\n";
     Workspace::new(&[("Cargo.toml", manifest), ("src/lib.rs", body)])
 }
 
-const SUMS: &str = "\
+const CARGO_LIBRARY: &str = "\
 pub fn add(a: u64, b: u64) -> u64 { a + b }
 #[test] fn adds() { assert_eq!(add(1, 2), 3); }
 #[test] fn wrong() { assert_eq!(add(1, 2), 4, \"the sum\"); }
 ";
 
 #[test]
-fn a_project_of_cargo() {
-    let place = cargo_project(SUMS);
+fn cargo_project_is_tested() {
+    let place = cargo_project(CARGO_LIBRARY);
     let result = place.call("test", json!({}));
     let text = result.output.to_text();
     assert_eq!(result.outcome, Outcome::Error, "{text}");
@@ -563,7 +567,7 @@ fn a_project_of_cargo() {
 }
 
 #[test]
-fn a_command_of_ones_own() {
+fn given_command_is_run_and_parsed() {
     let place = Workspace::new(&[("sub/go.txt", include_str!("outputs/go-fail.txt"))]);
     for (input, begin, part) in [
         (
@@ -590,7 +594,7 @@ fn a_command_of_ones_own() {
 }
 
 #[test]
-fn tests_that_take_too_long() {
+fn timed_out_tests_keep_their_counts() {
     let place = Workspace::new(&[("go.txt", include_str!("outputs/go-fail.txt"))]);
     let result = place.call("test", json!({"command": "cat go.txt; sleep 60", "timeout": 0.5}));
     let text = result.output.to_text();
@@ -605,7 +609,7 @@ fn tests_that_take_too_long() {
 }
 
 #[test]
-fn what_a_call_may_not_ask_for() {
+fn invalid_arguments_are_refused() {
     let place = Workspace::new(&[("Cargo.toml", "")]);
     let check = |input: Value, words: &str| {
         let text = place.text("test", input.clone());

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use windlass_core::{BuiltChange, Context, Origin, Output, ToolError, UndoPlan, WithoutHistory};
 
 use super::{Asker, MAX_NAMED, describe_calls};
-use crate::shown::{self, Root};
+use crate::format::{self, Root};
 
 /// Returns the output if none of the selected changes can be undone. If the last change ran without tracking, a person's next undo
 /// takes the change before it; a model has to name that change.
@@ -65,8 +65,8 @@ pub(super) fn names_without_history(base: &Path, plan: &UndoPlan) -> Vec<String>
         }
         WithoutHistory::BuildDirectory(BuiltChange { path, files, bytes }) => {
             let count =
-                shown::count(usize::try_from(*files).unwrap_or(usize::MAX), "file", "files");
-            format!("{}/ ({count}, {})", name(path), shown::size(*bytes))
+                format::count(usize::try_from(*files).unwrap_or(usize::MAX), "file", "files");
+            format!("{}/ ({count}, {})", name(path), format::size(*bytes))
         }
         WithoutHistory::Direct(path) => format!("{} (changed by a job)", name(path)),
         WithoutHistory::Untracked(_) => "whatever a command changed without tracking".to_owned(),

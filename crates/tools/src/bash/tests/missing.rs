@@ -1,6 +1,6 @@
-//! Notes about paths that a command's view does not have: real programs in the usual sandbox.
+//! Tests of the notes about paths that are missing in the sandbox, with real programs.
 //!
-//! The commands are in a script, so that the reader of command lines neither refuses nor grants what they name.
+//! The commands are in a script, so that the shell analysis does not see the paths that they name.
 #![expect(clippy::disallowed_methods, reason = "tests lay out files and links")]
 
 use std::fs;
@@ -23,20 +23,20 @@ const FILES: &[(&str, &str)] = &[
     ("open", ""),
 ];
 
-/// A workspace, and a directory of the machine that is in no view.
-struct Scene {
+/// A workspace, and a directory of the machine that is outside of every view.
+struct SandboxWorkspace {
     workspace: Workspace,
     directory: tempfile::TempDir,
     outside: PathBuf,
 }
 
-impl Scene {
+impl SandboxWorkspace {
     fn new() -> Self {
         Self::with(Confinement::default())
     }
 
     fn with(confinement: Confinement) -> Self {
-        // Not below `/tmp`, which is the session's own in a view.
+        // Not below `/tmp`, which in a view belongs to the session.
         let program = std::env::current_exe().unwrap();
         let directory = tempfile::tempdir_in(program.parent().unwrap()).unwrap();
         Self::in_directory(directory, confinement, &[])
@@ -68,7 +68,7 @@ impl Scene {
         self.workspace.call("bash", json!({"command": "sh ./run.sh"}))
     }
 
-    /// The notes, one in a line, and the reasons in the metadata.
+    /// Runs a script and returns the notes in its output and the reasons in the metadata.
     fn notes(&self, script: &str) -> (Vec<String>, Vec<Value>) {
         let result = self.run(script);
         let text = result.output.to_text().replace(self.outside.to_str().unwrap(), "OUTSIDE");
@@ -82,8 +82,8 @@ impl Scene {
 }
 
 #[test]
-fn a_failure_is_explained() {
-    let scene = Scene::new();
+fn a_failure_caused_by_the_sandbox_is_explained() {
+    let sandboxed = SandboxWorkspace::new();
     let outside = |path: &str, rule: &str| {
         format!("[not in the sandbox's view: {path}; a person can allow it: --allow '{rule}']")
     };
@@ -107,29 +107,30 @@ fn a_failure_is_explained() {
         ("mkdir /windlass-test", "[read-only here: /windlass-test]".into(), "read-only"),
         ("cat OUTSIDE/.ssh/present", "[not in the sandbox's view: OUTSIDE/.ssh/present]".into(), "outside"),
     ] {
-        assert_eq!(scene.notes(script), (vec![expected], vec![json!(reason)]), "{script}");
+        assert_eq!(sandboxed.notes(script), (vec![expected], vec![json!(reason)]), "{script}");
     }
-    let (notes, reasons) = scene.notes("touch ~/.ssh/windlass-test");
+    let (notes, reasons) = sandboxed.notes("touch ~/.ssh/windlass-test");
     assert_eq!(reasons, [json!("outside")], "{notes:?}");
     assert!(notes[0].ends_with("/.ssh/windlass-test]"), "{notes:?}");
 }
 
 #[test]
-fn the_rule_in_a_note_helps() {
+fn the_suggested_rule_makes_the_command_work() {
     for script in ["cat OUTSIDE/data/in.csv", "ls OUTSIDE/data", "touch OUTSIDE/data/new"] {
-        let scene = Scene::new();
-        let failed = scene.run(script).output.to_text();
+        let sandboxed = SandboxWorkspace::new();
+        let failed = sandboxed.run(script).output.to_text();
         let rule = failed.split("--allow '").nth(1).and_then(|rest| rest.split('\'').next());
         let rule = rule.unwrap_or_else(|| panic!("{failed}")).to_owned();
-        let scene = Scene::in_directory(scene.directory, Confinement::default(), &[rule]);
-        let result = scene.run(script);
+        let sandboxed =
+            SandboxWorkspace::in_directory(sandboxed.directory, Confinement::default(), &[rule]);
+        let result = sandboxed.run(script);
         assert!(!result.output.is_error, "{script}: {}", result.output.to_text());
     }
 }
 
 #[test]
-fn other_commands_get_no_notes() {
-    let scene = Scene::new();
+fn other_failures_get_no_notes() {
+    let sandboxed = SandboxWorkspace::new();
     for script in [
         "cat OUTSIDE/data/in.csv; true",
         "cat OUTSIDE/data/other.csv",
@@ -140,22 +141,22 @@ fn other_commands_get_no_notes() {
         "echo all is well; exit 3",
         "cat open; exit 1",
     ] {
-        assert_eq!(scene.notes(script), (vec![], vec![]), "{script}");
+        assert_eq!(sandboxed.notes(script), (vec![], vec![]), "{script}");
     }
 }
 
 #[test]
-fn there_are_at_most_three() {
-    let (notes, reasons) = Scene::new()
+fn at_most_three_notes_are_given() {
+    let (notes, reasons) = SandboxWorkspace::new()
         .notes("cat .env plan.draft denied/x OUTSIDE/data/in.csv; cat OUTSIDE/data/in.csv");
     assert_eq!((notes.len(), reasons.len()), (3, 4), "{notes:?}");
 }
 
 #[test]
-fn the_directory_of_a_command_counts() {
-    let scene = Scene::new();
-    let call = |input: Value| scene.workspace.text("bash", input);
-    scene.workspace.write("sub/run.sh", "f=.e; cat \"${f}nv\"");
+fn relative_paths_use_the_command_directory() {
+    let sandboxed = SandboxWorkspace::new();
+    let call = |input: Value| sandboxed.workspace.text("bash", input);
+    sandboxed.workspace.write("sub/run.sh", "f=.e; cat \"${f}nv\"");
     for input in [
         json!({"command": "sh ./run.sh", "cwd": "sub"}),
         json!({"command": "cd sub && sh ./run.sh"}),
@@ -168,12 +169,12 @@ fn the_directory_of_a_command_counts() {
     }
 }
 
-/// Programs choose the paths in their messages, and can make links: neither tells them whether a secret file exists.
+/// Programs choose the paths in their messages and can create links. Neither may reveal whether a secret file exists.
 #[test]
-fn nothing_is_told_of_secrets_outside() {
-    let scene = Scene::new();
+fn notes_do_not_reveal_secrets_outside() {
+    let sandboxed = SandboxWorkspace::new();
     let link = |target: &str, name: &str| {
-        symlink(scene.outside.join(target), scene.workspace.path(name)).unwrap();
+        symlink(sandboxed.outside.join(target), sandboxed.workspace.path(name)).unwrap();
     };
     link(".ssh", "store");
     for (target, name) in [(".ssh/present", "one"), (".ssh/absent", "two")] {
@@ -181,26 +182,26 @@ fn nothing_is_told_of_secrets_outside() {
     }
     for script in ["cat OUTSIDE/.ssh/NAME", "cat store/NAME", "cat store/NAME/deeper"] {
         let notes = ["present", "absent"].map(|name| {
-            let (notes, reasons) = scene.notes(&script.replace("NAME", name));
+            let (notes, reasons) = sandboxed.notes(&script.replace("NAME", name));
             (notes.join("").replace(name, "NAME"), reasons)
         });
         assert_eq!(notes[0], notes[1], "{script}");
         assert_eq!(notes[0].1, [json!("outside")], "{script}");
     }
-    let notes = ["one", "two"].map(|name| scene.notes(&format!("cat {name}")).1);
+    let notes = ["one", "two"].map(|name| sandboxed.notes(&format!("cat {name}")).1);
     assert_eq!(notes[0], notes[1]);
-    let user = fs::metadata(scene.workspace.path("open")).unwrap().uid();
+    let user = fs::metadata(sandboxed.workspace.path("open")).unwrap().uid();
     let state = std::env::temp_dir().join(format!("windlass-{user}"));
-    let of_state = |name: &str| scene.notes(&format!("cat {}/{name}", state.display())).1;
+    let of_state = |name: &str| sandboxed.notes(&format!("cat {}/{name}", state.display())).1;
     assert_eq!(of_state("stages"), of_state("nothing"));
 }
 
 #[test]
-fn files_of_others_are_named() {
-    let scene = Scene::new();
+fn files_of_unmapped_owners_are_explained() {
+    let sandboxed = SandboxWorkspace::new();
     let make = |name: &str, owner, group, mode| {
-        scene.workspace.write(name, "old\n");
-        let path = scene.workspace.path(name);
+        sandboxed.workspace.write(name, "old\n");
+        let path = sandboxed.workspace.path(name);
         chown(&path, owner, group).expect("only root gives files away: run the tests as root");
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
     };
@@ -219,17 +220,17 @@ fn files_of_others_are_named() {
             "[the owner of open was not changed: other users and groups are not mapped into the sandbox]".into(),
         ),
     ] {
-        // Nothing else of the command is lost.
+        // Other changes of the command are kept.
         let script = format!("echo kept > made; {script}");
-        let (notes, _) = scene.notes(&script);
-        assert!(notes.contains(&expected), "{script}: {notes:?}\n{}", scene.run(&script).output.to_text());
-        assert_eq!(scene.workspace.read("made"), b"kept\n");
+        let (notes, _) = sandboxed.notes(&script);
+        assert!(notes.contains(&expected), "{script}: {notes:?}\n{}", sandboxed.run(&script).output.to_text());
+        assert_eq!(sandboxed.workspace.read("made"), b"kept\n");
     }
-    assert_eq!(scene.workspace.read("theirs"), b"old\n");
+    assert_eq!(sandboxed.workspace.read("theirs"), b"old\n");
 }
 
 #[test]
-fn the_missing_network_is_explained() {
+fn a_missing_network_is_explained() {
     let expected = (
         vec![
             "[no network: call bash with net:[\"example.org\"] (a person: --net example.org)]"
@@ -238,28 +239,29 @@ fn the_missing_network_is_explained() {
         vec![json!("no network")],
     );
     let printed = "echo 'curl: (6) Could not resolve host: example.org'; exit 6";
-    assert_eq!(Scene::new().notes(printed), expected);
+    assert_eq!(SandboxWorkspace::new().notes(printed), expected);
     let full = Confinement { network: NetworkAccess::Full, ..Confinement::default() };
-    assert_eq!(Scene::with(full).notes(printed), (vec![], vec![]));
+    assert_eq!(SandboxWorkspace::with(full).notes(printed), (vec![], vec![]));
 
     // The program does not name the host, but the command does.
-    let scene = Scene::new();
+    let sandboxed = SandboxWorkspace::new();
     let command =
         "python3 -c 'import urllib.request; urllib.request.urlopen(\"http://example.org\")'";
-    let result = scene.workspace.call("bash", json!({"command": command}));
+    let result = sandboxed.workspace.call("bash", json!({"command": command}));
     assert!(result.output.to_text().ends_with(&expected.0[0]), "{}", result.output.to_text());
     let absent = json!([{"reason": "no network", "hosts": ["example.org"]}]);
     assert_eq!(result.output.metadata["absent"], absent);
 }
 
 #[test]
-fn a_host_that_the_proxy_refuses_is_named() {
+fn a_host_refused_by_the_proxy_is_named() {
     let hosts = NetworkAccess::Hosts(vec!["docs.rs".into()]);
-    let scene = Scene::with(Confinement { network: hosts, ..Confinement::default() });
-    // Asks the proxy, says nothing of it, and fails.
+    let sandboxed =
+        SandboxWorkspace::with(Confinement { network: hosts, ..Confinement::default() });
+    // The script asks the proxy, prints nothing about it, and fails.
     let script = "exec 3<>/dev/tcp/127.0.0.1/${HTTP_PROXY##*:}; \
                   printf 'CONNECT example.org:443 HTTP/1.1\\r\\nHost: example.org:443\\r\\n\\r\\n' >&3; cat <&3 >/dev/null; exit 3";
-    let result = scene.workspace.call("bash", json!({"command": script}));
+    let result = sandboxed.workspace.call("bash", json!({"command": script}));
     let text = result.output.to_text();
     assert!(
         text.ends_with(
@@ -271,25 +273,25 @@ fn a_host_that_the_proxy_refuses_is_named() {
 }
 
 #[test]
-fn without_a_sandbox_nothing_is_explained() {
+fn without_a_sandbox_no_notes_are_given() {
     let off = Confinement { level: Level::Off, ..Confinement::default() };
-    let scene = Scene::with(off);
+    let sandboxed = SandboxWorkspace::with(off);
     for script in ["cat OUTSIDE/.ssh/absent", "echo 'Could not resolve host: x'; exit 1"] {
-        assert_eq!(scene.notes(script), (vec![], vec![]), "{script}");
+        assert_eq!(sandboxed.notes(script), (vec![], vec![]), "{script}");
     }
-    assert!(Path::new(&scene.outside).is_dir());
+    assert!(Path::new(&sandboxed.outside).is_dir());
 }
 
 #[test]
-fn a_job_that_failed_is_explained() {
-    let scene = Scene::new();
-    scene.workspace.write("run.sh", "f=.e; cat \"${f}nv\"");
+fn a_failed_job_is_explained() {
+    let sandboxed = SandboxWorkspace::new();
+    sandboxed.workspace.write("run.sh", "f=.e; cat \"${f}nv\"");
     let started =
-        scene.workspace.call("bash", json!({"command": "sh ./run.sh", "background": true}));
+        sandboxed.workspace.call("bash", json!({"command": "sh ./run.sh", "background": true}));
     let job = started.output.metadata["job"].as_str().unwrap().to_owned();
     let mut text = String::new();
     for _ in 0..10 {
-        let answer = scene.workspace.call("output", json!({"job": job, "wait": 10}));
+        let answer = sandboxed.workspace.call("output", json!({"job": job, "wait": 10}));
         text = answer.output.to_text();
         if answer.output.metadata["running"] == json!(false) {
             break;

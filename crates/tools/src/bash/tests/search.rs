@@ -1,5 +1,5 @@
-//! Commands that find out only while they run what they read, and what no tool may see: real shells in the sandbox that is usual,
-//! and on a machine without one.
+//! Tests of commands that search directories, such as `grep -r`, in a workspace with hidden files: real shells in the default
+//! sandbox, and on a machine without one.
 #![expect(clippy::disallowed_methods, reason = "tests lay out links and directories")]
 
 use std::os::unix::fs::symlink;
@@ -62,7 +62,7 @@ fn workspace(level: Level) -> Workspace {
 }
 
 #[test]
-fn what_no_tool_may_see_is_covered() {
+fn hidden_files_are_masked_in_searches() {
     let workspace = workspace(Level::Workspace);
     for (command, shown) in [
         ("cat id_*", &[][..]),
@@ -102,14 +102,14 @@ fn word(text: &str) -> &str {
 }
 
 #[test]
-fn what_holds_nothing_hidden_is_not_in_the_way() {
+fn searches_without_hidden_files_run_unchanged() {
     let workspace = workspace(Level::Workspace);
     let text = workspace.text("bash", json!({"command": "grep -rc PLAN src/open links/open"}));
     assert_eq!(text, "src/open:1\nlinks/open:1\n");
 }
 
 #[test]
-fn without_a_sandbox_it_asks_and_names_what_it_would_come_upon() {
+fn without_a_sandbox_a_search_asks_and_names_hidden_files() {
     let workspace = workspace(Level::Off);
     for (command, named) in [
         ("cat id_*", Some(".env and ")),
@@ -145,7 +145,7 @@ fn any_number_of_files_is_masked() {
 }
 
 #[test]
-fn searches_leave_out_what_a_person_is_to_be_asked_about() {
+fn searches_leave_out_paths_with_an_ask_rule() {
     let workspace = workspace(Level::Workspace);
     for (tool, input) in [
         ("grep", json!({"pattern": "PLAN"})),
@@ -156,7 +156,7 @@ fn searches_leave_out_what_a_person_is_to_be_asked_about() {
         assert!(!text.contains("PLAN asked\n"), "{tool}: {text}");
         assert!(text.contains("asked/x: left out: `ask read asked/**`"), "{tool}: {text}");
     }
-    // Whoever names it asks, and nobody is there.
+    // A call that names the path asks, and there is no attendant.
     let result = workspace.call("grep", json!({"pattern": "PLAN", "path": "asked"}));
     assert_eq!(result.outcome, Outcome::Denied);
 }

@@ -1,4 +1,4 @@
-//! Real shells on the real machine, in the sandbox that is usual.
+//! Tests with real shells on the real machine, in the default sandbox.
 #![expect(clippy::disallowed_methods, reason = "tests look at what programs did to the machine")]
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use windlass_core::{CallResult, Mode, Outcome, Policy};
 
-use super::{job, without_time};
+use super::{start_job, without_time};
 use crate::testing::Workspace;
 
 fn bash(command: &str) -> CallResult {
@@ -22,7 +22,7 @@ fn text(command: &str) -> String {
 }
 
 #[test]
-fn endings_are_told_apart() {
+fn endings_of_real_programs_are_distinguished() {
     for (command, code, signal, expected) in [
         ("true", json!(0), json!(null), "[no output]"),
         ("false", json!(1), json!(null), "[no output; exit code 1]"),
@@ -47,7 +47,7 @@ fn endings_are_told_apart() {
 }
 
 #[test]
-fn both_streams_come_in_the_order_in_which_they_were_written() {
+fn output_keeps_the_order_of_both_streams() {
     let command = "for i in $(seq 50); do echo out$i; echo err$i >&2; done";
     let expected: String =
         (1..=50).flat_map(|i| [format!("out{i}\n"), format!("err{i}\n")]).collect();
@@ -55,7 +55,7 @@ fn both_streams_come_in_the_order_in_which_they_were_written() {
 }
 
 #[test]
-fn output_is_data() {
+fn control_sequences_and_invalid_bytes_are_cleaned() {
     for (command, expected) in [
         ("printf 'no newline'", "no newline"),
         (r"printf '\033[1;31mred\033[0m \033]0;title\007plain\n'", "red plain\n"),
@@ -74,14 +74,14 @@ fn output_is_data() {
 }
 
 #[test]
-fn one_line_of_a_hundred_megabytes() {
+fn a_line_of_a_hundred_megabytes_is_shortened() {
     let result = bash("head -c 100000000 /dev/zero | tr '\\0' x; echo; echo end");
     assert_eq!(result.outcome, Outcome::Ok);
     let text = result.output.to_text();
     assert!(text.len() <= 50_000, "{}", text.len());
     let (head, rest) = text.split_once("\n[… ").unwrap();
     let (notice, tail) = rest.split_once(" …]\n").unwrap();
-    // It may have taken so long that this is said.
+    // The closing line may name the duration.
     let tail = tail.split('[').next().unwrap();
     assert!(tail.ends_with("x\nend\n"));
     let left_out = 100_000_005 - head.len() - tail.len();
@@ -90,7 +90,7 @@ fn one_line_of_a_hundred_megabytes() {
 }
 
 #[test]
-fn the_standard_input_is_closed_unless_it_is_given() {
+fn standard_input_is_empty_unless_given() {
     let workspace = Workspace::new(&[]);
     for (input, expected) in [
         (json!({"command": "cat; echo end"}), "end\n"),
@@ -105,7 +105,7 @@ fn the_standard_input_is_closed_unless_it_is_given() {
 }
 
 #[test]
-fn no_call_depends_on_the_one_before() {
+fn calls_do_not_share_shell_state() {
     let workspace = Workspace::new(&[("sub/x", "")]);
     workspace.text("bash", json!({"command": "cd sub; export WHO=me; alias ls=false"}));
     let root = workspace.path("").canonicalize().unwrap();
@@ -116,7 +116,7 @@ fn no_call_depends_on_the_one_before() {
 }
 
 #[test]
-fn at_its_limit_a_command_says_what_it_has() {
+fn a_timed_out_command_keeps_its_output_and_changes() {
     let workspace = Workspace::new(&[]);
     let input = json!({"command": "echo so far; touch made; sleep 100", "timeout": 0.5});
     let result = workspace.call("bash", input);
@@ -128,7 +128,7 @@ fn at_its_limit_a_command_says_what_it_has() {
     assert_eq!(result.output.metadata["changed"], json!([{"path": "made", "change": "created"}]));
 }
 
-/// Every process that has one of these in its command or its environment.
+/// Returns every process with one of these marks in its command or environment.
 fn survivors(marks: &[&str]) -> Vec<String> {
     let own = std::process::id().to_string();
     let mut found = Vec::new();
@@ -146,8 +146,8 @@ fn survivors(marks: &[&str]) -> Vec<String> {
     found
 }
 
-/// Runs a command that would stay, whatever it takes; what is left of it.
-fn left_of(name: &str, command: &str, more: &Value) -> Vec<String> {
+/// Runs a command that tries to survive, ends it, and returns the processes that are left.
+fn surviving_processes(name: &str, command: &str, more: &Value) -> Vec<String> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
     let seconds = format!("3{:05}{:03}", std::process::id() % 100_000, number % 1_000);
@@ -186,11 +186,11 @@ fn variants() -> Vec<(String, String)> {
 }
 
 #[test]
-fn nothing_outlives_its_limit() {
+fn no_process_survives_the_time_limit() {
     std::thread::scope(|scope| {
         for (name, command) in variants() {
             scope.spawn(move || {
-                let left = left_of(&name, &command, &json!({"timeout": 0.7}));
+                let left = surviving_processes(&name, &command, &json!({"timeout": 0.7}));
                 assert!(left.is_empty(), "{name}: {left:?}");
             });
         }
@@ -198,11 +198,15 @@ fn nothing_outlives_its_limit() {
 }
 
 #[test]
-fn nothing_outlives_a_kill() {
+fn no_process_survives_a_kill() {
     std::thread::scope(|scope| {
         for (name, command) in variants() {
             scope.spawn(move || {
-                let left = left_of(&format!("job {name}"), &command, &json!({"background": true}));
+                let left = surviving_processes(
+                    &format!("job {name}"),
+                    &command,
+                    &json!({"background": true}),
+                );
                 assert!(left.is_empty(), "{name}: {left:?}");
             });
         }
@@ -210,12 +214,12 @@ fn nothing_outlives_a_kill() {
 }
 
 #[test]
-fn a_call_ends_with_its_command_whoever_holds_the_output() {
+fn a_call_ends_with_its_command_while_a_child_holds_the_output() {
     assert_eq!(text("sleep 300 & echo started; exit 0"), "started\n");
 }
 
-/// Names and contents of all files.
-fn tree(root: &Path) -> BTreeMap<String, Vec<u8>> {
+/// Returns the names and contents of all files.
+fn file_tree(root: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
     let mut open = vec![root.to_owned()];
     while let Some(directory) = open.pop() {
@@ -234,39 +238,39 @@ fn tree(root: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 #[test]
-fn what_a_command_changed_is_said_and_can_be_taken_back() {
+fn changes_of_a_command_are_listed_and_undone() {
     let files = [("old", "1\n"), ("gone", "2\n"), ("d/kept", "3\n"), ("mode", "4\n")];
     let workspace = Workspace::new(&files);
-    let before = tree(&workspace.path(""));
+    let before = file_tree(&workspace.path(""));
     let command = "echo new > new; echo more >> old; rm gone; mkdir -p e/f; echo x > e/f/x; chmod +x mode; mv d/kept d/moved";
     let result = workspace.call("bash", json!({"command": command}));
     let expected =
         "[no output; changed: D d/kept, A d/moved, A e/f/x, D gone, m mode, A new, M old]";
     assert_eq!(result.output.to_text(), expected);
-    assert_ne!(tree(&workspace.path("")), before);
+    assert_ne!(file_tree(&workspace.path("")), before);
     let undone = workspace.call("undo", json!({}));
     assert_eq!(undone.outcome, Outcome::Ok, "{}", undone.output.to_text());
-    assert_eq!(tree(&workspace.path("")), before);
+    assert_eq!(file_tree(&workspace.path("")), before);
 }
 
 #[test]
-fn all_can_be_removed_and_brought_back() {
+fn removal_of_all_files_can_be_undone() {
     let names: Vec<String> = (0..60).map(|n| format!("src/{}/{n}.rs", n % 7)).collect();
     let mut files: Vec<(&str, &str)> =
         names.iter().map(|name| (name.as_str(), "fn x() {}\n")).collect();
     files.extend([(".hidden/x", "h"), ("README.md", "# x\n")]);
     let workspace = Workspace::new(&files);
-    let before = tree(&workspace.path(""));
+    let before = file_tree(&workspace.path(""));
     let result = workspace.call("bash", json!({"command": "rm -rf ./* .hidden"}));
     let said = "[no output; changed: D .hidden/ (1 in it), D README.md, D src/ (60 in it)]";
     assert_eq!(result.output.to_text(), said);
-    assert!(tree(&workspace.path("")).is_empty());
+    assert!(file_tree(&workspace.path("")).is_empty());
     assert_eq!(workspace.call("undo", json!({})).outcome, Outcome::Ok);
-    assert_eq!(tree(&workspace.path("")), before);
+    assert_eq!(file_tree(&workspace.path("")), before);
 }
 
 #[test]
-fn a_changed_build_directory_is_said() {
+fn a_changed_build_directory_is_reported() {
     let workspace = Workspace::new(&[("target/", ""), (".gitignore", "target\n")]);
     let text = workspace.text("bash", json!({"command": "echo x > target/made; echo y > out"}));
     assert!(text.contains("changed: A out"), "{text}");
@@ -275,7 +279,7 @@ fn a_changed_build_directory_is_said() {
 }
 
 #[test]
-fn a_terminal_for_those_who_want_one() {
+fn pty_runs_the_command_in_a_terminal() {
     let workspace = Workspace::new(&[]);
     for (input, expected) in [
         (json!({"command": "test -t 0 && test -t 1 && stty size", "pty": true}), "40 120"),
@@ -292,7 +296,7 @@ fn a_terminal_for_those_who_want_one() {
 }
 
 #[test]
-fn who_waits_for_input_is_told_apart_from_who_works() {
+fn waiting_for_input_is_distinguished_from_working() {
     let workspace = Workspace::new(&[]);
     let waits = json!({"command": "read -p 'sure? ' x", "pty": true, "timeout": 0.7});
     let text = workspace.text("bash", waits);
@@ -303,11 +307,11 @@ fn who_waits_for_input_is_told_apart_from_who_works() {
 }
 
 #[test]
-fn the_life_of_a_job() {
+fn a_job_runs_beside_other_calls() {
     let workspace = Workspace::new(&[]);
-    // It expands a variable that is not known, so it counts as one that may change files.
+    // The command expands an unknown variable, so it counts as one that may change files.
     let command = ": $x; echo up; until test -e go; do sleep 0.02; done; echo went; exit 5";
-    let id = job(&workspace, command);
+    let id = start_job(&workspace, command);
     let status = workspace.text("output", json!({"job": id, "cursor": 0, "wait": 10}));
     assert!(status.starts_with(&format!("up\n[job {id} has been running for ")), "{status}");
     let listed = workspace.text("jobs", json!({}));
@@ -315,10 +319,10 @@ fn the_life_of_a_job() {
         listed.contains("has been running for") && listed.contains(": $x; echo up"),
         "{listed}"
     );
-    // Another call sees what the job does and the other way round.
+    // The job sees the changes of another call.
     workspace.text("bash", json!({"command": "touch go"}));
-    let look = || workspace.text("output", json!({"job": id, "wait": 60}));
-    let last = std::iter::repeat_with(look).take(3).find(|text| text.contains("has ended"));
+    let read_output = || workspace.text("output", json!({"job": id, "wait": 60}));
+    let last = std::iter::repeat_with(read_output).take(3).find(|text| text.contains("has ended"));
     assert!(last.is_some_and(|text| text.contains(": exit code 5")));
     let all = without_time(&workspace.text("output", json!({"job": id, "cursor": 0})));
     let ended =
@@ -331,7 +335,7 @@ fn the_life_of_a_job() {
 fn a_job_ends_with_its_session() {
     let seconds = format!("4{}77", std::process::id());
     let workspace = Workspace::new(&[]);
-    let id = job(&workspace, &format!("setsid sleep {seconds} & sleep {seconds}"));
+    let id = start_job(&workspace, &format!("setsid sleep {seconds} & sleep {seconds}"));
     assert!(!survivors(&[&seconds]).is_empty());
     workspace.session().cancel();
     let job = workspace.session().all_jobs().pop().unwrap();
@@ -341,7 +345,7 @@ fn a_job_ends_with_its_session() {
 }
 
 #[test]
-fn a_file_that_changed_meanwhile_is_not_overwritten() {
+fn a_file_changed_during_the_command_is_not_overwritten() {
     let workspace = Workspace::new(&[("a", "1\n"), ("seen/", "")]);
     let (path, seen) = (workspace.path("a"), workspace.path("seen"));
     let is_over = std::sync::atomic::AtomicBool::new(false);
@@ -371,7 +375,7 @@ fn a_file_that_changed_meanwhile_is_not_overwritten() {
 }
 
 #[test]
-fn a_credential_reaches_the_program_and_nobody_else() {
+fn a_secret_reaches_only_the_program() {
     let workspace =
         Workspace::with_policy(&[], |local| std::sync::Arc::new(local), Policy::new(Mode::Yolo));
     for (command, expected) in [

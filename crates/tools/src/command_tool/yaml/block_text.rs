@@ -1,34 +1,38 @@
-//! Texts of several lines: `|` keeps the ends of lines, `>` makes paragraphs of them. A `-` or `+` behind it drops or keeps the
-//! empty lines at the end.
+//! Reads texts of several lines: `|` keeps line breaks, `>` folds lines into paragraphs. A `-` or `+` behind it drops or keeps the empty
+//! lines at the end.
 
-use super::{Reader, is_blank};
+use super::{YamlReader, is_blank};
 use crate::command_tool::DefinitionError;
-use crate::command_tool::node::Value;
+use crate::command_tool::node::NodeValue;
 
-impl<'t> Reader<'t> {
-    /// Reads the text whose lines are indented further than `indent`, from the `|` or `>` on.
-    pub(super) fn block_text(&mut self, indent: usize) -> Result<Value, DefinitionError> {
+impl<'t> YamlReader<'t> {
+    /// Reads a text from the `|` or `>` on. Its lines are indented further than `indent`.
+    pub(super) fn block_text(&mut self, indent: usize) -> Result<NodeValue, DefinitionError> {
         let header = self.rest();
         let is_folded = header.starts_with('>');
         let (end, rest) = match header.get(1..).unwrap_or_default() {
-            rest if rest.starts_with('-') => (End::Dropped, rest.get(1..).unwrap_or_default()),
-            rest if rest.starts_with('+') => (End::Kept, rest.get(1..).unwrap_or_default()),
-            rest => (End::One, rest),
+            rest if rest.starts_with('-') => {
+                (TrailingLines::Dropped, rest.get(1..).unwrap_or_default())
+            }
+            rest if rest.starts_with('+') => {
+                (TrailingLines::Kept, rest.get(1..).unwrap_or_default())
+            }
+            rest => (TrailingLines::One, rest),
         };
         let is_apart = rest.is_empty() || rest.starts_with([' ', '\t']);
         if !is_apart || !is_blank(rest) {
             return Err(
-                self.wrong("behind `|` or `>` the line ends; the text begins on the next one")
+                self.error("behind `|` or `>` the line ends; the text begins on the next one")
             );
         }
         self.line += 1;
         self.at = 0;
         let lines = self.block_lines(indent)?;
-        self.settle()?;
-        Ok(Value::Text(joined(&lines, is_folded, end)))
+        self.skip_blank_lines()?;
+        Ok(NodeValue::Text(join_lines(&lines, is_folded, end)))
     }
 
-    /// The lines of the text, without what they are indented by.
+    /// Reads the lines of the text, without their common indentation.
     fn block_lines(&mut self, indent: usize) -> Result<Vec<&'t str>, DefinitionError> {
         let mut depth = None;
         let mut longest_empty = 0;
@@ -44,7 +48,7 @@ impl<'t> Reader<'t> {
             } else {
                 let first = *depth.get_or_insert(spaces);
                 if spaces < first || longest_empty > first {
-                    return Err(self.wrong("this line is indented less than the first of its text"));
+                    return Err(self.error("this line is indented less than the first of its text"));
                 }
                 longest_empty = 0;
                 lines.push(line.get(first..).unwrap_or_default());
@@ -56,33 +60,35 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// What becomes of the ends of lines at the end.
+/// The number of line breaks at the end of a text: one, none, or all.
 #[derive(Clone, Copy)]
-enum End {
+enum TrailingLines {
     One,
     Dropped,
     Kept,
 }
 
-fn joined(lines: &[&str], is_folded: bool, end: End) -> String {
-    let said = lines.iter().rposition(|line| !line.is_empty()).map_or(0, |last| last + 1);
-    let (said, empty) = lines.split_at(said);
-    let mut text = if is_folded { folded(said) } else { said.join("\n") };
+/// Joins the lines into the text.
+fn join_lines(lines: &[&str], is_folded: bool, end: TrailingLines) -> String {
+    let content = lines.iter().rposition(|line| !line.is_empty()).map_or(0, |last| last + 1);
+    let (content, empty) = lines.split_at(content);
+    let mut text = if is_folded { fold_lines(content) } else { content.join("\n") };
     let ends = match end {
-        End::Dropped => 0,
-        End::One => usize::from(!said.is_empty()),
-        End::Kept => empty.len() + usize::from(!said.is_empty()),
+        TrailingLines::Dropped => 0,
+        TrailingLines::One => usize::from(!content.is_empty()),
+        TrailingLines::Kept => empty.len() + usize::from(!content.is_empty()),
     };
     push_ends(&mut text, ends);
     text
 }
 
+/// Appends line breaks.
 fn push_ends(text: &mut String, count: usize) {
     text.extend(std::iter::repeat_n('\n', count));
 }
 
-/// Lines become one, empty ones between them become ends of lines, and those that are indented further stay as they are.
-fn folded(lines: &[&str]) -> String {
+/// Folds lines: adjacent lines become one, empty lines become line breaks, and lines with more indentation stay as they are.
+fn fold_lines(lines: &[&str]) -> String {
     let mut text = String::new();
     let mut before: Option<&str> = None;
     let mut empty = 0;

@@ -1,13 +1,13 @@
-//! Single values: texts with quotes and without, and what those without mean.
+//! Reads single values: texts with and without quotes, numbers, booleans and null.
 
 use serde_json::Number;
 
-use super::Reader;
+use super::YamlReader;
 use crate::command_tool::DefinitionError;
-use crate::command_tool::node::{Place, Value};
+use crate::command_tool::node::{NodeValue, SourcePosition};
 
-/// What only other parts of YAML begin with.
-const UNKNOWN: &[(char, &str)] = &[
+/// First characters of YAML syntax that is not supported, each with a message.
+const UNSUPPORTED_STARTS: &[(char, &str)] = &[
     ('&', "anchors are not known here"),
     ('*', "aliases are not known here"),
     ('!', "tags are not known here"),
@@ -18,11 +18,11 @@ const UNKNOWN: &[(char, &str)] = &[
     ('>', "`>` begins a text of several lines, behind a key"),
 ];
 
-/// Words that are true or false for some parsers of YAML and texts for others.
-const DISPUTED: &[&str] = &["yes", "no", "on", "off"];
+/// Words that some YAML parsers read as booleans and others as texts.
+const AMBIGUOUS_WORDS: &[&str] = &["yes", "no", "on", "off"];
 
-/// The length of the key that a line begins with, up to its colon, if it does.
-pub(super) fn ends_key(line: &str) -> Option<usize> {
+/// Returns the length of the key at the beginning of a line, up to its colon; `None` if there is no key.
+pub(super) fn key_length(line: &str) -> Option<usize> {
     let from = match line.chars().next()? {
         quote @ ('"' | '\'') => {
             let end = end_of_quoted(line, quote)?;
@@ -30,22 +30,22 @@ pub(super) fn ends_key(line: &str) -> Option<usize> {
             end + spaces.len() - spaces.trim_start_matches(' ').len()
         }
         '[' | '{' | '#' => return None,
-        _ => return colon(without_comment(line)),
+        _ => return find_colon(without_comment(line)),
     };
     line.get(from..).is_some_and(is_colon).then_some(from)
 }
 
-/// Whether a key ends here.
+/// Returns whether a text begins with a colon that ends a key.
 fn is_colon(rest: &str) -> bool {
     rest == ":" || rest.starts_with(": ") || rest.starts_with(":\t")
 }
 
-/// Where a colon ends a key.
-pub(super) fn colon(text: &str) -> Option<usize> {
+/// Returns the index of the colon that ends a key.
+pub(super) fn find_colon(text: &str) -> Option<usize> {
     text.match_indices(':').map(|(at, _)| at).find(|at| text.get(*at..).is_some_and(is_colon))
 }
 
-/// Where a text in quotes ends, behind the closing one.
+/// Returns the index behind the closing quote of a quoted text.
 fn end_of_quoted(text: &str, quote: char) -> Option<usize> {
     let mut chars = text.char_indices().skip(1).peekable();
     while let Some((at, c)) = chars.next() {
@@ -61,7 +61,7 @@ fn end_of_quoted(text: &str, quote: char) -> Option<usize> {
     None
 }
 
-/// The text up to a comment, without the spaces at its end.
+/// Returns a text without its comment and the spaces before that.
 pub(super) fn without_comment(text: &str) -> &str {
     let comment = text.match_indices('#').map(|(at, _)| at).find(|at| {
         text.get(..*at).is_some_and(|before| before.is_empty() || before.ends_with([' ', '\t']))
@@ -69,52 +69,53 @@ pub(super) fn without_comment(text: &str) -> &str {
     text.get(..comment.unwrap_or(text.len())).unwrap_or_default().trim_end_matches([' ', '\t'])
 }
 
-/// A text without quotes, if it can be one.
-pub(super) fn plain_text(text: &str, at: Place) -> Result<&str, DefinitionError> {
+/// Checks that a text may stand without quotes. Returns it without trailing spaces.
+pub(super) fn plain_text(text: &str, at: SourcePosition) -> Result<&str, DefinitionError> {
     let text = text.trim_end_matches([' ', '\t']);
-    let Some(first) = text.chars().next() else { return Err(at.wrong("a value is missing here")) };
-    if let Some((_, why)) = UNKNOWN.iter().find(|(c, _)| *c == first) {
-        return Err(at.wrong(format!("{why}; a text that begins like this is put in quotes")));
+    let Some(first) = text.chars().next() else { return Err(at.error("a value is missing here")) };
+    if let Some((_, why)) = UNSUPPORTED_STARTS.iter().find(|(c, _)| *c == first) {
+        return Err(at.error(format!("{why}; a text that begins like this is put in quotes")));
     }
     let second = text.chars().nth(1);
     let is_indicator = matches!(first, ',' | '[' | ']' | '{' | '}' | '#' | '"' | '\'')
         || (matches!(first, '-' | '?' | ':') && second.is_none_or(|c| c == ' ' || c == '\t'));
     if is_indicator {
-        return Err(at.wrong(format!("no text begins with `{first}`: put it in quotes")));
+        return Err(at.error(format!("no text begins with `{first}`: put it in quotes")));
     }
     Ok(text)
 }
 
-/// What a text without quotes stands for.
-pub(super) fn meaning(text: &str, at: Place) -> Result<Value, DefinitionError> {
+/// Returns the value of a text without quotes: null, a boolean, a number or a text. Ambiguous ones are errors.
+pub(super) fn parse_plain(text: &str, at: SourcePosition) -> Result<NodeValue, DefinitionError> {
     match text {
-        "~" | "null" | "Null" | "NULL" => return Ok(Value::Null),
-        "true" | "True" | "TRUE" => return Ok(Value::Bool(true)),
-        "false" | "False" | "FALSE" => return Ok(Value::Bool(false)),
+        "~" | "null" | "Null" | "NULL" => return Ok(NodeValue::Null),
+        "true" | "True" | "TRUE" => return Ok(NodeValue::Bool(true)),
+        "false" | "False" | "FALSE" => return Ok(NodeValue::Bool(false)),
         _ => {}
     }
-    if DISPUTED.contains(&text.to_ascii_lowercase().as_str()) {
-        return Err(at.wrong(format!(
+    if AMBIGUOUS_WORDS.contains(&text.to_ascii_lowercase().as_str()) {
+        return Err(at.error(format!(
             "`{text}` is a truth to some and a text to others: write `true` or `false`, or put it in quotes"
         )));
     }
     if let Some(number) = number(text) {
-        return Ok(Value::Number { number, spelling: text.to_owned() });
+        return Ok(NodeValue::Number { number, spelling: text.to_owned() });
     }
     if looks_like_number(text) {
-        return Err(at.wrong(format!(
+        return Err(at.error(format!(
             "`{text}` is a number to some: write it as JSON does, or put it in quotes"
         )));
     }
-    Ok(Value::Text(text.to_owned()))
+    Ok(NodeValue::Text(text.to_owned()))
 }
 
+/// Parses a number as JSON does.
 fn number(text: &str) -> Option<Number> {
     let begins = text.starts_with(|c: char| c.is_ascii_digit() || c == '-');
     begins.then(|| serde_json::from_str(text).ok()).flatten()
 }
 
-/// Whether some parser of YAML would take it for a number: by any sign, base, separator, or the colons of times.
+/// Returns whether some YAML parser reads a text as a number: by a sign, base, separator, or colons of a time.
 fn looks_like_number(text: &str) -> bool {
     let digits = text.trim_start_matches(['+', '-']);
     let lower = digits.to_ascii_lowercase();
@@ -126,7 +127,7 @@ fn looks_like_number(text: &str) -> bool {
         || (digits.starts_with('.') && digits.as_bytes().get(1).is_some_and(u8::is_ascii_digit));
     let is_of_number =
         |c: char| c.is_ascii_digit() || matches!(c, '.' | '_' | ':' | 'e' | 'E' | '+' | '-');
-    // Dates and versions are texts to everybody: `2026-01-31`, `1.2.3`.
+    // All parsers read dates and versions as texts: `2026-01-31`, `1.2.3`.
     let dashes = lower.matches('-').count() > lower.matches("e-").count();
     let dots = lower.matches('.').count() > 1;
     matches!(lower.as_str(), ".inf" | ".nan")
@@ -134,23 +135,23 @@ fn looks_like_number(text: &str) -> bool {
         || (has_digit && digits.chars().all(is_of_number) && !dashes && !dots)
 }
 
-impl Reader<'_> {
-    /// Reads a text in quotes.
+impl YamlReader<'_> {
+    /// Reads a text in quotes, which must end on its line.
     pub(super) fn quoted(&mut self) -> Result<String, DefinitionError> {
-        let start = self.place();
+        let start = self.position();
         let line = self.rest();
         let mut chars = line.chars();
         let quote = chars.next().unwrap_or('"');
         let mut text = String::new();
         loop {
             let at = line.len() - chars.as_str().len();
-            let here = Place {
+            let here = SourcePosition {
                 column: start.column + line.get(..at).map_or(0, |before| before.chars().count()),
                 ..start
             };
             match chars.next() {
                 None => {
-                    return Err(start.wrong(
+                    return Err(start.error(
                         "no quote ends the text on this line; a text of several lines begins with `|`",
                     ));
                 }
@@ -159,7 +160,7 @@ impl Reader<'_> {
                     text.push('\'');
                 }
                 Some(c) if c == quote => break,
-                Some('\\') if quote == '"' => text.push(escaped(&mut chars, here)?),
+                Some('\\') if quote == '"' => text.push(parse_escape(&mut chars, here)?),
                 Some(c) => text.push(c),
             }
         }
@@ -168,9 +169,12 @@ impl Reader<'_> {
     }
 }
 
-/// The character that is written behind a backslash.
-fn escaped(chars: &mut std::str::Chars<'_>, at: Place) -> Result<char, DefinitionError> {
-    let wrong = || at.wrong("no character is written like this");
+/// Reads the characters behind a backslash and returns the one that they mean.
+fn parse_escape(
+    chars: &mut std::str::Chars<'_>,
+    at: SourcePosition,
+) -> Result<char, DefinitionError> {
+    let wrong = || at.error("no character is written like this");
     Ok(match chars.next().ok_or_else(wrong)? {
         c @ ('"' | '\\' | '/' | ' ') => c,
         '0' => '\0',
@@ -186,17 +190,18 @@ fn escaped(chars: &mut std::str::Chars<'_>, at: Place) -> Result<char, Definitio
         '_' => '\u{a0}',
         'L' => '\u{2028}',
         'P' => '\u{2029}',
-        'x' => char::from_u32(hex(chars, 2).ok_or_else(wrong)?).ok_or_else(wrong)?,
-        'U' => char::from_u32(hex(chars, 8).ok_or_else(wrong)?).ok_or_else(wrong)?,
+        'x' => char::from_u32(parse_hex(chars, 2).ok_or_else(wrong)?).ok_or_else(wrong)?,
+        'U' => char::from_u32(parse_hex(chars, 8).ok_or_else(wrong)?).ok_or_else(wrong)?,
         'u' => {
-            let first = hex(chars, 4).ok_or_else(wrong)?;
+            let first = parse_hex(chars, 4).ok_or_else(wrong)?;
             if !(0xd800..0xdc00).contains(&first) {
                 return char::from_u32(first).ok_or_else(wrong);
             }
-            // JSON writes what is beyond U+FFFF in two halves.
+            // JSON writes a character beyond U+FFFF as two surrogates.
             *chars = chars.as_str().strip_prefix("\\u").ok_or_else(wrong)?.chars();
-            let second =
-                hex(chars, 4).filter(|half| (0xdc00..0xe000).contains(half)).ok_or_else(wrong)?;
+            let second = parse_hex(chars, 4)
+                .filter(|half| (0xdc00..0xe000).contains(half))
+                .ok_or_else(wrong)?;
             let code = 0x1_0000 + ((first - 0xd800) << 10) + (second - 0xdc00);
             char::from_u32(code).ok_or_else(wrong)?
         }
@@ -204,7 +209,8 @@ fn escaped(chars: &mut std::str::Chars<'_>, at: Place) -> Result<char, Definitio
     })
 }
 
-fn hex(chars: &mut std::str::Chars<'_>, digits: usize) -> Option<u32> {
+/// Reads a fixed number of hexadecimal digits.
+fn parse_hex(chars: &mut std::str::Chars<'_>, digits: usize) -> Option<u32> {
     let text = chars.as_str().get(..digits)?;
     let value =
         text.bytes().all(|c| c.is_ascii_hexdigit()).then(|| u32::from_str_radix(text, 16).ok())?;

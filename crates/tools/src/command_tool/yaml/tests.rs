@@ -1,4 +1,4 @@
-//! What is read, what is refused and where, and that both are so for all texts.
+//! Tests of the YAML that is parsed and that is refused, with positions, and properties for all texts.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ fn check(block: &str, expected: &Value) {
     }
 }
 
-/// Lines are counted in the file, in which the block begins on the second one.
+/// Checks the position and text of an error. The block begins on line 2 of the file.
 fn refused(block: &str, line: usize, column: usize, why: &str) {
     let error = parse(block).map(|node| node.to_json().to_string()).expect_err(block);
     assert!(error.message.contains(why), "{error}\n{block}");
@@ -20,7 +20,7 @@ fn refused(block: &str, line: usize, column: usize, why: &str) {
 }
 
 #[test]
-fn single_values() {
+fn single_values_are_parsed() {
     for (written, expected) in [
         ("", json!(null)),
         ("~", json!(null)),
@@ -53,7 +53,7 @@ fn single_values() {
 }
 
 #[test]
-fn maps_and_lists() {
+fn maps_and_lists_are_parsed() {
     for (block, expected) in [
         ("", json!({})),
         ("\n# nothing\n\n", json!({})),
@@ -78,7 +78,7 @@ fn maps_and_lists() {
 }
 
 #[test]
-fn brackets() {
+fn values_in_brackets_are_parsed() {
     for (written, expected) in [
         ("[]", json!([])),
         ("{}", json!({})),
@@ -102,7 +102,7 @@ fn brackets() {
 }
 
 #[test]
-fn texts_of_several_lines() {
+fn block_texts_are_parsed() {
     for (block, expected) in [
         ("k: |\n  one\n  two\n", "one\ntwo\n"),
         ("k: |-\n  one\n  two\n\n", "one\ntwo"),
@@ -127,7 +127,7 @@ fn texts_of_several_lines() {
 }
 
 #[test]
-fn what_is_refused_and_where() {
+fn unsupported_yaml_is_refused_with_its_position() {
     for (block, line, column, why) in [
         ("  a: 1", 2, 3, "indented"),
         ("a: 1\n  b: 2", 3, 3, "belongs to nothing"),
@@ -194,7 +194,7 @@ fn what_is_refused_and_where() {
     refused(&deep, 35, 34, "nested more than 32 deep");
 }
 
-/// A value as JSON, however large.
+/// Generates a JSON value of any size.
 fn value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -212,19 +212,20 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// The same by indentation; single values and whatever is empty as JSON.
-fn written(value: &Value, indent: usize) -> String {
+/// Writes a value as indented YAML; single values and empty lists and maps are JSON.
+fn indented_yaml(value: &Value, indent: usize) -> String {
     let pad = " ".repeat(indent);
     let lines: Vec<String> = match value {
         Value::Object(map) if !map.is_empty() => {
             let line = |(key, value): (&String, &Value)| {
-                format!("\n{pad}{}:{}", Value::from(key.as_str()), written(value, indent + 2))
+                format!("\n{pad}{}:{}", Value::from(key.as_str()), indented_yaml(value, indent + 2))
             };
             map.iter().map(line).collect()
         }
-        Value::Array(items) if !items.is_empty() => {
-            items.iter().map(|item| format!("\n{pad}-{}", written(item, indent + 1))).collect()
-        }
+        Value::Array(items) if !items.is_empty() => items
+            .iter()
+            .map(|item| format!("\n{pad}-{}", indented_yaml(item, indent + 1)))
+            .collect(),
         single => vec![format!(" {single}")],
     };
     lines.concat()
@@ -232,7 +233,7 @@ fn written(value: &Value, indent: usize) -> String {
 
 proptest! {
     #[test]
-    fn json_is_read_as_it_is(value in value()) {
+    fn json_is_parsed_unchanged(value in value()) {
         let compact = parse(&format!("k: {value}")).unwrap();
         prop_assert_eq!(&compact.to_json()["k"], &value);
         let pretty = parse(&format!("k: {value:#}\nl: 1")).unwrap();
@@ -240,14 +241,14 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_by_indentation_is_read(value in value()) {
-        let text = format!("k:{}", written(&value, 1));
+    fn indented_yaml_is_parsed(value in value()) {
+        let text = format!("k:{}", indented_yaml(&value, 1));
         let read = parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
         prop_assert_eq!(&read.to_json()["k"], &value, "{}", text);
     }
 
     #[test]
-    fn lines_are_kept(lines in prop::collection::vec("[!-~]?[ -~]{0,10}", 1..6)) {
+    fn lines_of_block_texts_are_kept(lines in prop::collection::vec("[!-~]?[ -~]{0,10}", 1..6)) {
         let text = lines.join("\n");
         prop_assume!(text.trim_end_matches('\n') == text && lines.iter().any(|line| !line.trim().is_empty()));
         prop_assume!(!lines.iter().find(|line| !line.is_empty()).unwrap().starts_with(' '));
@@ -257,7 +258,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_makes_it_panic(block in "([a-z\"'#|>:\\-\\[\\]{},&*!?%\\\\ \t\r\n]|\\PC|\\\\u[0-9a-f]{4}|: |- |\n  ){0,60}") {
+    fn no_block_makes_the_parser_panic(block in "([a-z\"'#|>:\\-\\[\\]{},&*!?%\\\\ \t\r\n]|\\PC|\\\\u[0-9a-f]{4}|: |- |\n  ){0,60}") {
         drop(parse(&block));
     }
 }

@@ -1,30 +1,30 @@
-//! Finds the paths that messages of failure name. Pure text: the machine decides later which of them mean anything.
+//! Finds the paths that failure messages name. It works on text only: the host decides later which of them are absent.
 
 use windlass_core::PathUse;
 
-/// Paths that are taken from one output.
-const MOST_MENTIONS: usize = 20;
-/// Bytes of a line; a longer one is data.
-const LINE_BYTES: usize = 4 << 10;
-/// Lines before a message without a path of its own in which the path may stand.
+/// Limit of paths from one output.
+const MAX_MENTIONS: usize = 20;
+/// Limit of a line's length; a longer line is data.
+const MAX_LINE_BYTES: usize = 4 << 10;
+/// Number of lines before a message that are searched for its path.
 const LINES_BEFORE: usize = 3;
 
-/// A path in a message of failure.
+/// A path in a failure message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Mention {
-    /// As it was printed.
+pub(super) struct PathMention {
+    /// The path as it was printed.
     pub(super) path: String,
     pub(super) used: PathUse,
     pub(super) symptom: Symptom,
 }
 
-/// The kind of a failure.
+/// The kind of failure that a message names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Symptom {
     Missing,
     Denied,
     ReadOnly,
-    /// The kernel's answer of an overlay that cannot copy the owner or group of a file.
+    /// The error of an overlay that cannot copy the owner or group of a file.
     Overflow,
     Chown,
 }
@@ -55,7 +55,7 @@ const SYMPTOMS: &[(&str, Symptom)] = &[
     ("not found", Symptom::Missing),
 ];
 
-/// Words that tell that a path was to be changed.
+/// Words that tell that the program wanted to change the path.
 const WRITE_WORDS: &[&str] = &[
     "create",
     "creating",
@@ -76,22 +76,27 @@ const WRITE_WORDS: &[&str] = &[
     "permissions",
 ];
 
-/// The paths in the messages of an output, in the order in which they were printed. The last ones count where there are many.
-pub(super) fn mentions(text: &str, command: &str) -> Vec<Mention> {
+/// Returns the paths in the failure messages of an output, in the order in which they were printed. If there are too many, the last ones
+/// are kept.
+pub(super) fn mentions(text: &str, command: &str) -> Vec<PathMention> {
     let lines: Vec<&str> = text.lines().collect();
-    let mut found: Vec<Mention> = Vec::new();
+    let mut found: Vec<PathMention> = Vec::new();
     for (number, line) in lines.iter().enumerate().rev() {
-        let Some((symptom, at)) = symptom(line) else { continue };
+        let Some((symptom, at)) = find_symptom(line) else { continue };
         let mut paths = paths_in(line, at);
         if paths.is_empty() {
             let before = lines.get(number.saturating_sub(LINES_BEFORE)..number);
-            paths =
-                before.unwrap_or_default().iter().rev().flat_map(|line| spelled(line)).collect();
+            paths = before
+                .unwrap_or_default()
+                .iter()
+                .rev()
+                .flat_map(|line| paths_without_symptom(line))
+                .collect();
         }
         for path in paths.into_iter().rev() {
-            let used = used(line, path, symptom, command);
-            let mention = Mention { path: path.to_owned(), used, symptom };
-            if found.len() < MOST_MENTIONS && found.iter().all(|known| known.path != path) {
+            let used = path_use(line, path, symptom, command);
+            let mention = PathMention { path: path.to_owned(), used, symptom };
+            if found.len() < MAX_MENTIONS && found.iter().all(|known| known.path != path) {
                 found.push(mention);
             }
         }
@@ -100,12 +105,12 @@ pub(super) fn mentions(text: &str, command: &str) -> Vec<Mention> {
     found
 }
 
-/// The symptom that a line names, and the place of its words.
-fn symptom(line: &str) -> Option<(Symptom, usize)> {
-    if line.len() > LINE_BYTES {
+/// Returns the symptom that a line names, and the index of its phrase.
+fn find_symptom(line: &str) -> Option<(Symptom, usize)> {
+    if line.len() > MAX_LINE_BYTES {
         return None;
     }
-    // Only ASCII letters change, so places in the two texts are the same.
+    // Only ASCII letters change, so indexes are the same in both texts.
     let lower = line.to_ascii_lowercase();
     let has = |words: &[&str]| words.iter().any(|word| lower.contains(word));
     if has(&["changing ownership", "changing group", "chown"])
@@ -116,53 +121,54 @@ fn symptom(line: &str) -> Option<(Symptom, usize)> {
     SYMPTOMS.iter().find_map(|(words, symptom)| lower.find(words).map(|at| (*symptom, at)))
 }
 
-/// The paths in a line whose words of failure are at a place.
+/// Returns the paths in a line. `at` is the index of the failure phrase.
 fn paths_in(line: &str, at: usize) -> Vec<&str> {
-    let mut paths = marked(line);
+    let mut paths = quoted_texts(line);
     if paths.is_empty() {
-        for word in beside(line, at) {
-            add(&mut paths, word);
+        for word in fields_around(line, at) {
+            add_path(&mut paths, word);
         }
     }
     add_absolute(&mut paths, line);
     paths
 }
 
-/// The fields before and behind the words of failure: `cat: PATH: No such file`, `open PATH: No such file`, `No such file: PATH`.
-fn beside(line: &str, at: usize) -> impl Iterator<Item = &str> {
+/// Returns the fields before and behind the failure phrase, which may be paths: `cat: PATH: No such file`, `open PATH: No such file`, `No
+/// such file: PATH`.
+fn fields_around(line: &str, at: usize) -> impl Iterator<Item = &str> {
     let (before, behind) = line.split_at_checked(at).unwrap_or((line, ""));
     let before = before.trim_end_matches([':', ' ', '(', ',', '-']);
     let field = before.rsplit(": ").next().unwrap_or(before).trim();
     let last = field.rsplit(' ').next().unwrap_or(field);
-    // A path may have spaces in it, unless the last word is a path by itself.
+    // A path may contain spaces, unless the last word is a path by itself.
     let whole = (!is_absolute(last)).then_some(field);
     let after = behind.split_once(": ").map(|(_, after)| after.trim());
     [Some(last), whole, after].into_iter().flatten()
 }
 
-/// The paths of a line that has no words of failure.
-fn spelled(line: &str) -> Vec<&str> {
+/// Returns the paths in a line without a failure phrase.
+fn paths_without_symptom(line: &str) -> Vec<&str> {
     let mut paths = Vec::new();
-    if line.len() <= LINE_BYTES {
-        paths = marked(line);
+    if line.len() <= MAX_LINE_BYTES {
+        paths = quoted_texts(line);
         add_absolute(&mut paths, line);
     }
     paths
 }
 
-/// The texts in quotes.
-fn marked(line: &str) -> Vec<&str> {
+/// Returns the texts in quotation marks of any kind.
+fn quoted_texts(line: &str) -> Vec<&str> {
     let marks = [('\'', '\''), ('"', '"'), ('`', '`'), ('`', '\''), ('‘', '’'), ('“', '”')];
     let mut paths = Vec::new();
     for (open, close) in marks {
-        for text in quoted(line, open, close) {
-            add(&mut paths, text);
+        for text in texts_between(line, open, close) {
+            add_path(&mut paths, text);
         }
     }
     paths
 }
 
-/// Adds the words that are paths by themselves, but for the name of the program at the beginning.
+/// Adds the words that begin like a path, except for the name of the program at the beginning of the line.
 fn add_absolute<'t>(paths: &mut Vec<&'t str>, line: &'t str) {
     let is_program = |word: &str| word.ends_with(':');
     let rest = match line.split_once(char::is_whitespace) {
@@ -173,20 +179,21 @@ fn add_absolute<'t>(paths: &mut Vec<&'t str>, line: &'t str) {
         let marks = ['(', ')', '[', ']', '{', '}', '<', '>', ',', ';', ':', '‘', '’', '“', '”'];
         let word = word.trim_matches(marks);
         let word = word.strip_suffix('.').unwrap_or(word);
-        // A path that has spaces was found as a whole.
+        // A path with spaces was already found as a whole.
         let is_part = |path: &&str| path.contains(' ') && path.contains(word);
         if is_absolute(word) && !paths.iter().any(is_part) {
-            add(paths, word);
+            add_path(paths, word);
         }
     }
 }
 
+/// Returns whether a word begins like a path: with `/`, `~/`, `./` or `../`.
 fn is_absolute(word: &str) -> bool {
     ["/", "~/", "./", "../"].iter().any(|start| word.starts_with(start))
 }
 
-/// The texts between two quotation marks. An apostrophe within a word is none.
-fn quoted(line: &str, open: char, close: char) -> Vec<&str> {
+/// Returns the texts between two quotation marks. An apostrophe within a word does not count as one.
+fn texts_between(line: &str, open: char, close: char) -> Vec<&str> {
     let mut found = Vec::new();
     let mut rest = line;
     while let Some((before, behind)) = rest.split_once(open) {
@@ -206,7 +213,8 @@ fn quoted(line: &str, open: char, close: char) -> Vec<&str> {
     found
 }
 
-fn add<'t>(paths: &mut Vec<&'t str>, word: &'t str) {
+/// Adds a word to the paths if it can be one and is new.
+fn add_path<'t>(paths: &mut Vec<&'t str>, word: &'t str) {
     let is_path = !word.is_empty()
         && word.chars().any(char::is_alphanumeric)
         && !word.contains("://")
@@ -216,20 +224,20 @@ fn add<'t>(paths: &mut Vec<&'t str>, word: &'t str) {
     }
 }
 
-/// The use that failed, by the words around the path and the redirections of the command.
-fn used(line: &str, path: &str, symptom: Symptom, command: &str) -> PathUse {
+/// Returns the use of the path that failed, by the words around it and the redirections of the command.
+fn path_use(line: &str, path: &str, symptom: Symptom, command: &str) -> PathUse {
     match symptom {
         Symptom::Chown => return PathUse::Chown,
         Symptom::ReadOnly | Symptom::Overflow => return PathUse::Write,
         Symptom::Missing | Symptom::Denied => {}
     }
-    let around = line.replace(path, " ").to_ascii_lowercase();
-    let mut words = around.split(|c: char| !c.is_ascii_alphabetic());
+    let contexts = line.replace(path, " ").to_ascii_lowercase();
+    let mut words = contexts.split(|c: char| !c.is_ascii_alphabetic());
     let is_written = words.any(|word| WRITE_WORDS.contains(&word)) || is_redirected(command, path);
     if is_written { PathUse::Write } else { PathUse::Read }
 }
 
-/// Returns whether a command has `> PATH`.
+/// Returns whether a command contains `> PATH`.
 fn is_redirected(command: &str, path: &str) -> bool {
     let before = command.match_indices(path).filter_map(|(at, _)| command.get(..at));
     let mut before = before.map(|before| before.trim_end_matches([' ', '\'', '"']));

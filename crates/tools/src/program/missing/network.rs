@@ -1,9 +1,9 @@
-//! Recognises the messages of programs that could not reach a host, and which host that was. Pure text.
+//! Recognizes messages of programs that could not reach a host, and the hosts in them. It works on text only.
 
 use std::net::Ipv4Addr;
 
 /// Phrases in lower case that name a failure of the network.
-const PHRASES: &[&str] = &[
+const NETWORK_PHRASES: &[&str] = &[
     "could not resolve",
     "couldn't resolve",
     "unable to resolve host",
@@ -45,19 +45,23 @@ const BEFORE_HOST: &[&str] = &[
     "connect to",
 ];
 
-/// Programs that, told to be silent, say by their exit codes alone that a host was not reached.
-const SILENT: &[(&str, &[i32])] = &[("curl", &[6, 7]), ("wget", &[4])];
+/// Programs that may print nothing, with the exit codes that mean an unreachable host.
+const SILENT_EXIT_CODES: &[(&str, &[i32])] = &[("curl", &[6, 7]), ("wget", &[4])];
 
-/// Hosts that are named in one note.
-const MOST_HOSTS: usize = 3;
+/// Limit of hosts in one note.
+const MAX_HOSTS: usize = 3;
 
-/// Returns the hosts that a command could not reach, as far as they are known; `None` if nothing says that it missed the network.
-pub(super) fn missed(text: &str, command: &str, exit_code: Option<i32>) -> Option<Vec<String>> {
+/// Returns the hosts that a command could not reach, as far as they are known; `None` if nothing indicates a network failure.
+pub(super) fn missed_hosts(
+    text: &str,
+    command: &str,
+    exit_code: Option<i32>,
+) -> Option<Vec<String>> {
     let mut hosts = Vec::new();
     let mut is_missed = false;
     for line in text.lines() {
         let lower = line.to_ascii_lowercase();
-        let phrase = PHRASES.iter().find_map(|phrase| lower.find(phrase));
+        let phrase = NETWORK_PHRASES.iter().find_map(|phrase| lower.find(phrase));
         if phrase.is_some() || is_refused(&lower) {
             is_missed = true;
             add_named(&mut hosts, &lower, phrase);
@@ -68,11 +72,11 @@ pub(super) fn missed(text: &str, command: &str, exit_code: Option<i32>) -> Optio
         add_of_urls(&mut hosts, &command.to_ascii_lowercase());
         is_missed |= !hosts.is_empty();
     }
-    hosts.truncate(MOST_HOSTS);
+    hosts.truncate(MAX_HOSTS);
     is_missed.then_some(hosts)
 }
 
-/// A refused or impossible connection to another machine. On the loopback interface it means that no server runs there.
+/// Returns whether a line reports a failed connection to another machine. On the loopback it means that no server runs there.
 fn is_refused(line: &str) -> bool {
     let has_failed =
         ["connection refused", "couldn't connect to server", "could not connect to server"];
@@ -83,43 +87,46 @@ fn is_refused(line: &str) -> bool {
     }
 }
 
+/// Returns whether an address is neither loopback nor unspecified.
 fn is_other_machine(address: Ipv4Addr) -> bool {
     !address.is_loopback() && !address.is_unspecified()
 }
 
+/// Returns whether the exit code of a silent program in the command means an unreachable host.
 fn ended_silently(command: &str, exit_code: Option<i32>) -> bool {
     let mut words =
         command.split(|c: char| c.is_whitespace() || matches!(c, ';' | '&' | '|' | '('));
     words.any(|word| {
         let name = word.rsplit('/').next().unwrap_or(word);
-        let known = SILENT.iter().find(|(program, _)| *program == name);
+        let known = SILENT_EXIT_CODES.iter().find(|(program, _)| *program == name);
         known.is_some_and(|(_, codes)| exit_code.is_some_and(|code| codes.contains(&code)))
     })
 }
 
-/// Adds the hosts that a message names. `phrase` is the place of the words of failure: `ping: HOST: name or service not known`.
+/// Adds the hosts that a message names. `phrase` is the index of the failure phrase: `ping: HOST: name or service not known`.
 fn add_named(hosts: &mut Vec<String>, line: &str, phrase: Option<usize>) {
     for words in BEFORE_HOST {
         for (at, found) in line.match_indices(words) {
-            add(hosts, line.get(at + found.len()..).unwrap_or_default());
+            add_host(hosts, line.get(at + found.len()..).unwrap_or_default());
         }
     }
     let before = phrase.and_then(|at| line.get(..at)?.trim_end().strip_suffix(':'));
     if let Some((program, host)) = before.and_then(|before| before.rsplit_once(": "))
         && !program.contains(' ')
     {
-        add(hosts, host);
+        add_host(hosts, host);
     }
 }
 
+/// Adds the hosts of all URLs in a command.
 fn add_of_urls(hosts: &mut Vec<String>, command: &str) {
     for (at, found) in command.match_indices("://") {
-        add(hosts, command.get(at + found.len()..).unwrap_or_default());
+        add_host(hosts, command.get(at + found.len()..).unwrap_or_default());
     }
 }
 
 /// Adds the host at the beginning of a text, if there is one.
-fn add(hosts: &mut Vec<String>, text: &str) {
+fn add_host(hosts: &mut Vec<String>, text: &str) {
     let text = text.trim_start_matches([' ', '\'', '"', '`', '‘', '(', '[']);
     let is_part = |c: char| c.is_ascii_alphanumeric() || "-.:@".contains(c);
     let end = text.find(|c| !is_part(c)).unwrap_or(text.len());
@@ -133,7 +140,7 @@ fn add(hosts: &mut Vec<String>, text: &str) {
     }
 }
 
-/// Tells whether this names another machine: an address, or a name of at least two parts whose last has only letters.
+/// Returns whether a text names another machine: an address, or a name of at least two parts whose last has only letters.
 fn is_host(text: &str) -> bool {
     let (host, port) = text.split_once(':').unwrap_or((text, "1"));
     if port.parse::<u16>().is_err() {
@@ -160,11 +167,11 @@ mod tests {
 
     fn check(text: &str, command: &str, exit_code: i32, expected: Option<&[&str]>) {
         let expected = expected.map(|hosts| hosts.iter().map(ToString::to_string).collect());
-        assert_eq!(missed(text, command, Some(exit_code)), expected, "{command}: {text}");
+        assert_eq!(missed_hosts(text, command, Some(exit_code)), expected, "{command}: {text}");
     }
 
     #[test]
-    fn messages_about_the_network() {
+    fn network_failures_name_hosts() {
         for (text, expected) in [
             ("curl: (6) Could not resolve host: example.org", Some(&["example.org"][..])),
             (
@@ -229,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_command_tells() {
+    fn hosts_are_taken_from_the_command() {
         for (text, command, exit_code, expected) in [
             (
                 "Network is unreachable",

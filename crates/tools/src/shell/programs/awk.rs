@@ -1,34 +1,36 @@
-//! `awk`: a program of its own, read only as far as to see that nothing in it writes, runs or fetches.
+//! `awk`: its program is searched for anything that writes, runs or fetches.
 
 use windlass_core::OnlyReads;
 
 use super::options;
-use crate::shell::found::Found;
+use crate::shell::command_facts::CommandFacts;
 use crate::shell::syntax::Word;
 
+/// The option table of `awk`.
 const OPTIONS: &str =
     "F,field-separator= v,assign= f,file=! e,source=! i,include=! l,load=! E,exec=!";
 
-pub(super) fn awk(words: &[Word], found: &mut Found) {
-    found.reads(OnlyReads::Always);
-    let sorted = options::sort(&[OPTIONS], words, 1, found);
-    let mut operands = sorted.operands.iter();
+/// Notes the files that `awk` reads, and a risk if its program may do more than print.
+pub(super) fn awk(words: &[Word], facts: &mut CommandFacts) {
+    facts.set_only_reads(OnlyReads::Always);
+    let parsed = options::parse(&[OPTIONS], words, 1, facts);
+    let mut operands = parsed.operands.iter();
     if let Some(at) = operands.next()
         && words
             .get(*at)
-            .is_none_or(|program| program.pattern.is_some() || !only_prints(&program.text))
+            .is_none_or(|program| program.glob_at.is_some() || !only_prints(&program.text))
     {
-        found.risk(*at, "is a program that may do more than print");
-        found.unseen("has a program that may do more than print");
+        facts.add_risk(*at, "is a program that may do more than print");
+        facts.mark_unseen("has a program that may do more than print");
     }
     for word in operands.filter_map(|at| words.get(*at)) {
-        // `name=value` among the files sets a variable; as a path it is nonsense, and does no harm.
-        found.read(word);
+        // `name=value` among the files sets a variable; read as a path it does no harm.
+        facts.add_read(word);
     }
 }
 
-/// Whether nothing in a program can do more than print. What is in strings and patterns is looked at too: it costs a question
-/// now and then, and needs no second reader of a language with a difficult grammar.
+/// Returns whether a program can only print. Strings and patterns are searched too: that costs an unnecessary question now and then, but
+/// needs no parser for a difficult grammar.
 fn only_prints(program: &str) -> bool {
     const WORDS: &[&str] = &[
         "system", "getline", "close", "fflush", "include", "load", "ARGV", "ARGC", "ENVIRON",
@@ -37,7 +39,7 @@ fn only_prints(program: &str) -> bool {
     let names = program.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
     let has_name = names.into_iter().any(|name| WORDS.contains(&name));
     let bare = program.replace("||", " ").replace(">=", " ");
-    // `print > "f"` writes; `$3 > 5` only compares, which is certain where nothing is printed before it.
+    // `print > "f"` writes; `$3 > 5` only compares, which is certain if no `print` stands before it.
     let only_compares = match (bare.find("print"), bare.rfind('>')) {
         (Some(print), Some(greater)) => greater < print,
         _ => true,
@@ -51,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_that_only_print() {
+    fn awk_programs_that_only_print_are_recognized() {
         for program in [
             "{print $1}",
             "{print}",

@@ -1,25 +1,26 @@
-//! What the shell does itself, and small programs with a rule of their own.
+//! Builtins of the shell and small programs with a rule of their own.
 
 use windlass_core::OnlyReads;
 
-use crate::shell::found::Found;
+use crate::shell::command_facts::CommandFacts;
 use crate::shell::syntax::Word;
 
-pub(super) fn builtin(words: &[Word], found: &mut Found) -> bool {
+/// Adds the facts about a builtin. Returns whether the command is one.
+pub(super) fn builtin(words: &[Word], facts: &mut CommandFacts) -> bool {
     let Some((program, arguments)) = words.split_first() else { return false };
     match program.text.as_str() {
-        "set" => set(arguments, found),
-        "test" | "[" => test(words, found),
-        "printf" => printf(words, found),
-        "date" => date(words, found),
-        "cd" => found.unclear("it changes the directory in an unusual way"),
+        "set" => set(arguments, facts),
+        "test" | "[" => test(words, facts),
+        "printf" => printf(words, facts),
+        "date" => date(words, facts),
+        "cd" => facts.mark_unclear("it changes the directory in an unusual way"),
         _ => return false,
     }
     true
 }
 
-/// `set -e`, `set -euo pipefail`: how the shell ends, not what it runs.
-fn set(arguments: &[Word], found: &mut Found) {
+/// `set` with options that only decide when the shell ends, such as `-e` or `-o pipefail`. Others change the shell.
+fn set(arguments: &[Word], facts: &mut CommandFacts) {
     let is_known = |word: &Word| {
         matches!(word.text.as_str(), "pipefail" | "errexit" | "nounset" | "xtrace")
             || word.text.strip_prefix(['-', '+']).is_some_and(|letters| {
@@ -27,41 +28,42 @@ fn set(arguments: &[Word], found: &mut Found) {
             })
     };
     if arguments.is_empty() || !arguments.iter().all(is_known) {
-        return found.unclear("`set` changes the shell itself");
+        return facts.mark_unclear("`set` changes the shell itself");
     }
-    found.reads(OnlyReads::Always);
+    facts.set_only_reads(OnlyReads::Always);
 }
 
-/// `-v` and `-R` read the name of a variable, and calculate what is in its brackets: that may run anything.
-fn test(words: &[Word], found: &mut Found) {
-    found.reads(OnlyReads::Always);
+/// `test`: its options `-v` and `-R` evaluate the brackets behind a variable's name, which may run anything.
+fn test(words: &[Word], facts: &mut CommandFacts) {
+    facts.set_only_reads(OnlyReads::Always);
     let evaluates =
         |word: &Word| matches!(word.text.as_str(), "-v" | "-R") || word.could_be_option();
     if let Some(at) = words.iter().skip(1).position(evaluates) {
-        found.risk(at + 1, "reads a word as code");
-        found.unclear("a word is read as code");
+        facts.add_risk(at + 1, "evaluates a word as code");
+        facts.mark_unclear("`test` evaluates a word as code");
     }
 }
 
-/// `-v` and `%n` set variables.
-fn printf(words: &[Word], found: &mut Found) {
-    found.reads(OnlyReads::Always);
+/// `printf`: its option `-v` and the format `%n` set variables.
+fn printf(words: &[Word], facts: &mut CommandFacts) {
+    facts.set_only_reads(OnlyReads::Always);
     let Some(first) = words.get(1) else { return };
     let format = if first.text == "--" { words.get(2).unwrap_or(first) } else { first };
     let sets = |directive: &str| directive.chars().find(char::is_ascii_alphabetic) == Some('n');
     let is_option = first.text.starts_with('-') && first.text != "--";
     if is_option
         || format.could_be_option()
-        || format.pattern.is_some()
+        || format.glob_at.is_some()
         || format.text.split('%').skip(1).any(sets)
     {
-        found.risk(1, "may set a variable");
-        found.unclear("`printf` may set a variable");
+        facts.add_risk(1, "may set a variable");
+        facts.mark_unclear("`printf` may set a variable");
     }
 }
 
-fn date(words: &[Word], found: &mut Found) {
-    found.reads(OnlyReads::Always);
+/// `date`: options other than those for the output may set the clock or read a file.
+fn date(words: &[Word], facts: &mut CommandFacts) {
+    facts.set_only_reads(OnlyReads::Always);
     let mut at = 1;
     while let Some(word) = words.get(at) {
         let text = word.text.as_str();
@@ -71,11 +73,11 @@ fn date(words: &[Word], found: &mut Found) {
                 .iter()
                 .any(|option| text.starts_with(option));
         if !is_known || word.could_be_option() {
-            found.risk(at, "may set the clock, or read a file");
+            facts.add_risk(at, "may set the clock, or read a file");
         }
         let takes_word = matches!(text, "-d" | "--date");
-        if takes_word && words.get(at + 1).is_some_and(|value| value.pattern.is_some()) {
-            found.risk(at + 1, "could be more than one word");
+        if takes_word && words.get(at + 1).is_some_and(|value| value.glob_at.is_some()) {
+            facts.add_risk(at + 1, "could be more than one word");
         }
         at += if takes_word { 2 } else { 1 };
     }

@@ -1,10 +1,11 @@
-//! `curl` and `wget`: all of their options, since most of what can go wrong is said by one, and addresses that are files.
+//! `curl` and `wget`: tables of all their options, and a check for addresses that name local files.
 
-use super::{bare, options};
-use crate::shell::found::Found;
+use super::{bare_forms, options};
+use crate::shell::command_facts::CommandFacts;
 use crate::shell::syntax::Word;
 
-const CURL: &str = "\
+/// The option table of `curl`.
+const CURL_OPTIONS: &str = "\
     h,help= M,manual V,version q,disable v,verbose s,silent S,show-error no-progress-meter progress-bar,# styled-output no-styled-output \
     f,fail fail-early fail-with-body i,include,show-headers I,head G,get L,location max-redirs= post301 post302 post303 0,http1.0 http1.1 \
     http2 http2-prior-knowledge http3 http3-only 4,ipv4 6,ipv6 compressed tr-encoding raw r,range= C,continue-at= z,time-cond= R,remote-time \
@@ -24,7 +25,8 @@ const CURL: &str = "\
     socks5=^ socks5-hostname=^ U,proxy-user=^ p,proxytunnel^ proxy-header=^ Q,quote=^ P,ftp-port=^ t,telnet-option=^ mail-from=^ \
     mail-rcpt=^ mail-auth=^ ssl-allow-beast variable=^ ech=^ ipfs-gateway=^";
 
-const WGET: &str = "\
+/// The option table of `wget`.
+const WGET_OPTIONS: &str = "\
     V,version h,help d,debug q,quiet v,verbose no-verbose report-speed= F,force-html B,base= no-config t,tries= retry-connrefused \
     retry-on-http-error= no-clobber c,continue start-pos= progress= show-progress N,timestamping no-if-modified-since \
     no-use-server-timestamps S,server-response spider T,timeout= dns-timeout= connect-timeout= read-timeout= w,wait= waitretry= random-wait \
@@ -42,27 +44,27 @@ const WGET: &str = "\
     crl-file=^ hsts-file=^ bind-address=^ warc-file=^ warc-header=^ warc-max-size= warc-cdx^ warc-dedup=^ warc-tempdir=^ unlink^ xattr \
     delete-after^ preserve-permissions retr-symlinks backups?";
 
-/// `curl`: an address can be a file, also where its braces are filled in.
-pub(super) fn curl(words: &[Word], found: &mut Found) {
-    let sorted = options::sort(&[CURL], words, 1, found);
-    bare::note(Some(CURL), words, found);
-    for (at, word) in sorted.operands.iter().filter_map(|at| Some((*at, words.get(*at)?))) {
+/// Notes the options of `curl`, and a risk for each address that may name a local file.
+pub(super) fn curl(words: &[Word], facts: &mut CommandFacts) {
+    let parsed = options::parse(&[CURL_OPTIONS], words, 1, facts);
+    bare_forms::note(Some(CURL_OPTIONS), words, facts);
+    for (at, word) in parsed.operands.iter().filter_map(|at| Some((*at, words.get(*at)?))) {
         if !is_web(&word.text) {
-            found.risk(at, "is no address of the web");
+            facts.add_risk(at, "is not a web address");
         }
     }
-    for (at, _) in sorted.values("url").filter(|(_, url)| !is_web(&url.text)) {
-        found.risk(at, "is no address of the web");
+    for (at, _) in parsed.values("url").filter(|(_, url)| !is_web(&url.text)) {
+        facts.add_risk(at, "is not a web address");
     }
 }
 
-/// `wget`, which knows nothing but the web.
-pub(super) fn wget(words: &[Word], found: &mut Found) {
-    options::sort(&[WGET], words, 1, found);
-    bare::note(Some(WGET), words, found);
+/// Notes the options of `wget`, which accepts no addresses of local files.
+pub(super) fn wget(words: &[Word], facts: &mut CommandFacts) {
+    options::parse(&[WGET_OPTIONS], words, 1, facts);
+    bare_forms::note(Some(WGET_OPTIONS), words, facts);
 }
 
-/// Whether an address is one of the web: `https://…`, or a host without a scheme.
+/// Returns whether an address is one of the web: `http://…`, `https://…`, or a host without a scheme.
 fn is_web(address: &str) -> bool {
     let scheme = address.split(['/', '?', '#']).next().unwrap_or_default();
     if scheme.contains(['{', '[']) {
@@ -82,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_of_the_web() {
+    fn web_addresses_are_recognized() {
         for (address, expected) in [
             ("https://example.org/a?b={c}", true),
             ("HTTP://example.org", true),

@@ -1,126 +1,75 @@
-//! Programs that change files: that is what they are for, so it is no risk but an effect, by the paths that they name.
+//! Programs that change files. That is their purpose, so a change is no risk but an effect on the paths that they name.
 
 use std::path::Path;
 
-use super::options::{self, Sorted};
-use crate::shell::found::Found;
+use super::options::{self, ParsedOptions};
+use crate::shell::command_facts::CommandFacts;
 use crate::shell::syntax::Word;
 
-/// What a program does with the files that it names.
+/// The use that a program makes of the files in its operands.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Does {
+pub(in crate::shell) enum FileUse {
     Remove,
     Create,
-    /// The first word is no file.
+    /// Changes attributes. The first operand is a mode or an owner.
     SetAttributes,
-    /// The last word is where it goes, unless an option says it.
+    /// Reads the operands and writes the last one, unless an option names the target.
     Copy,
-    /// The same, but a symbolic link reads nothing.
+    /// Links the operands to the last one. A symbolic link reads nothing.
     Link,
 }
 
-/// Every such program with all its options.
-const PROGRAMS: &[(&str, Does, &str)] = &[
-    (
-        "rm",
-        Does::Remove,
-        "f,force i I interactive? one-file-system no-preserve-root preserve-root? r,R,recursive d,dir v,verbose",
-    ),
-    ("rmdir", Does::Remove, "ignore-fail-on-non-empty p,parents v,verbose"),
-    ("unlink", Does::Remove, ""),
-    (
-        "shred",
-        Does::Remove,
-        "f,force n,iterations= random-source=< s,size= u remove? v,verbose x,exact z,zero",
-    ),
-    ("mkdir", Does::Create, "m,mode= p,parents v,verbose Z context?"),
-    ("touch", Does::Create, "a c,no-create d,date= f h,no-dereference m r,reference=< t= time="),
-    ("tee", Does::Create, "a,append i,ignore-interrupts p output-error?"),
-    ("truncate", Does::Create, "c,no-create o,io-blocks r,reference=< s,size="),
-    ("mkfifo", Does::Create, "m,mode= Z context?"),
-    (
-        "chmod",
-        Does::SetAttributes,
-        "c,changes f,silent,quiet v,verbose no-preserve-root preserve-root reference=< R,recursive h,no-dereference dereference H L P r w x X s t u g o a",
-    ),
-    (
-        "chown",
-        Does::SetAttributes,
-        "c,changes f,silent,quiet v,verbose no-preserve-root preserve-root reference=< R,recursive h,no-dereference dereference from= H L P",
-    ),
-    (
-        "chgrp",
-        Does::SetAttributes,
-        "c,changes f,silent,quiet v,verbose no-preserve-root preserve-root reference=< R,recursive h,no-dereference dereference H L P",
-    ),
-    (
-        "cp",
-        Does::Copy,
-        "a,archive attributes-only backup? b copy-contents d f,force i,interactive H l,link L,dereference n,no-clobber P,no-dereference p \
-        preserve? no-preserve= parents R,r,recursive reflink? remove-destination sparse= strip-trailing-slashes s,symbolic-link S,suffix= \
-        t,target-directory= T,no-target-directory u update? v,verbose x,one-file-system Z context? debug keep-directory-symlink",
-    ),
-    (
-        "mv",
-        Does::Copy,
-        "backup? b f,force i,interactive n,no-clobber no-copy exchange strip-trailing-slashes S,suffix= t,target-directory= \
-        T,no-target-directory u update? v,verbose Z,context debug",
-    ),
-    (
-        "ln",
-        Does::Link,
-        "backup? b d,F,directory f,force i,interactive L,logical n,no-dereference P,physical r,relative s,symbolic S,suffix= \
-        t,target-directory= T,no-target-directory v,verbose",
-    ),
-    (
-        "install",
-        Does::Copy,
-        "backup? b c C,compare d,directory D g,group= m,mode= o,owner= p,preserve-timestamps s,strip strip-program=! S,suffix= \
-        t,target-directory= T,no-target-directory v,verbose Z context? preserve-context debug",
-    ),
-];
-
-/// Notes what such a program changes; the answer is whether it is one.
-pub(super) fn changes(name: &str, words: &[Word], found: &mut Found) -> bool {
-    let Some((_, does, table)) = PROGRAMS.iter().find(|(known, ..)| *known == name) else {
-        return false;
-    };
-    let sorted = options::sort(&[table], words, 1, found);
-    let operands: Vec<&Word> = sorted.operands.iter().filter_map(|at| words.get(*at)).collect();
-    match does {
-        Does::Remove => {
-            // What removes nothing but empty directories is another thing.
+/// Adds the file accesses of such a program. `file_use` and `options` are those of its row.
+pub(super) fn note_changes(
+    name: &str,
+    file_use: FileUse,
+    options: &'static str,
+    words: &[Word],
+    facts: &mut CommandFacts,
+) {
+    let parsed = options::parse(&[options], words, 1, facts);
+    let operands: Vec<&Word> = parsed.operands.iter().filter_map(|at| words.get(*at)).collect();
+    match file_use {
+        FileUse::Remove => {
+            // `rmdir` removes only empty directories, so a rule for `rm` does not cover it.
             if name != "rmdir" {
-                found.acts_as.push("rm");
+                facts.acts_as.push("rm");
             }
             for word in operands {
-                found.delete(word);
+                facts.add_tree_delete(word);
             }
         }
-        Does::Create => operands.iter().for_each(|word| found.write(word)),
-        Does::SetAttributes => {
+        FileUse::Create => operands.iter().for_each(|word| facts.add_write(word)),
+        FileUse::SetAttributes => {
             // `chmod -x f` has its mode among the options.
             let has_mode =
-                sorted.has(&["r", "w", "x", "X", "s", "t", "u", "g", "o", "a", "reference"]);
-            operands.iter().skip(usize::from(!has_mode)).for_each(|word| found.write_tree(word));
+                parsed.has(&["r", "w", "x", "X", "s", "t", "u", "g", "o", "a", "reference"]);
+            operands
+                .iter()
+                .skip(usize::from(!has_mode))
+                .for_each(|word| facts.add_tree_write(word));
         }
-        Does::Link if sorted.has(&["symbolic"]) => link(&sorted, operands, found),
-        Does::Copy | Does::Link => copy(name, &sorted, operands, found),
+        FileUse::Link if parsed.has(&["symbolic"]) => note_symlinks(&parsed, operands, facts),
+        FileUse::Copy | FileUse::Link => note_copy(name, &parsed, operands, facts),
     }
-    true
 }
 
-/// `cp`, `mv`, `ln`, `install`.
-fn copy(name: &str, sorted: &Sorted, mut operands: Vec<&Word>, found: &mut Found) {
+/// Adds the accesses of `cp`, `mv`, `install` and `ln` with hard links.
+fn note_copy(
+    name: &str,
+    parsed: &ParsedOptions,
+    mut operands: Vec<&Word>,
+    facts: &mut CommandFacts,
+) {
     let mut has_target = false;
-    for (at, place) in sorted.values("t") {
+    for (at, target) in parsed.values("t") {
         has_target = true;
-        found.risk(at, "names where it goes");
-        found.write_tree(place);
+        facts.add_risk(at, "names the target directory");
+        facts.add_tree_write(target);
     }
-    if name == "install" && sorted.has(&["directory"]) {
+    if name == "install" && parsed.has(&["directory"]) {
         for word in operands {
-            found.write_tree(word);
+            facts.add_tree_write(word);
         }
         return;
     }
@@ -128,56 +77,56 @@ fn copy(name: &str, sorted: &Sorted, mut operands: Vec<&Word>, found: &mut Found
         && operands.len() > 1
         && let Some(to) = operands.pop()
     {
-        found.write_tree(to);
+        facts.add_tree_write(to);
     }
     for from in operands {
-        found.read_tree(from);
+        facts.add_tree_read(from);
         if name == "mv" {
-            found.delete(from);
+            facts.add_tree_delete(from);
         }
     }
 }
 
-/// `ln -s`: it makes the links and reads nothing. A later command of the line may read through them.
-fn link(sorted: &Sorted, mut targets: Vec<&Word>, found: &mut Found) {
-    let mut places = Vec::new();
-    for (at, place) in sorted.values("t") {
-        found.risk(at, "names where it goes");
-        places.push(place);
+/// Adds the links of `ln -s`, which reads nothing. A later command of the script may read through them.
+fn note_symlinks(parsed: &ParsedOptions, mut targets: Vec<&Word>, facts: &mut CommandFacts) {
+    let mut destinations = Vec::new();
+    for (at, destination) in parsed.values("t") {
+        facts.add_risk(at, "names the target directory");
+        destinations.push(destination);
     }
-    if places.is_empty() && targets.len() > 1 {
-        places.extend(targets.pop());
+    if destinations.is_empty() && targets.len() > 1 {
+        destinations.extend(targets.pop());
     }
-    for place in &places {
-        found.write_tree(place);
+    for destination in &destinations {
+        facts.add_tree_write(destination);
     }
     for target in targets {
         let name = target.text.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-        if places.is_empty() {
-            found.write(&Word { text: name.to_owned(), ..target.clone() });
-            found.links.push((name.into(), target.text.clone().into()));
+        if destinations.is_empty() {
+            facts.add_write(&Word { text: name.to_owned(), ..target.clone() });
+            facts.links.push((name.into(), target.text.clone().into()));
         }
-        for place in &places {
-            // It goes into a directory of this name, if there is one.
+        for destination in &destinations {
+            // The link goes into a directory of this name, if there is one.
             if !matches!(name, "" | "." | "..") {
-                let inside = Path::new(&place.text).join(name);
-                found.links.push((inside, target.text.clone().into()));
+                let inside = Path::new(&destination.text).join(name);
+                facts.links.push((inside, target.text.clone().into()));
             }
-            found.links.push((place.text.clone().into(), target.text.clone().into()));
+            facts.links.push((destination.text.clone().into(), target.text.clone().into()));
         }
     }
 }
 
-/// `dd`.
-pub(super) fn dd(words: &[Word], found: &mut Found) {
+/// Adds the accesses of `dd`: `if=` is read, `of=` is written.
+pub(super) fn dd(words: &[Word], facts: &mut CommandFacts) {
     for (at, word) in words.iter().enumerate().skip(1) {
-        let of = |key: &str| word.text.strip_prefix(key).filter(|_| !word.is_open);
+        let of = |key: &str| word.text.strip_prefix(key).filter(|_| !word.is_incomplete);
         if let Some(from) = of("if=") {
-            found.read(&Word::literal(from));
+            facts.add_read(&Word::literal(from));
         }
         if let Some(to) = of("of=") {
-            found.risk(at, "writes a file");
-            found.write(&Word::literal(to));
+            facts.add_risk(at, "writes a file");
+            facts.add_write(&Word::literal(to));
         }
     }
 }

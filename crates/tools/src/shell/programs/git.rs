@@ -1,23 +1,23 @@
-//! `git`: the commands that look, with the options that are known to do no more; of the others, the words that make git run
-//! something else.
+//! `git`: for commands that only read, the options that are known to be harmless; for the others, the words that make git run another
+//! program.
 //!
-//! What the configuration of a repository makes git do (filters, external diffs, `core.fsmonitor`) cannot be seen in the words, so
-//! even what looks is run in a sandbox where nothing can be changed.
+//! The configuration of a repository can make git run programs (filters, external diffs, `core.fsmonitor`), and the words do not show it.
+//! So even a command that only reads runs in a sandbox in which it can change nothing.
 
 mod changes;
-mod looks;
+mod read_only;
 
 use windlass_core::{OnlyReads, PathPattern, Search};
 
-use self::changes::{CHANGES, STARTS, TALKS};
-use self::looks::{LOOKS, Look, Names, Operands};
-use super::bare;
-use super::options::{self, Sorted};
-use crate::shell::found::{Found, Run, Touch};
+use self::changes::{CHANGING_COMMANDS, PROGRAM_STARTING_COMMANDS, REMOTE_COMMANDS};
+use self::read_only::{OperandNames, READ_ONLY_COMMANDS, ReadOnlyCommand, ReadOnlyIf};
+use super::bare_forms;
+use super::options::{self, ParsedOptions};
+use crate::shell::command_facts::{CommandFacts, FileAccess, InnerCommand};
 use crate::shell::syntax::Word;
 
-/// Options before the command that change nothing about what is run.
-const GLOBAL: &[&str] = &[
+/// Options before the subcommand that do not change which programs run.
+const HARMLESS_GLOBAL_FLAGS: &[&str] = &[
     "--no-pager",
     "-P",
     "--no-optional-locks",
@@ -26,70 +26,71 @@ const GLOBAL: &[&str] = &[
     "--icase-pathspecs",
 ];
 
-/// The options before the command, with those that change what is run.
+/// The table of all options before the subcommand.
 const GLOBAL_OPTIONS: &str = "\
     C= c= git-dir= work-tree= namespace= exec-path? config-env= super-prefix= P,no-pager p,paginate no-replace-objects no-lazy-fetch \
     no-optional-locks no-advice bare literal-pathspecs glob-pathspecs noglob-pathspecs icase-pathspecs html-path man-path info-path \
     attr-source= h,help v,version list-cmds=";
 
-/// Options of `branch` with which it does more than list.
-const CHANGES_BRANCHES: &[&str] =
+/// Options of `git branch` that change branches.
+const BRANCH_CHANGE_OPTIONS: &[&str] =
     &["d", "delete", "D", "m", "move", "M", "c", "copy", "C", "f", "force"];
 
-pub(super) fn git(words: &[Word], found: &mut Found) {
-    bare::note(Some(GLOBAL_OPTIONS), words, found);
-    let Some((at, place)) = command(words, found) else { return };
+/// Adds the facts about a `git` command.
+pub(super) fn git(words: &[Word], facts: &mut CommandFacts) {
+    bare_forms::note(Some(GLOBAL_OPTIONS), words, facts);
+    let Some((at, base_directory)) = find_subcommand(words, facts) else { return };
     let Some(word) = words.get(at) else { return };
-    if word.is_open || word.pattern.is_some() {
-        found.risk(at, "is a pattern");
-        found.unseen("is given a command that is not literal");
+    if word.is_incomplete || word.glob_at.is_some() {
+        facts.add_risk(at, "is a pattern");
+        facts.mark_unseen("gets a subcommand that is not literal");
     }
-    let look = LOOKS.iter().find(|look| look.name == word.text);
-    let (before, unseen) = (found.risks.len(), found.unseen.clone());
-    let only_looks = look.is_some_and(|look| looks(look, words, at, &place, found));
-    if only_looks {
-        found.reads(OnlyReads::InSandbox);
+    let row = READ_ONLY_COMMANDS.iter().find(|row| row.name == word.text);
+    let (before, unseen) = (facts.risks.len(), facts.unseen.clone());
+    let only_reads = row.is_some_and(|row| is_read_only(row, words, at, &base_directory, facts));
+    if only_reads {
+        facts.set_only_reads(OnlyReads::InSandbox);
         return;
     }
-    // It changes something: then only what makes it run or write something else is a risk.
-    if look.is_none_or(|look| !matches!(look.operands, Operands::Any)) {
-        found.risks.truncate(before);
-        found.unseen = unseen;
+    // The command changes something: then only words that make it run or write something else are a risk.
+    if row.is_none_or(|row| !matches!(row.read_only_if, ReadOnlyIf::Any)) {
+        facts.risks.truncate(before);
+        facts.unseen = unseen;
     }
-    changes(words, at, found);
+    note_change_risks(words, at, facts);
 }
 
-/// Where the command stands, and in which directory it works.
-fn command(words: &[Word], found: &mut Found) -> Option<(usize, String)> {
-    let mut place = String::new();
+/// Returns the index of the subcommand and the directory of `-C`, which is empty without that option; `None` without a subcommand.
+fn find_subcommand(words: &[Word], facts: &mut CommandFacts) -> Option<(usize, String)> {
+    let mut base_directory = String::new();
     let mut at = 1;
     loop {
         let word = words.get(at)?;
         let text = word.text.as_str();
         match text {
             "--version" | "-v" => {
-                found.reads(OnlyReads::InSandbox);
+                facts.set_only_reads(OnlyReads::InSandbox);
                 return None;
             }
             "-C" => {
                 let directory = words.get(at + 1)?;
-                if directory.pattern.is_some() {
-                    found.risk(at + 1, "could be more than one word");
-                    found.unseen("is given a command that is not literal");
+                if directory.glob_at.is_some() {
+                    facts.add_risk(at + 1, "could be more than one word");
+                    facts.mark_unseen("gets a subcommand that is not literal");
                 }
-                place = if directory.text.starts_with('/') || place.is_empty() {
+                base_directory = if directory.text.starts_with('/') || base_directory.is_empty() {
                     directory.text.clone()
                 } else {
-                    format!("{place}/{}", directory.text)
+                    format!("{base_directory}/{}", directory.text)
                 };
-                found.touch(Touch::Read, PathPattern::tree(&place));
+                facts.add_access(FileAccess::Read, PathPattern::tree(&base_directory));
                 at += 2;
             }
-            _ if GLOBAL.contains(&text) => at += 1,
+            _ if HARMLESS_GLOBAL_FLAGS.contains(&text) => at += 1,
             _ if text.starts_with('-') || word.could_be_option() => {
-                found.risk(at, "changes what git runs");
-                found.unseen("is told to run something else");
-                // Whatever follows may be its value: `-c` is the usual one.
+                facts.add_risk(at, "changes what git runs");
+                facts.mark_unseen("is told to run something else");
+                // The next word may be the value of the option: `-c` is the usual one.
                 at += if matches!(
                     text,
                     "-c" | "--git-dir"
@@ -104,68 +105,81 @@ fn command(words: &[Word], found: &mut Found) -> Option<(usize, String)> {
                     1
                 };
             }
-            _ => return Some((at, place)),
+            _ => return Some((at, base_directory)),
         }
     }
 }
 
-/// Whether a command of this name does nothing but look, by its words.
-fn looks(look: &Look, words: &[Word], at: usize, place: &str, found: &mut Found) -> bool {
-    let before = found.risks.len();
-    let sorted = options::sort(look.options, words, at + 1, found);
-    let is_known = found.risks.len() == before;
-    let fits = fits(look, words, at, &sorted);
+/// Returns whether the command only reads, according to its row and its words, and notes the files that it shows.
+fn is_read_only(
+    row: &ReadOnlyCommand,
+    words: &[Word],
+    at: usize,
+    base_directory: &str,
+    facts: &mut CommandFacts,
+) -> bool {
+    let before = facts.risks.len();
+    let parsed = options::parse(row.options, words, at + 1, facts);
+    let is_known = facts.risks.len() == before;
+    let fits = operands_fit(row, words, at, &parsed);
     let mut options = words.iter().skip(at + 1).take_while(|word| word.text != "--");
     if let Some(index) = options.position(Word::could_be_option) {
-        found.risk(at + 1 + index, "could become an option");
-        found.unseen("is given words that could become options");
+        facts.add_risk(at + 1 + index, "could become an option");
+        facts.mark_unseen("gets arguments that could become options");
     }
-    note_files(look, words, &sorted, place, found);
-    if matches!(look.name, "grep" | "ls-files") {
-        let place = if place.is_empty() { "." } else { place };
-        found.searches.push(Search::tree(place));
+    note_files(row, words, &parsed, base_directory, facts);
+    if matches!(row.name, "grep" | "ls-files") {
+        let base_directory = if base_directory.is_empty() { "." } else { base_directory };
+        facts.searches.push(Search::tree(base_directory));
     }
     is_known && fits
 }
 
-/// Tells whether the words of a command that may change something say that it only looks.
-fn fits(look: &Look, words: &[Word], at: usize, sorted: &Sorted) -> bool {
-    let operand = |index: usize| sorted.operands.get(index).and_then(|at| words.get(*at));
-    match look.operands {
-        Operands::Any => true,
-        Operands::None => sorted.operands.is_empty(),
+/// Returns whether the operands meet the condition under which the command only reads.
+fn operands_fit(row: &ReadOnlyCommand, words: &[Word], at: usize, parsed: &ParsedOptions) -> bool {
+    let operand = |index: usize| parsed.operands.get(index).and_then(|at| words.get(*at));
+    match row.read_only_if {
+        ReadOnlyIf::Any => true,
+        ReadOnlyIf::None => parsed.operands.is_empty(),
         // A name has a section: `git config edit` is a command.
-        Operands::Setting => {
+        ReadOnlyIf::Setting => {
             let is_setting = operand(0).is_none_or(|word| word.text.contains('.'));
-            sorted.operands.len() <= 1 && is_setting
+            parsed.operands.len() <= 1 && is_setting
         }
-        Operands::AtMost(most) => sorted.operands.len() <= most,
-        Operands::NoneOr(options) => {
-            (sorted.operands.is_empty() || sorted.has(options)) && !sorted.has(CHANGES_BRANCHES)
+        ReadOnlyIf::AtMost(most) => parsed.operands.len() <= most,
+        ReadOnlyIf::NoneOr(options) => {
+            (parsed.operands.is_empty() || parsed.has(options))
+                && !parsed.has(BRANCH_CHANGE_OPTIONS)
         }
         // Behind an option or two dashes it may be no command: `git stash -- list` puts away the file `list`.
-        Operands::First(known) => {
+        ReadOnlyIf::First(known) => {
             words.get(at + 1).is_some_and(|word| known.contains(&&*word.text))
         }
-        Operands::FirstOrNone(known) => {
-            operand(0).is_none_or(|word| known.contains(&&*word.text)) && sorted.dashes.is_none()
+        ReadOnlyIf::FirstOrNone(known) => {
+            operand(0).is_none_or(|word| known.contains(&&*word.text)) && parsed.dashes.is_none()
         }
     }
 }
 
-/// Notes the files that a command may show: those that its words name, and those of `HEAD:path`.
-fn note_files(look: &Look, words: &[Word], sorted: &Sorted, place: &str, found: &mut Found) {
-    let (skip, are_paths) = match look.words {
-        Names::Nothing => return,
-        Names::Files => (0, false),
-        Names::Paths => (0, true),
-        Names::PatternThenFiles => (usize::from(!sorted.has(&["e", "f"])), false),
+/// Adds reads of the files that the command may show: those that its operands name, and the path in `HEAD:path`.
+fn note_files(
+    row: &ReadOnlyCommand,
+    words: &[Word],
+    parsed: &ParsedOptions,
+    base_directory: &str,
+    facts: &mut CommandFacts,
+) {
+    let (skip, are_paths) = match row.names {
+        OperandNames::Nothing => return,
+        OperandNames::Files => (0, false),
+        OperandNames::Paths => (0, true),
+        OperandNames::PatternThenFiles => (usize::from(!parsed.has(&["e", "f"])), false),
     };
-    for at in sorted.operands.iter().skip(skip) {
+    for at in parsed.operands.iter().skip(skip) {
         let Some(word) = words.get(*at) else { continue };
-        // Before two dashes nothing but revisions can stand.
-        let is_revision = sorted.dashes.is_some_and(|dashes| *at < dashes);
-        let is_path = are_paths || (sorted.dashes.is_some() && !is_revision);
+        // Before two dashes only revisions can stand.
+        let is_revision = parsed.dashes.is_some_and(|dashes| *at < dashes);
+        let is_path = are_paths || (parsed.dashes.is_some() && !is_revision);
         let named = if is_path {
             Some(pathspec(&word.text))
         } else {
@@ -174,16 +188,16 @@ fn note_files(look: &Look, words: &[Word], sorted: &Sorted, place: &str, found: 
         let Some(name) = named.filter(|name| !name.is_empty() && !name.starts_with('^')) else {
             continue;
         };
-        let path = if name.starts_with('/') || place.is_empty() {
+        let path = if name.starts_with('/') || base_directory.is_empty() {
             name.to_owned()
         } else {
-            format!("{place}/{name}")
+            format!("{base_directory}/{name}")
         };
-        found.touch(Touch::Read, PathPattern::tree(path));
+        facts.add_access(FileAccess::Read, PathPattern::tree(path));
     }
 }
 
-/// The path in `HEAD:path`, `:path`, `:0:path`; empty in `:/text`, which looks for a message, unless it is a path from the top.
+/// Returns the path in `HEAD:path`, `:path` or `:0:path`; `None` without a colon.
 fn file_in_revision(text: &str) -> Option<&str> {
     if text.starts_with(":(") || text.starts_with(":/") || text.starts_with(":!") {
         return Some(pathspec(text));
@@ -203,7 +217,7 @@ fn file_in_revision(text: &str) -> Option<&str> {
     Some(stage.filter(|_| colon == 0).unwrap_or(path))
 }
 
-/// The path in `:/path`, `:(top)path` and the like; empty where it is left out by `:!path`.
+/// Returns the path in a pathspec such as `:/path` or `:(top)path`; empty if the pathspec excludes the path.
 fn pathspec(text: &str) -> &str {
     let Some(magic) = text.strip_prefix(':') else { return text };
     if let Some((words, path)) = magic.strip_prefix('(').and_then(|rest| rest.split_once(')')) {
@@ -214,66 +228,71 @@ fn pathspec(text: &str) -> &str {
     if signs.contains(['!', '^']) { "" } else { path }
 }
 
-/// What the words of a command that changes something make git do besides.
-fn changes(words: &[Word], at: usize, found: &mut Found) {
+/// Adds the risks of a command that changes something: words that make git run another program.
+fn note_change_risks(words: &[Word], at: usize, facts: &mut CommandFacts) {
     let name = words.get(at).map_or("", |word| word.text.as_str());
-    let known = CHANGES.iter().find(|(known, _)| *known == name);
+    let known = CHANGING_COMMANDS.iter().find(|(known, _)| *known == name);
     if let Some((_, tables)) = known {
-        options::sort(tables, words, at + 1, found);
+        options::parse(tables, words, at + 1, facts);
     }
     for (index, word) in words.iter().enumerate().skip(at + 1) {
-        if TALKS.contains(&name) && word.text.contains("::") {
-            found.risk(index, "makes git run something else");
-            found.unseen("is told to run something else");
+        if REMOTE_COMMANDS.contains(&name) && word.text.contains("::") {
+            facts.add_risk(index, "makes git run something else");
+            facts.mark_unseen("is told to run something else");
         }
         if word.could_be_option() {
-            found.risk(index, "could become an option");
-            found.unseen("is given words that could become options");
+            facts.add_risk(index, "could become an option");
+            facts.mark_unseen("gets arguments that could become options");
         }
     }
     if matches!(name, "rm" | "clean") {
-        found.acts_as.push("rm");
+        facts.acts_as.push("rm");
     }
-    let is_other = known.is_none() && LOOKS.iter().all(|look| look.name != name);
-    if STARTS.contains(&name) || is_other {
-        found.risk(
+    let is_other = known.is_none() && READ_ONLY_COMMANDS.iter().all(|row| row.name != name);
+    if PROGRAM_STARTING_COMMANDS.contains(&name) || is_other {
+        facts.add_risk(
             at,
-            if is_other { "may be another name for anything" } else { "runs another program" },
+            if is_other { "may be an alias for any command" } else { "runs another program" },
         );
-        found.unseen("runs another program");
+        facts.mark_unseen("runs another program");
     }
-    verb_of(name, words, at, found);
+    note_verb_risks(name, words, at, facts);
 }
 
-/// Commands whose next word says what is done.
-fn verb_of(name: &str, words: &[Word], at: usize, found: &mut Found) {
+/// Adds the risks of commands whose next word is a verb, such as `git bisect run`.
+fn note_verb_risks(name: &str, words: &[Word], at: usize, facts: &mut CommandFacts) {
     let second = words.get(at + 1).map_or("", |word| word.text.as_str());
     match (name, second) {
         ("bisect", "run") => {
-            found.risk(at + 1, "runs another program");
+            facts.add_risk(at + 1, "runs another program");
             let inner = words.get(at + 2..).unwrap_or_default();
-            found.runs.push(Run { words: inner.to_vec(), more: false, paths: false });
+            facts.inner_commands.push(InnerCommand {
+                words: inner.to_vec(),
+                has_unknown_words: false,
+                unknown_words_are_paths: false,
+            });
         }
-        // It joins its words for a shell.
+        // Git joins these words into a script for a shell.
         ("submodule", "foreach") => {
-            found.risk(at + 1, "runs another program");
+            facts.add_risk(at + 1, "runs another program");
             let inner = words.get(at + 2..).unwrap_or_default();
-            let is_open = inner.iter().any(|word| word.is_open || word.pattern.is_some());
+            let is_incomplete =
+                inner.iter().any(|word| word.is_incomplete || word.glob_at.is_some());
             let inner = inner.iter().skip_while(|word| word.text.starts_with('-'));
             let text: Vec<&str> = inner.map(|word| word.text.as_str()).collect();
-            found.scripts.push(Word { is_open, ..Word::literal(&text.join(" ")) });
+            facts.scripts.push(Word { is_incomplete, ..Word::literal(&text.join(" ")) });
         }
-        // To name the setting is not enough: it is the value that can be a program.
+        // A rule that names the setting is not enough: its value can be a program.
         ("config", _) => {
-            found.risk(words.len() - 1, "can make git run other programs later");
-            found.unseen("can make git run other programs later");
+            facts.add_risk(words.len() - 1, "can make git run other programs later");
+            facts.mark_unseen("can make git run other programs later");
         }
         (
             "remote" | "stash" | "branch" | "tag" | "worktree" | "reflog" | "submodule" | "notes"
             | "bisect",
             verb,
         ) if !verb.is_empty() => {
-            found.risk(at + 1, "changes the repository");
+            facts.add_risk(at + 1, "changes the repository");
         }
         _ => {}
     }

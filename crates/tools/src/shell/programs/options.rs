@@ -1,103 +1,116 @@
-//! The options of a program as a table, and its words sorted by it.
+//! Option tables of programs, and a parser that applies them to the words of a command.
 //!
-//! A table is a text with a word for each option, all names of it: `n,lines=` needs a value, `color?` may have one joined to it.
-//! `bind==` has two. Behind that stands what the option does beyond the usual: `=<` reads the file that it names, `=>` writes it,
-//! `=$` gives a script to a shell, `^` reads or writes files that are not named, `!` runs or loads something else. The names of long
-//! options can be cut short as far as one of the table is meant; what is not in the table is a risk, because new ones come.
+//! A table is a text with an entry for each option that lists its names: `n,lines=` takes a value, `color?` may have one joined to it,
+//! `bind==` takes two. A mark behind that tells the effect of the option: `=<` reads the file that it names, `=>` writes it, `=$` gives a
+//! script to a shell, `^` reads or writes files that are not named, `!` runs or loads something else. A long option may be abbreviated as
+//! long as it stays unique in the table. An option that is not in the table is a risk, because programs get new ones.
 //!
-//! Some words of a table are about all options. With `NUMBER`, one can be a number: `-20`. With `@FILE`, a word `@path` stands for
-//! the words in that file. With `WORDS`, long names stand behind one dash or two (`-json`), and are neither cut short nor joined. With
-//! `APART`, the value of a short option is the next word, also where letters follow, so one that has a value must stand alone.
+//! Some entries apply to all options. With `NUMBER`, an option can be a number: `-20`. With `@FILE`, a word `@path` stands for the words in
+//! that file. With `WORDS`, long names follow one dash or two (`-json`), and are neither abbreviated nor joined. With `APART`, the value of
+//! a short option is always the next word, so an option with a value must stand alone.
 
-use crate::shell::found::Found;
+use crate::shell::command_facts::CommandFacts;
 use crate::shell::syntax::Word;
 
-/// How the value of an option is given.
+/// The form in which an option takes its value.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Takes {
+enum ValueForm {
+    /// No value.
     Nothing,
+    /// The rest of the word or the next word.
     Value,
+    /// The next two words, of which the first may be joined.
     TwoValues,
+    /// The rest of the word, if there is one.
     MaybeValue,
 }
 
-/// What an option does.
+/// The effect of an option beyond the usual work of the program.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Does {
+enum OptionEffect {
     Nothing,
+    /// Reads the file that its value names.
     Reads,
+    /// Writes the file that its value names.
     Writes,
+    /// Gives its value as a script to a shell.
     Script,
-    More,
+    /// Reads or writes files that are not named.
+    UnnamedFiles,
+    /// Runs or loads something else.
     Runs,
 }
 
+/// One entry of an option table.
 #[derive(Clone, Copy)]
-struct Choice {
+struct OptionRow {
+    /// All names of the option, separated by commas.
     names: &'static str,
-    takes: Takes,
-    does: Does,
+    value_form: ValueForm,
+    effect: OptionEffect,
 }
 
-impl Choice {
-    fn of(row: &'static str) -> Self {
-        const DOES: [(char, Does); 5] = [
-            ('<', Does::Reads),
-            ('>', Does::Writes),
-            ('$', Does::Script),
-            ('^', Does::More),
-            ('!', Does::Runs),
+impl OptionRow {
+    /// Parses an entry such as `o,output=>`.
+    fn parse(row: &'static str) -> Self {
+        const EFFECT_MARKS: [(char, OptionEffect); 5] = [
+            ('<', OptionEffect::Reads),
+            ('>', OptionEffect::Writes),
+            ('$', OptionEffect::Script),
+            ('^', OptionEffect::UnnamedFiles),
+            ('!', OptionEffect::Runs),
         ];
-        // A value that may follow or not is left to the words.
-        const TAKES: [(&str, Takes); 4] = [
-            ("==", Takes::TwoValues),
-            ("=", Takes::Value),
-            ("?", Takes::MaybeValue),
-            ("~", Takes::MaybeValue),
+        // A value that may or may not be joined is left to the words.
+        const VALUE_MARKS: [(&str, ValueForm); 4] = [
+            ("==", ValueForm::TwoValues),
+            ("=", ValueForm::Value),
+            ("?", ValueForm::MaybeValue),
+            ("~", ValueForm::MaybeValue),
         ];
-        let (row, does) = DOES
+        let (row, does) = EFFECT_MARKS
             .into_iter()
             .find_map(|(mark, does)| Some((row.strip_suffix(mark)?, does)))
-            .unwrap_or((row, Does::Nothing));
-        let (names, takes) = TAKES
+            .unwrap_or((row, OptionEffect::Nothing));
+        let (names, takes) = VALUE_MARKS
             .into_iter()
             .find_map(|(mark, takes)| Some((row.strip_suffix(mark)?, takes)))
-            .unwrap_or((row, Takes::Nothing));
-        Self { names, takes, does }
+            .unwrap_or((row, ValueForm::Nothing));
+        Self { names, value_form: takes, effect: does }
     }
 
+    /// Returns whether this is one of the option's names.
     fn is_named(self, name: &str) -> bool {
         self.names.split(',').any(|known| known == name)
     }
 
-    /// Whether a long name of it begins like this.
+    /// Returns whether one of the option's long names begins with this text.
     fn begins_with(self, text: &str) -> bool {
         self.names.split(',').any(|name| name.len() > 1 && name.starts_with(text))
     }
 }
 
-/// The words of a command, sorted.
+/// The words of a command, sorted into options and operands.
 #[derive(Debug, Default)]
-pub(in crate::shell) struct Sorted {
-    /// Where the words stand that are no options.
+pub(in crate::shell) struct ParsedOptions {
+    /// Indexes of the words that are no options.
     pub(in crate::shell) operands: Vec<usize>,
-    /// Where the dashes stand behind which nothing is an option.
+    /// Index of the `--` behind which nothing is an option.
     pub(in crate::shell) dashes: Option<usize>,
-    /// Whether a word is an option that is not known, or could become one, so that it is not certain what the others are.
+    /// True if a word is an unknown option or could become one, so that the meaning of the other words is uncertain.
     pub(in crate::shell) has_unknown: bool,
     /// All names of each option that was given.
     given: Vec<&'static str>,
-    /// The values of options, with where they stand.
+    /// The values of options: the option's names, the index of the word and the value.
     values: Vec<(&'static str, usize, Word)>,
 }
 
-impl Sorted {
-    /// Whether one of these options was given.
+impl ParsedOptions {
+    /// Returns whether one of these options was given.
     pub(in crate::shell) fn has(&self, names: &[&str]) -> bool {
         self.given.iter().any(|given| given.split(',').any(|name| names.contains(&name)))
     }
 
-    /// The values of this option, joined or not, with where they stand.
+    /// Returns the values of an option, joined or not, each with the index of its word.
     pub(in crate::shell) fn values<'s>(
         &'s self,
         name: &'s str,
@@ -107,237 +120,245 @@ impl Sorted {
     }
 }
 
+// Reasons of risks, and of programs that are not known.
 const UNKNOWN: &str = "is an option that is not known here";
 const HAS_UNKNOWN: &str = "has options that are not known here";
 const RUNS: &str = "makes it run or load something else";
 const IS_TOLD: &str = "is told to run or load something else";
-const MORE: &str = "makes it read or write what is not named";
-const FURTHER: &str = "takes further words from a file";
+const READS_UNNAMED: &str = "makes it read or write files that are not named";
+const WORDS_FROM_FILE: &str = "takes further words from a file";
 const WRITES: &str = "writes a file";
-const COULD_BE: &str = "could become an option";
+const COULD_BE_OPTION: &str = "could become an option";
 
-/// Sorts the words behind the first `skip` by these tables, and notes what the options do.
-pub(in crate::shell) fn sort(
+/// Parses the words from index `skip` on by these tables, and notes the effects of the options.
+pub(in crate::shell) fn parse(
     tables: &[&'static str],
     words: &[Word],
     skip: usize,
-    found: &mut Found,
-) -> Sorted {
-    sort_by(tables, words, skip, Until::End, found)
+    facts: &mut CommandFacts,
+) -> ParsedOptions {
+    parse_until(tables, words, skip, Until::End, facts)
 }
 
-/// The same, but the first word that is no option and all behind it are operands.
-pub(in crate::shell) fn sort_leading(
+/// Parses like [`parse`], but the first operand ends the options: it and all words behind it are operands.
+pub(in crate::shell) fn parse_leading(
     tables: &[&'static str],
     words: &[Word],
     skip: usize,
-    found: &mut Found,
-) -> Sorted {
-    sort_by(tables, words, skip, Until::Operand, found)
+    facts: &mut CommandFacts,
+) -> ParsedOptions {
+    parse_until(tables, words, skip, Until::Operand, facts)
 }
 
-/// How far options are looked for.
+/// The end of the options.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Until {
+    /// The last word, or `--`.
     End,
+    /// The first operand.
     Operand,
 }
 
-fn sort_by(
+/// Parses the words from index `skip` up to the chosen end of the options.
+fn parse_until(
     tables: &[&'static str],
     words: &[Word],
     skip: usize,
     until: Until,
-    found: &mut Found,
-) -> Sorted {
-    let mut sorted = Sorted::default();
-    let choices = || tables.iter().flat_map(|table| table.split_whitespace()).map(Choice::of);
-    let is_risky =
-        choices().any(|choice| matches!(choice.does, Does::Writes | Does::Runs | Does::Script));
-    let may_run = choices().any(|choice| matches!(choice.does, Does::Runs | Does::Script));
-    let takes_files = choices().any(|choice| choice.names == "@FILE");
-    let is_apart = choices().any(|choice| choice.names == "APART");
-    let are_words = choices().any(|choice| choice.names == "WORDS");
+    facts: &mut CommandFacts,
+) -> ParsedOptions {
+    let mut parsed = ParsedOptions::default();
+    let rows = || tables.iter().flat_map(|table| table.split_whitespace()).map(OptionRow::parse);
+    let is_risky = rows().any(|row| {
+        matches!(row.effect, OptionEffect::Writes | OptionEffect::Runs | OptionEffect::Script)
+    });
+    let may_run = rows().any(|row| matches!(row.effect, OptionEffect::Runs | OptionEffect::Script));
+    let takes_files = rows().any(|row| row.names == "@FILE");
+    let is_apart = rows().any(|row| row.names == "APART");
+    let are_words = rows().any(|row| row.names == "WORDS");
     let mut at = skip;
     while let Some(word) = words.get(at) {
         let text = word.text.as_str();
         if text == "--" {
-            sorted.dashes = Some(at);
-            sorted.operands.extend(at + 1..words.len());
+            parsed.dashes = Some(at);
+            parsed.operands.extend(at + 1..words.len());
             break;
         }
-        sorted.has_unknown |= word.could_be_option();
+        parsed.has_unknown |= word.could_be_option();
         if word.could_be_option() && is_risky {
-            found.risk(at, COULD_BE);
+            facts.add_risk(at, COULD_BE_OPTION);
             if may_run {
-                found.unseen("is given words that could become options");
+                facts.mark_unseen("gets arguments that could become options");
             }
         }
         if until == Until::Operand && (!text.starts_with('-') || text == "-") {
-            sorted.operands.extend(at..words.len());
+            parsed.operands.extend(at..words.len());
             break;
         }
         if !text.starts_with('-') || text == "-" {
             if let Some(path) = text.strip_prefix('@').filter(|_| takes_files) {
-                found.risk(at, FURTHER);
-                found.read(&Word { text: path.to_owned(), ..word.clone() });
+                facts.add_risk(at, WORDS_FROM_FILE);
+                facts.add_read(&Word { text: path.to_owned(), ..word.clone() });
             } else {
-                sorted.operands.push(at);
+                parsed.operands.push(at);
             }
             at += 1;
             continue;
         }
         let number =
             text.get(1..).is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_digit()));
-        if number && choices().any(|choice| choice.names == "NUMBER") {
+        if number && rows().any(|row| row.names == "NUMBER") {
             at += 1;
             continue;
         }
-        let named = |name: &str| choices().find(|choice| choice.is_named(name));
+        let named = |name: &str| rows().find(|row| row.is_named(name));
         let next = match text.strip_prefix("--") {
             _ if are_words => {
                 let text = text.strip_prefix("--").or(text.strip_prefix('-')).unwrap_or(text);
-                let choice = named(text.split('=').next().unwrap_or(text));
-                sort_long(text, choice, words, at, &mut sorted, found)
+                let row = named(text.split('=').next().unwrap_or(text));
+                parse_long(text, row, words, at, &mut parsed, facts)
             }
             Some(long) => {
                 let name = long.split('=').next().unwrap_or(long);
                 // A single letter is no long option.
-                let choice = named(name).filter(|_| name.len() > 1);
-                let choice = choice.or_else(|| cut_short(name, choices()));
-                sort_long(long, choice, words, at, &mut sorted, found)
+                let row = named(name).filter(|_| name.len() > 1);
+                let row = row.or_else(|| find_abbreviated(name, rows()));
+                parse_long(long, row, words, at, &mut parsed, facts)
             }
-            None if is_apart && !stands_apart(named, text) => unknown(at, &mut sorted, found),
-            None => sort_cluster(named, words, at, &mut sorted, found),
+            None if is_apart && !stands_apart(named, text) => note_unknown(at, &mut parsed, facts),
+            None => parse_cluster(named, words, at, &mut parsed, facts),
         };
-        // An option, or its value, that becomes several words: whatever follows may be something else.
+        // An option, or its value, is a glob pattern that may become several words: later words may then have another meaning.
         let taken = words.get(at..next.min(words.len())).unwrap_or_default();
-        if is_risky && taken.iter().any(|word| word.pattern.is_some()) {
-            sorted.has_unknown = true;
-            found.risk(at, COULD_BE);
+        if is_risky && taken.iter().any(|word| word.glob_at.is_some()) {
+            parsed.has_unknown = true;
+            facts.add_risk(at, COULD_BE_OPTION);
             if may_run {
-                found.unseen("is given words that could become options");
+                facts.mark_unseen("gets arguments that could become options");
             }
         }
         at = next;
     }
-    sorted
+    parsed
 }
 
-/// Whether no letter of these takes a value, or there is only one.
-fn stands_apart(find: impl Fn(&str) -> Option<Choice>, text: &str) -> bool {
+/// Returns whether a cluster of letters contains no option with a value, or is a single letter.
+fn stands_apart(find: impl Fn(&str) -> Option<OptionRow>, text: &str) -> bool {
     let mut letters = text.chars().skip(1);
     let takes_value = |letter: char| {
-        find(letter.encode_utf8(&mut [0; 4])).is_some_and(|choice| choice.takes != Takes::Nothing)
+        find(letter.encode_utf8(&mut [0; 4]))
+            .is_some_and(|row| row.value_form != ValueForm::Nothing)
     };
     text.chars().count() == 2 || !letters.any(takes_value)
 }
 
-/// The option whose name is cut short like this, if only one can be meant.
-fn cut_short(text: &str, choices: impl Iterator<Item = Choice>) -> Option<Choice> {
-    let mut meant = choices.filter(|choice| !text.is_empty() && choice.begins_with(text));
+/// Returns the option that an abbreviated long name means; `None` if several match.
+fn find_abbreviated(text: &str, rows: impl Iterator<Item = OptionRow>) -> Option<OptionRow> {
+    let mut meant = rows.filter(|row| !text.is_empty() && row.begins_with(text));
     let first = meant.next()?;
     meant.all(|other| other.names == first.names).then_some(first)
 }
 
-fn sort_long(
+/// Handles a long option `--name` or `--name=value`. Returns the index of the next word.
+fn parse_long(
     text: &str,
-    choice: Option<Choice>,
+    row: Option<OptionRow>,
     words: &[Word],
     at: usize,
-    sorted: &mut Sorted,
-    found: &mut Found,
+    parsed: &mut ParsedOptions,
+    facts: &mut CommandFacts,
 ) -> usize {
     let value = text.split_once('=').map(|(_, value)| value);
-    match choice {
-        Some(choice) if value.is_none() || choice.takes != Takes::Nothing => {
-            note(choice, value, words, at, sorted, found)
+    match row {
+        Some(row) if value.is_none() || row.value_form != ValueForm::Nothing => {
+            note_option(row, value, words, at, parsed, facts)
         }
-        _ => unknown(at, sorted, found),
+        _ => note_unknown(at, parsed, facts),
     }
 }
 
-/// Short options in one word: `-la`, `-n5`, `-n 5`.
-fn sort_cluster(
-    find: impl Fn(&str) -> Option<Choice>,
+/// Handles short options in one word: `-la`, `-n5`, `-n 5`. Returns the index of the next word.
+fn parse_cluster(
+    find: impl Fn(&str) -> Option<OptionRow>,
     words: &[Word],
     at: usize,
-    sorted: &mut Sorted,
-    found: &mut Found,
+    parsed: &mut ParsedOptions,
+    facts: &mut CommandFacts,
 ) -> usize {
     let text = words.get(at).map_or("", |word| word.text.as_str());
     let mut rest = text.get(1..).unwrap_or_default();
     while let Some(letter) = rest.chars().next() {
         let (name, behind) = rest.split_at(letter.len_utf8());
-        let Some(choice) = find(name) else {
-            return unknown(at, sorted, found);
+        let Some(row) = find(name) else {
+            return note_unknown(at, parsed, facts);
         };
-        if choice.takes != Takes::Nothing {
+        if row.value_form != ValueForm::Nothing {
             let joined = (!behind.is_empty()).then_some(behind);
-            return note(choice, joined, words, at, sorted, found);
+            return note_option(row, joined, words, at, parsed, facts);
         }
-        note(choice, None, words, at, sorted, found);
+        note_option(row, None, words, at, parsed, facts);
         rest = behind;
     }
     at + 1
 }
 
-fn unknown(at: usize, sorted: &mut Sorted, found: &mut Found) -> usize {
-    sorted.has_unknown = true;
-    found.risk(at, UNKNOWN);
-    found.unseen(HAS_UNKNOWN);
+/// Notes the risk of an unknown option. Returns the index of the next word.
+fn note_unknown(at: usize, parsed: &mut ParsedOptions, facts: &mut CommandFacts) -> usize {
+    parsed.has_unknown = true;
+    facts.add_risk(at, UNKNOWN);
+    facts.mark_unseen(HAS_UNKNOWN);
     at + 1
 }
 
-/// Notes an option and what it does; the answer is where the next word stands.
-fn note(
-    choice: Choice,
+/// Notes an option, its value and its effect. Returns the index of the next word.
+fn note_option(
+    row: OptionRow,
     joined: Option<&str>,
     words: &[Word],
     at: usize,
-    sorted: &mut Sorted,
-    found: &mut Found,
+    parsed: &mut ParsedOptions,
+    facts: &mut CommandFacts,
 ) -> usize {
-    sorted.given.push(choice.names);
-    let behind = match choice.takes {
-        Takes::Nothing | Takes::MaybeValue => 0,
-        Takes::Value => usize::from(joined.is_none()),
-        Takes::TwoValues => 2 - usize::from(joined.is_some()),
+    parsed.given.push(row.names);
+    let behind = match row.value_form {
+        ValueForm::Nothing | ValueForm::MaybeValue => 0,
+        ValueForm::Value => usize::from(joined.is_none()),
+        ValueForm::TwoValues => 2 - usize::from(joined.is_some()),
     };
     let own = words.get(at);
     let value = match joined {
-        // What is joined to an option shares what is not known of the word.
+        // A joined value inherits the glob and the unknown expansion of its word.
         Some(value) => Some(Word {
             text: value.to_owned(),
-            is_open: own.is_some_and(|word| word.is_open),
-            pattern: own.and_then(|word| word.pattern).map(|_| 0),
+            is_incomplete: own.is_some_and(|word| word.is_incomplete),
+            glob_at: own.and_then(|word| word.glob_at).map(|_| 0),
             ..Word::default()
         }),
         None => words.get(at + 1).filter(|_| behind > 0).cloned(),
     };
     if let Some(value) = &value {
-        sorted.values.push((choice.names, at + usize::from(joined.is_none()), value.clone()));
+        parsed.values.push((row.names, at + usize::from(joined.is_none()), value.clone()));
     }
-    match choice.does {
-        Does::Nothing => {}
-        Does::Runs => {
-            found.risk(at, RUNS);
-            found.unseen(IS_TOLD);
+    match row.effect {
+        OptionEffect::Nothing => {}
+        OptionEffect::Runs => {
+            facts.add_risk(at, RUNS);
+            facts.mark_unseen(IS_TOLD);
         }
-        Does::More => found.risk(at, MORE),
-        Does::Script => {
-            found.risk(at, RUNS);
-            found.scripts.extend(value);
+        OptionEffect::UnnamedFiles => facts.add_risk(at, READS_UNNAMED),
+        OptionEffect::Script => {
+            facts.add_risk(at, RUNS);
+            facts.scripts.extend(value);
         }
-        Does::Reads => {
+        OptionEffect::Reads => {
             if let Some(value) = value.filter(|value| value.text != "-") {
-                found.read(&value);
+                facts.add_read(&value);
             }
         }
-        Does::Writes => {
-            found.risk(at, WRITES);
+        OptionEffect::Writes => {
+            facts.add_risk(at, WRITES);
             if let Some(value) = value.filter(|value| value.text != "-") {
-                found.write(&value);
+                facts.add_write(&value);
             }
         }
     }

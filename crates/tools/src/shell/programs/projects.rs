@@ -1,54 +1,56 @@
-//! Tools that do what the files of a project describe, and programs that run the code that they are given.
+//! Tools that do the work that the files of a project describe, such as `make`, and interpreters.
 //!
-//! What a project describes is its own (`make`, `cargo`, `npm`): a rule about another program does not speak of it. An option with
-//! which such a tool runs something else is a risk, and so is code in the words of an interpreter.
+//! The commands that a project describes are not analyzed: a rule about another program does not apply to them. An option with which such a
+//! tool runs something else is a risk, and so is code in the words of an interpreter.
 
 use windlass_core::OnlyReads;
 
-use super::table::{self, Kind, Program};
-use super::{bare, options, subcommands, suspects};
-use crate::shell::found::Found;
+use super::table::{self, Program, ProgramKind};
+use super::{bare_forms, options, subcommands, suspects};
+use crate::shell::command_facts::CommandFacts;
 use crate::shell::syntax::Word;
-use crate::shell::variables::changes_what_runs;
+use crate::shell::variables::affects_execution;
 
-const RUNS_CODE: &str = "runs code that is not looked into";
+/// Reason for a program whose code is not read.
+const RUNS_CODE: &str = "runs code that is not analyzed";
 
-/// A tool of a row; behind one of the subcommands in `runs` stands a command.
-pub(super) fn tool(
+/// Adds the facts about a tool of the table. `runs` lists the subcommands behind which a command stands, such as `npm exec`.
+pub(super) fn project_tool(
     name: &str,
     row: &'static Program,
     runs: &str,
     words: &[Word],
-    found: &mut Found,
+    facts: &mut CommandFacts,
 ) {
-    bare::note(Some(row.options), words, found);
-    if subcommands::report(name, words, found) {
+    bare_forms::note(Some(row.options), words, facts);
+    if subcommands::note_report(name, words, facts) {
         return;
     }
-    suspects::note(row.suspects, words, found);
+    suspects::note(row.suspects, words, facts);
     if runs.is_empty() {
         return;
     }
-    let Some(inner) = bare::inner_command(row, runs, words) else { return };
+    let Some(inner) = bare_forms::inner_command(row, runs, words) else { return };
     if !inner.is_certain {
-        found.unseen("has options that are not known here");
+        facts.mark_unseen("has options that are not known here");
     }
     let inner = words.get(inner.at..).unwrap_or_default();
     let literal: Vec<String> =
-        inner.iter().take_while(|word| !word.is_open).map(|word| word.text.clone()).collect();
+        inner.iter().take_while(|word| !word.is_incomplete).map(|word| word.text.clone()).collect();
     let program = literal.first().map_or("", String::as_str);
-    // What is not known is a program of the project.
-    let is_runner = |row: &Program| matches!(row.kind, Kind::Wraps(_) | Kind::Runs);
+    // A program that is not in the table belongs to the project.
+    let is_runner =
+        |row: &Program| matches!(row.kind, ProgramKind::Wraps(_) | ProgramKind::RunsCode);
     if literal.is_empty() || program == "env" || table::find(program).is_some_and(is_runner) {
-        found.unseen(RUNS_CODE);
+        facts.mark_unseen(RUNS_CODE);
     }
     if !literal.is_empty() {
-        found.bare.push(literal);
+        facts.bare.push(literal);
     }
 }
 
-/// Modules of Python that are tools of a project.
-const MODULES: &[&str] = &[
+/// Python modules that are tools of a project: `python -m pytest` is treated like `pytest`.
+const PYTHON_TOOL_MODULES: &[&str] = &[
     "pytest",
     "unittest",
     "pip",
@@ -72,23 +74,28 @@ const MODULES: &[&str] = &[
     "http.server",
 ];
 
-/// A program that runs code, unless its subcommand only reports.
-pub(super) fn interpreter(name: &str, row: &'static Program, words: &[Word], found: &mut Found) {
-    bare::note(Some(row.options), words, found);
-    if subcommands::report(name, words, found) {
+/// Adds the facts about a program that runs code, unless its subcommand only reports.
+pub(super) fn interpreter(
+    name: &str,
+    row: &'static Program,
+    words: &[Word],
+    facts: &mut CommandFacts,
+) {
+    bare_forms::note(Some(row.options), words, facts);
+    if subcommands::note_report(name, words, facts) {
         return;
     }
-    suspects::note(row.suspects, words, found);
+    suspects::note(row.suspects, words, facts);
     let word = |at: usize| words.get(at).map_or("", |word| word.text.as_str());
-    if name.starts_with("py") && word(1) == "-m" && MODULES.contains(&word(2)) {
-        let module = words.iter().skip(2).take_while(|word| !word.is_open);
-        found.bare.push(module.map(|word| word.text.clone()).collect());
+    if name.starts_with("py") && word(1) == "-m" && PYTHON_TOOL_MODULES.contains(&word(2)) {
+        let module = words.iter().skip(2).take_while(|word| !word.is_incomplete);
+        facts.bare.push(module.map(|word| word.text.clone()).collect());
         return;
     }
-    found.unseen(RUNS_CODE);
+    facts.mark_unseen(RUNS_CODE);
 }
 
-/// The words other than `--version` that ask programs for their version. `-V` is none by itself: `ctest -V` runs tests.
+/// Words other than `--version` that ask a program for its version, with the programs. `-V` is not one for all: `ctest -V` runs tests.
 const VERSION_WORDS: &[(&str, &str)] = &[
     ("-v", "node nodejs npm npx pnpm yarn bun perl php ruby lua luajit"),
     (
@@ -103,7 +110,7 @@ const VERSION_WORDS: &[(&str, &str)] = &[
 /// Programs that do not know `--version`, and run what they read.
 const WITHOUT_VERSION: &str = "tclsh erl expect telnet sftp batch at capsh dtach osascript jshell";
 
-/// Whether a program is only asked for its version.
+/// Returns whether the only argument asks a program for its version.
 pub(super) fn asks_for_version(name: &str, words: &[Word]) -> bool {
     let [_, only] = words else { return false };
     let is_one = |names: &str| names.split(' ').any(|known| known == name);
@@ -113,36 +120,38 @@ pub(super) fn asks_for_version(name: &str, words: &[Word]) -> bool {
     }
 }
 
-const MAKE: &str = "\
+/// The option table of `make`.
+const MAKE_OPTIONS: &str = "\
     b m B,always-make C,directory=^ d debug? e,environment-overrides^ E,eval=! f,file,makefile=! h,help i,ignore-errors I,include-dir=! \
     j,jobs~ k,keep-going l,load-average,max-load~ L,check-symlink-times n,just-print,dry-run,recon o,old-file,assume-old= O,output-sync? \
     p,print-data-base q,question r,no-builtin-rules R,no-builtin-variables s,silent,quiet no-silent S,no-keep-going,stop t,touch trace \
     v,version w,print-directory no-print-directory W,what-if,new-file,assume-new= warn-undefined-variables shuffle? jobserver-style=";
 
-/// `make`. A dry run still runs what the makefile calculates: a person who allows it may not know, and so no rule is enough.
-pub(super) fn make(words: &[Word], found: &mut Found) {
+/// Adds the facts about `make`. A dry run still evaluates the makefile, which may run programs: a person who allows it may not know, so it
+/// is a risk.
+pub(super) fn make(words: &[Word], facts: &mut CommandFacts) {
     if asks_for_version("make", words) {
-        return found.reads(OnlyReads::InSandbox);
+        return facts.set_only_reads(OnlyReads::InSandbox);
     }
-    let sorted = options::sort(&[MAKE], words, 1, found);
-    bare::note(Some(MAKE), words, found);
-    for (at, word) in sorted.operands.iter().filter_map(|at| Some((*at, words.get(*at)?))) {
+    let parsed = options::parse(&[MAKE_OPTIONS], words, 1, facts);
+    bare_forms::note(Some(MAKE_OPTIONS), words, facts);
+    for (at, word) in parsed.operands.iter().filter_map(|at| Some((*at, words.get(*at)?))) {
         let Some((name, _)) = word.text.split_once('=') else { continue };
-        found.risk(at, "sets a variable of the makefile");
-        if changes_what_runs(name.trim_end_matches([':', '+', '?'])) {
-            found.unseen("is told to run something else");
+        facts.add_risk(at, "sets a variable of the makefile");
+        if affects_execution(name.trim_end_matches([':', '+', '?'])) {
+            facts.mark_unseen("is told to run something else");
         }
     }
-    if sorted.has(&["n", "question", "p", "touch"]) {
-        found.risk(
+    if parsed.has(&["n", "question", "p", "touch"]) {
+        facts.add_risk(
             words.len(),
-            "runs what the makefile calculates, also when nothing is to be made",
+            "evaluates the makefile, which may run programs even in a dry run",
         );
     }
 }
 
-/// The options of all its subcommands.
-const CARGO: &str = "\
+/// The option table of all subcommands of `cargo`.
+const CARGO_OPTIONS: &str = "\
     q,quiet v,verbose V,version color= list explain= locked offline frozen Z=! config=! C=^ h,help p,package= workspace all exclude= \
     lib bin~ bins example~ examples test~ tests bench~ benches all-targets doc no-run no-fail-fast F,features= all-features \
     no-default-features target= target-dir=^ r,release profile= manifest-path=^ ignore-rust-version message-format= j,jobs= keep-going \
@@ -154,23 +163,24 @@ const CARGO: &str = "\
     E,filter-expr= no-capture nocapture success-output= failure-output= status-level= final-status-level= retries= test-threads= partition= \
     P= show-progress= all-files html lcov output-path=> fail-under-lines= ignored run-ignored=";
 
-const CARGO_GLOBAL: &str =
+/// The table of the options before a subcommand of `cargo`.
+const CARGO_GLOBAL_OPTIONS: &str =
     "q,quiet v,verbose color= locked offline frozen Z= config= C= V,version list explain=";
 
-/// `cargo`: what a project describes, with a list of options for all its subcommands.
-pub(super) fn cargo(words: &[Word], found: &mut Found) {
+/// Adds the facts about `cargo`.
+pub(super) fn cargo(words: &[Word], facts: &mut CommandFacts) {
     if asks_for_version("cargo", words) {
-        return found.reads(OnlyReads::InSandbox);
+        return facts.set_only_reads(OnlyReads::InSandbox);
     }
-    let begin = bare::subcommand("", words).min(words.len());
+    let begin = bare_forms::subcommand_index("", words).min(words.len());
     let toolchains = words.iter().skip(1).take_while(|word| word.text.starts_with('+')).count();
     for at in 1..=toolchains {
-        found.risk(at, "chooses another toolchain");
+        facts.add_risk(at, "chooses another toolchain");
     }
-    options::sort(&[CARGO], words, 1 + toolchains, found);
-    bare::note(Some(CARGO_GLOBAL), words, found);
+    options::parse(&[CARGO_OPTIONS], words, 1 + toolchains, facts);
+    bare_forms::note(Some(CARGO_GLOBAL_OPTIONS), words, facts);
     let verb = words.get(begin).map_or("", |word| word.text.as_str());
     if matches!(verb, "watch" | "script" | "mutants") {
-        found.unseen("runs other programs");
+        facts.mark_unseen("runs other programs");
     }
 }

@@ -1,11 +1,12 @@
-//! `rg`: it searches, and can be told to run other programs on what it reads.
+//! `rg`: it searches, and some options make it run other programs on what it reads.
 
 use windlass_core::OnlyReads;
 
 use super::options;
-use crate::shell::found::Found;
+use crate::shell::command_facts::CommandFacts;
 use crate::shell::syntax::Word;
 
+/// The option table of `rg`.
 const OPTIONS: &str = "\
     e,regexp= f,file=< A,after-context= B,before-context= C,context= F,fixed-strings P,pcre2 s,case-sensitive i,ignore-case S,smart-case \
     v,invert-match w,word-regexp x,line-regexp U,multiline multiline-dotall m,max-count= d,max-depth,maxdepth= g,glob= iglob= t,type= \
@@ -17,15 +18,16 @@ const OPTIONS: &str = "\
     path-separator= include-zero debug trace V,version h,help . \
     pre=! pre-glob=! hostname-bin=! hyperlink-format=! z,search-zip! type-add=! ignore-file=<";
 
-pub(super) fn rg(words: &[Word], found: &mut Found) {
-    found.reads(OnlyReads::Always);
-    let sorted = options::sort(&[OPTIONS], words, 1, found);
-    let has_pattern = sorted.has(&["regexp", "file", "files", "type-list", "version", "help"]);
-    let places = sorted.operands.get(usize::from(!has_pattern)..).unwrap_or_default();
-    for word in places.iter().filter_map(|at| words.get(*at)).filter(|word| word.text != "-") {
-        found.search(word);
+/// Adds the searches of `rg`: the first operand is a pattern unless an option gives it, the others are directories.
+pub(super) fn rg(words: &[Word], facts: &mut CommandFacts) {
+    facts.set_only_reads(OnlyReads::Always);
+    let parsed = options::parse(&[OPTIONS], words, 1, facts);
+    let has_pattern = parsed.has(&["regexp", "file", "files", "type-list", "version", "help"]);
+    let paths = parsed.operands.get(usize::from(!has_pattern)..).unwrap_or_default();
+    for word in paths.iter().filter_map(|at| words.get(*at)).filter(|word| word.text != "-") {
+        facts.add_tree_search(word);
     }
-    if places.is_empty() {
-        found.search_here();
+    if paths.is_empty() {
+        facts.add_search_here();
     }
 }

@@ -1,41 +1,44 @@
-//! `sed`: its script is read, since a script can write files (`w`), run programs (`e`) and read any file (`r`).
+//! `sed`: its script is parsed, because a script can write files (`w`), run programs (`e`) and read any file (`r`).
 
 use windlass_core::OnlyReads;
 
 use super::options;
-use crate::shell::found::Found;
+use crate::shell::command_facts::CommandFacts;
 use crate::shell::syntax::Word;
 
+/// The option table of `sed`.
 const OPTIONS: &str = "\
     n,quiet,silent e,expression= E,r,regexp-extended l,line-length= posix s,separate u,unbuffered z,null-data sandbox debug \
     f,file=! i,in-place?^ follow-symlinks";
 
-const DOES_MORE: &str = "has a script that does more than print";
+/// Reason for a script with other commands.
+const SCRIPT_DOES_MORE: &str = "has a script that does more than print";
 
-pub(super) fn sed(words: &[Word], found: &mut Found) {
-    found.reads(OnlyReads::Always);
-    let sorted = options::sort(&[OPTIONS], words, 1, found);
-    let in_place = sorted.has(&["i", "in-place"]);
-    let has_script = sorted.has(&["e", "expression", "f", "file"]);
-    let first = sorted.operands.first().filter(|_| !has_script);
+/// Adds the files that `sed` reads or edits in place, and a risk if its script may do more than print.
+pub(super) fn sed(words: &[Word], facts: &mut CommandFacts) {
+    facts.set_only_reads(OnlyReads::Always);
+    let parsed = options::parse(&[OPTIONS], words, 1, facts);
+    let in_place = parsed.has(&["i", "in-place"]);
+    let has_script = parsed.has(&["e", "expression", "f", "file"]);
+    let first = parsed.operands.first().filter(|_| !has_script);
     let first = first.and_then(|at| Some((*at, words.get(*at)?)));
-    for (at, script) in sorted.values("e").chain(first) {
-        if script.pattern.is_some() || script.is_open || !only_prints(&script.text) {
-            found.risk(at, DOES_MORE);
-            found.unseen(DOES_MORE);
+    for (at, script) in parsed.values("e").chain(first) {
+        if script.glob_at.is_some() || script.is_incomplete || !only_prints(&script.text) {
+            facts.add_risk(at, SCRIPT_DOES_MORE);
+            facts.mark_unseen(SCRIPT_DOES_MORE);
         }
     }
     for word in
-        sorted.operands.iter().skip(usize::from(!has_script)).filter_map(|at| words.get(*at))
+        parsed.operands.iter().skip(usize::from(!has_script)).filter_map(|at| words.get(*at))
     {
-        found.read(word);
+        facts.add_read(word);
         if in_place {
-            found.write(word);
+            facts.add_write(word);
         }
     }
 }
 
-/// Whether a script does nothing but choose, change and print lines.
+/// Returns whether a script only selects, changes and prints lines.
 pub(super) fn only_prints(script: &str) -> bool {
     let mut rest = script;
     loop {
@@ -43,41 +46,45 @@ pub(super) fn only_prints(script: &str) -> bool {
         if rest.is_empty() {
             return true;
         }
-        match command(rest) {
+        match skip_command(rest) {
             Some(behind) => rest = behind,
             None => return false,
         }
     }
 }
 
-/// Passes over one command, if it is known to be harmless.
-fn command(text: &str) -> Option<&str> {
-    let text = addresses(text)?.trim_start_matches([' ', '\t', '!']);
+/// Skips one command and returns the rest; `None` if the command is not known to be harmless.
+fn skip_command(text: &str) -> Option<&str> {
+    let text = skip_addresses(text)?.trim_start_matches([' ', '\t', '!']);
     let mut characters = text.chars();
     let letter = characters.next()?;
     let rest = characters.as_str();
     match letter {
         '{' => Some(rest),
-        'p' | 'd' | 'D' | 'P' | 'n' | 'N' | 'g' | 'G' | 'h' | 'H' | 'x' | '=' | 'l' => ends(rest),
-        'q' | 'Q' => ends(rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' ')),
-        's' => substitution(rest),
+        'p' | 'd' | 'D' | 'P' | 'n' | 'N' | 'g' | 'G' | 'h' | 'H' | 'x' | '=' | 'l' => {
+            require_separator(rest)
+        }
+        'q' | 'Q' => {
+            require_separator(rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == ' '))
+        }
+        's' => skip_substitution(rest),
         'y' => {
-            let (delimiter, rest) = delimiter(rest)?;
-            ends(behind(behind(rest, delimiter)?, delimiter)?)
+            let (delimiter, rest) = split_delimiter(rest)?;
+            require_separator(after_delimiter(after_delimiter(rest, delimiter)?, delimiter)?)
         }
         _ => None,
     }
 }
 
-/// A command ends at a separator.
-fn ends(rest: &str) -> Option<&str> {
+/// Returns the rest behind blanks if the command ends there; `None` if more text follows.
+fn require_separator(rest: &str) -> Option<&str> {
     let rest = rest.trim_start_matches([' ', '\t']);
     (rest.is_empty() || rest.starts_with(['\n', ';', '}'])).then_some(rest)
 }
 
-/// Passes over none, one or two addresses: numbers, `$`, `/…/`, steps.
-fn addresses(text: &str) -> Option<&str> {
-    let rest = address(text)?;
+/// Skips up to two addresses: numbers, `$`, `/…/`, steps.
+fn skip_addresses(text: &str) -> Option<&str> {
+    let rest = skip_address(text)?;
     if rest.len() == text.len() {
         return Some(text);
     }
@@ -85,60 +92,63 @@ fn addresses(text: &str) -> Option<&str> {
     let Some(second) = rest.strip_prefix(',') else { return Some(rest) };
     let second = second.trim_start_matches([' ', '\t']);
     match second.strip_prefix(['+', '~']) {
-        Some(number) => Some(digits(number)),
-        None => address(second).filter(|behind| behind.len() < second.len()),
+        Some(number) => Some(skip_digits(number)),
+        None => skip_address(second).filter(|behind| behind.len() < second.len()),
     }
 }
 
-/// Passes over an address, if there is one; `None` if it is not understood.
-fn address(text: &str) -> Option<&str> {
-    let behind_number = digits(text);
+/// Skips an address if there is one; `None` if it cannot be parsed.
+fn skip_address(text: &str) -> Option<&str> {
+    let behind_number = skip_digits(text);
     if behind_number.len() < text.len() {
-        return Some(behind_number.strip_prefix('~').map_or(behind_number, digits));
+        return Some(behind_number.strip_prefix('~').map_or(behind_number, skip_digits));
     }
     if let Some(rest) = text.strip_prefix('$') {
         return Some(rest);
     }
     match text.strip_prefix('/') {
-        Some(pattern) => Some(behind(pattern, '/')?.trim_start_matches(['I', 'M'])),
-        // `\cREGEXc` is left to people.
+        Some(pattern) => Some(after_delimiter(pattern, '/')?.trim_start_matches(['I', 'M'])),
+        // `\cREGEXc` is not supported.
         None => (!text.starts_with('\\')).then_some(text),
     }
 }
 
-fn digits(text: &str) -> &str {
+/// Returns the text behind its leading digits.
+fn skip_digits(text: &str) -> &str {
     text.trim_start_matches(|c: char| c.is_ascii_digit())
 }
 
-fn substitution(text: &str) -> Option<&str> {
-    let (delimiter, rest) = delimiter(text)?;
-    let rest = behind(behind(rest, delimiter)?, delimiter)?;
-    ends(
+/// Skips the rest of `s/…/…/` with harmless flags.
+fn skip_substitution(text: &str) -> Option<&str> {
+    let (delimiter, rest) = split_delimiter(text)?;
+    let rest = after_delimiter(after_delimiter(rest, delimiter)?, delimiter)?;
+    require_separator(
         rest.trim_start_matches(|c: char| matches!(c, 'g' | 'p' | 'i' | 'I') || c.is_ascii_digit()),
     )
 }
 
-fn delimiter(text: &str) -> Option<(char, &str)> {
+/// Splits off the delimiter of an `s` or `y` command.
+fn split_delimiter(text: &str) -> Option<(char, &str)> {
     let mut characters = text.chars();
     let delimiter = characters.next().filter(|c| c.is_ascii_punctuation() && *c != '\\')?;
     Some((delimiter, characters.as_str()))
 }
 
-/// What stands behind the next delimiter. A class that holds it, or that holds a backslash, is read in more than one way: such a
-/// text is not understood.
-fn behind(text: &str, delimiter: char) -> Option<&str> {
+/// Returns the text behind the next delimiter. Returns `None` if a bracket expression contains the delimiter or a backslash, because
+/// versions of `sed` read that differently.
+fn after_delimiter(text: &str, delimiter: char) -> Option<&str> {
     let mut characters = text.char_indices();
     while let Some((at, c)) = characters.next() {
         match c {
             '\\' => drop(characters.next()?),
             '\n' => return None,
             '[' => {
-                // A class: it must end before the delimiter comes again.
-                let inside = class(text.get(at + 1..)?)?;
+                // A bracket expression must end before the next delimiter.
+                let inside = bracket_class(text.get(at + 1..)?)?;
                 if inside.contains(delimiter) || inside.contains(['\\', '\n']) {
                     return None;
                 }
-                return behind(text.get(at + 1 + inside.len()..)?, delimiter);
+                return after_delimiter(text.get(at + 1 + inside.len()..)?, delimiter);
             }
             c if c == delimiter => return text.get(at + c.len_utf8()..),
             _ => {}
@@ -147,8 +157,8 @@ fn behind(text: &str, delimiter: char) -> Option<&str> {
     None
 }
 
-/// The inside of a class of characters, and its end. The first bracket in it closes nothing, and neither does the one of `[:alpha:]`.
-fn class(text: &str) -> Option<&str> {
+/// Returns the text of a bracket expression up to its closing bracket. A bracket at its start or in `[:alpha:]` does not close it.
+fn bracket_class(text: &str) -> Option<&str> {
     let mut at = text.len() - text.strip_prefix('^').unwrap_or(text).len();
     at += usize::from(text.get(at..)?.starts_with(']'));
     loop {
@@ -172,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn scripts_that_only_print() {
+    fn sed_scripts_that_only_print_are_recognized() {
         for script in [
             "1,20p",
             "p",

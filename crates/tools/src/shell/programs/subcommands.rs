@@ -1,31 +1,33 @@
-//! Subcommands that report: `npm ls`, `pip list`, `docker ps`. Each has all of its options here, so that one that is not known is a
-//! risk and nothing else is.
+//! Subcommands that report, such as `npm ls`, `pip list` or `docker ps`. Each has a table of all its options, so only an unknown option is
+//! a risk.
 //!
-//! They are not known to only read all the same. Most of them ask a server, some start other programs for what files of the
-//! workspace say, and which program answers may depend on a virtual environment: so they run where other commands run, on a stage.
+//! They do not count as commands that only read. Most of them ask a server, some start other programs that files of the workspace name, and
+//! a virtual environment may decide which program runs. So they run on a stage like other commands.
 
 use super::options;
-use crate::shell::found::Found;
+use crate::shell::command_facts::CommandFacts;
 use crate::shell::syntax::Word;
 
-/// The subcommands of a program.
-struct Reports {
-    /// The names of the program.
+/// A program with its reporting subcommands.
+struct ReportingProgram {
+    /// Names of the program, separated by blanks.
     programs: &'static str,
-    /// Its options before and behind every subcommand; see [`options`].
+    /// Table of the options before and behind every subcommand; see [`options`].
     everywhere: &'static str,
-    /// Each subcommand, of one word or two, with its own options. Others with the same options stand before it.
+    /// The subcommands, of one word or two, grouped by their option table.
     subcommands: &'static [(&'static [&'static str], &'static str)],
 }
 
-/// Notes the options of a subcommand that reports. The answer is whether it is one; of the others only the options before them are
-/// looked at.
-pub(super) fn report(name: &str, words: &[Word], found: &mut Found) -> bool {
-    let Some(row) = REPORTS.iter().find(|row| row.programs.split(' ').any(|it| it == name)) else {
+/// Parses the options of a reporting subcommand and returns true. For other subcommands it only parses the options before them and returns
+/// false.
+pub(super) fn note_report(name: &str, words: &[Word], facts: &mut CommandFacts) -> bool {
+    let Some(row) =
+        REPORTING_PROGRAMS.iter().find(|row| row.programs.split(' ').any(|it| it == name))
+    else {
         return false;
     };
-    let sorted = options::sort_leading(&[row.everywhere], words, 1, found);
-    let Some(begin) = sorted.operands.first().copied() else { return false };
+    let parsed = options::parse_leading(&[row.everywhere], words, 1, facts);
+    let Some(begin) = parsed.operands.first().copied() else { return false };
     let text = |at: usize| words.get(at).map_or("", |word| word.text.as_str());
     let pair = format!("{} {}", text(begin), text(begin + 1));
     let is = |name: &str| {
@@ -36,14 +38,14 @@ pub(super) fn report(name: &str, words: &[Word], found: &mut Found) -> bool {
         (None, Some(table)) => (table, 1),
         (None, None) => return false,
     };
-    options::sort(&[row.everywhere, table], words, begin + length, found);
+    options::parse(&[row.everywhere, table], words, begin + length, facts);
     true
 }
 
-/// Every program with each of its subcommands that report.
+/// Returns every pair of a program and a reporting subcommand.
 #[cfg(test)]
 pub(in crate::shell) fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
-    REPORTS.iter().flat_map(|row| {
+    REPORTING_PROGRAMS.iter().flat_map(|row| {
         let programs = row.programs.split(' ');
         programs.flat_map(|program| {
             let subcommands = row.subcommands.iter().flat_map(|(names, _)| names.iter());
@@ -52,6 +54,7 @@ pub(in crate::shell) fn all() -> impl Iterator<Item = (&'static str, &'static st
     })
 }
 
+// Options before and behind every subcommand, by program.
 const NPM: &str = "\
     s,silent q,quiet d,verbose loglevel= color? no-color no-progress no-update-notifier offline prefer-offline prefer-online \
     w,workspace= workspaces,ws include-workspace-root h,help g,global y,yes no-audit no-fund tag= access= f,force ignore-scripts \
@@ -89,8 +92,9 @@ const HELM: &str = "\
 const TERRAFORM: &str = "WORDS chdir=^ help version";
 
 #[rustfmt::skip]
-const REPORTS: &[Reports] = &[
-    Reports { programs: "npm", everywhere: NPM, subcommands: &[
+/// All programs with reporting subcommands.
+const REPORTING_PROGRAMS: &[ReportingProgram] = &[
+    ReportingProgram { programs: "npm", everywhere: NPM, subcommands: &[
         (&["ls", "list", "la", "ll"], "\
             a,all json l,long p,parseable depth= link package-lock-only unicode no-unicode install-links prod,production dev"),
         (&["explain", "why"], "json"),
@@ -104,14 +108,14 @@ const REPORTS: &[Reports] = &[
         (&["config get", "config list", "config ls", "get"], "json l,long L,location="),
         (&["pkg get", "dist-tag ls", "owner ls", "doctor"], "json"),
     ] },
-    Reports { programs: "pnpm", everywhere: PNPM, subcommands: &[
+    ReportingProgram { programs: "pnpm", everywhere: PNPM, subcommands: &[
         (&["list", "ls", "la", "ll", "why"], "P,prod D,dev optional no-optional exclude-peers json long depth= g,global parseable find-by= only-projects lockfile-only"),
         (&["outdated"], "P,prod D,dev optional no-optional json long g,global compatible format= table no-table sort-by= include-github-actions"),
         (&["licenses", "licenses list"], "P,prod D,dev optional no-optional json long"),
         (&["audit"], "P,prod D,dev optional no-optional json audit-level= ignore-registry-errors"),
         (&["root", "bin", "config get", "config list"], "g,global json"),
     ] },
-    Reports { programs: "yarn", everywhere: YARN, subcommands: &[
+    ReportingProgram { programs: "yarn", everywhere: YARN, subcommands: &[
         (&["list"], "depth= pattern="),
         (&["why"], "R,recursive peers"),
         (&["info", "npm info"], "A,all R,recursive X,extra= cache dependents manifest name-only virtuals f,fields="),
@@ -119,7 +123,7 @@ const REPORTS: &[Reports] = &[
         (&["workspaces list"], "R,recursive no-private since?"),
         (&["audit"], "level= groups="),
     ] },
-    Reports { programs: "pip pip3", everywhere: PIP, subcommands: &[
+    ReportingProgram { programs: "pip pip3", everywhere: PIP, subcommands: &[
         (&["list"], "\
             o,outdated u,uptodate e,editable l,local user path=^ format= not-required exclude-editable include-editable exclude= \
             pre no-index i,index-url=^ extra-index-url=^ f,find-links=^"),
@@ -132,7 +136,7 @@ const REPORTS: &[Reports] = &[
         (&["cache dir", "cache info", "cache list"], "format="),
         (&["index versions"], "pre no-index i,index-url=^ extra-index-url=^ f,find-links=^"),
     ] },
-    Reports { programs: "uv", everywhere: UV, subcommands: &[
+    ReportingProgram { programs: "uv", everywhere: UV, subcommands: &[
         (&["pip list", "pip freeze", "pip show", "pip check", "pip tree"], "\
             e,editable exclude-editable exclude= format= outdated f,files path=^ python-version= python-platform= d,depth= prune= package= \
             no-dedupe invert show-version-specifiers show-sizes strict no-index index-strategy= exclude-newer= exclude-newer-package= system \
@@ -146,7 +150,7 @@ const REPORTS: &[Reports] = &[
         (&["python dir", "cache dir", "tool dir"], "bin"),
         (&["tool list"], "show-paths show-version-specifiers show-with show-extras show-python outdated"),
     ] },
-    Reports { programs: "go", everywhere: GO, subcommands: &[
+    ReportingProgram { programs: "go", everywhere: GO, subcommands: &[
         (&["version"], "m v json"),
         (&["env"], "json changed w^ u^"),
         (&["doc"], "all c cmd short src u ex"),
@@ -158,7 +162,7 @@ const REPORTS: &[Reports] = &[
         (&["mod why"], "m vendor"),
         (&["mod verify"], ""),
     ] },
-    Reports { programs: "docker podman nerdctl", everywhere: DOCKER, subcommands: &[
+    ReportingProgram { programs: "docker podman nerdctl", everywhere: DOCKER, subcommands: &[
         (&["ps", "container ls", "container list", "container ps"], "a,all f,filter= format= n,last= latest no-trunc q,quiet s,size"),
         (&["images", "image ls", "image list"], "a,all digests f,filter= format= no-trunc q,quiet tree"),
         (&["logs", "container logs"], "details f,follow since= n,tail= t,timestamps until="),
@@ -177,7 +181,7 @@ const REPORTS: &[Reports] = &[
         (&["compose ls"], "a,all filter= format= q,quiet"),
         (&["compose top", "compose images", "compose port", "compose version"], "f,format= q,quiet index= protocol= short"),
     ] },
-    Reports { programs: "kubectl oc", everywhere: KUBECTL, subcommands: &[
+    ReportingProgram { programs: "kubectl oc", everywhere: KUBECTL, subcommands: &[
         (&["get"], "\
             A,all-namespaces l,selector= R,recursive allow-missing-template-keys? chunk-size= field-selector= ignore-not-found? \
             L,label-columns= no-headers? o,output= output-watch-events? server-print? show-kind? show-labels? show-managed-fields? sort-by= \
@@ -196,7 +200,7 @@ const REPORTS: &[Reports] = &[
         (&["auth can-i"], "A,all-namespaces list no-headers q,quiet subresource="),
         (&["rollout status", "rollout history"], "l,selector= w watch? timeout= revision= o,output="),
     ] },
-    Reports { programs: "gh", everywhere: GH, subcommands: &[
+    ReportingProgram { programs: "gh", everywhere: GH, subcommands: &[
         (&["pr list", "issue list"], "\
             q,jq= json= t,template= L,limit= l,label= S,search= s,state= a,assignee= A,author= app= B,base= d,draft H,head= mention= \
             m,milestone= w,web!"),
@@ -224,7 +228,7 @@ const REPORTS: &[Reports] = &[
             number-topics= order= owner= project= reactions= repo= review= review-requested= reviewed-by= size= sort= stars= state= \
             team-mentions= t,template= topic= updated= visibility= w,web!"),
     ] },
-    Reports { programs: "helm", everywhere: HELM, subcommands: &[
+    ReportingProgram { programs: "helm", everywhere: HELM, subcommands: &[
         (&["list", "ls"], "\
             a,all A,all-namespaces d,date deployed failed f,filter= m,max= no-headers offset= o,output= pending r,reverse l,selector= \
             q,short superseded time-format= uninstalled uninstalling"),
@@ -235,7 +239,7 @@ const REPORTS: &[Reports] = &[
             devel jsonpath= version= verify ca-file=^ cert-file=^ key-file=^ keyring=^ insecure-skip-tls-verify^ pass-credentials^ \
             password=^ username=^ plain-http^ repo=^"),
     ] },
-    Reports { programs: "terraform tofu", everywhere: TERRAFORM, subcommands: &[
+    ReportingProgram { programs: "terraform tofu", everywhere: TERRAFORM, subcommands: &[
         (&["version"], "json"),
         (&["show"], "json no-color"),
         (&["validate"], "json no-color no-tests test-directory=^"),

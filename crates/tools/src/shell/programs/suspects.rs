@@ -1,34 +1,38 @@
-//! Words with which a program does more than its name says: runs something else, reads or writes elsewhere.
+//! Suspects: words with which a program does more than its name says, such as run another program or write elsewhere.
 //!
-//! A list of suspects is a text with a pattern for each: `-o*` means every word that begins like this, and one letter also where it
-//! stands among others (`-vt/dir`), unless the list begins with `WORDS` because the options of the program are whole words.
-//! The name of a long option is also meant where it is cut short. A `!` behind a pattern says that it runs or loads something.
+//! A list of suspects is a text of patterns. `-o*` matches every word with this beginning. A pattern of one letter also matches inside a
+//! cluster (`-vt/dir`), unless the list begins with `WORDS` because the program has no clusters. A long option also matches if it is
+//! abbreviated. A `!` behind a pattern says that the word runs or loads something.
 
-use crate::shell::found::Found;
+use crate::shell::command_facts::CommandFacts;
 use crate::shell::syntax::Word;
 
-const WHY: &str = "can make the program run another one, or read or write other files";
+/// Reason of the risk of a suspect.
+const MAY_DO_MORE: &str = "can make the program run another one, or read or write other files";
+/// Reason for programs that a suspect runs.
 const IS_TOLD: &str = "is told to run or load something else";
 
-/// Notes the suspects among the words of a command.
-pub(super) fn note(suspects: &str, words: &[Word], found: &mut Found) {
+/// Adds a risk for each word of a command that matches a suspect.
+pub(super) fn note(suspects: &str, words: &[Word], facts: &mut CommandFacts) {
     let in_clusters = !suspects.starts_with("WORDS");
     let may_run = suspects.contains('!');
     for (at, word) in words.iter().enumerate().skip(1) {
-        let mut meant = suspects.split_whitespace().filter(|it| fits(it, &word.text, in_clusters));
+        let mut meant =
+            suspects.split_whitespace().filter(|it| matches_suspect(it, &word.text, in_clusters));
         let first = meant.next();
         let could_be = word.could_be_option() && !suspects.is_empty();
         if first.is_some() || could_be {
-            found.risk(at, WHY);
+            facts.add_risk(at, MAY_DO_MORE);
         }
         let runs = first.into_iter().chain(meant).any(|suspect| suspect.ends_with('!'));
         if runs || (could_be && may_run) {
-            found.unseen(IS_TOLD);
+            facts.mark_unseen(IS_TOLD);
         }
     }
 }
 
-fn fits(suspect: &str, word: &str, in_clusters: bool) -> bool {
+/// Returns whether a word matches one pattern. `in_clusters` is true if letters may be clustered behind one dash.
+fn matches_suspect(suspect: &str, word: &str, in_clusters: bool) -> bool {
     let suspect = suspect.strip_suffix('!').unwrap_or(suspect);
     let is_letter = suspect.len() == 3 && suspect.starts_with('-') && suspect.ends_with('*');
     if in_clusters && is_letter && word.starts_with('-') && !word.starts_with("--") {
@@ -41,7 +45,7 @@ fn fits(suspect: &str, word: &str, in_clusters: bool) -> bool {
     }
 }
 
-/// `--fil` for `--file`.
+/// Returns whether a word abbreviates a long option: `--fil` for `--file`.
 fn is_cut_short(word: &str, long: &str) -> bool {
     let given = word.split('=').next().unwrap_or(word);
     given.len() > 3 && given.starts_with("--") && long.starts_with(given)

@@ -1,11 +1,12 @@
-//! `tar`: listing reads; everything else writes, and several options run programs.
+//! `tar`: a listing only reads; everything else writes, and several options run programs.
 
 use windlass_core::OnlyReads;
 
-use super::options::{self, Sorted};
-use crate::shell::found::Found;
+use super::options::{self, ParsedOptions};
+use crate::shell::command_facts::CommandFacts;
 use crate::shell::syntax::Word;
 
+/// The option table of `tar`.
 const OPTIONS: &str = "\
     t,list c,create x,extract,get r,append u,update A,catenate,concatenate d,diff,compare delete f,file= C,directory= v,verbose \
     z,gzip,gunzip,ungzip j,bzip2 J,xz zstd lzma lzip lzop a,auto-compress no-auto-compress I,use-compress-program=! \
@@ -18,52 +19,54 @@ const OPTIONS: &str = "\
     warning= R,block-number B,read-full-records b,blocking-factor= H,format= pax-option= V,label= totals? utc full-time index-file=> \
     one-top-level? backup? suffix= ignore-failed-read force-local i,ignore-zeros hard-dereference acls xattrs selinux";
 
-pub(super) fn tar(words: &[Word], found: &mut Found) {
-    let dashed = dashed(words);
+/// Adds the accesses of `tar`, and a risk unless it only lists an archive.
+pub(super) fn tar(words: &[Word], facts: &mut CommandFacts) {
+    let dashed = with_dashes(words);
     let words = dashed.as_slice();
-    let sorted = options::sort(&[OPTIONS], words, 1, found);
-    let lists = sorted.has(&["t"]) && !sorted.has(&["c", "x", "r", "u", "A", "delete", "d"]);
-    note_files(words, &sorted, lists, found);
+    let parsed = options::parse(&[OPTIONS], words, 1, facts);
+    let lists = parsed.has(&["t"]) && !parsed.has(&["c", "x", "r", "u", "A", "delete", "d"]);
+    note_files(words, &parsed, lists, facts);
     if !lists {
-        return found.risk(1, "writes files");
+        return facts.add_risk(1, "writes files");
     }
-    found.reads(OnlyReads::Always);
+    facts.set_only_reads(OnlyReads::Always);
     // Compression may run a program of the system.
-    if sorted.has(&["z", "j", "J", "zstd", "lzma", "lzip", "lzop", "a"]) {
-        found.reads(OnlyReads::InSandbox);
+    if parsed.has(&["z", "j", "J", "zstd", "lzma", "lzip", "lzop", "a"]) {
+        facts.set_only_reads(OnlyReads::InSandbox);
     }
 }
 
-fn note_files(words: &[Word], sorted: &Sorted, lists: bool, found: &mut Found) {
-    let writes = sorted.has(&["c", "r", "u", "A", "delete"]);
-    for (at, archive) in sorted.values("f").filter(|(_, archive)| archive.text != "-") {
-        if is_remote(&archive.text) && !sorted.has(&["force-local"]) {
-            found.risk(at, "is on another machine");
-            found.unseen("starts a program that talks to another machine");
+/// Adds accesses to the archive, the directory of `-C` and the packed files. `lists` is true if the command only lists the archive.
+fn note_files(words: &[Word], parsed: &ParsedOptions, lists: bool, facts: &mut CommandFacts) {
+    let writes = parsed.has(&["c", "r", "u", "A", "delete"]);
+    for (at, archive) in parsed.values("f").filter(|(_, archive)| archive.text != "-") {
+        if is_remote(&archive.text) && !parsed.has(&["force-local"]) {
+            facts.add_risk(at, "is on another machine");
+            facts.mark_unseen("starts a program that talks to another machine");
             continue;
         }
-        if writes { found.write(archive) } else { found.read(archive) }
+        if writes { facts.add_write(archive) } else { facts.add_read(archive) }
     }
-    for (_, place) in sorted.values("C").filter(|_| !lists) {
-        if writes { found.read_tree(place) } else { found.write_tree(place) }
+    for (_, directory) in parsed.values("C").filter(|_| !lists) {
+        if writes { facts.add_tree_read(directory) } else { facts.add_tree_write(directory) }
     }
-    if writes && sorted.values("C").next().is_none() {
-        sorted
+    if writes && parsed.values("C").next().is_none() {
+        parsed
             .operands
             .iter()
             .filter_map(|at| words.get(*at))
-            .for_each(|word| found.read_tree(word));
+            .for_each(|word| facts.add_tree_read(word));
     }
 }
 
-/// `host:archive`.
+/// Returns whether an archive is on another machine: `host:archive`.
 fn is_remote(archive: &str) -> bool {
     archive.split_once(':').is_some_and(|(host, _)| !host.is_empty() && !host.contains('/'))
 }
 
-/// Letters without a dash take their values in order: `xfC a.tar d` is `-x -f a.tar -C d`. The number of words stays the same, so
-/// that risks name the right ones.
-fn dashed(words: &[Word]) -> Vec<Word> {
+/// Rewrites options without a dash: `xfC a.tar d` becomes `-x -f a.tar -C d`. The number of words stays the same, so that risks refer to
+/// the right words.
+fn with_dashes(words: &[Word]) -> Vec<Word> {
     const WITH_VALUE: &str = "fCIFXTNgLbHV";
     let mut dashed = words.to_vec();
     let Some(first) = words.get(1).filter(|first| !first.text.starts_with('-')) else {

@@ -1,10 +1,10 @@
-//! Redirections: a file, a descriptor or a text in place of what a command reads or prints.
+//! Redirections: a file, a descriptor or a text in place of a command's input or output.
 
 use super::Reader;
 use crate::shell::syntax::{Command, Redirect, RedirectKind, Word};
 
 impl Reader<'_> {
-    /// Takes a redirection, if one is next.
+    /// Reads a redirection if one is next, and adds it to the command. Returns whether it did.
     pub(super) fn redirect(&mut self, command: &mut Command) -> bool {
         let begin = self.at;
         while self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
@@ -15,25 +15,25 @@ impl Reader<'_> {
             self.at = begin;
             return false;
         };
-        self.take(operator);
+        self.consume(operator);
         self.skip_blanks();
         if matches!(operator, "<<" | "<<-") {
-            self.delimiter(operator == "<<-");
+            self.heredoc_delimiter(operator == "<<-");
             return true;
         }
         let from = self.at;
-        let Some(target) = self.word(&mut command.inside) else {
-            self.stop("a redirection leads nowhere");
+        let Some(target) = self.word(&mut command.substitutions) else {
+            self.stop("a redirection has no target");
             return true;
         };
-        if target.pattern.is_some() {
+        if target.glob_at.is_some() {
             self.at = from;
-            self.stop("a redirection leads to a pattern");
+            self.stop("the target of a redirection is a pattern");
             return true;
         }
-        if matches!(operator, "<&" | ">&") && !target.holes.is_empty() {
+        if matches!(operator, "<&" | ">&") && !target.variable_refs.is_empty() {
             self.at = from;
-            self.stop("a redirection leads to a variable");
+            self.stop("the target of a redirection is a variable");
             return true;
         }
         let kind = match operator {
@@ -42,7 +42,7 @@ impl Reader<'_> {
             "<&" | ">&" if is_descriptor(&target) => return true,
             ">&" if !is_numbered => RedirectKind::Write,
             "<&" | ">&" => {
-                self.stop("a redirection leads to no descriptor");
+                self.stop("the target of a redirection is no file descriptor");
                 return true;
             }
             _ => RedirectKind::Write,
@@ -51,6 +51,7 @@ impl Reader<'_> {
         true
     }
 
+    /// Returns the redirection operator that is next, without consuming it.
     fn redirect_operator(&mut self, is_numbered: bool) -> Option<&'static str> {
         const OPERATORS: &[&str] =
             &["<<<", "<<-", "<<", "<>", "<&", "<", ">>", ">&", ">|", ">", "&>>", "&>"];
@@ -60,15 +61,15 @@ impl Reader<'_> {
         }
         // `<(…)` and `>(…)`.
         if self.peek_at(found.len()) == Some(b'(') {
-            self.stop("it uses what a command prints as a file");
+            self.stop("it uses the output of a command as a file");
             return None;
         }
         Some(found)
     }
 }
 
-/// `2`, `-` or `2-`.
+/// Returns whether a word names a descriptor: `2`, `-` or `2-`.
 fn is_descriptor(word: &Word) -> bool {
     let digits = word.text.strip_suffix('-').unwrap_or(&word.text);
-    !word.is_open && digits.bytes().all(|byte| byte.is_ascii_digit()) && !word.text.is_empty()
+    !word.is_incomplete && digits.bytes().all(|byte| byte.is_ascii_digit()) && !word.text.is_empty()
 }

@@ -1,9 +1,9 @@
-//! Commands that look as if they only read. Each writes, runs or sets something, or would if a file had the right name.
+//! Commands that seem to only read. Each writes, runs or sets something, or would if a file had the right name.
 
-use super::understood;
+use super::analyze_in_workspace;
 
-const DISGUISED: &[&str] = &[
-    // An option names what is written.
+const DISGUISED_COMMANDS: &[&str] = &[
+    // Options that name a file to write.
     "sort -o f g",
     "sort -of g",
     "sort -no f g",
@@ -99,7 +99,7 @@ const DISGUISED: &[&str] = &[
     "split -b 1 f g",
     "sponge f",
     "iptables-save -f f",
-    // A script in the words writes or runs.
+    // Scripts in the words that write or run something.
     "sed 'w f' g",
     "sed -n '1,5w f' g",
     "sed -n 's/a/b/w f' g",
@@ -163,7 +163,7 @@ const DISGUISED: &[&str] = &[
     "gradle -V",
     "mvn -V",
     "as -V",
-    // It runs another program, or loads one.
+    // Commands that run or load another program.
     "find . -delete",
     "find . -exec rm {} +",
     "find . -execdir x {} ';'",
@@ -354,7 +354,7 @@ const DISGUISED: &[&str] = &[
     "ls() { rm x; }; ls",
     "function ls { rm x; }; ls",
     "getconf -v ../x y",
-    // A variable says what runs, or the shell calculates it.
+    // A variable or the arithmetic of the shell decides what runs.
     "PATH=. ls",
     "LD_PRELOAD=./x.so ls",
     "LD_LIBRARY_PATH=. ls",
@@ -459,7 +459,7 @@ const DISGUISED: &[&str] = &[
     "cd -",
     "cd $a",
     "pushd d",
-    // The shell writes.
+    // Redirections of the shell that write.
     "ls > f",
     "ls >f",
     "ls>f",
@@ -499,7 +499,7 @@ const DISGUISED: &[&str] = &[
     "cat <<X >f\nX",
     "cat <<-X\n\tX\nrm x",
     "cat <<A <<B\nA\nB\nrm x",
-    // Text that is read otherwise than it looks.
+    // Text with another meaning than it seems to have.
     "ls\nrm x",
     "ls \\\n; rm x",
     "ls \\\r\nrm x",
@@ -532,7 +532,7 @@ const DISGUISED: &[&str] = &[
     "\"rm\" x",
     "/bin/rm x",
     "//bin//rm x",
-    // Programs that change the machine, or are not known.
+    // Programs that change the machine, and unknown ones.
     "date -s now",
     "date --set=now",
     "date 010100002030",
@@ -582,9 +582,9 @@ const DISGUISED: &[&str] = &[
 ];
 
 #[test]
-fn a_disguised_command_is_never_said_to_only_read() {
+fn disguised_commands_never_count_as_only_reading() {
     let missed: Vec<&&str> =
-        DISGUISED.iter().filter(|it| understood(it).line.only_reads()).collect();
+        DISGUISED_COMMANDS.iter().filter(|it| analyze_in_workspace(it).line.only_reads()).collect();
     assert!(missed.is_empty(), "{missed:#?}");
-    assert!(DISGUISED.len() >= 400);
+    assert!(DISGUISED_COMMANDS.len() >= 400);
 }

@@ -1,11 +1,11 @@
-//! Words with a slash in them are paths only where the program takes a path.
+//! A word with a slash is a path only if the program takes a path in that position.
 
 use windlass_core::{Effect, Reach};
 
-use super::understood;
+use super::analyze_in_workspace;
 
-/// Each command with the files that its words name: what is read, then what is written or deleted with a `!` before it.
-const OPERANDS: &[(&str, &str)] = &[
+/// Each command with the files that its words name: first the reads, then writes and deletions with a `!` before them.
+const COMMANDS_WITH_FILES: &[(&str, &str)] = &[
     // Patterns, scripts and texts.
     ("grep /etc/passwd f", "f"),
     ("grep -e /a/b -e /c f", "f"),
@@ -47,7 +47,7 @@ const OPERANDS: &[(&str, &str)] = &[
     ("pgrep -f /opt/x", ""),
     ("A=/etc/x ls", ""),
     ("export A=/etc/x", ""),
-    // Tests and patterns of programs that look through trees.
+    // Expressions and patterns of programs that search directory trees.
     ("find . -path '*/x'", "./"),
     ("find . -name '*/x' -not -path ./d/x", "./"),
     ("find src -regex '.*/x' -printf '%h/%f'", "src/"),
@@ -60,7 +60,7 @@ const OPERANDS: &[(&str, &str)] = &[
     ("ls -I '/c' src", "src/"),
     ("diff -I '^/x' --label /a f g", "f/ g/"),
     ("tar tf f --exclude=/x /member", "f"),
-    // Programs with words of their own.
+    // Programs with operands of other kinds.
     ("curl https://a.example/etc/x", ""),
     ("curl -H 'x: /a' https://a.example", ""),
     ("wget -q https://a.example/x", ""),
@@ -115,7 +115,7 @@ const OPERANDS: &[(&str, &str)] = &[
     ("git -C sub show HEAD:x", "sub/ sub/x/"),
     ("git -C sub log -- ../x", "sub/ sub/../x/"),
     ("git log ^origin/main a", "a/"),
-    // A link says where it leads, and reads nothing; what goes through it does.
+    // `ln -s` names the target of a link and reads nothing; a later path through the link reads it.
     ("ln -s ../x docs/l", "!docs/l/"),
     ("ln -s /etc/shadow l", "!l/"),
     ("ln -s ../shared", "!shared"),
@@ -130,8 +130,8 @@ const OPERANDS: &[(&str, &str)] = &[
     ("ln -s a b; ln -s b a; cat a/x", "a/x b/x !b/ !a/"),
 ];
 
-/// The path as the table spells it: below the workspace, with a slash behind a tree.
-fn spelled(effect: &Effect) -> Option<String> {
+/// Returns an access in the notation of the table: relative to the workspace, with `!` for a change and a slash behind a tree.
+fn table_notation(effect: &Effect) -> Option<String> {
     let (mark, pattern) = match effect {
         Effect::Read(pattern) => ("", pattern),
         Effect::Write(pattern) | Effect::Delete(pattern) => ("!", pattern),
@@ -146,9 +146,9 @@ fn spelled(effect: &Effect) -> Option<String> {
 #[test]
 fn words_are_paths_where_the_program_takes_one() {
     let mut wrong = Vec::new();
-    for (text, expected) in OPERANDS {
-        let found = understood(text);
-        let mut named: Vec<String> = found.files().filter_map(|it| spelled(&it)).collect();
+    for (text, expected) in COMMANDS_WITH_FILES {
+        let found = analyze_in_workspace(text);
+        let mut named: Vec<String> = found.files().filter_map(|it| table_notation(&it)).collect();
         named.sort_by_key(|path| path.starts_with('!'));
         let named = named.join(" ");
         if named != *expected {

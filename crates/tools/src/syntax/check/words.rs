@@ -7,7 +7,7 @@ use windlass_core::quote;
 use super::brackets::BracketFault;
 use super::errors::{ErrorKind, SyntaxError};
 use super::span::{ChangedSpan, line_and_column, line_around};
-use crate::shown;
+use crate::format;
 use crate::syntax::NewSyntaxError;
 
 /// Limit of the shown characters of a line.
@@ -142,5 +142,5 @@ fn missing_node(kind: &str, is_token: bool) -> String {
 
 /// Returns the beginning of a line, with invisible characters escaped.
 fn shown_beginning(line: &str) -> String {
-    shown::short(&quote::visible(line.trim()), MAX_CHARACTERS).into_owned()
+    format::short(&quote::visible(line.trim()), MAX_CHARACTERS).into_owned()
 }

@@ -1,37 +1,40 @@
-//! Projects with a `package.json`: its script `test`, by the package manager that the project uses, or a runner that it depends on.
+//! Detects projects with a `package.json`: their script `test`, run by the package manager of the project, or a test runner among the
+//! dependencies.
 
 use std::path::Path;
 
 use serde_json::Value;
 
-use super::super::command::{Filter, TestCommand};
-use super::Here;
+use super::super::command::{FilterForm, TestCommand};
+use super::Candidate;
 
-/// Runners that watch files stop doing so, and nothing asks.
-const NOT_WATCHED: &[(&str, &str)] = &[("CI", "1")];
+/// Variables that keep runners from watching files and asking questions.
+const NON_INTERACTIVE: &[(&str, &str)] = &[("CI", "1")];
 
-pub(super) fn node(here: &Here<'_>, below: &Path) -> Option<TestCommand> {
-    let package: Value = serde_json::from_str(&here.text("package.json")?).ok()?;
-    let manager = manager(here, &package);
+/// Detects a node project. The path of a requested file is passed to the runner.
+pub(super) fn node(candidate: &Candidate<'_>, below: &Path) -> Option<TestCommand> {
+    let package: Value = serde_json::from_str(&candidate.read_text("package.json")?).ok()?;
+    let manager = package_manager(candidate, &package);
     let script = package["scripts"]["test"].as_str();
     let script = script.filter(|script| !script.contains("no test specified"));
     let command = if let Some(script) = script {
-        TestCommand::new(manager.script, filter_of(script)).with_separator(manager.separator)
+        TestCommand::new(manager.script, filter_form(script))
+            .with_separator(manager.needs_separator)
     } else {
-        let words = without_script(&manager, &package)?;
-        TestCommand::new(&words, filter_of(&words.join(" ")))
+        let words = runner_command(&manager, &package)?;
+        TestCommand::new(&words, filter_form(&words.join(" ")))
     };
-    let command = command.with_environment(NOT_WATCHED);
+    let command = command.with_environment(NON_INTERACTIVE);
     let file = below.to_str().filter(|file| !file.starts_with('-') && below.extension().is_some());
-    // Whoever takes a filter takes files too.
+    // A runner that takes a filter also takes file names.
     Some(match file {
-        Some(file) if command.takes_filter() => command.and([file.to_owned()]),
+        Some(file) if command.takes_filter() => command.with_words([file.to_owned()]),
         _ => command,
     })
 }
 
-/// A runner that the project depends on.
-fn without_script(manager: &Manager, package: &Value) -> Option<Vec<&'static str>> {
+/// Returns the command of a test runner that the project depends on, for a project without a script.
+fn runner_command(manager: &PackageManager, package: &Value) -> Option<Vec<&'static str>> {
     let depends = |name: &&str| {
         ["dependencies", "devDependencies"].iter().any(|kind| package[kind].get(name).is_some())
     };
@@ -42,28 +45,32 @@ fn without_script(manager: &Manager, package: &Value) -> Option<Vec<&'static str
     }
 }
 
-/// How a package manager runs things.
-struct Manager {
-    /// The script `test`.
+/// The commands of a package manager.
+struct PackageManager {
+    /// The command that runs the script `test`.
     script: &'static [&'static str],
-    /// A program that the project has installed.
+    /// The command that runs an installed program.
     run: &'static [&'static str],
-    /// Whether what is meant for the script stands behind `--`.
-    separator: bool,
+    /// True if words for the script have to stand behind `--`.
+    needs_separator: bool,
 }
 
-const PNPM: Manager =
-    Manager { script: &["pnpm", "test"], run: &["pnpm", "exec"], separator: false };
-const YARN: Manager = Manager { script: &["yarn", "test"], run: &["yarn"], separator: false };
-const BUN: Manager =
-    Manager { script: &["bun", "run", "test"], run: &["bun", "x"], separator: false };
-const NPM: Manager =
-    Manager { script: &["npm", "test"], run: &["npx", "--no-install"], separator: true };
+const PNPM: PackageManager =
+    PackageManager { script: &["pnpm", "test"], run: &["pnpm", "exec"], needs_separator: false };
+const YARN: PackageManager =
+    PackageManager { script: &["yarn", "test"], run: &["yarn"], needs_separator: false };
+const BUN: PackageManager =
+    PackageManager { script: &["bun", "run", "test"], run: &["bun", "x"], needs_separator: false };
+const NPM: PackageManager = PackageManager {
+    script: &["npm", "test"],
+    run: &["npx", "--no-install"],
+    needs_separator: true,
+};
 
-/// The one that the project names, or whose lock file is here or above.
-fn manager(here: &Here<'_>, package: &Value) -> Manager {
+/// Returns the package manager that the project names, or whose lock file is in this directory or above.
+fn package_manager(candidate: &Candidate<'_>, package: &Value) -> PackageManager {
     let named = package["packageManager"].as_str().and_then(|named| named.split('@').next());
-    let has = |name| here.has_above(name);
+    let has = |name| candidate.has_above(name);
     match named {
         Some("pnpm") => PNPM,
         Some("yarn") => YARN,
@@ -76,21 +83,21 @@ fn manager(here: &Here<'_>, package: &Value) -> Manager {
     }
 }
 
-/// How the runner at the end of a script takes a filter: what is added to a script is added to its end.
-fn filter_of(script: &str) -> Filter {
+/// Returns the filter form of the last runner in a script, because added words go to its end.
+fn filter_form(script: &str) -> FilterForm {
     let last = script.rsplit(['&', ';', '|']).next().unwrap_or(script);
     let has =
         |name: &str| last.split_whitespace().any(|word| word.rsplit('/').next() == Some(name));
     let by_title = ["vitest", "jest", "react-scripts"].into_iter().any(has);
     if by_title || (has("bun") && has("test")) {
-        Filter::Behind(&["-t"])
+        FilterForm::Behind(&["-t"])
     } else if has("mocha") {
-        Filter::Behind(&["-g"])
+        FilterForm::Behind(&["-g"])
     } else if has("node") && last.contains("--test") {
-        Filter::Joined("--test-name-pattern=")
+        FilterForm::Joined("--test-name-pattern=")
     } else if has("ava") {
-        Filter::Joined("--match=")
+        FilterForm::Joined("--match=")
     } else {
-        Filter::None
+        FilterForm::None
     }
 }

@@ -1,4 +1,4 @@
-//! Messages of many programs, and the paths in them.
+//! Failure messages of many programs, and the paths that are found in them.
 
 use windlass_core::PathUse::{Chown, Read, Write};
 
@@ -45,7 +45,7 @@ fn messages_name_paths() {
         ("chown: changing ownership of 'f': Invalid argument", "f", Chown, Symptom::Chown),
         ("chgrp: changing group of 'f': Invalid argument", "f", Chown, Symptom::Chown),
     ] {
-        let expected = Mention { path: path.to_owned(), used, symptom };
+        let expected = PathMention { path: path.to_owned(), used, symptom };
         let found = mentions(message, "");
         assert!(found.contains(&expected), "{message}: {found:?}");
         assert!(found.len() <= 3, "{message}: {found:?}");
@@ -53,7 +53,7 @@ fn messages_name_paths() {
 }
 
 #[test]
-fn other_lines_name_none() {
+fn other_lines_name_no_paths() {
     for text in [
         "",
         "all is well\n",
@@ -63,12 +63,12 @@ fn other_lines_name_none() {
     ] {
         assert_eq!(mentions(text, ""), [], "{text}");
     }
-    let data = format!("/x/y: No such file or directory {}", "x".repeat(LINE_BYTES));
+    let data = format!("/x/y: No such file or directory {}", "x".repeat(MAX_LINE_BYTES));
     assert_eq!(mentions(&data, ""), [], "a line of data");
 }
 
 #[test]
-fn the_program_that_complains_is_not_meant() {
+fn the_failing_program_is_no_mention() {
     for message in [
         "/opt/x/run.sh: line 3: f: Read-only file system",
         "/opt/x/run.sh: cannot create 'f': Read-only file system",
@@ -88,7 +88,7 @@ fn a_path_may_stand_in_a_line_before() {
 }
 
 #[test]
-fn a_redirection_writes() {
+fn a_redirected_path_is_a_write() {
     let message = "bash: line 1: /x/y: No such file or directory";
     for (command, used) in [
         ("echo a > /x/y", Write),
@@ -101,11 +101,11 @@ fn a_redirection_writes() {
 }
 
 #[test]
-fn the_last_of_many_count() {
+fn the_last_mentions_are_kept() {
     let lines: Vec<String> =
         (0..100).map(|n| format!("cat: /x/{n}: No such file or directory")).collect();
     let text = lines.join("\n");
     let found = mentions(&text, "");
-    assert_eq!(found.len(), MOST_MENTIONS);
+    assert_eq!(found.len(), MAX_MENTIONS);
     assert_eq!((&*found[0].path, &*found[19].path), ("/x/80", "/x/99"));
 }

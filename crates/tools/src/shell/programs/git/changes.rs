@@ -1,26 +1,30 @@
-//! The commands of git that change something, each with its options; see [`options`](super::super::options) for the marks.
+//! The git commands that change something, each with its option table; see [`options`](super::super::options) for the marks.
 
 use crate::git::verbs::{BRANCH, DIFF, HISTORY};
 
+/// Options of `fetch` and `pull`.
 const FETCH: &str = "\
     v,verbose q,quiet a,append atomic upload-pack=! f,force m,multiple t,tags n no-tags j,jobs= prefetch p,prune P,prune-tags \
     recurse-submodules?! no-recurse-submodules dry-run porcelain write-fetch-head no-write-fetch-head k,keep u,update-head-ok progress \
     no-progress depth= shallow-since= shallow-exclude= deepen= unshallow refetch update-shallow refmap= o,server-option= 4,ipv4 6,ipv6 all \
     negotiation-tip= negotiate-only filter= auto-maintenance no-auto-maintenance auto-gc no-auto-gc show-forced-updates set-upstream stdin";
+/// Options of `merge` and `pull`.
 const MERGE: &str = "\
     commit no-commit e,edit! no-edit ff no-ff ff-only squash no-squash s,strategy=! X,strategy-option= m,message= F,file=< log? no-log stat \
     n,no-stat compact-summary S,gpg-sign?! no-gpg-sign verify-signatures! no-verify-signatures q,quiet v,verbose progress autostash \
     no-autostash allow-unrelated-histories into-name= abort quit continue no-verify verify signoff no-signoff cleanup= rerere-autoupdate";
+/// Options of `checkout`, `switch` and `restore`.
 const SWITCH: &str = "\
     q,quiet progress no-progress f,force ours theirs b= B= t,track? no-track guess no-guess l d,detach orphan= ignore-skip-worktree-bits \
     m,merge conflict= p,patch ignore-other-worktrees overwrite-ignore no-overwrite-ignore recurse-submodules?! no-recurse-submodules overlay \
     no-overlay pathspec-from-file=< pathspec-file-nul c,create= C,force-create= discard-changes s,source= W,worktree S,staged ignore-unmerged";
+/// Options of `cherry-pick` and `revert`.
 const PICK: &str = "\
     e,edit! no-edit cleanup= x r m,mainline= n,no-commit s,signoff S,gpg-sign?! no-gpg-sign ff allow-empty allow-empty-message empty= \
     keep-redundant-commits strategy=! X,strategy-option= rerere-autoupdate continue skip abort quit reference";
 
-/// Every command that changes something. What is not a command of git may be an alias of the repository.
-pub(super) const CHANGES: &[(&str, &[&str])] = &[
+/// The commands that change something, with their option tables. A name that is missing here may be an alias of the repository.
+pub(super) const CHANGING_COMMANDS: &[(&str, &[&str])] = &[
     (
         "add",
         &[
@@ -213,7 +217,7 @@ pub(super) const CHANGES: &[(&str, &[&str])] = &[
         ],
     ),
     ("write-tree", &["missing-ok prefix="]),
-    // The words of these are looked at by name.
+    // These commands are decided by their verb.
     (
         "config",
         &[
@@ -222,12 +226,12 @@ pub(super) const CHANGES: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Commands that talk to a remote, where `helper::address` starts a program.
-pub(super) const TALKS: &[&str] =
+/// Commands that contact a remote, for which the address `helper::address` starts a program.
+pub(super) const REMOTE_COMMANDS: &[&str] =
     &["archive", "clone", "fetch", "ls-remote", "pull", "push", "remote", "submodule", "bundle"];
 
 /// Commands that start another program.
-pub(super) const STARTS: &[&str] = &[
+pub(super) const PROGRAM_STARTING_COMMANDS: &[&str] = &[
     "difftool",
     "mergetool",
     "filter-branch",

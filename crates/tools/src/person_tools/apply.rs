@@ -1,4 +1,4 @@
-//! `apply`: makes changes that were only proposed, all together.
+//! `apply`: makes proposed changes, all together.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use windlass_core::{
     Application, Context, Kinds, Output, Planned, PlannedTool, Proposals, Scene, ToolError,
 };
 
-use crate::shown::{self, Root};
+use crate::format::{self, Root};
 
 /// Applies the proposals of one session.
 ///
@@ -26,7 +26,7 @@ pub struct Apply {
 }
 
 impl Apply {
-    /// Applies these.
+    /// Returns a tool that applies these proposals.
     pub fn new(proposals: Arc<Proposals>) -> Self {
         Self { proposals }
     }
@@ -70,7 +70,7 @@ impl PlannedTool for Apply {
                 .iter()
                 .map(|path| Ok(Root::of(cx, path)?.show(Path::new(""))))
                 .collect::<Result<Vec<String>, ToolError>>()?;
-            let count = shown::count(names.len(), "change", "changes");
+            let count = format::count(names.len(), "change", "changes");
             let text = format!("applied {count}\n{}", names.join("\n"));
             Ok(Output::text(text).with("paths", names))
         })

@@ -1,4 +1,4 @@
-//! `restore`: makes files what they were when a snapshot was taken.
+//! `restore`: restores files to their state in a snapshot.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use windlass_core::{
     Context, Kinds, Output, Planned, PlannedTool, Scene, Shelf, Snapshot, SnapshotPlan, ToolError,
 };
 
-use crate::shown::{self, Root};
+use crate::format::{self, Root};
 
 /// Restores one snapshot.
 ///
@@ -32,7 +32,7 @@ impl std::fmt::Debug for Restore {
 }
 
 impl Restore {
-    /// Restores this one.
+    /// Returns a tool that restores this snapshot, with file contents from this shelf.
     pub fn new(snapshot: Snapshot, shelf: Arc<dyn Shelf>) -> Self {
         Self { snapshot, shelf }
     }
@@ -60,7 +60,7 @@ impl PlannedTool for Restore {
                 .iter()
                 .map(|path| Ok(Root::of(cx, path)?.show(Path::new(""))))
                 .collect::<Result<Vec<String>, ToolError>>()?;
-            let count = shown::count(names.len(), "path", "paths");
+            let count = format::count(names.len(), "path", "paths");
             let text = format!("restored {count}\n{}", names.join("\n"));
             Ok(Output::text(text).with("paths", names))
         })

@@ -1,18 +1,18 @@
-//! What was taken out of a text must not be written back as the word that stands for it.
+//! Guards secrets against loss: a redacted text must not be written back with the placeholder in place of the secret.
 //!
-//! A model that reads a file with a secret in it is shown `[secret NAME]`. If it writes that file as it has seen it, the secret is
-//! lost; so a change that adds such a word where a secret goes away is not made.
+//! A model that reads a file with a secret sees the placeholder `[secret NAME]`. If it writes the file as it has seen it, the secret is
+//! lost. So a change that adds a placeholder where a secret disappears is refused.
 
 use windlass_core::{Context, ToolError};
 
-/// How every such word begins.
-const BEGINNING: &str = "[secret";
-/// No such word is longer.
-const LONGEST: usize = 100;
+/// The beginning of every placeholder.
+const PLACEHOLDER_START: &str = "[secret";
+/// Limit of a placeholder's length.
+const MAX_PLACEHOLDER_BYTES: usize = 100;
 
-/// Refuses a change of a file that puts a word where there was a secret.
+/// Refuses a change of a file that replaces a secret by its placeholder.
 pub(crate) fn check(cx: &Context, name: &str, before: &str, after: &str) -> Result<(), ToolError> {
-    if !after.contains(BEGINNING) {
+    if !after.contains(PLACEHOLDER_START) {
         return Ok(());
     }
     let mut words = cx.placeholders(after);
@@ -32,19 +32,19 @@ pub(crate) fn check(cx: &Context, name: &str, before: &str, after: &str) -> Resu
     match words.iter().find(lost) {
         None => Ok(()),
         Some(word) => Err(ToolError::failed(format!(
-            "{name} was not changed: the new text holds {word}, which stands for something that was taken out of what was shown; the file has the real text there, and it would be lost"
+            "{name} was not changed: the new text has the placeholder {word} where the file has the real text, which was taken out of what you were shown and would be lost"
         ))
         .hint("change the lines around it with `edit`, and leave that line as it is")),
     }
 }
 
-/// The first word in a text that may stand for something that was taken out.
+/// Returns the first text that may be a placeholder.
 pub(crate) fn mentioned(text: &str) -> Option<&str> {
-    text.match_indices(BEGINNING).find_map(|(at, _)| {
+    text.match_indices(PLACEHOLDER_START).find_map(|(at, _)| {
         let rest = &text[at..];
-        let end = rest.find([']', '\n']).filter(|end| *end < LONGEST)?;
+        let end = rest.find([']', '\n']).filter(|end| *end < MAX_PLACEHOLDER_BYTES)?;
         let is_word =
-            rest[BEGINNING.len()..].starts_with([' ', ':']) && rest[end..].starts_with(']');
+            rest[PLACEHOLDER_START.len()..].starts_with([' ', ':']) && rest[end..].starts_with(']');
         is_word.then(|| &rest[..=end])
     })
 }
@@ -57,7 +57,7 @@ mod tests {
     use super::mentioned;
     use crate::testing::Workspace;
 
-    /// A file in which a value is secret by its format, and what is shown of it.
+    /// Returns a workspace with a file that contains a secret, the text of the file and its redacted form.
     fn workspace() -> (Workspace, String, String) {
         let token = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9".repeat(2));
         let text = format!("# settings\ntoken = \"{token}\"\nport = 1\n");
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_not_written_as_it_was_shown() {
+    fn a_redacted_file_cannot_be_written_back() {
         let (workspace, text, shown) = workspace();
         let content = shown.replace("port = 1", "port = 2");
         check_refused(
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edit_of_what_was_taken_out_says_why_it_is_not_found() {
+    fn an_edit_of_a_placeholder_is_explained() {
         let (workspace, text, _) = workspace();
         let old = "token = \"[secret: GitHub token]\"\nport = 1";
         let edit = json!({"path": "settings.toml", "old_string": old, "new_string": "port = 2"});
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_about_secrets_can_be_written() {
+    fn texts_with_placeholders_can_be_written() {
         let text = "what was taken out is shown as [secret: JWT]\n";
         let workspace = Workspace::new(&[("a.md", text)]);
         workspace.text("read", json!({"path": "a.md"}));
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_stand_for_something() {
+    fn placeholders_are_recognized() {
         for (text, expected) in [
             ("a [secret KEY] b", Some("[secret KEY]")),
             ("[secret: JWT]", Some("[secret: JWT]")),

@@ -1,120 +1,129 @@
-//! The commands of git that look. The tables of the tool `git` serve here too; see [`options`](super::super::options) for the marks.
+//! The git commands that can only read, with the option tables of the tool `git`; see [`options`](super::super::options) for the marks.
 
 use crate::git::verbs::{BLAME, BRANCH, DIFF, HISTORY, STATUS};
 
-/// A command that looks.
-pub(super) struct Look {
+/// A git command that only reads under a condition.
+pub(super) struct ReadOnlyCommand {
     pub(super) name: &'static str,
+    /// Option tables with every option that is known to be harmless.
     pub(super) options: &'static [&'static str],
-    pub(super) operands: Operands,
-    pub(super) words: Names,
+    /// The condition under which the command only reads.
+    pub(super) read_only_if: ReadOnlyIf,
+    /// The kind of things that its operands name.
+    pub(super) names: OperandNames,
 }
 
-/// The things that the words of a command name, besides its options.
+/// The kind of things that the operands of a git command name.
 #[derive(Clone, Copy)]
-pub(super) enum Names {
-    /// Revisions, branches, settings: nothing of a file is shown.
+pub(super) enum OperandNames {
+    /// Revisions, branches, settings: no content of a file is shown.
     Nothing,
     /// Revisions and files. Git takes a word for a file if it is no revision.
     Files,
-    /// Files.
+    /// Files only.
     Paths,
-    /// A pattern unless an option gives it, then the same.
+    /// A pattern unless an option gives it, then revisions and files.
     PatternThenFiles,
 }
 
-/// When a command of this name only looks.
+/// The condition under which a git command only reads.
 #[derive(Clone, Copy)]
-pub(super) enum Operands {
-    /// Whatever its words are.
+pub(super) enum ReadOnlyIf {
+    /// Always.
     Any,
-    /// With at most so many.
+    /// With at most this many operands.
     AtMost(usize),
-    /// With none.
+    /// Without operands.
     None,
-    /// With none, or with the name of a setting.
+    /// Without operands, or with the name of a setting.
     Setting,
-    /// With none, or with one of these options.
+    /// Without operands, or with one of these options.
     NoneOr(&'static [&'static str]),
-    /// If the word behind it is one of these.
+    /// If the word behind the command is one of these.
     First(&'static [&'static str]),
-    /// With none, or if the first is one of these.
+    /// Without operands, or if the first one is one of these.
     FirstOrNone(&'static [&'static str]),
 }
 
+/// Options that most commands with a diff have.
 const COLOR: &str = "color? no-color cached staged merge-base";
-/// Every command that looks, with the options that are known to do no more.
-pub(super) const LOOKS: &[Look] = &[
-    Look {
+/// The commands that can only read.
+pub(super) const READ_ONLY_COMMANDS: &[ReadOnlyCommand] = &[
+    ReadOnlyCommand {
         name: "status",
         options: &[STATUS, "v,verbose z ignore-submodules? column? no-column"],
-        operands: Operands::Any,
-        words: Names::Paths,
+        read_only_if: ReadOnlyIf::Any,
+        names: OperandNames::Paths,
     },
-    Look {
+    ReadOnlyCommand {
         name: "diff",
         options: &[DIFF, COLOR, "z"],
-        operands: Operands::Any,
-        words: Names::Files,
+        read_only_if: ReadOnlyIf::Any,
+        names: OperandNames::Files,
     },
-    Look {
+    ReadOnlyCommand {
         name: "diff-tree",
         options: &[DIFF, COLOR, "r t root stdin no-commit-id z c pretty?"],
-        operands: Operands::Any,
-        words: Names::Files,
+        read_only_if: ReadOnlyIf::Any,
+        names: OperandNames::Files,
     },
-    Look {
+    ReadOnlyCommand {
         name: "diff-index",
         options: &[DIFF, COLOR, "z"],
-        operands: Operands::Any,
-        words: Names::Files,
+        read_only_if: ReadOnlyIf::Any,
+        names: OperandNames::Files,
     },
-    Look {
+    ReadOnlyCommand {
         name: "diff-files",
         options: &[DIFF, COLOR, "z"],
-        operands: Operands::Any,
-        words: Names::Paths,
+        read_only_if: ReadOnlyIf::Any,
+        names: OperandNames::Paths,
     },
-    Look {
+    ReadOnlyCommand {
         name: "log",
         options: &[HISTORY, DIFF, COLOR, "z c no-patch remerge-diff! show-signature! stdin!"],
-        operands: Operands::Any,
-        words: Names::Files,
+        read_only_if: ReadOnlyIf::Any,
+        names: OperandNames::Files,
     },
-    Look {
+    ReadOnlyCommand {
         name: "show",
         options: &[HISTORY, DIFF, COLOR, "z c no-patch show-signature!"],
-        operands: Operands::Any,
-        words: Names::Files,
+        read_only_if: ReadOnlyIf::Any,
+        names: OperandNames::Files,
     },
-    Look {
+    ReadOnlyCommand {
         name: "whatchanged",
         options: &[HISTORY, DIFF, COLOR],
-        operands: Operands::Any,
-        words: Names::Files,
+        read_only_if: ReadOnlyIf::Any,
+        names: OperandNames::Files,
     },
-    Look {
+    ReadOnlyCommand {
         name: "shortlog",
         options: &[
             "s,summary n,numbered e,email w? c,committer group= no-merges since= after= until= before= all",
         ],
-        operands: Operands::Any,
-        words: Names::Nothing,
+        read_only_if: ReadOnlyIf::Any,
+        names: OperandNames::Nothing,
     },
-    Look {
+    ReadOnlyCommand {
         name: "reflog",
         options: &[HISTORY, DIFF, COLOR],
-        operands: Operands::FirstOrNone(&["show", "HEAD"]),
-        words: Names::Nothing,
+        read_only_if: ReadOnlyIf::FirstOrNone(&["show", "HEAD"]),
+        names: OperandNames::Nothing,
     },
-    Look {
+    ReadOnlyCommand {
         name: "blame",
         options: &[BLAME, "color-lines color-by-age"],
-        operands: Operands::Any,
-        words: Names::Files,
+        read_only_if: ReadOnlyIf::Any,
+        names: OperandNames::Files,
     },
-    Look { name: "annotate", options: &[BLAME], operands: Operands::Any, words: Names::Files },
-    Look {
+    ReadOnlyCommand {
+        name: "annotate",
+        options: &[BLAME],
+        read_only_if: ReadOnlyIf::Any,
+        names: OperandNames::Files,
+    },
+    ReadOnlyCommand {
         name: "grep",
         options: &["\
             NUMBER cached untracked no-exclude-standard exclude-standard a,text i,ignore-case I textconv! no-textconv r,recursive no-recursive \
@@ -122,125 +131,125 @@ pub(super) const LOOKS: &[Look] = &[
             column l,files-with-matches,name-only L,files-without-match z,null o,only-matching c,count color? no-color break heading p,show-function \
             C,context= A,after-context= B,before-context= W,function-context m,max-count= threads= f=< e= and or not all-match q,quiet \
             O! open-files-in-pager!"],
-        operands: Operands::Any,
-        words: Names::PatternThenFiles,
+        read_only_if: ReadOnlyIf::Any,
+        names: OperandNames::PatternThenFiles,
     },
-    Look {
+    ReadOnlyCommand {
         name: "ls-files",
         options: &["\
             z t v f c,cached d,deleted o,others i,ignored s,stage u,unmerged k,killed m,modified directory no-empty-directory eol x,exclude= \
             exclude-standard error-unmatch full-name recurse-submodules abbrev? debug deduplicate format="],
-        operands: Operands::Any,
-        words: Names::Paths,
+        read_only_if: ReadOnlyIf::Any,
+        names: OperandNames::Paths,
     },
-    Look {
+    ReadOnlyCommand {
         name: "ls-tree",
         options: &[
             "d r t l,long z name-only name-status object-only full-name full-tree format= abbrev?",
         ],
-        operands: Operands::Any,
-        words: Names::Files,
+        read_only_if: ReadOnlyIf::Any,
+        names: OperandNames::Files,
     },
-    Look {
+    ReadOnlyCommand {
         name: "cat-file",
         options: &["t s e p batch-check? batch-all-objects unordered"],
-        operands: Operands::Any,
-        words: Names::Files,
+        read_only_if: ReadOnlyIf::Any,
+        names: OperandNames::Files,
     },
-    Look {
+    ReadOnlyCommand {
         name: "rev-parse",
         options: &["\
             show-toplevel abbrev-ref? short? verify q,quiet git-dir absolute-git-dir git-common-dir is-inside-work-tree is-inside-git-dir \
             is-bare-repository is-shallow-repository show-prefix show-cdup show-superproject-working-tree symbolic symbolic-full-name all branches? tags? \
             remotes? not revs-only no-revs flags no-flags default= path-format= git-path="],
-        operands: Operands::Any,
-        words: Names::Nothing,
+        read_only_if: ReadOnlyIf::Any,
+        names: OperandNames::Nothing,
     },
-    Look {
+    ReadOnlyCommand {
         name: "rev-list",
         options: &[
             HISTORY,
             "count objects max-age= min-age= header timestamp quiet use-bitmap-index disk-usage? not",
         ],
-        operands: Operands::Any,
-        words: Names::Files,
+        read_only_if: ReadOnlyIf::Any,
+        names: OperandNames::Files,
     },
-    Look {
+    ReadOnlyCommand {
         name: "merge-base",
         options: &["a,all octopus independent is-ancestor fork-point"],
-        operands: Operands::Any,
-        words: Names::Nothing,
+        read_only_if: ReadOnlyIf::Any,
+        names: OperandNames::Nothing,
     },
-    Look {
+    ReadOnlyCommand {
         name: "describe",
         options: &[
             "all tags contains abbrev= candidates= exact-match debug long match= exclude= always first-parent dirty? broken?",
         ],
-        operands: Operands::Any,
-        words: Names::Nothing,
+        read_only_if: ReadOnlyIf::Any,
+        names: OperandNames::Nothing,
     },
-    Look {
+    ReadOnlyCommand {
         name: "name-rev",
         options: &["tags refs= exclude= all name-only no-undefined always"],
-        operands: Operands::Any,
-        words: Names::Nothing,
+        read_only_if: ReadOnlyIf::Any,
+        names: OperandNames::Nothing,
     },
-    Look {
+    ReadOnlyCommand {
         name: "show-ref",
         options: &["head heads tags branches d,dereference s,hash? verify abbrev? q,quiet exists"],
-        operands: Operands::Any,
-        words: Names::Nothing,
+        read_only_if: ReadOnlyIf::Any,
+        names: OperandNames::Nothing,
     },
-    Look {
+    ReadOnlyCommand {
         name: "for-each-ref",
         options: &[
             "count= s,shell sort= format= color? points-at= merged~ no-merged~ contains~ no-contains~ ignore-case exclude=",
         ],
-        operands: Operands::Any,
-        words: Names::Nothing,
+        read_only_if: ReadOnlyIf::Any,
+        names: OperandNames::Nothing,
     },
-    Look {
+    ReadOnlyCommand {
         name: "show-branch",
         options: &[
             "a,all r,remotes current topo-order date-order list sha1-name no-name topics more? merge-base",
         ],
-        operands: Operands::Any,
-        words: Names::Nothing,
+        read_only_if: ReadOnlyIf::Any,
+        names: OperandNames::Nothing,
     },
-    Look {
+    ReadOnlyCommand {
         name: "cherry",
         options: &["v abbrev?"],
-        operands: Operands::Any,
-        words: Names::Nothing,
+        read_only_if: ReadOnlyIf::Any,
+        names: OperandNames::Nothing,
     },
-    Look {
+    ReadOnlyCommand {
         name: "count-objects",
         options: &["v,verbose H,human-readable"],
-        operands: Operands::None,
-        words: Names::Nothing,
+        read_only_if: ReadOnlyIf::None,
+        names: OperandNames::Nothing,
     },
-    Look {
+    ReadOnlyCommand {
         name: "check-ignore",
         options: &["q,quiet v,verbose z n,non-matching no-index"],
-        operands: Operands::Any,
-        words: Names::Paths,
+        read_only_if: ReadOnlyIf::Any,
+        names: OperandNames::Paths,
     },
-    Look {
+    ReadOnlyCommand {
         name: "check-attr",
         options: &["a,all cached z source="],
-        operands: Operands::Any,
-        words: Names::Nothing,
+        read_only_if: ReadOnlyIf::Any,
+        names: OperandNames::Nothing,
     },
-    Look {
+    ReadOnlyCommand {
         name: "version",
         options: &["build-options"],
-        operands: Operands::None,
-        words: Names::Nothing,
+        read_only_if: ReadOnlyIf::None,
+        names: OperandNames::Nothing,
     },
-    Look {
+    ReadOnlyCommand {
         name: "branch",
         options: &[BRANCH, "color? column? no-column"],
-        operands: Operands::NoneOr(&[
+        read_only_if: ReadOnlyIf::NoneOr(&[
             "l",
             "list",
             "contains",
@@ -249,14 +258,14 @@ pub(super) const LOOKS: &[Look] = &[
             "no-merged",
             "points-at",
         ]),
-        words: Names::Nothing,
+        names: OperandNames::Nothing,
     },
-    Look {
+    ReadOnlyCommand {
         name: "tag",
         options: &[
             "n? l,list sort= contains~ no-contains~ merged~ no-merged~ points-at= format= i,ignore-case color? column? no-column",
         ],
-        operands: Operands::NoneOr(&[
+        read_only_if: ReadOnlyIf::NoneOr(&[
             "l",
             "list",
             "contains",
@@ -265,38 +274,38 @@ pub(super) const LOOKS: &[Look] = &[
             "no-merged",
             "points-at",
         ]),
-        words: Names::Nothing,
+        names: OperandNames::Nothing,
     },
-    Look {
+    ReadOnlyCommand {
         name: "remote",
         options: &["v,verbose all push"],
-        operands: Operands::FirstOrNone(&["get-url"]),
-        words: Names::Nothing,
+        read_only_if: ReadOnlyIf::FirstOrNone(&["get-url"]),
+        names: OperandNames::Nothing,
     },
-    Look {
+    ReadOnlyCommand {
         name: "stash",
         options: &[HISTORY, DIFF, COLOR, "include-untracked only-untracked"],
-        operands: Operands::First(&["list", "show"]),
-        words: Names::Nothing,
+        read_only_if: ReadOnlyIf::First(&["list", "show"]),
+        names: OperandNames::Nothing,
     },
-    Look {
+    ReadOnlyCommand {
         name: "worktree",
         options: &["porcelain v,verbose z"],
-        operands: Operands::First(&["list"]),
-        words: Names::Nothing,
+        read_only_if: ReadOnlyIf::First(&["list"]),
+        names: OperandNames::Nothing,
     },
-    Look {
+    ReadOnlyCommand {
         name: "config",
         options: &[
             "l,list get get-all get-regexp global system local worktree show-origin show-scope name-only z,null bool int type= includes default=",
         ],
-        operands: Operands::Setting,
-        words: Names::Nothing,
+        read_only_if: ReadOnlyIf::Setting,
+        names: OperandNames::Nothing,
     },
-    Look {
+    ReadOnlyCommand {
         name: "symbolic-ref",
         options: &["q,quiet short no-recurse"],
-        operands: Operands::AtMost(1),
-        words: Names::Nothing,
+        read_only_if: ReadOnlyIf::AtMost(1),
+        names: OperandNames::Nothing,
     },
 ];

@@ -1,5 +1,5 @@
-//! The parts of a workspace that a command or a job can change, on the real machine: build directories, the workspace of a job,
-//! trees that hold what a rule denies.
+//! Tests of the paths that a command or job can change, on the real machine: build directories, the workspace of a job,
+//! directories above a denied path.
 #![expect(clippy::disallowed_methods, reason = "tests look at what programs did to the machine")]
 
 use std::fs;
@@ -41,8 +41,8 @@ fn run(workspace: &Workspace, command: &str) -> CallResult {
     workspace.call("bash", json!({"command": command}))
 }
 
-/// Runs a script as a job to its end; what it printed and what is told of it. A script, because a command that spells out what it
-/// writes is judged by that before it runs.
+/// Runs a script as a job to its end. Returns its printed text, the notes and the output of the call. A command that names the files
+/// that it writes would be decided on before it runs, so they are in a script.
 fn run_job(workspace: &Workspace, script: &str) -> String {
     workspace.write("script", script);
     let result = workspace.call("bash", json!({"command": "sh script", "background": true}));
@@ -79,7 +79,7 @@ fn build_directories_are_removed_renamed_and_made_anew() {
 }
 
 #[test]
-fn only_a_command_that_wrote_to_a_build_directory_is_told() {
+fn only_written_build_directories_are_reported() {
     let workspace = workspace(Level::Workspace, auto());
     let text = run(&workspace, "cat target/debug/app node_modules/left/index.js; echo x > new");
     assert!(!text.output.to_text().contains("history"), "{}", text.output.to_text());
@@ -114,7 +114,7 @@ fn rules_hold_in_build_directories() {
 }
 
 #[test]
-fn a_staged_build_directory_is_asked_about_and_dropped() {
+fn changes_of_a_staged_build_directory_need_approval() {
     let workspace = workspace(Level::Staged, auto());
     let result = run(&workspace, "echo x > target/debug/app; rm -rf node_modules");
     let text = result.output.to_text();
@@ -126,7 +126,7 @@ fn a_staged_build_directory_is_asked_about_and_dropped() {
 }
 
 #[test]
-fn a_rule_binds_every_tree_that_holds_what_it_denies() {
+fn a_deny_rule_covers_the_directories_above_its_path() {
     for command in [
         "rm -rf docs",
         "rm -r docs/infra",
@@ -146,7 +146,7 @@ fn a_rule_binds_every_tree_that_holds_what_it_denies() {
 }
 
 #[test]
-fn a_job_changes_what_it_may_and_nothing_else() {
+fn a_job_changes_only_what_rules_allow() {
     let allow = |rule: &str| {
         let policy = Policy::new(Mode::Ask).allow("exec sh script".parse().unwrap());
         policy.allow(rule.parse().unwrap())
@@ -183,7 +183,7 @@ fn a_job_changes_what_it_may_and_nothing_else() {
 }
 
 #[test]
-fn protected_places_that_a_job_makes_are_removed() {
+fn protected_paths_that_a_job_creates_are_removed() {
     for (command, planted) in [
         ("mkdir .husky; echo evil > .husky/pre-commit", ".husky"),
         ("echo evil > .envrc", ".envrc"),
@@ -195,14 +195,14 @@ fn protected_places_that_a_job_makes_are_removed() {
         let said = run_job(&workspace, command);
         assert!(!workspace.path(planted).exists(), "{command}: {said}");
         assert!(said.contains(&format!("removed {planted}")), "{command}: {said}");
-        // It is in the history, and a person is asked before it comes back.
+        // The file is in the undo history, and a person is asked before it is restored.
         let undo = workspace.text("undo", json!({"dry_run": true}));
         assert!(undo.contains(planted), "{command}: {undo}");
     }
 }
 
 #[test]
-fn a_protected_place_is_removed_while_the_job_runs() {
+fn a_protected_path_is_removed_while_the_job_runs() {
     let workspace = workspace(Level::Workspace, auto());
     let command =
         "sh -c 'echo evil > .envrc; while test -e .envrc; do sleep 0.05; done; echo gone'";
@@ -212,7 +212,7 @@ fn a_protected_place_is_removed_while_the_job_runs() {
 }
 
 #[test]
-fn what_another_call_makes_meanwhile_stays() {
+fn files_of_another_call_stay_while_a_job_runs() {
     let workspace = workspace(Level::Workspace, Policy::new(Mode::Yolo));
     let input =
         json!({"command": "sh -c 'while ! test -e stop; do sleep 0.05; done'", "background": true});
@@ -227,14 +227,14 @@ fn what_another_call_makes_meanwhile_stays() {
 }
 
 #[test]
-fn a_staged_job_does_not_touch_the_workspace_and_says_so() {
+fn a_staged_job_leaves_the_workspace_unchanged() {
     let workspace = workspace(Level::Staged, auto());
     let input = json!({"command": "sh -c 'echo x > src/main.c; sleep 0.5'", "background": true});
     let text = workspace.text("bash", input);
     assert!(text.contains("later edits do not reach it"), "{text}");
     let job = workspace.session().all_jobs().pop().expect("a job");
     let end = workspace.block_on(job.wait());
-    assert!(end.changed.is_err(), "nobody was there to say yes");
+    assert!(end.changed.is_err(), "no attendant approved the changes");
     assert_eq!(workspace.read("src/main.c"), b"main\n");
 }
 
@@ -255,7 +255,7 @@ fn git_directories_are_read_only_for_jobs() {
 }
 
 #[test]
-fn a_job_whose_git_fails_is_told_why() {
+fn a_failed_git_command_in_a_job_is_explained() {
     let workspace = workspace(Level::Workspace, auto());
     run(&workspace, "git init -q .");
     for (command, path) in [
@@ -273,14 +273,14 @@ fn a_job_whose_git_fails_is_told_why() {
             assert!(is_told, "{command}: {text}");
         }
     }
-    // A command can change the repository, so that it gets no such advice.
+    // A command can change the repository, so it gets no such advice.
     let text = run(&workspace, "git add src && git add missing").output.to_text();
     assert!(!text.contains("background"), "{text}");
 }
 
-/// Files that git's configuration leads to act like hooks, whatever their names.
+/// Files that git's configuration names act like hooks.
 #[test]
-fn a_job_cannot_change_what_git_is_led_to() {
+fn a_job_cannot_change_files_that_git_config_names() {
     let workspace = workspace(Level::Workspace, auto());
     for path in ["inc.cfg", "githooks/pre-commit", "tools/clean.sh", "tools/other"] {
         workspace.write(path, "");
@@ -305,7 +305,7 @@ fn a_job_cannot_change_what_git_is_led_to() {
     assert_eq!(workspace.read("tools/other"), b"x\n", "{said}");
 }
 
-/// A secret that a job moved would be at a path that no mask of another command names.
+/// A moved secret would be at a path that no mask of another command covers.
 #[test]
 fn a_job_cannot_move_a_directory_that_holds_a_secret() {
     let workspace = workspace(Level::Workspace, auto());
@@ -318,7 +318,7 @@ fn a_job_cannot_move_a_directory_that_holds_a_secret() {
 }
 
 #[test]
-fn modes_do_not_hide_what_a_job_made() {
+fn file_modes_do_not_hide_files_of_a_job() {
     for script in [
         "mkdir -p docs/.husky; echo evil > docs/.husky/pre-commit; chmod 555 docs/.husky",
         "mkdir -p docs/.husky; echo evil > docs/.husky/pre-commit; chmod 311 docs/.husky docs",
@@ -330,9 +330,9 @@ fn modes_do_not_hide_what_a_job_made() {
     }
 }
 
-/// A link can neither be mounted through nor be left out: whoever replaced it, or what it leads to, would decide what others run.
+/// A symlink at a protected path must be protected with its target: a job that replaced either would decide what other programs run.
 #[test]
-fn a_protected_place_may_be_a_link() {
+fn a_protected_path_may_be_a_symlink() {
     use std::os::unix::fs::symlink;
     for (link, target, inside) in [
         (".husky", "tools/husky", "pre-commit"),
@@ -367,9 +367,9 @@ fn a_protected_place_may_be_a_link() {
     }
 }
 
-/// Such a link may lead out of the workspace, to nothing, or to itself.
+/// A protected symlink may lead out of the workspace, to a missing path or to itself.
 #[test]
-fn a_job_starts_beside_a_protected_link_that_leads_nowhere() {
+fn a_job_starts_beside_a_dangling_protected_symlink() {
     for target in ["/nonexistent", "missing", ".husky", "..", "."] {
         let workspace = workspace(Level::Workspace, auto());
         std::os::unix::fs::symlink(target, workspace.path(".husky")).unwrap();
@@ -380,9 +380,9 @@ fn a_job_starts_beside_a_protected_link_that_leads_nowhere() {
     }
 }
 
-/// What a command changed is kept whole or dropped whole, also where a job replaces a build directory meanwhile. Both have one `/tmp`.
+/// The changes of a command are kept or dropped as a whole, also if a job replaces a build directory meanwhile. Both share `/tmp`.
 #[test]
-fn a_build_directory_that_a_job_replaces_drops_the_whole_command() {
+fn a_replaced_build_directory_drops_all_changes_of_the_command() {
     for (replace, is_kept) in [
         ("mv target old; ln -s old target", false),
         ("mv target old; echo file > target", false),

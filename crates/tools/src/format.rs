@@ -1,15 +1,15 @@
-//! How what a walk found is written down: names that work in the next call, sizes, and what had to be left out.
+//! Formats parts of tool outputs: paths that work in the next call, sizes, counts and notes about entries that were left out.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use windlass_core::{Context, Note, ToolError, WalkReport, quote};
 
-/// Where a walk began, under the name that a model can use again.
+/// The start directory of a walk, under the name that a model can use again.
 pub(crate) struct Root(PathBuf);
 
 impl Root {
-    /// Relative to where relative paths of this call start, absolute if it is elsewhere.
+    /// Names a path relative to the directory where relative paths of this call start; a path elsewhere is absolute.
     pub(crate) fn of(cx: &Context, path: &Path) -> Result<Self, ToolError> {
         let resolved = cx.files().resolve(path)?;
         if cx.overrides().work_dir.is_none() {
@@ -19,17 +19,17 @@ impl Root {
         Ok(Self(resolved.path.strip_prefix(base).map(Path::to_owned).unwrap_or(resolved.path)))
     }
 
-    /// The same for a path on record: it is real already, and no link is followed. `base` is where relative paths start.
+    /// Names a recorded path relative to `base`. It is already resolved, so no link is followed.
     pub(crate) fn recorded(base: &Path, path: &Path) -> Self {
         Self(path.strip_prefix(base).unwrap_or(path).to_owned())
     }
 
-    /// The path of something below the root; the root's own if `below` is empty.
+    /// Returns the path of an entry below the root; the root's own path if `below` is empty.
     pub(crate) fn join(&self, below: &Path) -> PathBuf {
         if below.as_os_str().is_empty() { self.0.clone() } else { self.0.join(below) }
     }
 
-    /// The same as text.
+    /// Returns the path of an entry below the root as quoted text; `.` if it is empty.
     pub(crate) fn show(&self, below: &Path) -> String {
         match self.join(below) {
             path if path.as_os_str().is_empty() => ".".to_owned(),
@@ -38,13 +38,13 @@ impl Root {
     }
 }
 
-/// A number of bytes for people: `812 B`, `1.2 KiB`, `34 MiB`.
+/// Formats a number of bytes: `812 B`, `1.2 KiB`, `34 MiB`.
 pub(crate) fn size(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if bytes < 1024 {
         return format!("{bytes} B");
     }
-    // In tenths of a unit, so that no floating point is needed; rounded down, never up to a size that the file has not.
+    // Calculates in tenths of a unit to avoid floating point, and rounds down: the result is never larger than the file.
     let (mut unit, mut tenths) = (0, u128::from(bytes) * 10 / 1024);
     while tenths >= 10_240 {
         (unit, tenths) = (unit + 1, tenths / 1024);
@@ -57,7 +57,7 @@ pub(crate) fn size(bytes: u64) -> String {
     }
 }
 
-/// The beginning of a text, with a sign where more of it was left out.
+/// Returns the first characters of a text, with `…` if it is longer.
 pub(crate) fn short(text: &str, characters: usize) -> Cow<'_, str> {
     match text.char_indices().nth(characters) {
         None => Cow::Borrowed(text),
@@ -65,12 +65,12 @@ pub(crate) fn short(text: &str, characters: usize) -> Cow<'_, str> {
     }
 }
 
-/// `1 file`, `2 files`.
+/// Formats a number with its noun: `1 file`, `2 files`.
 pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
 }
 
-/// A note on how a file that had so many names was written, if that is worth one.
+/// Returns a note for a file that was written in place or that had hard links; empty otherwise. `links` is its number of names.
 pub(crate) fn how_written(links: u64, in_place: bool) -> String {
     if in_place {
         return "\nnote: written in place, since its owner must keep it".to_owned();
@@ -86,49 +86,53 @@ pub(crate) fn how_written(links: u64, in_place: bool) -> String {
     }
 }
 
-/// What had to be left out, and why: the first of many, and how many more.
+/// Notes about entries that were left out of an output, each with a reason. Only the first are kept; the others are counted.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
     kept: Vec<Note>,
+    /// Number of notes that were not kept.
     more: usize,
 }
 
 impl Notes {
-    /// How many are kept while a walk goes on.
-    const KEPT: usize = 200;
-    /// How many are shown.
-    const SHOWN: usize = 10;
+    /// Limit of notes that are kept during a walk.
+    const MAX_KEPT: usize = 200;
+    /// Limit of notes in an output.
+    const MAX_SHOWN: usize = 10;
 
+    /// Adds a note, or counts it if there are too many.
     pub(crate) fn add(&mut self, path: &Path, why: String) {
-        if self.kept.len() < Self::KEPT {
+        if self.kept.len() < Self::MAX_KEPT {
             self.kept.push(Note { path: path.to_owned(), why });
         } else {
             self.more += 1;
         }
     }
 
+    /// Returns whether nothing was left out.
     pub(crate) fn is_empty(&self) -> bool {
         self.kept.is_empty() && self.more == 0
     }
 
+    /// Adds the notes of another walk.
     pub(crate) fn merge(&mut self, mut other: Self) {
         self.kept.append(&mut other.kept);
         self.more += other.more;
     }
 
-    /// Drops those behind this path.
+    /// Drops the notes about paths that sort behind this one.
     pub(crate) fn end_at(&mut self, last: &Path) {
         self.kept.retain(|note| note.path <= *last);
         self.more = 0;
     }
 
-    /// Adds a line for each to a text, in the order of paths.
+    /// Appends a line for each note to a text, sorted by path.
     pub(crate) fn push_to(mut self, text: &mut String, root: &Root) {
         self.kept.sort_by(|a, b| a.path.cmp(&b.path));
-        for Note { path, why } in self.kept.iter().take(Self::SHOWN) {
+        for Note { path, why } in self.kept.iter().take(Self::MAX_SHOWN) {
             push_line(text, &format!("[left out: {}: {why}]", root.show(path)));
         }
-        let more = self.more + self.kept.len().saturating_sub(Self::SHOWN);
+        let more = self.more + self.kept.len().saturating_sub(Self::MAX_SHOWN);
         if more > 0 {
             push_line(text, &format!("[left out: {more} more]"));
         }
@@ -141,7 +145,7 @@ impl From<WalkReport> for Notes {
     }
 }
 
-/// Adds a line, after a line break if one is missing.
+/// Appends a line, after a line break if the text does not end with one.
 pub(crate) fn push_line(text: &mut String, line: &str) {
     if !text.is_empty() && !text.ends_with('\n') {
         text.push('\n');
@@ -154,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes() {
+    fn sizes_are_formatted() {
         for (bytes, expected) in [
             (0, "0 B"),
             (1023, "1023 B"),
@@ -171,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn notes_are_sorted_and_few() {
+    fn notes_are_sorted_and_limited() {
         let root = Root(PathBuf::from("src"));
         let text = |names: &[&str]| {
             let mut notes = Notes::default();
