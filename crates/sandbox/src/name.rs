@@ -1,20 +1,22 @@
-//! Names of files of the kernel's, made up where nothing may be allocated.
+//! Builds paths such as `/proc/7/status` without allocating memory, for code that runs between `fork` and `exec`.
 
 use std::ffi::CStr;
 
-/// A path that is put together without allocating. What has no room is left out: then it names nothing.
+/// A path in a fixed buffer. Text beyond the buffer is dropped, and the path then reads as empty, which names no file.
 pub(crate) struct Name {
     bytes: [u8; Self::MOST],
     length: usize,
 }
 
 impl Name {
-    const MOST: usize = 256;
+    const MAX_BYTES: usize = 256;
 
+    /// Starts a path with some text.
     pub(crate) fn of(text: &[u8]) -> Self {
         Self { bytes: [0; Self::MOST], length: 0 }.text(text)
     }
 
+    /// Appends text as it is, without a separator.
     pub(crate) fn text(mut self, text: &[u8]) -> Self {
         for byte in text {
             if let Some(slot) = self.bytes.get_mut(self.length) {
@@ -25,6 +27,7 @@ impl Name {
         self
     }
 
+    /// Appends the digits of a number, without a sign.
     pub(crate) fn number(self, number: i32) -> Self {
         let mut digits = [0; 10];
         let mut rest = number.unsigned_abs();
@@ -41,6 +44,7 @@ impl Name {
         self.text(digits.get(from..).unwrap_or_default())
     }
 
+    /// Returns the path as a C string; empty if the text has filled the whole buffer.
     pub(crate) fn as_c_str(&self) -> &CStr {
         CStr::from_bytes_until_nul(&self.bytes).unwrap_or(c"")
     }
@@ -51,11 +55,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_written_out() {
+    fn path_holds_the_digits_of_a_number() {
         for (number, written) in [(0, c"/proc/0"), (7, c"/proc/7"), (i32::MAX, c"/proc/2147483647")]
         {
             assert_eq!(Name::of(b"/proc/").number(number).as_c_str(), written);
         }
-        assert_eq!(Name::of(&[b'a'; 300]).as_c_str().count_bytes(), 0, "too long to be a name");
+        assert_eq!(Name::of(&[b'a'; 300]).as_c_str().count_bytes(), 0, "a path that is too long reads as empty");
     }
 }

@@ -1,4 +1,5 @@
-//! A launch, made ready: every text ended by a NUL, every list in place, so that nothing need be allocated after the fork.
+//! Converts a [`Launch`] before the fork: every string to a C string, every list to its final form, so that the forked process need not
+//! allocate memory.
 
 use std::ffi::{CStr, CString, OsStr};
 use std::os::fd::AsRawFd as _;
@@ -13,106 +14,122 @@ use crate::stack::Stack;
 use crate::sys::{self, Fd};
 use crate::{LaunchError, usage};
 
+/// All data that the warden needs to start one program, in a form that needs no allocation.
 pub(crate) struct Plan {
     pub(crate) program: CString,
     arguments: Vec<CString>,
     environment: Vec<CString>,
+    /// Pointers into the texts above, ended by a null pointer, for `execve`.
     pub(crate) argument_pointers: Vec<*const c_char>,
     pub(crate) environment_pointers: Vec<*const c_char>,
+    /// Working directory in which the program starts.
     pub(crate) directory: CString,
     pub(crate) stdin: Option<Fd>,
     pub(crate) output: Fd,
     pub(crate) errors: Fd,
+    /// True if standard input, output and error are the program's own terminal.
     pub(crate) terminal: bool,
-    /// Where that terminal is, if there is one and it has a name.
+    /// Path of the device file of that terminal, if it has one.
     pub(crate) terminal_path: Option<CString>,
     pub(crate) limits: Limits,
-    /// Where the program's process writes itself to be counted by the kernel.
+    /// The `cgroup.procs` file of the control group that the program joins.
     pub(crate) group: Option<Fd>,
-    /// How many processes and threads the kernel may count, if it can be told: in a namespace of users that is new those of the
-    /// program alone, elsewhere all that the person runs.
+    /// Value of `RLIMIT_NPROC`, if it is set. In a new user namespace the kernel counts only the program's processes and threads; elsewhere
+    /// it counts all of the user.
     pub(crate) counted: Option<u64>,
     pub(crate) view: Option<PlannedView>,
-    /// The user namespace that the others belong to, if it is not a new one.
+    /// The existing user namespace to join; none for a new one.
     pub(crate) users: Option<Fd>,
-    /// The network namespace to join.
+    /// The existing network namespace to join.
     pub(crate) session: Option<Fd>,
     pub(crate) fence: Option<PlannedFence>,
-    /// Set if the view has an overlay that can be changed.
+    /// Set if the view has an overlay with an upper layer.
     pub(crate) renames: Option<PlannedRenames>,
-    /// Lines for the files in which the kernel keeps who is who in a user namespace.
+    /// Lines for `uid_map` and `gid_map`, which map the user and the group into a user namespace.
     pub(crate) user_map: CString,
     pub(crate) group_map: CString,
+    /// Value for `/proc/sys/kernel/pid_max`.
     pub(crate) most_processes: CString,
-    /// Bytes that can be shared as files.
+    /// Maximum size of the `tmpfs` at `/dev`, in bytes; it holds `/dev/shm`.
     pub(crate) shared_memory: CString,
-    /// What the program's process begins on.
+    /// Stack on which the program's process starts.
     pub(crate) stack: Stack,
 }
 
-// SAFETY: the pointers are to texts of its own, which nobody changes.
+// SAFETY: the pointers are to texts of its own, which are never changed.
 unsafe impl Send for Plan {}
 // SAFETY: the same.
 unsafe impl Sync for Plan {}
 
+/// A [`View`] with C strings and with the directories that need a mount of their own.
 pub(crate) struct PlannedView {
     pub(crate) mounts: Vec<PlannedMount>,
-    /// The parts of the path to the workspace.
+    /// Components of the path to the workspace.
     pub(crate) workspace: Vec<CString>,
     pub(crate) protected: Vec<PlannedProtected>,
-    /// The directories above those, each once and the outermost first.
+    /// Parent directories of protected and masked paths in the workspace, sorted, without duplicates, relative to the workspace.
     pub(crate) pinned: Vec<CString>,
-    /// Relative to the root.
+    /// Paths relative to the root.
     pub(crate) masked: Vec<CString>,
     pub(crate) network: Network,
 }
 
+/// A [`Mount`] with C strings.
 pub(crate) struct PlannedMount {
-    /// The parts of the path in the view; none for the root itself.
+    /// Components of the path in the view; none for the root itself.
     pub(crate) at: Vec<CString>,
     pub(crate) source: PlannedSource,
 }
 
+/// A [`Source`] with C strings.
 pub(crate) enum PlannedSource {
     ReadOnly(PlannedObject),
     Writable(PlannedObject),
     Sysfs(PlannedObject),
+    /// The two directories of `upper` are the upper directory and the work directory.
     Overlay { lower: Vec<PlannedObject>, upper: Option<[PlannedObject; 2]> },
+    /// An overlay over these lower directories whose changes are held in memory.
     Scratch(Vec<PlannedObject>),
     Link(CString),
     Directory,
 }
 
+/// A file or directory of the machine, with the identity that it must still have when it is mounted.
 pub(crate) struct PlannedObject {
     pub(crate) path: CString,
+    /// Numbers of its device and inode.
     pub(crate) identity: (u64, u64),
 }
 
+/// A protected path as a C string.
 pub(crate) struct PlannedProtected {
-    /// Relative to the workspace.
+    /// Path relative to the workspace.
     pub(crate) path: CString,
     pub(crate) is_directory: bool,
 }
 
+/// A [`Fence`] with C strings and compiled seccomp filters.
 pub(crate) struct PlannedFence {
     pub(crate) readable: Vec<CString>,
     pub(crate) writable: Vec<CString>,
     pub(crate) internet: bool,
     pub(crate) connect: bool,
+    /// Version of Landlock that the kernel supports.
     pub(crate) landlock: u32,
     pub(crate) filter: Vec<sock_filter>,
-    /// Applies besides if the program is in no control group.
+    /// Additional filter for a program that is in no control group.
     pub(crate) filter_without_group: Vec<sock_filter>,
 }
 
-/// What serving the renames of a program takes.
+/// The filter and the stack that are needed to serve a program's renames of directories.
 pub(crate) struct PlannedRenames {
     pub(crate) filter: Vec<sock_filter>,
-    /// What the second thread runs on; the first has that of the plan.
+    /// Stack of the second thread; the first uses the stack of the plan.
     pub(crate) stack: Stack,
 }
 
 impl PlannedRenames {
+    /// Returns none if the view has no overlay with an upper layer.
     fn of(launch: &Launch<'_>) -> Result<Option<Self>, LaunchError> {
         if !has_upper(launch) {
             return Ok(None);
@@ -122,7 +139,7 @@ impl PlannedRenames {
     }
 }
 
-/// Returns whether the view has an overlay that can be changed.
+/// Returns whether the view has an overlay with an upper layer.
 fn has_upper(launch: &Launch<'_>) -> bool {
     let mounts = launch.view.iter().flat_map(|view| &view.mounts);
     mounts
@@ -131,6 +148,7 @@ fn has_upper(launch: &Launch<'_>) -> bool {
 }
 
 impl Plan {
+    /// Converts a launch. Fails if a string has a NUL in it or if memory for a stack is missing.
     pub(crate) fn of(launch: &Launch<'_>) -> Result<Self, LaunchError> {
         let arguments = texts(&launch.arguments, "an argument")?;
         let environment = texts(&launch.environment, "a variable")?;
@@ -175,12 +193,13 @@ impl Plan {
         })
     }
 
-    /// Whether nothing is confined, and nobody may look into us: then nothing is gained by a copy of us that nobody may look into.
+    /// Returns whether the warden may share the memory of this process: nothing confines the program, and this process is already hidden
+    /// from other programs of the user, so that a separate, hidden copy would gain nothing.
     pub(crate) fn may_share_memory(&self) -> bool {
         self.view.is_none() && self.fence.is_none() && sys::is_hidden()
     }
 
-    /// The namespaces that the view needs.
+    /// Returns the `CLONE_NEW…` flags of the namespaces that the view needs; 0 without a view.
     pub(crate) fn namespaces(&self) -> c_int {
         let Some(view) = &self.view else { return 0 };
         let users = if self.users.is_none() { libc::CLONE_NEWUSER } else { 0 };
@@ -261,8 +280,8 @@ impl PlannedObject {
     }
 }
 
-/// The directories above protected and masked paths of the workspace. Mounts are copied with all that is mounted below, so one that is copied for each path
-/// in it would double each time.
+/// Lists the parent directories of protected and masked paths of the workspace, sorted and without duplicates. A mount is copied with all
+/// mounts below it, so a directory that were pinned once for each path in it would double its mounts each time.
 fn pinned(view: &View) -> Result<Vec<CString>, LaunchError> {
     let mut pinned = Vec::new();
     for protected in &view.protected {
@@ -279,7 +298,7 @@ fn pinned(view: &View) -> Result<Vec<CString>, LaunchError> {
 }
 
 impl PlannedFence {
-    /// Without a view it stands among all others.
+    /// `among_others` is true if the program has no view and so can see the processes of the machine.
     fn of(fence: &Fence, among_others: bool) -> Result<Self, LaunchError> {
         Ok(Self {
             readable: texts(&fence.readable, "a path")?,
@@ -297,17 +316,18 @@ impl PlannedFence {
     }
 }
 
-/// The numbers of processes. Those below 300 are given out once, so that there must be as many more: else nothing could be started
-/// any more after some hundred programs that have long ended.
+/// Returns the value for `pid_max`: the limit of processes and 300 more. The kernel does not use numbers below 300 a second time, so
+/// without these the program could start no process after some hundred that have ended.
 fn most_processes(limits: &Limits) -> String {
     const GIVEN_OUT_ONCE: u64 = 300;
     limits.processes.saturating_add(GIVEN_OUT_ONCE).clamp(GIVEN_OUT_ONCE + 2, 4 << 20).to_string()
 }
 
-/// Programs of one session that may run at once before the kernel's count of processes gets in their way. Each of them has a
-/// limit of its own besides, which its warden watches.
+/// Factor for the kernel's process limit of a session, whose programs share one count. Each program also has its own limit, which its
+/// warden watches.
 const PROGRAMS_OF_A_SESSION: u64 = 16;
 
+/// Returns the value of `RLIMIT_NPROC` for a launch; none if the program is not confined.
 fn counted(launch: &Launch<'_>, user: u32) -> Option<u64> {
     let most = launch.limits.processes;
     match (&launch.view, &launch.fence) {
@@ -321,16 +341,19 @@ fn counted(launch: &Launch<'_>, user: u32) -> Option<u64> {
     }
 }
 
+/// Returns whether the view has a network of its own, with a loopback interface only.
 fn is_on_loopback(launch: &Launch<'_>) -> bool {
     launch.view.as_ref().is_some_and(|view| view.network != Network::Machine)
 }
 
+/// Returns the path of the program's terminal, if it has one and its path can be read.
 fn terminal_path(launch: &Launch<'_>) -> Option<CString> {
     let stdin = launch.stdin.filter(|_| launch.terminal)?;
     let path = std::fs::read_link(format!("/proc/self/fd/{}", stdin.as_raw_fd())).ok()?;
     text(path.as_os_str(), "the terminal").ok()
 }
 
+/// Converts to a C string; `what` names the value in the error if it has a NUL in it.
 fn text(text: &OsStr, what: &'static str) -> Result<CString, LaunchError> {
     CString::new(text.as_bytes()).map_err(|_| LaunchError::Name { what })
 }
@@ -339,12 +362,12 @@ fn texts<T: AsRef<OsStr>>(list: &[T], what: &'static str) -> Result<Vec<CString>
     list.iter().map(|one| text(one.as_ref(), what)).collect()
 }
 
-/// Text of our own.
+/// Converts text without a NUL to a C string; with a NUL the result is empty.
 fn line(text: &str) -> CString {
     CString::new(text).unwrap_or_default()
 }
 
-/// The parts of an absolute path.
+/// Splits an absolute path into its normal components, as C strings.
 fn parts(path: &Path) -> Result<Vec<CString>, LaunchError> {
     let names = path.components().filter_map(|part| match part {
         Component::Normal(name) => Some(text(name, "a path")),
@@ -353,12 +376,12 @@ fn parts(path: &Path) -> Result<Vec<CString>, LaunchError> {
     names.collect()
 }
 
-/// Without `.` and without a root of its own making.
+/// Removes `.` components.
 fn normal(path: &Path) -> PathBuf {
     path.components().filter(|part| !matches!(part, Component::CurDir)).collect()
 }
 
-/// The directories above a place, the outermost first; not the root.
+/// Lists the parent directories of a path, the outermost first, without the root.
 fn above(path: &Path) -> Result<Vec<CString>, LaunchError> {
     let mut above: Vec<&Path> = path.ancestors().skip(1).collect();
     above.retain(|path| !path.as_os_str().is_empty() && path.parent().is_some());
@@ -366,7 +389,8 @@ fn above(path: &Path) -> Result<Vec<CString>, LaunchError> {
     texts(&above, "a path")
 }
 
-/// For `execve`: each, and a null at the end. They stay valid for as long as the texts are not dropped, wherever those are moved.
+/// Returns the array of pointers for `execve`, with a null pointer at the end. The pointers stay valid until the texts are dropped, also
+/// if the texts are moved.
 fn pointers(texts: &[CString]) -> Vec<*const c_char> {
     texts.iter().map(|text| CStr::as_ptr(text)).chain([std::ptr::null()]).collect()
 }

@@ -1,20 +1,21 @@
-//! The kernel without the C library in between.
+//! System calls in assembly, without the C library.
 //!
-//! The C library notes each error in memory of the thread that called. A warden that shares our memory would write over the note of
-//! one of our threads, so nothing that it calls may go through there. The same goes for a process that begins on a stack of its
-//! own: no function of Rust can return twice.
+//! The C library stores each error in `errno`, in memory of the calling thread. A warden that shares our memory would overwrite the `errno`
+//! of one of our threads, so it must not call the C library. `clone3` on a new stack is here as well, because a Rust function cannot
+//! return twice.
 
 use std::arch::asm;
 use std::ffi::c_void;
 
 use libc::c_long;
 
-/// What the kernel takes: a number or a pointer, as wide as a register.
+/// An argument of a system call: a number or a pointer that fits into a register.
 pub(crate) trait Word {
+    /// Converts to the value of the register.
     fn word(self) -> usize;
 }
 
-/// Signed numbers keep their sign: the kernel looks at as many bits as it likes.
+/// Implements the trait for signed numbers by sign extension, because the kernel may read any number of bits.
 macro_rules! words {
     ($($number:ty)*) => {
         $(impl Word for $number {
@@ -41,7 +42,7 @@ impl Word for usize {
 }
 
 impl Word for u64 {
-    /// Both processors that we know have registers of this width.
+    /// Never saturates: both supported architectures have registers of 64 bits.
     fn word(self) -> usize {
         usize::try_from(self).unwrap_or(usize::MAX)
     }
@@ -59,10 +60,10 @@ impl<T> Word for *mut T {
     }
 }
 
-/// Asks the kernel. What is below zero is an error.
+/// Performs a system call. A result below zero is a negated error number.
 ///
 /// # Safety
-/// As the call is. What it is given pointers to must be there, and of the size that it expects.
+/// That of the call itself: memory behind pointer arguments must be valid, and of the size that the call expects.
 #[cfg(target_arch = "x86_64")]
 pub(crate) unsafe fn ask(number: c_long, arguments: [usize; 6]) -> isize {
     let [first, second, third, fourth, fifth, sixth] = arguments;
@@ -86,10 +87,10 @@ pub(crate) unsafe fn ask(number: c_long, arguments: [usize; 6]) -> isize {
     answer
 }
 
-/// Asks the kernel. What is below zero is an error.
+/// Performs a system call. A result below zero is a negated error number.
 ///
 /// # Safety
-/// As the call is. What it is given pointers to must be there, and of the size that it expects.
+/// That of the call itself: memory behind pointer arguments must be valid, and of the size that the call expects.
 #[cfg(target_arch = "aarch64")]
 pub(crate) unsafe fn ask(number: c_long, arguments: [usize; 6]) -> isize {
     let [first, second, third, fourth, fifth, sixth] = arguments;
@@ -111,14 +112,15 @@ pub(crate) unsafe fn ask(number: c_long, arguments: [usize; 6]) -> isize {
     answer
 }
 
-/// What a process begins with.
+/// The function with which a child process begins; it never returns.
 pub(crate) type Entry = extern "C" fn(*const c_void) -> !;
 
-/// `clone3`, for a child that begins at `entry`, with `given`, on the stack that `arguments` name.
+/// Calls `clone3` for a child that runs `entry(given)` on the stack that `arguments` name. Returns the child's number, or a negated error
+/// number.
 ///
 /// # Safety
-/// `arguments` are those of `clone3`, so many bytes, and name a stack that nobody else uses for as long as the child lives. What
-/// `entry` does with `given` must be sound in that child.
+/// `arguments` must be those of `clone3`, of `size` bytes, and name a stack that is used by nothing else for as long as the child lives.
+/// `entry` must be sound in that child when it is called with `given`.
 #[cfg(target_arch = "x86_64")]
 pub(crate) unsafe fn clone(
     arguments: *mut c_void,
@@ -151,11 +153,12 @@ pub(crate) unsafe fn clone(
     answer
 }
 
-/// `clone3`, for a child that begins at `entry`, with `given`, on the stack that `arguments` name.
+/// Calls `clone3` for a child that runs `entry(given)` on the stack that `arguments` name. Returns the child's number, or a negated error
+/// number.
 ///
 /// # Safety
-/// `arguments` are those of `clone3`, so many bytes, and name a stack that nobody else uses for as long as the child lives. What
-/// `entry` does with `given` must be sound in that child.
+/// `arguments` must be those of `clone3`, of `size` bytes, and name a stack that is used by nothing else for as long as the child lives.
+/// `entry` must be sound in that child when it is called with `given`.
 #[cfg(target_arch = "aarch64")]
 pub(crate) unsafe fn clone(
     arguments: *mut c_void,
@@ -190,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_answers_and_the_c_library_does_not_hear_of_it() {
+    fn system_call_leaves_errno_of_the_c_library_alone() {
         // SAFETY: the pointer is to this thread's own number.
         unsafe { *libc::__errno_location() = 7 };
         // SAFETY: asks who we are; then closes what cannot be open.

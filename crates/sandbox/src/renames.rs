@@ -1,18 +1,18 @@
-//! Renames of directories on an overlay.
+//! Makes renames of directories work on an overlay.
 //!
-//! An overlay cannot rename a directory of which a lower layer has a part: it answers `EXDEV`. So the calls that rename wait for two
-//! threads of the warden. The first, the *listener*, looks whether the call is about a directory on an overlay; all others it lets
-//! proceed at once. The second, the *mover*, makes the directory movable: it replaces it, in place, by one that is in the upper layer
-//! alone and has the same entries ([`unmerge`]). Then the call proceeds as well.
+//! An overlay cannot rename a directory that is in a lower layer, even in part: the call fails with `EXDEV`. So a seccomp filter makes the
+//! program's renames wait for two threads of the warden. The first, the *listener*, checks whether the call renames a directory on an
+//! overlay; all other calls proceed at once. The second, the *mover*, makes the directory movable: it replaces it, in place, by one that is
+//! in the upper layer alone and has the same entries ([`unmerge`]). Then the call proceeds as well.
 //!
-//! The kernel itself performs the call, with the caller's rights, and the answer is the kernel's own. A program that changes its
-//! arguments meanwhile gains nothing: nothing was permitted because of them, and what the mover changes is the same to see before and
-//! after. Where anything fails, the call proceeds and gets the `EXDEV` that it would have got. Only `ENOTEMPTY` is answered here: the
-//! kernel says `EXDEV` before it looks, and no directory need be moved for that.
+//! The kernel itself performs the call, with the caller's rights, and the result is the kernel's own. A program that changes its
+//! arguments meanwhile gains nothing: nothing was permitted because of them, and the directory that the mover replaces looks the same
+//! before and after. If anything fails, the call proceeds and fails with `EXDEV`, as it would have without us. Only `ENOTEMPTY` is
+//! answered here: the kernel reports `EXDEV` before it checks for that, and no directory need be moved to find it out.
 //!
-//! They are threads of the warden, and not processes, for three reasons: a program sees no process that it did not start, it cannot
-//! end them, and Yama lets a process read the memory of its descendants alone. The listener only looks. The mover is behind the
-//! program's own Landlock rules and filter of system calls.
+//! Listener and mover are threads of the warden, and not processes, for three reasons: a program sees no process that it did not start,
+//! it cannot end them, and Yama lets a process read the memory of its descendants alone. The listener changes nothing. The mover is behind
+//! the program's own Landlock rules and seccomp filter.
 //!
 //! Nothing here allocates, locks or panics; the C library is not used, because these threads have none of its memory.
 
@@ -31,30 +31,27 @@ mod movable;
 mod request;
 mod unmerge;
 
-/// The beginning of the names of directories in which the entries of a directory are collected while it becomes movable. Only a program
-/// that was killed meanwhile leaves one.
-///
-/// ```
-/// assert!(windlass_sandbox::RENAME_PREFIX.starts_with(".windlass-"));
-/// ```
+/// The name prefix of temporary directories that collect the entries of a directory while it becomes movable. One is left over only if the
+/// program was killed meanwhile.
 pub const RENAME_PREFIX: &str = ".windlass-rename-";
 
-/// The threads that serve the renames of one program, and what they have in common. It stays until the warden ends.
+/// The state that the two threads for the renames of one program share. It is valid until the warden ends.
 pub(crate) struct Renames<'a> {
     plan: &'a Plan,
     threads: &'a PlannedRenames,
     listener: Fd,
-    /// The program's own Landlock rules.
+    /// Landlock ruleset of the program.
     ruleset: Option<Fd>,
-    /// The mover's end of the pipe on which it gets requests.
+    /// The mover's end of the pipe on which it receives requests; -1 before it is started.
     requests: AtomicI32,
-    /// Requests that the mover has not finished.
+    /// Number of requests that the mover has not finished.
     pending: AtomicU32,
+    /// Directories that are known to be movable.
     movable: Movable,
 }
 
 impl<'a> Renames<'a> {
-    /// For how many milliseconds the end of a program waits for a directory that is half moved.
+    /// Maximum milliseconds that the end of a program waits for a directory that is half moved.
     const LONGEST_END: i64 = 10_000;
 
     pub(crate) fn new(
@@ -74,14 +71,14 @@ impl<'a> Renames<'a> {
         }
     }
 
-    /// The descriptor on which calls arrive.
+    /// Returns the seccomp notifier on which calls arrive.
     pub(crate) fn listener(&self) -> Fd {
         self.listener
     }
 
-    /// Starts the listener. It receives the calls from now on.
+    /// Starts the listener thread, which receives the calls from now on.
     pub(crate) fn start(&self) -> sys::Result {
-        // One descriptor for every directory on the way down, and for every request that waits.
+        // Descriptors are needed for every level of directories and for every request that waits.
         if let Ok(most) = sys::limit_of(libc::RLIMIT_NOFILE) {
             let _ = sys::set_limit(libc::RLIMIT_NOFILE, most, most);
         }
@@ -90,14 +87,14 @@ impl<'a> Renames<'a> {
         unsafe { thread::start(&self.plan.stack, serve, given) }
     }
 
-    /// Lets one call proceed that has arrived. Where there is no thread to be had, this is all that can be done.
+    /// Receives one call and lets it proceed unchanged; used if the listener thread cannot be started.
     pub(crate) fn let_one_proceed(&self) {
         if let Ok(call) = notify::receive(self.listener) {
             notify::proceed(self.listener, call.id);
         }
     }
 
-    /// Waits until no directory is half moved, but not forever. The program must have ended.
+    /// Waits until no directory is half moved, for ten seconds at most. The program must have ended.
     pub(crate) fn settle(&self) {
         let until = sys::now() + Self::LONGEST_END;
         while self.pending.load(Ordering::Acquire) > 0 && sys::now() < until {
@@ -110,6 +107,7 @@ impl<'a> Renames<'a> {
         self.pending.load(Ordering::Acquire) > 0
     }
 
+    /// Passes a call to the mover if it renames a directory that may need it; lets any other call proceed.
     fn handle(&self, call: &seccomp_notif, mover: &mut Option<Fd>) {
         let Some(request) = Request::of(self.listener, call, &self.movable) else {
             return notify::proceed(self.listener, call.id);
@@ -120,7 +118,7 @@ impl<'a> Renames<'a> {
         }
     }
 
-    /// Gives a request to the mover, which answers it.
+    /// Sends a request to the mover, which answers it. Starts the mover first if needed. Returns false if that fails.
     fn pass_on(&self, request: &Request, mover: &mut Option<Fd>) -> bool {
         let Some(to) = mover.or_else(|| self.start_mover().ok()) else { return false };
         *mover = Some(to);
@@ -132,7 +130,7 @@ impl<'a> Renames<'a> {
         is_passed
     }
 
-    /// The end of the pipe on which the mover gets requests.
+    /// Starts the mover thread. Returns the end of the pipe to which requests are written.
     fn start_mover(&self) -> sys::Result<Fd> {
         let [from, to] = files::pipe()?;
         self.requests.store(from, Ordering::Release);
@@ -147,7 +145,7 @@ impl<'a> Renames<'a> {
         Ok(to)
     }
 
-    /// Puts the mover behind the program's own fence.
+    /// Applies the program's Landlock rules and seccomp filter to the mover.
     fn confine(&self) -> sys::Result {
         sys::umask(0);
         if let Some(ruleset) = self.ruleset {
@@ -160,7 +158,7 @@ impl<'a> Renames<'a> {
     }
 }
 
-/// The life of the listener.
+/// Entry point of the listener thread. Ends when no process can rename any more.
 extern "C" fn serve(given: *const c_void) -> ! {
     // SAFETY: that is what it is started with.
     let renames = unsafe { &*given.cast::<Renames<'_>>() };
@@ -172,7 +170,7 @@ extern "C" fn serve(given: *const c_void) -> ! {
             Err(libc::EINTR) => {}
             Err(libc::ENOENT) if has_callers(renames.listener) => {}
             Err(_) => {
-                // Nothing can arrive any more; if it did, the kernel would refuse it rather than wait.
+                // No call can arrive any more; if one did, it would fail rather than wait.
                 sys::close(renames.listener);
                 thread::end()
             }
@@ -180,7 +178,7 @@ extern "C" fn serve(given: *const c_void) -> ! {
     }
 }
 
-/// Waits until a call arrives, or until none can any more.
+/// Waits until a call arrives. Returns false once no process is left that could call.
 fn has_callers(listener: Fd) -> bool {
     match sys::poll([listener], -1) {
         Ok([ready]) => ready.is_readable() || !ready.is_any(),
@@ -188,7 +186,7 @@ fn has_callers(listener: Fd) -> bool {
     }
 }
 
-/// The life of the mover.
+/// Entry point of the mover thread. Answers requests until the pipe is closed.
 extern "C" fn make_movable(given: *const c_void) -> ! {
     // SAFETY: that is what it is started with.
     let renames = unsafe { &*given.cast::<Renames<'_>>() };

@@ -1,8 +1,8 @@
-//! Makes the root file system of a program: empty at first, then what its view holds is laid into it, then it becomes the root.
+//! Makes the root file system of a program: mounts an empty tmpfs, mounts the view's sources in it, and makes it the root.
 //!
 //! The new root is mounted over the old one. The old one stays the root of this process until the end, so sources are opened by
-//! their usual paths, while everything in the new root is reached from its handle, through no link: the directories of an earlier
-//! program are among what is laid there, and it may have put links into them.
+//! their usual paths, while everything in the new root is opened from its handle without following symbolic links: the view can hold
+//! directories that an earlier program wrote to and could have put links into.
 //!
 //! All of it happens in a process that has just been forked, so nothing here allocates.
 
@@ -16,7 +16,7 @@ use crate::plan::{
 use crate::surroundings::{At as _, Result};
 use crate::sys::{self, Fd, mount};
 
-/// Devices that every program expects.
+/// Device files that every view has: the path on the machine and the name in `/dev`.
 const DEVICES: [(&CStr, &CStr); 6] = [
     (c"/dev/null", c"null"),
     (c"/dev/zero", c"zero"),
@@ -26,9 +26,10 @@ const DEVICES: [(&CStr, &CStr); 6] = [
     (c"/dev/tty", c"tty"),
 ];
 
-/// The name of the program's terminal: the directory of terminals is the program's own and does not have it.
+/// Name in `/dev` of the program's terminal, which the program's own `/dev/pts` does not have.
 const CONSOLE: &CStr = c"console";
 
+/// Symbolic links in `/dev`: target and name.
 const DEVICE_LINKS: [(&CStr, &CStr); 5] = [
     (c"/proc/self/fd", c"fd"),
     (c"/proc/self/fd/0", c"stdin"),
@@ -37,20 +38,21 @@ const DEVICE_LINKS: [(&CStr, &CStr); 5] = [
     (c"pts/ptmx", c"ptmx"),
 ];
 
-/// Mounted over masked files and directories: nobody may open them.
+/// Directory and file of mode 0 that are mounted over masked paths.
 const MASKED_DIRECTORY: &CStr = c"dev/.masks/directory";
 const MASKED_FILE: &CStr = c"dev/.masks/file";
-/// Mounted over protected paths at which nothing is.
+/// Empty read-only directory and file that are mounted over stand-ins of absent protected paths.
 const EMPTY_DIRECTORY: &CStr = c"dev/.masks/empty";
 const EMPTY_FILE: &CStr = c"dev/.masks/nothing";
 
-/// Holds the layers of the overlay that goes with the program. There is one at most.
+/// Directory with the layers of an overlay whose changes end with the program. A view has one at most.
 const SCRATCH: &CStr = c".scratch";
 
 /// Attributes of every mount in a view: no set-id bits, no devices.
 const HARMLESS: u64 = mount::NOSUID | mount::NODEV;
 
-/// Makes the root file system and enters it. `made` is told the number of each protected path at which something was put.
+/// Makes the root file system and enters it. Calls `made` with the index of each protected path at which an empty file or directory was
+/// created.
 pub(crate) fn make(plan: &Plan, view: &PlannedView, made: &mut dyn FnMut(usize)) -> Result {
     mount::detach_all().at(Step::Mounts)?;
     let options = [(c"mode", Some(c"0755")), (c"size", Some(c"64m"))];
@@ -71,6 +73,7 @@ pub(crate) fn make(plan: &Plan, view: &PlannedView, made: &mut dyn FnMut(usize))
     Ok(())
 }
 
+/// Mounts one source of the view at its path in the new root.
 fn lay(root: Fd, mount: &PlannedMount) -> Result {
     match &mount.source {
         PlannedSource::ReadOnly(object) => {
@@ -92,6 +95,7 @@ fn lay(root: Fd, mount: &PlannedMount) -> Result {
     }
 }
 
+/// Mounts a file or directory of the machine, with its submounts, at a path in the new root.
 fn lay_object(root: Fd, at: &[CString], object: &PlannedObject, attributes: u64) -> sys::Result {
     let source = open_same(object)?;
     let is_directory = sys::is_directory(source)?;
@@ -101,7 +105,8 @@ fn lay_object(root: Fd, at: &[CString], object: &PlannedObject, attributes: u64)
     lay_mount(root, at, copy, is_directory)
 }
 
-/// A file system of our own has no other mounts in it, which all would have to be copied and taken down again.
+/// Mounts a new sysfs, or, if the kernel refuses that, a read-only copy of the machine's. A new one has no submounts, which would all have
+/// to be copied and unmounted again.
 fn lay_sysfs(root: Fd, at: &[CString], machine: &PlannedObject) -> sys::Result {
     let Ok(own) = mount::new(c"sysfs", &[]) else {
         return lay_object(root, at, machine, HARMLESS | mount::RDONLY);
@@ -110,7 +115,8 @@ fn lay_sysfs(root: Fd, at: &[CString], machine: &PlannedObject) -> sys::Result {
     lay_mount(root, at, own, true)
 }
 
-/// Directories are named by descriptor: their paths may hold characters that mean something in the options of a mount.
+/// Mounts an overlay at a path in the new root. Its layers are named by descriptor, because their paths may hold characters that have a
+/// meaning in mount options.
 fn lay_overlay(
     root: Fd,
     at: &[CString],
@@ -146,12 +152,13 @@ fn lay_overlay(
     lay_mount(root, at, overlay, true)
 }
 
+/// Opens the upper directory and the work directory.
 fn open_upper([upper, work]: &[PlannedObject; 2]) -> sys::Result<[Fd; 2]> {
     Ok([open_same(upper)?, open_same(work)?])
 }
 
-/// An overlay whose upper layer is in the root itself. The program sees that layer read-only, as all of the root; the overlay keeps a
-/// way of its own to it.
+/// Mounts an overlay whose upper layer is in the new root's tmpfs. The program sees that layer read-only, like all of the root; the overlay
+/// itself can write to it.
 fn lay_scratch(root: Fd, at: &[CString], lower: &[PlannedObject]) -> sys::Result {
     sys::mkdir_at(root, SCRATCH, 0o700)?;
     let layers = sys::place_beneath(root, SCRATCH)?;
@@ -164,6 +171,7 @@ fn lay_scratch(root: Fd, at: &[CString], lower: &[PlannedObject]) -> sys::Result
     lay_overlay(root, at, lower, Some(made))
 }
 
+/// Attaches a mount at a path in the new root, which is created if it is missing. Closes the mount.
 fn lay_mount(root: Fd, at: &[CString], mount: Fd, is_directory: bool) -> sys::Result {
     let target = make_target(root, at, is_directory)?;
     let attached = mount::attach(mount, target, c"");
@@ -172,6 +180,7 @@ fn lay_mount(root: Fd, at: &[CString], mount: Fd, is_directory: bool) -> sys::Re
     attached
 }
 
+/// Creates a symbolic link at a path in the new root.
 fn lay_link(root: Fd, at: &[CString], target: &CStr) -> sys::Result {
     let Some((name, above)) = at.split_last() else { return Err(libc::EINVAL) };
     let parent = make_target(root, above, true)?;
@@ -180,13 +189,14 @@ fn lay_link(root: Fd, at: &[CString], target: &CStr) -> sys::Result {
     made
 }
 
-/// Opens what a handle was taken on before the fork, by its path: a handle from another mount namespace cannot be mounted.
+/// Opens an object again by its path, because a handle from another mount namespace cannot be mounted. Fails with `ESTALE` if the path
+/// leads to another object by now.
 fn open_same(object: &PlannedObject) -> sys::Result<Fd> {
     let opened = sys::place(&object.path)?;
     if sys::identity(opened)? == object.identity { Ok(opened) } else { Err(libc::ESTALE) }
 }
 
-/// A handle on a path in the new root, made if it is not there.
+/// Opens a handle on a path in the new root; creates the missing directories and, at the end, a directory or an empty file.
 fn make_target(root: Fd, at: &[CString], is_directory: bool) -> sys::Result<Fd> {
     let mut here = sys::dup_from(root, 0)?;
     for (number, name) in at.iter().enumerate() {
@@ -207,6 +217,7 @@ fn make_target(root: Fd, at: &[CString], is_directory: bool) -> sys::Result<Fd> 
     Ok(here)
 }
 
+/// Creates a directory or an empty read-only file.
 fn make_entry(parent: Fd, name: &CStr, is_directory: bool) -> sys::Result {
     if is_directory {
         return sys::mkdir_at(parent, name, 0o755);
@@ -215,11 +226,11 @@ fn make_entry(parent: Fd, name: &CStr, is_directory: bool) -> sys::Result {
     sys::open_at(parent, name, flags, 0o444).map(sys::close)
 }
 
-/// A file system of its own processes, read-only: to the kernel, root is root in there, whatever it was deprived of, and most of
-/// what the file system shows besides processes are settings of the whole machine.
+/// Mounts a `/proc` of the new PID namespace, read-only: the kernel lets root write there without any capability, and most of its other
+/// files are settings of the whole machine.
 fn lay_processes(plan: &Plan, root: Fd) -> sys::Result {
     let processes = mount::new(c"proc", &[])?;
-    // Counts for the namespace alone, from Linux 6.14 on; before that it may not be written, and the others must do.
+    // Applies to the namespace alone from Linux 6.14 on. Before that, the write fails, and the other limits must suffice.
     if let Ok(most) = sys::open_at(processes, c"sys/kernel/pid_max", libc::O_WRONLY, 0) {
         let _ = sys::write(most, plan.most_processes.to_bytes());
         sys::close(most);
@@ -231,6 +242,7 @@ fn lay_processes(plan: &Plan, root: Fd) -> sys::Result {
     attached
 }
 
+/// Mounts `/dev`: a tmpfs with the device files, links, `pts`, `shm` and the empty objects for masks.
 fn lay_devices(plan: &Plan, root: Fd) -> Result {
     let options = [
         (c"mode", Some(c"0755")),
@@ -242,7 +254,7 @@ fn lay_devices(plan: &Plan, root: Fd) -> Result {
     mount::attach(devices, root, c"dev").at(Step::Dev)?;
     let console = plan.terminal_path.as_ref().map(|path| (path.as_c_str(), CONSOLE));
     for (path, name) in DEVICES.into_iter().chain(console) {
-        // What this machine does not have, the program does without.
+        // A device that this machine does not have is left out.
         let Ok(node) = mount::copy(libc::AT_FDCWD, path) else { continue };
         make_entry(devices, name, false).at(Step::Dev)?;
         mount::attach(node, devices, name).at(Step::Dev)?;
@@ -260,7 +272,7 @@ fn lay_devices(plan: &Plan, root: Fd) -> Result {
     Ok(())
 }
 
-/// Directories of a device tree, and the empty objects that are mounted over what is masked.
+/// Creates the directories of `/dev`, and the empty objects that are mounted over masked and protected paths.
 fn lay_masks(devices: Fd) -> sys::Result {
     for (name, mode) in [
         (c"pts", 0o755),
@@ -280,7 +292,7 @@ fn lay_masks(devices: Fd) -> sys::Result {
     keep(devices, c".masks")
 }
 
-/// Makes a file or directory unreadable. What is not there need not be.
+/// Makes a file or directory unreadable. Does nothing if the path does not exist or cannot be reached.
 fn mask(root: Fd, path: &CStr) -> sys::Result {
     let place = match sys::place_beneath(root, path) {
         Ok(place) => place,
@@ -293,7 +305,7 @@ fn mask(root: Fd, path: &CStr) -> sys::Result {
     covered
 }
 
-/// Mounts one of the empty objects over a place.
+/// Mounts one of the empty objects over a file or directory.
 fn cover(root: Fd, place: Fd, with: &CStr) -> sys::Result {
     let with = mount::copy(root, with)?;
     let covered = mount::attach(with, place, c"");
@@ -301,7 +313,7 @@ fn cover(root: Fd, place: Fd, with: &CStr) -> sys::Result {
     covered
 }
 
-/// Mounts a place over itself, so that it cannot be moved, removed or replaced; with these attributes.
+/// Mounts a path over itself with these mount attributes, so that it cannot be moved, removed or replaced.
 fn pin(at: Fd, path: &CStr, attributes: u64) -> sys::Result {
     let copy = mount::copy(at, path)?;
     let restricted = if attributes == 0 { Ok(()) } else { mount::restrict(copy, c"", attributes) };
@@ -310,11 +322,12 @@ fn pin(at: Fd, path: &CStr, attributes: u64) -> sys::Result {
     pinned
 }
 
-/// The same, read-only.
+/// Mounts a path over itself, read-only.
 fn keep(at: Fd, path: &CStr) -> sys::Result {
     pin(at, path, mount::RDONLY | HARMLESS)
 }
 
+/// Pins and protects all paths of the view that need it.
 fn protect_all(root: Fd, view: &PlannedView, made: &mut dyn FnMut(usize)) -> Result {
     if view.protected.is_empty() && view.pinned.is_empty() {
         return Ok(());
@@ -332,7 +345,7 @@ fn protect_all(root: Fd, view: &PlannedView, made: &mut dyn FnMut(usize)) -> Res
     Ok(())
 }
 
-/// Keeps a directory above a protected path from being replaced. That it is not there is no error.
+/// Pins a directory of the workspace, so that it cannot be replaced. Does nothing if it does not exist.
 fn pin_beneath(workspace: Fd, path: &CStr) -> sys::Result {
     let place = match sys::place_beneath(workspace, path) {
         Ok(place) => place,
@@ -344,8 +357,8 @@ fn pin_beneath(workspace: Fd, path: &CStr) -> sys::Result {
     pinned
 }
 
-/// Makes a path of the workspace read-only. Returns true if something had to be put there because nothing was. A link is mounted
-/// over itself: it leads where it led, and cannot be removed or replaced.
+/// Makes a path of the workspace read-only. Returns true if it did not exist and an empty file or directory was created for it. A symbolic
+/// link is mounted over itself: it keeps its target, and cannot be removed or replaced.
 fn protect(root: Fd, workspace: Fd, protected: &PlannedProtected) -> sys::Result<bool> {
     let place = match sys::place_or_link_beneath(workspace, &protected.path) {
         Ok(place) => place,
@@ -363,7 +376,7 @@ fn protect(root: Fd, workspace: Fd, protected: &PlannedProtected) -> sys::Result
     kept.map(|()| false)
 }
 
-/// Makes an empty file or directory where nothing is, and covers it so that it stays empty.
+/// Creates an empty file or directory at a protected path that does not exist, and mounts a read-only one over it so that it stays empty.
 fn stand_in(root: Fd, workspace: Fd, protected: &PlannedProtected) -> sys::Result {
     let flags = libc::O_CREAT | libc::O_EXCL | libc::O_WRONLY;
     let empty = if protected.is_directory {

@@ -1,7 +1,7 @@
-//! The filter of system calls: what has no place in a tool's command is refused before the kernel does anything.
+//! Builds the seccomp filters, which refuse system calls that a command of a tool does not need.
 //!
-//! Refused calls fail with an error, as if the kernel did not have them; programs know how to live with that. The filter decides by
-//! number and by arguments that are numbers: nothing that a program could change after it was looked at.
+//! Refused calls fail with an error, as if the kernel did not have them, which programs can handle. A filter decides by the call's number
+//! and by arguments that are numbers, which a program cannot change after the check.
 //!
 //! A second, smaller filter ([`without_group`]) is for programs that are in no control group: it refuses memory that only a control
 //! group counts.
@@ -26,7 +26,7 @@ const ARCHITECTURE: u32 = 0xc000_003e;
 #[cfg(target_arch = "aarch64")]
 const ARCHITECTURE: u32 = 0xc000_00b7;
 
-/// Refused whatever the arguments are.
+/// Calls that are refused with any arguments.
 const REFUSED: &[c_long] = &[
     // Looking into other processes.
     libc::SYS_ptrace,
@@ -93,8 +93,8 @@ const REFUSED: &[c_long] = &[
     libc::SYS_modify_ldt,
 ];
 
-/// Refused where there is no namespace of its own for them: memory, queues and locks of other programs, which anybody can reach who
-/// knows their number.
+/// Calls on shared memory, queues and semaphores, which any program can reach that knows their number. Refused if the program has no IPC
+/// namespace of its own.
 const SHARED: &[c_long] = &[
     libc::SYS_shmget,
     libc::SYS_shmat,
@@ -111,11 +111,11 @@ const SHARED: &[c_long] = &[
     libc::SYS_mq_unlink,
 ];
 
-/// Set an extended attribute. Its name lies in memory, so the filter can refuse all names or none.
+/// Calls that set an extended attribute. Its name lies in memory, so the filter can refuse all names or none.
 const SET_ATTRIBUTES: &[c_long] =
     &[libc::SYS_setxattr, libc::SYS_lsetxattr, libc::SYS_fsetxattr, SETXATTRAT];
 
-/// Every flag that asks for a new namespace.
+/// Flags of `clone` and `unshare` that ask for a new namespace.
 const NEW_NAMESPACES: u32 = (libc::CLONE_NEWUSER
     | libc::CLONE_NEWNS
     | libc::CLONE_NEWPID
@@ -126,11 +126,11 @@ const NEW_NAMESPACES: u32 = (libc::CLONE_NEWUSER
     .cast_unsigned()
     | 0x80;
 
-/// Types into a terminal as if somebody did; whatever else it does to a console.
+/// `ioctl` requests that put input into a terminal as if a person had typed it: `TIOCSTI`, and `TIOCLINUX`, which can paste.
 const FAKE_INPUT: [u32; 2] = [0x5412, 0x541c];
-/// Runs with the rights of the file's owner or group.
+/// The set-user-id and set-group-id bits, with which a program runs with the rights of its file's owner or group.
 const SET_ID: u32 = 0o6000;
-/// Flags with which `open` looks at its mode: `O_CREAT`, and the part of `O_TMPFILE` that is its own.
+/// Flags with which `open` uses its mode argument: `O_CREAT`, and the bit of `O_TMPFILE` that is not `O_DIRECTORY`.
 const CREATES: u32 = (libc::O_CREAT | (libc::O_TMPFILE & !libc::O_DIRECTORY)).cast_unsigned();
 
 // Newer than the C library's names for them; the same number on every architecture.
@@ -138,7 +138,7 @@ const FCHMODAT2: c_long = 452;
 const SETXATTRAT: c_long = 463;
 const OPEN_TREE_ATTR: c_long = 467;
 
-/// Calls that the filter answers as a kernel without them would, so that programs fall back to older ones.
+/// Calls that fail with `ENOSYS`, as on a kernel without them, so that programs fall back to older ones.
 const MISSING: &[c_long] = &[
     // Their flags and modes lie in memory, which can change between the check and the call: `clone3` could ask for namespaces,
     // `openat2` for a file that is set-id. `clone` and `openat` do the same with arguments that the filter can read.
@@ -150,18 +150,18 @@ const MISSING: &[c_long] = &[
     libc::SYS_memfd_secret,
 ];
 
-/// What a filter has to hold.
+/// The options of a filter.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Held {
-    /// Sockets of the internet can be made.
+    /// Internet sockets can be created.
     pub(crate) internet: bool,
     /// Extended attributes cannot be set.
     pub(crate) without_attributes: bool,
-    /// There is no view: all other programs are within reach, the warden too.
+    /// The program has no view, so it can reach all other programs, including the warden.
     pub(crate) among_others: bool,
 }
 
-/// The filter.
+/// Builds the filter that every fenced program gets.
 pub(crate) fn program(held: Held) -> Vec<sock_filter> {
     let mut program = vec![load(ARCH), unless_equal(ARCHITECTURE, 1), answer(KILL), load(NUMBER)];
     // The x32 calls have numbers of their own, which the rules below do not know.
@@ -176,7 +176,7 @@ pub(crate) fn program(held: Held) -> Vec<sock_filter> {
         program.extend([is_call(*number, 1), answer(refuse(libc::ENOSYS))]);
     }
     if held.without_attributes {
-        // As a file system without attributes says it: programs that copy files go on without them.
+        // As on a file system without attributes: programs that copy files go on without them.
         for number in SET_ATTRIBUTES {
             program.extend([is_call(*number, 1), answer(refuse(libc::EOPNOTSUPP))]);
         }
@@ -196,7 +196,7 @@ pub(crate) fn program(held: Held) -> Vec<sock_filter> {
     program
 }
 
-/// The filter for a program in no control group, on top of [`program`].
+/// Builds the additional filter for a program in no control group, used on top of [`program`].
 ///
 /// The memory of a `memfd` belongs to no process unless it is mapped, so the warden cannot count it. Programs fall back to files
 /// in `/dev/shm`, whose size is bounded.
@@ -209,8 +209,8 @@ pub(crate) fn without_group() -> Vec<sock_filter> {
     ]
 }
 
-/// The filter that makes calls that rename wait for an answer (see [`crate::renames`]). All others pass; a number of another
-/// architecture means another call.
+/// Builds the filter that makes rename calls wait for an answer (see [`crate::renames`]). All other calls pass, and so do calls of another
+/// architecture, whose numbers have another meaning.
 pub(crate) fn renames() -> Vec<sock_filter> {
     let mut program = vec![load(ARCH), unless_equal(ARCHITECTURE, 1), answer(ALLOW), load(NUMBER)];
     for number in [
@@ -225,7 +225,7 @@ pub(crate) fn renames() -> Vec<sock_filter> {
     program
 }
 
-/// Adds a rule for one call. It must end with an answer on every path.
+/// Adds instructions that apply to one call only. They must end with an answer on every path.
 fn rule(program: &mut Vec<sock_filter>, call: c_long, steps: &[sock_filter]) {
     let length = u8::try_from(steps.len()).unwrap_or(u8::MAX);
     program.push(is_call(call, length));
@@ -294,6 +294,7 @@ fn modes(program: &mut Vec<sock_filter>) {
     }
 }
 
+/// Refuses the `ioctl` requests that put input into a terminal.
 fn ioctls(program: &mut Vec<sock_filter>) {
     let [first, second] = FAKE_INPUT;
     let refused = answer(refuse(libc::EPERM));
@@ -302,14 +303,14 @@ fn ioctls(program: &mut Vec<sock_filter>) {
     rule(program, libc::SYS_ioctl, &steps);
 }
 
-/// Keeps the warden's limits and priorities from the program: without open files, or without processor time, it could not count.
+/// Refuses calls that change limits and priorities of the warden: without open files, or without processor time, it could not measure.
 ///
 /// In a view the warden is process 1, and all others are the program's. Elsewhere its number is not known, so that a process can
 /// change only itself, named 0.
 fn processes(program: &mut Vec<sock_filter>, held: Held) {
     const IOPRIO_WHO_USER: u32 = 3;
     let refused = answer(refuse(libc::EPERM));
-    // Goes on with what is refused, or skips it.
+    // Continues with the refusal, or skips it.
     let is_warden = if held.among_others { unless_equal(0, 1) } else { equal(1, 1) };
     for call in [
         libc::SYS_prlimit64,
@@ -320,7 +321,7 @@ fn processes(program: &mut Vec<sock_filter>, held: Held) {
     ] {
         rule(program, call, &[load(argument(0)), is_warden, refused, answer(ALLOW)]);
     }
-    // All processes of a user: the warden is among them.
+    // These can name all processes of a user, the warden among them.
     for (call, user) in
         [(libc::SYS_setpriority, libc::PRIO_USER), (libc::SYS_ioprio_set, IOPRIO_WHO_USER)]
     {
@@ -336,8 +337,8 @@ fn processes(program: &mut Vec<sock_filter>, held: Held) {
     }
 }
 
-/// Ways to other programs that a view has not: of a pair of sockets, those that keep messages apart without a connection can be
-/// made to talk to any other.
+/// Refuses ways to other programs for a program without a view: shared memory and queues, and socket pairs of datagram or raw type, which can
+/// be pointed at any other socket.
 fn others(program: &mut Vec<sock_filter>) {
     const WITHOUT_CONNECTION: u32 = 0b10;
     for number in SHARED {
@@ -346,8 +347,8 @@ fn others(program: &mut Vec<sock_filter>) {
     with_bits(program, libc::SYS_socketpair, 1, WITHOUT_CONNECTION);
 }
 
-/// Local sockets, unless there are others to talk to: who serves one may do whatever it is asked for, and Landlock does not know
-/// whose it is. With the internet, those of the internet and questions about routes; nothing else, be it new or old.
+/// Allows local sockets only in a view: outside one, another program's server could act for the program, and Landlock cannot tell whose
+/// socket it is. With the internet option, allows internet sockets and netlink routing queries. Refuses all other kinds of sockets.
 fn sockets(program: &mut Vec<sock_filter>, held: Held) {
     let [local, v4, v6, netlink] =
         [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK].map(i32::cast_unsigned);

@@ -1,4 +1,5 @@
-//! Makes the surroundings of a program: its identity, its network, its rights. Its file system is made in [`crate::root`].
+//! Sets up the sandbox of a program but for its file system, which [`crate::root`] makes: user, network, privileges, limits, Landlock and
+//! seccomp, descriptors.
 //!
 //! All of it happens in a process that has just been forked, so nothing here allocates.
 
@@ -9,7 +10,7 @@ use crate::launch::Network;
 use crate::plan::{Plan, PlannedFence};
 use crate::sys::{self, Errno, Fd, landlock};
 
-/// What did not work, and why.
+/// A failed step and its error number.
 #[derive(Clone, Copy)]
 pub(crate) struct Failure {
     pub(crate) step: Step,
@@ -18,8 +19,9 @@ pub(crate) struct Failure {
 
 pub(crate) type Result<T = ()> = std::result::Result<T, Failure>;
 
+/// Adds the failed step to an error number.
 pub(crate) trait At<T> {
-    /// Says at which step it was.
+    /// Converts an error number to a failure of this step.
     fn at(self, step: Step) -> Result<T>;
 }
 
@@ -29,12 +31,12 @@ impl<T> At<T> for sys::Result<T> {
     }
 }
 
-/// Takes our user and group into the new namespace.
+/// Maps our user and group into the new user namespace.
 pub(crate) fn identify(plan: &Plan) -> Result {
-    // The files below are root's where nobody may look into the process. This one is a copy, and hidden again before anybody is in
-    // the namespace.
+    // The files below belong to root while the process is hidden from others. This process is a copy, and hidden again before another one is
+    // in the namespace.
     sys::prctl(libc::PR_SET_DUMPABLE, 1).at(Step::Identity)?;
-    // Where it is missing there is nothing to forbid.
+    // A kernel without this file does not allow the call anyway.
     match sys::put(c"/proc/self/setgroups", b"deny") {
         Ok(()) | Err(libc::ENOENT) => {}
         Err(errno) => return Err(Failure { step: Step::Identity, errno }),
@@ -43,7 +45,7 @@ pub(crate) fn identify(plan: &Plan) -> Result {
     sys::put(c"/proc/self/gid_map", plan.group_map.to_bytes()).at(Step::Identity)
 }
 
-/// Brings up the loopback interface, unless that of a session is shared, and listens on it if that is wanted.
+/// Brings up the loopback interface, unless that of a session is shared, and opens a listener on it if the view asks for one.
 pub(crate) fn make_network(plan: &Plan, network: Network) -> Result<Option<Fd>> {
     if network != Network::Machine && plan.session.is_none() {
         bring_up_loopback().at(Step::Network)?;
@@ -54,6 +56,7 @@ pub(crate) fn make_network(plan: &Plan, network: Network) -> Result<Option<Fd>> 
     }
 }
 
+/// Sets the loopback interface `lo` to up.
 fn bring_up_loopback() -> sys::Result {
     #[repr(C)]
     struct Request {
@@ -73,12 +76,13 @@ fn bring_up_loopback() -> sys::Result {
     up
 }
 
-/// Gives up every right to be more than one is.
+/// Forbids new privileges, such as those of set-id programs, and drops all capabilities.
 pub(crate) fn drop_privileges() -> Result {
     sys::prctl(libc::PR_SET_NO_NEW_PRIVS, 1).at(Step::Privileges)?;
     sys::drop_capabilities().at(Step::Privileges)
 }
 
+/// Sets the resource limits of this process; each is at most the present hard limit.
 pub(crate) fn set_limits(plan: &Plan) -> Result {
     let limits = &plan.limits;
     let set = |resource, wanted: u64| {
@@ -96,7 +100,7 @@ pub(crate) fn set_limits(plan: &Plan) -> Result {
     Ok(())
 }
 
-/// Rights to files that Landlock knows, by the version that brought them.
+/// Bits of Landlock's file rights.
 mod rights {
     pub(super) const EXECUTE: u64 = 1;
     const WRITE_FILE: u64 = 1 << 1;
@@ -109,12 +113,13 @@ mod rights {
     const IOCTL_DEV: u64 = 1 << 15;
 
     pub(super) const READ: u64 = EXECUTE | READ_FILE | READ_DIR | IOCTL_DEV;
+    /// Rights that a rule for a single file can have.
     pub(super) const OF_A_FILE: u64 = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV;
 
-    /// Devices are never made: whoever could would reach through them whatever they stand for.
+    /// The right to create device files is never given: such a file would give access to any device.
     pub(super) const NEVER: u64 = MAKE_CHARACTER_DEVICE | MAKE_BLOCK_DEVICE;
 
-    /// All that a version knows.
+    /// Returns all rights that a version of Landlock supports.
     pub(super) fn known(version: u32) -> u64 {
         let mut known = (1 << 13) - 1;
         for (from, right) in [(2, REFER), (3, TRUNCATE), (5, IOCTL_DEV)] {
@@ -126,7 +131,8 @@ mod rights {
     }
 }
 
-/// The Landlock rules of a fence, if the kernel has Landlock.
+/// Creates the Landlock ruleset of a fence; none if the kernel has no Landlock. Fails if the kernel's version is too old for a fence that
+/// nothing else enforces.
 pub(crate) fn make_rules(plan: &Plan, fence: &PlannedFence) -> Result<Option<Fd>> {
     if fence.landlock < least_landlock(plan, fence) {
         return Err(Failure { step: Step::Landlock, errno: libc::EOPNOTSUPP });
@@ -137,7 +143,8 @@ pub(crate) fn make_rules(plan: &Plan, fence: &PlannedFence) -> Result<Option<Fd>
     ruleset(plan, fence).at(Step::Landlock).map(Some)
 }
 
-/// Restricts this process by Landlock and seccomp. A program in a control group may use kinds of memory that only that counts.
+/// Restricts this process by Landlock and seccomp. Outside a control group, an additional filter refuses memory that only a control group
+/// counts.
 pub(crate) fn raise_fence(fence: &PlannedFence, rules: Option<Fd>, is_in_group: bool) -> Result {
     if let Some(rules) = rules {
         landlock::restrict_self(rules).at(Step::Landlock)?;
@@ -148,7 +155,7 @@ pub(crate) fn raise_fence(fence: &PlannedFence, rules: Option<Fd>, is_in_group: 
     sys::filter(&fence.filter).at(Step::Seccomp)
 }
 
-/// The version without which nothing else would hold what is asked for.
+/// Returns the oldest version of Landlock that suffices for a fence; 0 if the view enforces it without Landlock.
 fn least_landlock(plan: &Plan, fence: &PlannedFence) -> u32 {
     const WITH_TRUNCATING: u32 = 3;
     const WITH_TCP: u32 = 4;
@@ -162,6 +169,7 @@ fn least_landlock(plan: &Plan, fence: &PlannedFence) -> u32 {
     }
 }
 
+/// Creates a Landlock ruleset with the paths of a fence.
 fn ruleset(plan: &Plan, fence: &PlannedFence) -> sys::Result<Fd> {
     const TCP: u64 = 0b11;
     const ABSTRACT_SOCKETS_AND_SIGNALS: u64 = 0b11;
@@ -172,7 +180,7 @@ fn ruleset(plan: &Plan, fence: &PlannedFence) -> sys::Result<Fd> {
     for path in &fence.readable {
         landlock::allow(ruleset, path, rights::READ & known, rights::OF_A_FILE & known)?;
     }
-    // In a view, its terminal is among the devices of that.
+    // A view has the terminal among its devices.
     let terminal = plan.terminal_path.iter().filter(|_| plan.view.is_none());
     for path in fence.writable.iter().chain(terminal) {
         let allowed = known & !rights::NEVER;
@@ -181,7 +189,7 @@ fn ruleset(plan: &Plan, fence: &PlannedFence) -> sys::Result<Fd> {
     Ok(ruleset)
 }
 
-/// The program's own input, output and errors, and its own session.
+/// Starts a new session, makes the given descriptors standard input, output and error, and, for a terminal, makes it the controlling one.
 pub(crate) fn connect(own: [Fd; 3], is_terminal: bool) -> Result {
     sys::set_session().at(Step::Descriptors)?;
     for (fd, to) in own.into_iter().zip(0..) {

@@ -1,4 +1,4 @@
-//! The kernel, one function for each call that the C library has no name for, or that must not allocate.
+//! Wrappers of system calls, for processes that cannot use the C library.
 //!
 //! Everything here may be called between `fork` and `exec`, in a process that was one of many threads: nothing allocates, locks or
 //! panics.
@@ -10,13 +10,13 @@ use libc::{c_char, c_int, c_long, c_uint, c_ulong, c_void};
 use crate::raw::{self, Entry};
 use crate::stack::Stack;
 
-/// What the kernel answered when it did not do as it was asked.
+/// The error number of a system call, such as `ENOENT`.
 pub(crate) type Errno = c_int;
 pub(crate) type Result<T = ()> = std::result::Result<T, Errno>;
 
 pub(crate) type Fd = c_int;
 
-/// A system call by number.
+/// Performs a system call by its number, with up to six arguments. Gives the result or the error number.
 macro_rules! call {
     ($number:expr $(, $argument:expr)* $(,)?) => {{
         let mut arguments = [0; 6];
@@ -36,7 +36,7 @@ pub(crate) mod mount;
 pub(crate) mod notify;
 pub(crate) mod thread;
 
-/// Tells answers and errors apart.
+/// Converts the result of a system call: negative numbers are errors.
 fn answer(answer: isize) -> Result<c_long> {
     match c_long::try_from(answer).unwrap_or(c_long::MAX) {
         errno if errno < 0 => Err(fd(-errno)),
@@ -44,13 +44,13 @@ fn answer(answer: isize) -> Result<c_long> {
     }
 }
 
-/// Descriptors are small.
+/// Narrows a result to a descriptor, a process id or an error number, which all fit.
 #[expect(clippy::cast_possible_truncation, reason = "the kernel gives out ints")]
 fn fd(answer: c_long) -> Fd {
     answer as Fd
 }
 
-/// As many bytes as there was room for, at most.
+/// Converts a result to a number of bytes.
 fn count(answer: c_long) -> usize {
     usize::try_from(answer).unwrap_or(0)
 }
@@ -59,6 +59,7 @@ const fn size<T>() -> usize {
     size_of::<T>()
 }
 
+/// The kernel's `clone_args`.
 #[repr(C)]
 #[derive(Default)]
 struct CloneArguments {
@@ -73,7 +74,7 @@ struct CloneArguments {
 }
 
 impl CloneArguments {
-    /// Whose parent hears of its end, and which has no handlers of signals.
+    /// Arguments for a child that sends SIGCHLD when it ends and has no signal handlers.
     fn new(flags: c_int) -> Self {
         const CLONE_CLEAR_SIGHAND: u64 = 0x1_0000_0000;
         Self {
@@ -83,18 +84,19 @@ impl CloneArguments {
         }
     }
 
+    /// Sets the stack of the child.
     fn on(self, stack: &Stack) -> Self {
         Self { stack: stack.base(), stack_size: Stack::SIZE as u64, ..self }
     }
 }
 
-/// Which side of a fork this is.
+/// The result of a fork in the parent or in the child.
 pub(crate) enum Side {
     Parent { pid: libc::pid_t, pidfd: Fd },
     Child,
 }
 
-/// A copy of this process, in new namespaces if so told, with no handlers of signals.
+/// Forks this process, into new namespaces if flags for them are given. The child has no signal handlers.
 ///
 /// The child has only this thread, and must not touch what another thread may have held.
 pub(crate) fn fork(namespaces: c_int) -> Result<Side> {
@@ -107,12 +109,12 @@ pub(crate) fn fork(namespaces: c_int) -> Result<Side> {
     }
 }
 
-/// Opens a descriptor of a child whose end nobody has taken yet.
+/// Opens a process descriptor of a child that was not reaped yet.
 pub(crate) fn open_child(pid: libc::pid_t) -> Result<Fd> {
     call!(libc::SYS_pidfd_open, pid, 0).map(fd)
 }
 
-/// Enters namespaces and has a child of our parent's born there, as a copy of this process; its number, or 0 in the child.
+/// Enters existing namespaces and forks there; the copy is a child of our parent. Returns its process id, or 0 in the copy.
 pub(crate) fn born_within(
     users: Fd,
     network: Option<Fd>,
@@ -123,30 +125,29 @@ pub(crate) fn born_within(
         call!(libc::SYS_setns, network, libc::CLONE_NEWNET)?;
     }
     let mut arguments = CloneArguments::new(namespaces | libc::CLONE_PARENT);
-    // It is told as our own end would be.
+    // The kernel signals its end as it would signal ours.
     arguments.exit_signal = 0;
     copy(&mut arguments)
 }
 
-/// The number of the copy, or 0 in it.
+/// Forks by `clone3`. Returns the child's process id, or 0 in the child.
 fn copy(arguments: &mut CloneArguments) -> Result<libc::pid_t> {
     let pointer = std::ptr::from_mut(arguments);
     call!(libc::SYS_clone3, pointer, size::<CloneArguments>()).map(fd)
 }
 
-/// Takes the end of a child.
+/// Waits until a child has ended, and reaps it.
 pub(crate) fn wait_for(pid: libc::pid_t) {
     let none: *mut c_void = std::ptr::null_mut();
     let wait = || call!(libc::SYS_waitid, libc::P_PID, pid, none, libc::WEXITED, none);
     while wait() == Err(libc::EINTR) {}
 }
 
-/// A process in the memory of this one, which begins at `entry` with `given`. Nothing is copied, whatever there is. Its number, and
-/// its descriptor.
+/// Starts a process that shares the memory of this one and runs `entry(given)`. Returns its process id and its descriptor.
 ///
 /// # Safety
-/// The child must keep to what may be done in memory that others use at the same time; the stack, and what `given` points to, must
-/// be there for as long as it is in that memory.
+/// The child must do only what is sound in memory that others use at the same time; the stack, and the data that `given` points to, must
+/// be valid for as long as it is in that memory.
 pub(crate) unsafe fn spawn_shared(
     stack: &Stack,
     entry: Entry,
@@ -160,10 +161,10 @@ pub(crate) unsafe fn spawn_shared(
     Ok((pid, pidfd))
 }
 
-/// The same for a process that soon becomes another program: this one goes on when it has, or when it has ended. Its number.
+/// Starts such a process and waits until it has executed another program or has ended. Returns its process id.
 ///
 /// # Safety
-/// The child must do nothing that would surprise this process when it goes on.
+/// The child must change no memory in a way that is unsound for this process when it goes on.
 pub(crate) unsafe fn spawn_and_wait(
     stack: &Stack,
     entry: Entry,
@@ -174,8 +175,10 @@ pub(crate) unsafe fn spawn_and_wait(
     unsafe { clone(&mut arguments, entry, given) }
 }
 
+/// Calls `clone3` for a child that runs `entry(given)` on the stack in the arguments.
+///
 /// # Safety
-/// That of who calls.
+/// As for the calling function.
 unsafe fn clone(
     arguments: &mut CloneArguments,
     entry: Entry,
@@ -188,25 +191,28 @@ unsafe fn clone(
 }
 
 pub(crate) fn close(fd: Fd) {
-    // That it was closed already is no harm to this process, which is single-threaded or owns it.
+    // An error does no harm: this process is single-threaded or owns the descriptor.
     let _ = call!(libc::SYS_close, fd);
 }
 
-/// Closes everything from one number to another, both included.
+/// Closes all descriptors from one number to another, both included.
 pub(crate) fn close_range(from: Fd, to: Fd) {
     if from <= to {
         let _ = call!(libc::SYS_close_range, from.cast_unsigned(), to.cast_unsigned(), 0);
     }
 }
 
+/// Opens a path, close-on-exec. A relative path begins at the working directory.
 pub(crate) fn open(path: &CStr, flags: c_int) -> Result<Fd> {
     open_at(libc::AT_FDCWD, path, flags, 0)
 }
 
+/// Opens a path relative to a directory, close-on-exec.
 pub(crate) fn open_at(at: Fd, path: &CStr, flags: c_int, mode: c_uint) -> Result<Fd> {
     call!(libc::SYS_openat, at, path.as_ptr(), flags | libc::O_CLOEXEC, mode).map(fd)
 }
 
+/// The kernel's `open_how`.
 #[repr(C)]
 struct OpenHow {
     flags: u64,
@@ -218,12 +224,13 @@ const RESOLVE_NO_MAGICLINKS: u64 = 0x02;
 const RESOLVE_NO_SYMLINKS: u64 = 0x04;
 const RESOLVE_BENEATH: u64 = 0x08;
 
-/// A handle on what is at a path below a directory, through no link at all.
+/// Opens an `O_PATH` handle on a path below a directory. Fails if the path has a symbolic link in it or leads out of the directory.
 pub(crate) fn place_beneath(at: Fd, path: &CStr) -> Result<Fd> {
     open_how(at, path, 0, RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH)
 }
 
-/// Opens what is at a path below a handle, through no link but perhaps the last, as these flags say.
+/// Opens a path below a directory with these flags. Fails if the path has a symbolic link in it; with `O_NOFOLLOW` the last component may
+/// be one.
 pub(crate) fn open_beneath(at: Fd, path: &CStr, flags: c_int) -> Result<Fd> {
     let resolve = RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH;
     let how = OpenHow { flags: u64::from(flags.cast_unsigned()), mode: 0, resolve };
@@ -231,17 +238,19 @@ pub(crate) fn open_beneath(at: Fd, path: &CStr, flags: c_int) -> Result<Fd> {
     call!(libc::SYS_openat2, at, path.as_ptr(), pointer, size::<OpenHow>()).map(fd)
 }
 
-/// The same, where a link at the very end is the object itself.
+/// Opens an `O_PATH` handle on a path below a directory. If the last component is a symbolic link, the handle is on the link itself; a link
+/// before it is an error.
 pub(crate) fn place_or_link_beneath(at: Fd, path: &CStr) -> Result<Fd> {
     let resolve = RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH;
     open_how(at, path, libc::O_NOFOLLOW, resolve)
 }
 
-/// A handle on what is at an absolute path, through no link at all.
+/// Opens an `O_PATH` handle on an absolute path. Fails if the path has a symbolic link in it.
 pub(crate) fn place(path: &CStr) -> Result<Fd> {
     open_how(libc::AT_FDCWD, path, 0, RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS)
 }
 
+/// Opens an `O_PATH` handle by `openat2`.
 fn open_how(at: Fd, path: &CStr, flags: c_int, resolve: u64) -> Result<Fd> {
     let flags = u64::from((flags | libc::O_PATH | libc::O_CLOEXEC).cast_unsigned());
     let how = OpenHow { flags, mode: 0, resolve };
@@ -249,7 +258,7 @@ fn open_how(at: Fd, path: &CStr, flags: c_int, resolve: u64) -> Result<Fd> {
     call!(libc::SYS_openat2, at, path.as_ptr(), pointer, size::<OpenHow>()).map(fd)
 }
 
-/// The numbers of the device and the inode behind a handle.
+/// Returns the device and the inode number of an open file.
 pub(crate) fn identity(handle: Fd) -> Result<(u64, u64)> {
     let found = stat(handle)?;
     Ok((found.st_dev, found.st_ino))
@@ -267,8 +276,8 @@ fn stat(handle: Fd) -> Result<libc::stat> {
     Ok(found)
 }
 
-/// Makes a directory the root. Where it cannot take the place of the old one (as on an initial ram disk), the old one stays mounted
-/// below it, where nobody without the right to change the root can get to.
+/// Makes a directory the root and the working directory. If it cannot replace the old root (as on an initial ram disk), the old one stays
+/// mounted below it, where only a process with the right to change the root can reach it.
 pub(crate) fn change_root(directory: Fd) -> Result {
     call!(libc::SYS_fchdir, directory)?;
     match call!(libc::SYS_pivot_root, c".".as_ptr(), c".".as_ptr()) {
@@ -283,16 +292,17 @@ pub(crate) fn read(fd: Fd, buffer: &mut [u8]) -> Result<usize> {
     call!(libc::SYS_read, fd, buffer.as_mut_ptr(), buffer.len()).map(count)
 }
 
-/// The next entries of a directory, as the kernel writes them.
+/// Reads the next entries of a directory in the kernel's binary format. Returns the number of bytes; 0 at the end.
 pub(crate) fn list(fd: Fd, buffer: &mut [u8]) -> Result<usize> {
     call!(libc::SYS_getdents64, fd, buffer.as_mut_ptr(), buffer.len()).map(count)
 }
 
+/// Writes bytes once; a short write is not continued.
 pub(crate) fn write(fd: Fd, bytes: &[u8]) -> Result {
     call!(libc::SYS_write, fd, bytes.as_ptr(), bytes.len()).map(drop)
 }
 
-/// Writes a small file of the kernel's.
+/// Writes bytes to an existing file at a path, such as a setting in `/proc`.
 pub(crate) fn put(path: &CStr, bytes: &[u8]) -> Result {
     let fd = open(path, libc::O_WRONLY)?;
     let written = write(fd, bytes);
@@ -300,11 +310,12 @@ pub(crate) fn put(path: &CStr, bytes: &[u8]) -> Result {
     written
 }
 
+/// Duplicates a descriptor to the lowest free number that is at least `least`, close-on-exec.
 pub(crate) fn dup_from(fd: Fd, least: Fd) -> Result<Fd> {
     call!(libc::SYS_fcntl, fd, libc::F_DUPFD_CLOEXEC, least).map(self::fd)
 }
 
-/// The same under another number, open over an `exec`.
+/// Duplicates a descriptor to a given number that stays open over `exec`.
 pub(crate) fn dup_to(fd: Fd, to: Fd) -> Result {
     if fd == to {
         return call!(libc::SYS_fcntl, fd, libc::F_SETFD, 0).map(drop);
@@ -324,10 +335,12 @@ pub(crate) fn chdir(path: &CStr) -> Result {
     call!(libc::SYS_chdir, path.as_ptr()).map(drop)
 }
 
+/// Sets the umask and returns the old one.
 pub(crate) fn umask(mask: c_uint) -> c_uint {
     call!(libc::SYS_umask, mask).map_or(0o022, |old| fd(old).cast_unsigned())
 }
 
+/// Starts a new session (`setsid`).
 pub(crate) fn set_session() -> Result {
     call!(libc::SYS_setsid).map(drop)
 }
@@ -336,7 +349,7 @@ pub(crate) fn prctl(option: c_int, argument: c_ulong) -> Result {
     call!(libc::SYS_prctl, option, argument, 0, 0, 0).map(drop)
 }
 
-/// Whether other processes of the same person may not look into this one.
+/// Returns whether this process is hidden from other processes of the same user (not dumpable).
 pub(crate) fn is_hidden() -> bool {
     call!(libc::SYS_prctl, libc::PR_GET_DUMPABLE).is_ok_and(|dumpable| dumpable != 1)
 }
@@ -347,6 +360,7 @@ pub(crate) fn set_limit(resource: c_uint, soft: u64, hard: u64) -> Result {
     call!(libc::SYS_prlimit64, 0, resource, std::ptr::from_ref(&limit), none).map(drop)
 }
 
+/// Returns the hard limit of a resource.
 pub(crate) fn limit_of(resource: c_uint) -> Result<u64> {
     let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
     let none: *const c_void = std::ptr::null();
@@ -362,7 +376,8 @@ pub(crate) fn signal_by_fd(pidfd: Fd, signal: c_int) -> Result {
     call!(libc::SYS_pidfd_send_signal, pidfd, signal, std::ptr::null::<c_void>(), 0).map(drop)
 }
 
-/// A child that has ended, and how; `None` if those that there are go on. `ECHILD` if there are none.
+/// Reaps any child that has ended. Returns its process id and wait status; `None` if all children still run. Fails with `ECHILD` if there
+/// are none.
 pub(crate) fn reap(block: bool) -> Result<Option<(libc::pid_t, c_int)>> {
     let mut status: c_int = 0;
     let flags = libc::__WALL | if block { 0 } else { libc::WNOHANG };
@@ -378,7 +393,7 @@ pub(crate) fn exit(code: c_int) -> ! {
     unsafe { libc::_exit(code) }
 }
 
-/// Puts every signal aside, or none.
+/// Blocks all signals, or none.
 pub(crate) fn block_signals(all: bool) -> Result {
     let mask: u64 = if all { !0 } else { 0 };
     let none: *const c_void = std::ptr::null();
@@ -386,7 +401,7 @@ pub(crate) fn block_signals(all: bool) -> Result {
     call!(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, pointer, none, size::<u64>()).map(drop)
 }
 
-/// Bytes of memory that the files of a `tmpfs` use, each with a KiB for its inode.
+/// Returns the bytes of memory that the files of a `tmpfs` use, each with a KiB for its inode.
 pub(crate) fn used(path: &CStr) -> Result<u64> {
     // SAFETY: all zero is a valid place for the answer.
     let mut found: libc::statfs64 = unsafe { std::mem::zeroed() };
@@ -397,19 +412,19 @@ pub(crate) fn used(path: &CStr) -> Result<u64> {
     Ok(content.saturating_add(inodes))
 }
 
-/// Lets every signal do what it does of itself, also those that we, or who started us, ignore.
+/// Resets every signal to its default action, also those that we or our parent ignore.
 pub(crate) fn default_signals() {
-    /// As the kernel has it; all zero is what a signal does of itself.
+    /// The kernel's `sigaction`; all zero is the default action.
     const NOTHING: [u64; 4] = [0; 4];
     const MOST: c_int = 64;
     let none: *const c_void = std::ptr::null();
     for signal in 1..=MOST {
-        // Two of them can only do that.
+        // Fails for SIGKILL and SIGSTOP, which always have it.
         let _ = call!(libc::SYS_rt_sigaction, signal, NOTHING.as_ptr(), none, size::<u64>());
     }
 }
 
-/// Milliseconds since some time.
+/// Returns the monotonic clock in milliseconds.
 pub(crate) fn now() -> i64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: room for the answer.
@@ -417,7 +432,7 @@ pub(crate) fn now() -> i64 {
     now.tv_sec.wrapping_mul(1_000).wrapping_add(now.tv_nsec / 1_000_000)
 }
 
-/// A descriptor that is readable when a child has ended, or when we are asked to end.
+/// Opens a descriptor that is readable when SIGCHLD, SIGTERM or SIGINT is pending.
 pub(crate) fn signal_fd() -> Result<Fd> {
     let bit = |signal: c_int| 1u64 << (signal - 1);
     let mask = bit(libc::SIGCHLD) | bit(libc::SIGTERM) | bit(libc::SIGINT);
@@ -425,7 +440,7 @@ pub(crate) fn signal_fd() -> Result<Fd> {
     call!(libc::SYS_signalfd4, -1, std::ptr::from_ref(&mask), size::<u64>(), flags).map(fd)
 }
 
-/// A pair of connected sockets that keep messages apart.
+/// Creates a pair of connected sockets that keep message boundaries.
 pub(crate) fn socket_pair() -> Result<[Fd; 2]> {
     let mut both: [c_int; 2] = [-1; 2];
     let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
@@ -433,7 +448,8 @@ pub(crate) fn socket_pair() -> Result<[Fd; 2]> {
     Ok(both)
 }
 
-/// Waits until a descriptor is readable or the time is over; what is ready of each. A descriptor below zero is passed over.
+/// Waits until a descriptor is readable or the time is over. Returns the events of each descriptor. Negative descriptors are ignored; a
+/// negative time means no limit.
 pub(crate) fn poll<const N: usize>(fds: [Fd; N], milliseconds: c_int) -> Result<[Ready; N]> {
     let one = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     let mut polled = fds.map(one);
@@ -465,6 +481,7 @@ impl Ready {
     }
 }
 
+/// Executes a program in this process. Returns only on failure, with the error number.
 pub(crate) fn execute(
     program: &CStr,
     arguments: *const *const c_char,
@@ -484,7 +501,7 @@ pub(crate) fn socket(domain: c_int, kind: c_int, protocol: c_int) -> Result<Fd> 
     call!(libc::SYS_socket, domain, kind | libc::SOCK_CLOEXEC, protocol).map(fd)
 }
 
-/// A socket that listens on a port of the loopback interface.
+/// Opens a socket that listens on a port of 127.0.0.1.
 pub(crate) fn listen_on_loopback(port: u16) -> Result<Fd> {
     let fd = socket(libc::AF_INET, libc::SOCK_STREAM, 0)?;
     let address = libc::sockaddr_in {
@@ -499,9 +516,9 @@ pub(crate) fn listen_on_loopback(port: u16) -> Result<Fd> {
     Ok(fd)
 }
 
-/// Sends bytes over a socket, with a descriptor if there is one.
+/// Sends bytes over a socket, with a descriptor if one is given.
 pub(crate) fn send(fd: Fd, bytes: &[u8], passed: Option<Fd>) -> Result {
-    /// Room for one descriptor: a header of 16 bytes, and 4 bytes rounded up to 8.
+    /// Control data with one descriptor: a header of 16 bytes, and 4 bytes rounded up to 8.
     #[repr(C, align(8))]
     struct Control {
         header: libc::cmsghdr,
@@ -526,7 +543,7 @@ pub(crate) fn send(fd: Fd, bytes: &[u8], passed: Option<Fd>) -> Result {
     call!(libc::SYS_sendmsg, fd, pointer, libc::MSG_NOSIGNAL).map(drop)
 }
 
-/// Receives one message, and the descriptor that came with it. No bytes: the other side is gone.
+/// Receives one message, and the descriptor that came with it. Returns 0 bytes if the other side is closed.
 pub(crate) fn receive(fd: Fd, bytes: &mut [u8]) -> Result<(usize, Option<Fd>)> {
     let mut control = [0u64; 4];
     let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
@@ -552,7 +569,7 @@ pub(crate) fn receive(fd: Fd, bytes: &mut [u8]) -> Result<(usize, Option<Fd>)> {
     Ok((usize::try_from(read).unwrap_or(0), passed))
 }
 
-/// Lets a program of the kernel's own machine decide about every system call from now on.
+/// Installs a seccomp filter on this thread.
 pub(crate) fn filter(program: &[libc::sock_filter]) -> Result {
     const SET_MODE_FILTER: c_int = 1;
     let length = libc::c_ushort::try_from(program.len()).map_err(|_| libc::EINVAL)?;
@@ -567,9 +584,9 @@ pub(crate) fn drop_capabilities() -> Result {
     for capability in 0..64 {
         match prctl(libc::PR_CAPBSET_DROP, capability) {
             Ok(()) => {}
-            // There are no more.
+            // The kernel has no capability with this number or a higher one.
             Err(libc::EINVAL) => break,
-            // Who may not give up what could be given to others gets nothing from others either: no new privileges.
+            // Without the right to change the bounding set there is nothing to gain from it either: new privileges are forbidden.
             Err(libc::EPERM) => return give_up_own_capabilities(),
             Err(errno) => return Err(errno),
         }
@@ -578,6 +595,7 @@ pub(crate) fn drop_capabilities() -> Result {
     give_up_own_capabilities()
 }
 
+/// Empties the capability sets of this thread.
 fn give_up_own_capabilities() -> Result {
     #[repr(C)]
     struct Header {

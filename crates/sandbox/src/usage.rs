@@ -1,7 +1,7 @@
-//! How much a program and all that it started use of the machine.
+//! Measures the memory and counts the processes of a program and of all processes that it started.
 //!
-//! Looked at from time to time: what the kernel could count by itself, in control groups, is not everybody's to use. What is looked
-//! at is cheap as long as it is far from the limit, and exact only when it is not.
+//! The warden measures from time to time, because not every user may create control groups, with which the kernel could count. The
+//! measurement is cheap and too high at first, and exact only if the cheap one is above the limit.
 
 use std::ffi::CStr;
 
@@ -15,7 +15,7 @@ use crate::warden::{Report, Tree, each_number_in};
 
 mod kernel;
 
-/// What is used.
+/// Memory and processes that a program uses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     /// Bytes of memory.
@@ -24,13 +24,14 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
-    /// How long nobody looks, at most, in milliseconds.
+    /// Maximum milliseconds between two measurements.
     pub(crate) const LONGEST: i64 = 100;
+    /// Minimum milliseconds between two measurements.
     const SHORTEST: i64 = 2;
-    /// Bytes that a machine may fill in a millisecond.
+    /// Bytes that a fast machine can fill in a millisecond.
     const FAST: u64 = 16 << 20;
 
-    /// Looks closer only where a look from farther away would say that it is too much.
+    /// Measures the program's processes. Uses the exact and slow readers only if the faster ones find more than the limit.
     pub(crate) fn of(plan: &Plan) -> Self {
         let tree = Tree::of(plan);
         let most = plan.limits.memory;
@@ -39,7 +40,7 @@ impl Usage {
         for look in [resident, written, own_part] {
             let of_process = |sum: Memory, pid: &pid_t| sum.and(of_process(*pid, look));
             let all = tree.pids().iter().fold(Memory::default(), of_process);
-            // Files and segments can be mapped: they are the same memory then.
+            // Mapped files and segments are counted by both: the larger number covers them.
             let shared = all.shared.max(kernel.shared);
             memory = all.private.saturating_add(kernel.private).saturating_add(shared);
             if memory <= most {
@@ -49,6 +50,7 @@ impl Usage {
         Self { memory, processes: tree.pids().len() as u64 }
     }
 
+    /// Returns a report for the warden's parent if memory or processes are above their limit.
     pub(crate) fn over_limits(self, plan: &Plan) -> Option<Report> {
         let limits = &plan.limits;
         if self.memory > limits.memory {
@@ -60,7 +62,7 @@ impl Usage {
         None
     }
 
-    /// For how many milliseconds nobody need look: until then nothing can have grown by a quarter over the limit.
+    /// Returns the milliseconds until the next measurement. In this time the memory cannot grow to more than a quarter above the limit.
     pub(crate) fn pause(self, plan: &Plan) -> i64 {
         let most = plan.limits.memory;
         let room = most.saturating_add(most / 4).saturating_sub(self.memory);
@@ -68,15 +70,16 @@ impl Usage {
     }
 }
 
-/// Bytes of one process, or of several.
+/// Bytes of memory of one or several processes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Memory {
     private: u64,
-    /// Meant to be seen by others, such as what is mapped of files that are in memory only.
+    /// Bytes that processes have in common, such as mapped files of a `tmpfs`.
     shared: u64,
 }
 
 impl Memory {
+    /// Adds two amounts.
     fn and(self, other: Self) -> Self {
         Self {
             private: self.private.saturating_add(other.private),
@@ -85,7 +88,8 @@ impl Memory {
     }
 }
 
-/// Memory that is there whether or not a process maps it. Counted only where it is the program's alone.
+/// Measures memory that exists whether or not a process maps it: sockets, message queues, segments and files in `/dev`. Returns 0 without a
+/// view, where it could belong to other programs.
 fn held_by_kernel(plan: &Plan) -> Memory {
     let Some(view) = &plan.view else { return Memory::default() };
     let sockets = if view.network == Network::Machine { 0 } else { kernel::sockets() };
@@ -95,10 +99,11 @@ fn held_by_kernel(plan: &Plan) -> Memory {
     }
 }
 
-/// Looks at a process by the directory that `/proc` has for it.
+/// A function that measures a process by its directory in `/proc`. Returns none if its files cannot be read.
 type Look = fn(&Name) -> Option<Memory>;
 
-/// If its first thread has ended, `/proc/PID` has nothing to show; one of the others has.
+/// Measures a process. If its first thread has ended, `/proc/PID` shows no memory, so another thread is read. Returns 0 for a process that
+/// does not exist.
 fn of_process(pid: pid_t, look: Look) -> Memory {
     let process = Name::of(b"/proc/").number(pid);
     if let Some(found) = look(&process) {
@@ -113,14 +118,14 @@ fn of_process(pid: pid_t, look: Look) -> Memory {
     found.unwrap_or_default()
 }
 
-/// All that a process has in memory, with what it only reads and what it has in common with others.
+/// Measures all memory of a process, including pages that it only reads and pages that it shares with others.
 fn resident(process: &Name) -> Option<Memory> {
     let status = Status::read_in(process, b"/status")?;
     let resident = status.bytes_of(b"VmRSS:")?.saturating_add(status.bytes_of(b"VmSwap:")?);
     Some(Memory { private: resident.saturating_add(overhead(&status)), shared: 0 })
 }
 
-/// What a process has written, with what it has in common with others.
+/// Measures the memory that a process has written, including all pages that it shares with others.
 fn written(process: &Name) -> Option<Memory> {
     let status = Status::read_in(process, b"/status")?;
     let anonymous = status.bytes_of(b"RssAnon:")?.saturating_add(status.bytes_of(b"VmSwap:")?);
@@ -130,8 +135,8 @@ fn written(process: &Name) -> Option<Memory> {
     })
 }
 
-/// What a process has written, and of what it has in common with others its part: dear, because the kernel looks at each page.
-/// It does so only for those who may look into the process.
+/// Measures the memory that a process has written, with only its proportional part of shared pages. Slow, because the kernel looks at each
+/// page. Without permission to inspect the process, returns the same as [`written`].
 fn own_part(process: &Name) -> Option<Memory> {
     let Some(rollup) = Text::<4096>::read_in(process, b"/smaps_rollup") else {
         return written(process);
@@ -144,10 +149,10 @@ fn own_part(process: &Name) -> Option<Memory> {
     })
 }
 
-/// The kernel's own memory for a process: page tables, and what its descriptors may hold.
+/// Estimates the kernel's own memory for a process: page tables, and pipe buffers behind its descriptors.
 ///
-/// Nobody says how full a pipe is. Once a user's pipes are beyond `pipe-user-pages-soft`, a new one has two pages, one for each of
-/// its ends; so many descriptors as programs usually have are not counted.
+/// The kernel does not report the content of a pipe. Once a user's pipes are beyond `pipe-user-pages-soft`, a new one has two pages, one for
+/// each of its ends; the first 256 descriptors, which programs usually have, are not counted.
 fn overhead(status: &Status) -> u64 {
     const USUAL_DESCRIPTORS: u64 = 256;
     const EACH: u64 = 4096;
@@ -156,13 +161,13 @@ fn overhead(status: &Status) -> u64 {
     tables.saturating_add(descriptors.saturating_mul(EACH))
 }
 
-/// All digits as one number.
+/// Joins all digits of a text to one number.
 fn number(text: &[u8]) -> u64 {
     let digits = text.iter().filter(|byte| byte.is_ascii_digit());
     digits.fold(0, |sum: u64, digit| sum.saturating_mul(10).saturating_add(u64::from(digit - b'0')))
 }
 
-/// How many threads a person has now. Must not be called where nothing may be allocated.
+/// Counts the threads of all processes of a user. Allocates, so it must not be called after a fork.
 pub(crate) fn threads_of(user: u32) -> u64 {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let of_process = |entry: std::fs::DirEntry| {
@@ -176,22 +181,23 @@ pub(crate) fn threads_of(user: u32) -> u64 {
     entries.filter_map(of_process).sum()
 }
 
-/// What the kernel says about a process. It lists all groups of its user before its memory, and there may be thousands.
+/// The text of `/proc/PID/status`. It lists all groups of the user before the memory, and there may be thousands.
 type Status = Text<{ 16 << 10 }>;
 
-/// A small file of the kernel's.
+/// The first bytes of a small file of the kernel's, read at once into a fixed buffer.
 struct Text<const MOST: usize> {
     bytes: [u8; MOST],
     length: usize,
 }
 
 impl<const MOST: usize> Text<MOST> {
-    /// A file in a directory of `/proc`.
+    /// Reads a file in a directory of `/proc`; none if it is empty or cannot be read.
     fn read_in(directory: &Name, file: &[u8]) -> Option<Self> {
         let directory = Name::of(directory.as_c_str().to_bytes());
         Self::read_path(directory.text(file).as_c_str())
     }
 
+    /// Reads a file; none if it is empty or cannot be read.
     fn read_path(path: &CStr) -> Option<Self> {
         let fd = sys::open(path, libc::O_RDONLY).ok()?;
         let mut bytes = [0; MOST];
@@ -207,12 +213,12 @@ impl<const MOST: usize> Text<MOST> {
         self.bytes.get(..self.length).unwrap_or_default()
     }
 
-    /// The first line that begins with a name.
+    /// Finds the first line that begins with a name.
     fn line(&self, name: &[u8]) -> Option<&[u8]> {
         self.bytes().split(|byte| *byte == b'\n').find(|line| line.starts_with(name))
     }
 
-    /// The number of KiB in such a line, in bytes.
+    /// Converts the number of KiB in the line that begins with a name to bytes.
     fn bytes_of(&self, name: &[u8]) -> Option<u64> {
         self.line(name).map(|line| number(line).saturating_mul(1024))
     }
@@ -225,18 +231,18 @@ mod tests {
     const LOOKS: [Look; 3] = [resident, written, own_part];
 
     #[test]
-    fn what_we_use_is_found() {
+    fn new_memory_of_this_process_is_measured() {
         const MORE: u64 = 64 << 20;
         let own = std::process::id().cast_signed();
         let look = || LOOKS.map(|look| of_process(own, look).private);
         let before = look();
         let more = std::hint::black_box(vec![1u8; usize::try_from(MORE).unwrap()]);
         for (before, after) in before.into_iter().zip(look()) {
-            // Others give back what they had meanwhile.
+            // Other threads free memory meanwhile.
             assert!(after >= before + MORE - (8 << 20), "{before} {after}");
         }
         drop(more);
-        assert_eq!(LOOKS.map(|look| of_process(0, look)), [Memory::default(); 3], "nobody");
+        assert_eq!(LOOKS.map(|look| of_process(0, look)), [Memory::default(); 3], "no process");
     }
 
     #[test]
@@ -257,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_are_counted() {
+    fn threads_of_a_user_are_counted() {
         // SAFETY: asks who we are.
         let user = unsafe { libc::getuid() };
         let (stop, stopped) = std::sync::mpsc::channel::<()>();
@@ -265,11 +271,11 @@ mod tests {
         assert!(threads_of(user) >= 2, "this one, and the one that waits");
         drop(stop);
         assert!(waiting.join().unwrap().is_err());
-        assert_eq!(threads_of(u32::MAX), 0, "nobody is that");
+        assert_eq!(threads_of(u32::MAX), 0, "no process has this user");
     }
 
     #[test]
-    fn numbers_are_read() {
+    fn digits_of_a_text_make_one_number() {
         assert_eq!(number(b"Pss_Anon:        1234 kB"), 1234);
         assert_eq!(number(b"99999999999999999999999"), u64::MAX);
         assert_eq!(number(b""), 0);

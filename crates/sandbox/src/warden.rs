@@ -1,11 +1,11 @@
 //! The warden: the process between us and a program.
 //!
-//! It is a copy of us that never becomes another program, so it must not allocate, lock or panic. In namespaces of its own it is the
-//! first process: when it ends, the kernel ends all others in there. Without them it is the one to whom orphans are given, and
-//! ends those that are there until none is left.
+//! It is a copy of us that never executes another program, so it must not allocate, lock or panic. In a PID namespace of its own it is
+//! the first process: when it ends, the kernel ends all others in there. Without namespaces it is a child subreaper, so that it gets all
+//! orphans, and kills its descendants until none is left.
 //!
-//! A copy costs the more the more memory we have. Where nothing is confined, and nobody may look into us anyway, the warden shares
-//! our memory instead: it keeps to a stack of its own and asks the kernel without the C library.
+//! A copy costs more the more memory we have. If nothing is confined, and this process is hidden from others anyway, the warden shares
+//! our memory instead: it uses a stack of its own, and makes system calls without the C library.
 
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_void};
@@ -24,41 +24,45 @@ use crate::surroundings::{self, Failure};
 use crate::sys::{self, Fd, Ready};
 use crate::usage::Usage;
 
-/// What the warden tells us.
+/// A message from the warden to us.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Report {
     pub(crate) kind: u32,
+    /// Number of the [`Step`] that failed.
     pub(crate) step: i32,
     pub(crate) errno: i32,
+    /// Wait status of a program that has ended.
     pub(crate) status: i32,
+    /// Limit that was exceeded, or index of a protected path.
     pub(crate) number: u64,
 }
 
 impl Report {
-    /// The program runs.
+    /// The program has begun.
     pub(crate) const STARTED: u32 = 1;
-    /// It could not be started.
+    /// The program could not be started.
     pub(crate) const FAILED: u32 = 2;
-    /// It has ended.
+    /// The program has ended.
     pub(crate) const ENDED: u32 = 3;
-    /// It used too much memory.
+    /// The program used more memory than its limit.
     pub(crate) const OVER_MEMORY: u32 = 4;
-    /// It started too many processes.
+    /// The program had more processes than its limit.
     pub(crate) const OVER_PROCESSES: u32 = 5;
-    /// Something was put where a protected place was empty.
+    /// An empty file or directory was created at a protected path that did not exist.
     pub(crate) const STOOD_IN: u32 = 6;
-    /// The listener, which comes with it.
+    /// Comes with the descriptor of the listener on the loopback interface.
     pub(crate) const LISTENER: u32 = 7;
-    /// Our user namespace, which comes with it.
+    /// Comes with a descriptor of the user namespace.
     pub(crate) const USER_NAMESPACE: u32 = 8;
-    /// Our network namespace, which comes with it.
+    /// Comes with a descriptor of the network namespace.
     pub(crate) const NETWORK_NAMESPACE: u32 = 9;
-    /// Our mount namespace, which comes with it.
+    /// Comes with a descriptor of the mount namespace.
     pub(crate) const MOUNT_NAMESPACE: u32 = 10;
 
     pub(crate) const SIZE: usize = size_of::<Self>();
 
+    /// Makes a report of a kind with all other fields 0.
     pub(crate) fn of(kind: u32) -> Self {
         Self { kind, ..Self::default() }
     }
@@ -77,13 +81,14 @@ impl Report {
         unsafe { std::mem::transmute(bytes) }
     }
 
+    /// Sends the report, with a descriptor if one is given. Ignores errors.
     fn send(self, to: Fd, passed: Option<Fd>) {
-        // Nobody listens any more: then nobody needs to know.
+        // If the other side is closed, no process needs the report.
         let _ = sys::send(to, &self.to_bytes(), passed);
     }
 }
 
-/// The descriptors that a warden keeps.
+/// The descriptors that a warden keeps open; it closes all others.
 #[derive(Clone, Copy)]
 struct Kept {
     control: Fd,
@@ -93,7 +98,7 @@ struct Kept {
     group: Option<Fd>,
 }
 
-/// What a warden that shares our memory lives on. It must be there for as long as the warden is.
+/// The data of a warden that shares our memory. It must not be freed before the warden has ended.
 #[derive(Debug)]
 pub(crate) struct Shared {
     plan: Plan,
@@ -102,36 +107,38 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// Takes a plan, the warden's end of the control socket, and a new stack.
     pub(crate) fn new(plan: Plan, control: Fd) -> io::Result<Self> {
         Ok(Self { plan, control, stack: Stack::new()? })
     }
 
-    /// Starts the warden; its number and its descriptor.
+    /// Starts the warden. Returns its process id and its descriptor.
     ///
     /// # Safety
-    /// This must stay where it is for as long as the warden is there.
+    /// `self` must not be moved or freed before the warden has ended.
     pub(crate) unsafe fn start(&self) -> sys::Result<(pid_t, Fd)> {
         // SAFETY: the warden only asks the kernel, without the C library, and keeps to its stack.
         unsafe { sys::spawn_shared(&self.stack, run_shared, std::ptr::from_ref(self).cast()) }
     }
 }
 
+/// Entry point of a warden that shares our memory.
 extern "C" fn run_shared(given: *const c_void) -> ! {
     // SAFETY: that is what it is started with.
     let shared = unsafe { &*given.cast::<Shared>() };
     run(&shared.plan, shared.control)
 }
 
-/// A warden that is to be born in namespaces which are there already.
+/// A request to fork a warden in existing namespaces, and its result.
 struct Birth<'a> {
     plan: &'a Plan,
     control: Fd,
-    /// Its number, or why there is none.
+    /// Process id of the warden, or the error.
     born: UnsafeCell<sys::Result<pid_t>>,
 }
 
-/// Starts a warden in a user namespace that is there already. Only a process of one thread can enter one: another does, which
-/// shares our memory while we wait, leaves us a child that is born there, and ends.
+/// Starts a warden in an existing user namespace. Only a process with a single thread can enter one, so a helper process does it: it shares
+/// our memory while we wait, forks the warden as our child, and exits.
 pub(crate) fn start_within(plan: &Plan, control: Fd) -> sys::Result<sys::Side> {
     let stack = Stack::new().map_err(|error| error.raw_os_error().unwrap_or(libc::ENOMEM))?;
     let birth = Birth { plan, control, born: UnsafeCell::new(Err(libc::EIO)) };
@@ -139,14 +146,15 @@ pub(crate) fn start_within(plan: &Plan, control: Fd) -> sys::Result<sys::Side> {
     // SAFETY: it only asks the kernel, and writes down what came of it, before we go on.
     let between = unsafe { sys::spawn_and_wait(&stack, enter, given) }?;
     sys::wait_for(between);
-    // SAFETY: whoever could write there has ended.
+    // SAFETY: the process that could write there has ended.
     let pid = unsafe { birth.born.get().read_volatile() }?;
-    // It is our child: nobody else gets its number before we have taken its end.
+    // It is our child: no other process gets its number before we have reaped it.
     Ok(sys::Side::Parent { pid, pidfd: sys::open_child(pid)? })
 }
 
+/// Entry point of the helper process: enters the namespaces, forks the warden and stores the result.
 extern "C" fn enter(given: *const c_void) -> ! {
-    // SAFETY: that is what it is started with; who started it waits.
+    // SAFETY: that is what it is started with; the process that started it waits.
     let birth = unsafe { &*given.cast::<Birth<'_>>() };
     let Some(users) = birth.plan.users else { sys::exit(1) };
     let born = sys::born_within(users, birth.plan.session, birth.plan.namespaces());
@@ -154,12 +162,12 @@ extern "C" fn enter(given: *const c_void) -> ! {
         // In the copy. What it was given is in its own memory now.
         run(birth.plan, birth.control)
     }
-    // SAFETY: nobody looks before we have ended.
+    // SAFETY: it is not read before we have ended.
     unsafe { birth.born.get().write_volatile(born) };
     sys::exit(0)
 }
 
-/// All of the warden's life.
+/// Runs the warden: sets up the sandbox, starts the program, watches it, ends all of it, and exits.
 pub(crate) fn run(plan: &Plan, control: Fd) -> ! {
     let Ok(kept) = keep(plan, control) else { sys::exit(1) };
     match start(plan, kept) {
@@ -173,8 +181,8 @@ pub(crate) fn run(plan: &Plan, control: Fd) -> ! {
     sys::exit(0)
 }
 
-/// Lets go of everything that the process before us had open. Its descriptors are copies: what is left open here could keep a
-/// pipe alive that somebody waits for.
+/// Closes all inherited descriptors but those that the warden needs, which get numbers from 10 on. They are copies: an inherited pipe that
+/// stayed open here could keep another process waiting for its end.
 fn keep(plan: &Plan, control: Fd) -> sys::Result<Kept> {
     const FIRST: Fd = 10;
     let _ = sys::block_signals(true);
@@ -193,21 +201,21 @@ fn keep(plan: &Plan, control: Fd) -> sys::Result<Kept> {
         from = kept + 1;
     }
     sys::close_range(from, Fd::MAX);
-    // What asks for the lowest number must not get one of the usual three.
+    // Later calls that take the lowest free number must not get one of the usual three.
     for _ in 0..3 {
         sys::open(c"/dev/null", libc::O_RDWR)?;
     }
     Ok(Kept { control, stdin, output, errors, group })
 }
 
-/// A program that has begun.
+/// A program that the warden has started.
 struct Program<'a> {
     pid: pid_t,
-    /// Serves its renames, if it has an overlay.
+    /// The threads that serve its renames of directories, if it has an overlay.
     renames: Option<Renames<'a>>,
 }
 
-/// Makes the surroundings and the program in them.
+/// Sets up the sandbox and starts the program in it.
 fn start(plan: &Plan, kept: Kept) -> surroundings::Result<Program<'_>> {
     use surroundings::At as _;
     let _ = sys::set_session();
@@ -234,7 +242,7 @@ fn start(plan: &Plan, kept: Kept) -> surroundings::Result<Program<'_>> {
         }
     }
     sys::umask(mask);
-    // A copy of us holds what we know: nobody may look into it.
+    // A copy of us holds all that we know: no other process may read it.
     sys::prctl(libc::PR_SET_DUMPABLE, 0).at(Step::Privileges)?;
     let program = begin(plan, kept);
     for fd in [kept.stdin, kept.output, kept.errors].into_iter().chain(kept.group) {
@@ -243,8 +251,9 @@ fn start(plan: &Plan, kept: Kept) -> surroundings::Result<Program<'_>> {
     program
 }
 
-/// Gives away our namespaces: that of mounts, so that its end does not delay ours, and those of users and network, so that later
-/// programs can share the loopback interface. Only we can open them: by the time that the program runs nobody may look into us.
+/// Sends descriptors of our namespaces: the mount namespace, so that unmounting it does not delay our end, and the user and network
+/// namespace, so that later programs can share the loopback interface. Only we can open them, because this process is hidden from others
+/// once the program runs.
 fn send_namespaces(plan: &Plan, view: &PlannedView, control: Fd) -> surroundings::Result {
     use surroundings::At as _;
     let is_shared = plan.session.is_none() && view.network != Network::Machine;
@@ -263,34 +272,34 @@ fn send_namespaces(plan: &Plan, view: &PlannedView, control: Fd) -> surroundings
     Ok(())
 }
 
-/// What the program's process is given while it still is a copy of us.
+/// Data for the program's process until it executes the program.
 struct Beginning<'a> {
     plan: &'a Plan,
     kept: Kept,
-    /// Its Landlock rules. They are made before it runs, when it cannot have changed what lies at their paths.
+    /// Its Landlock rules. They are made before it runs, when it cannot have changed the files at their paths.
     rules: Option<Fd>,
-    /// Where it sends the descriptor on which its renames arrive.
+    /// Socket on which it sends the seccomp notifier of its renames.
     listener: Option<Fd>,
-    /// Why it could not become the program.
+    /// The error, if the program could not be executed.
     failure: UnsafeCell<Option<Failure>>,
 }
 
-/// Starts one more process and waits until the program has taken over. It shares our memory until then: nothing need be copied, and
-/// it can tell us there why not.
+/// Starts the program's process and waits until it has executed the program. The process shares our memory until then: nothing is copied,
+/// and it can store its error there.
 fn begin(plan: &Plan, kept: Kept) -> surroundings::Result<Program<'_>> {
     use surroundings::At as _;
     let rules = match &plan.fence {
         Some(fence) => surroundings::make_rules(plan, fence)?,
         None => None,
     };
-    // Without them there are no renames of directories, and all else goes on.
+    // Without the sockets, renames of directories on an overlay fail, and all else works.
     let pair = plan.renames.as_ref().and_then(|_| sys::socket_pair().ok());
     let listener = pair.map(|[_, theirs]| theirs);
     let beginning = Beginning { plan, kept, rules, listener, failure: UnsafeCell::new(None) };
     let given = std::ptr::from_ref(&beginning).cast();
     // SAFETY: it only asks the kernel for things that are its own, and writes down why it could not go on.
     let pid = unsafe { sys::spawn_and_wait(&plan.stack, begin_program, given) }.at(Step::Start)?;
-    // SAFETY: whoever could write there is another program by now, or has ended.
+    // SAFETY: the process that could write there is another program by now, or has ended.
     if let Some(failure) = unsafe { beginning.failure.get().read_volatile() } {
         return Err(failure);
     }
@@ -301,13 +310,13 @@ fn begin(plan: &Plan, kept: Kept) -> surroundings::Result<Program<'_>> {
     Ok(Program { pid, renames })
 }
 
-/// Takes the descriptor that the program's process has sent, if it could.
+/// Receives the seccomp notifier from the program's process; none if it sent nothing.
 fn receive_listener(
     plan: &Plan,
     [ours, theirs]: [Fd; 2],
     rules: Option<Fd>,
 ) -> Option<Renames<'_>> {
-    // Nobody else has that end any more: where nothing was sent, there is an end and no waiting.
+    // No process has that end open any more, so the call below does not wait if nothing was sent.
     sys::close(theirs);
     let received = sys::receive(ours, &mut [0; 1]);
     sys::close(ours);
@@ -315,22 +324,22 @@ fn receive_listener(
     Some(Renames::new(plan, plan.renames.as_ref()?, listener?, rules))
 }
 
-/// What the program's process does.
+/// Entry point of the program's process: executes the program, or stores the error and exits.
 extern "C" fn begin_program(given: *const c_void) -> ! {
-    // SAFETY: that is what it is started with; who started it waits.
+    // SAFETY: that is what it is started with; the process that started it waits.
     let beginning = unsafe { &*given.cast::<Beginning<'_>>() };
     let failure = become_program(beginning);
-    // SAFETY: nobody looks before we have ended.
+    // SAFETY: it is not read before we have ended.
     unsafe { beginning.failure.get().write_volatile(Some(failure)) };
     sys::exit(127)
 }
 
-/// Comes back only if that is not possible.
+/// Joins the control group, sets up descriptors, limits and fence, and executes the program. Returns only if that fails.
 fn become_program(beginning: &Beginning<'_>) -> Failure {
     let (plan, kept) = (beginning.plan, beginning.kept);
     let ready = || {
         use surroundings::At as _;
-        // Whoever manages the groups may have removed this one.
+        // The program that manages the groups may have removed this one.
         let is_in_group = kept.group.is_some_and(|group| sys::write(group, b"0").is_ok());
         surroundings::connect([kept.stdin, kept.output, kept.errors], plan.terminal)?;
         sys::chdir(&plan.directory).at(Step::Directory)?;
@@ -350,8 +359,8 @@ fn become_program(beginning: &Beginning<'_>) -> Failure {
     Failure { step: Step::Program, errno }
 }
 
-/// Has the renames of the program arrive at a descriptor of its own, and sends that. A kernel that cannot do it, or a filter around us
-/// that does the same already, leaves renames as they are.
+/// Installs the filter that makes renames wait for an answer, and sends its notifier to the warden. Does nothing if the kernel cannot
+/// do it or if a filter around us already has a notifier.
 fn send_listener(beginning: &Beginning<'_>) -> sys::Result {
     if let (Some(to), Some(renames)) = (beginning.listener, &beginning.plan.renames)
         && let Ok(listener) = sys::notify::listen(&renames.filter)
@@ -363,7 +372,8 @@ fn send_listener(beginning: &Beginning<'_>) -> sys::Result {
     Ok(())
 }
 
-/// Waits for the program, for a word from us, and for the limits.
+/// Waits until the program ends, exceeds a limit, or we close the control socket, and then ends all of it. Meanwhile forwards signals and
+/// starts the threads for renames.
 fn watch(plan: &Plan, control: Fd, program: &Program<'_>) {
     Report::of(Report::STARTED).send(control, None);
     let end = |report| end_all(plan, control, program, report);
@@ -389,7 +399,7 @@ fn watch(plan: &Plan, control: Fd, program: &Program<'_>) {
         if called.is_any() {
             unserved = unserved.filter(|renames| !serve(renames, called));
         }
-        // By the clock: a program that keeps us busy must not keep us from looking.
+        // Decided by the clock: a program that keeps us busy must not prevent the measurement.
         if sys::now() >= look {
             let usage = Usage::of(plan);
             if let Some(report) = usage.over_limits(plan) {
@@ -400,10 +410,11 @@ fn watch(plan: &Plan, control: Fd, program: &Program<'_>) {
     }
 }
 
-/// Starts to serve renames when the first one arrives; `true` if this process need not look for others.
+/// Starts the threads for renames when the first rename arrives, or lets that one proceed if they cannot be started. Returns true if this
+/// process need not poll the notifier any more.
 fn serve(renames: &Renames<'_>, called: Ready) -> bool {
     if !called.is_readable() {
-        // No process is left that could call.
+        // No process is left that could rename.
         return true;
     }
     let is_served = renames.start().is_ok();
@@ -413,7 +424,7 @@ fn serve(renames: &Renames<'_>, called: Ready) -> bool {
     is_served
 }
 
-/// Takes every child that has ended; how the program did, if it is among them.
+/// Reaps every child that has ended. Returns the program's wait status if it is among them.
 fn reap_all(program: pid_t) -> Option<c_int> {
     let mut ended = None;
     while let Ok(Some((pid, status))) = sys::reap(false) {
@@ -424,7 +435,7 @@ fn reap_all(program: pid_t) -> Option<c_int> {
     ended
 }
 
-/// Does as it is told: a byte is a signal for everything. `false` if nobody is there any more.
+/// Reads one byte from the control socket and sends it as a signal to every process. Returns false if the other side is closed.
 fn obey(plan: &Plan, control: Fd) -> bool {
     let mut word = [0; 1];
     match sys::read(control, &mut word) {
@@ -440,14 +451,14 @@ fn obey(plan: &Plan, control: Fd) -> bool {
     }
 }
 
-/// Ends everything and says why. In a namespace, the kernel does it when we go; elsewhere it takes several rounds, because what
-/// loses its parent becomes a child of ours, and what is forked meanwhile must be found again.
+/// Sends the report and ends every process of the program. In a PID namespace the kernel does it when we exit. Elsewhere it takes several
+/// rounds, because orphans become our children, and processes can fork meanwhile.
 fn end_all(plan: &Plan, control: Fd, program: &Program<'_>, report: Option<Report>) {
     if let Some(report) = report {
         report.send(control, None);
     }
     if let Some(renames) = program.renames.as_ref().filter(|renames| renames.is_moving()) {
-        // Nothing of the program writes any more to what is moved.
+        // No process of the program writes any more to the files that are moved.
         let _ = sys::kill(-1, libc::SIGKILL);
         renames.settle();
     }
@@ -458,12 +469,12 @@ fn end_all(plan: &Plan, control: Fd, program: &Program<'_>, report: Option<Repor
         for pid in Tree::of(plan).pids() {
             let _ = sys::kill(*pid, libc::SIGKILL);
         }
-        // They need a moment. Nobody else is waited for: where we are told to end, there is always something to read.
+        // They need a moment. This waits for the time alone: a closed control socket would always be readable.
         let _ = sys::poll([-1], 1);
     }
 }
 
-/// Takes every child that has ended; whether there are others.
+/// Reaps every child that has ended. Returns whether other children are left.
 fn has_children() -> bool {
     loop {
         match sys::reap(false) {
@@ -473,7 +484,7 @@ fn has_children() -> bool {
     }
 }
 
-/// All processes but ourselves that we answer for, as far as there is room for them.
+/// The process ids of all processes of the program, up to a maximum.
 pub(crate) struct Tree {
     pids: [pid_t; Self::MOST],
     length: usize,
@@ -486,6 +497,7 @@ impl Tree {
         clippy::large_stack_arrays,
         reason = "nothing may be allocated, and there is no depth"
     )]
+    /// Lists the processes of our PID namespace or, without a view, our descendants. This process is left out.
     pub(crate) fn of(plan: &Plan) -> Self {
         let mut tree = Self { pids: [0; Self::MOST], length: 0 };
         // SAFETY: asks who we are.
@@ -502,7 +514,7 @@ impl Tree {
         self.pids.get(..self.length).unwrap_or_default()
     }
 
-    /// Everything in our namespace: `/proc` shows nothing else.
+    /// Adds every process of our PID namespace: `/proc` shows no others.
     fn add_namespace(&mut self, own: pid_t) {
         each_number_in(c"/proc", &mut |pid| {
             if pid != own {
@@ -511,7 +523,7 @@ impl Tree {
         });
     }
 
-    /// Our children, theirs, and so on.
+    /// Adds all descendants of a process.
     fn add_below(&mut self, own: pid_t) {
         self.add_children(own);
         let mut at = 0;
@@ -521,12 +533,13 @@ impl Tree {
         }
     }
 
-    /// What each thread of a process has started.
+    /// Adds the children of every thread of a process.
     fn add_children(&mut self, pid: pid_t) {
         let threads = Name::of(b"/proc/").number(pid).text(b"/task");
         each_number_in(threads.as_c_str(), &mut |thread| self.add_children_of_thread(pid, thread));
     }
 
+    /// Adds the children of one thread, read from its `children` file.
     fn add_children_of_thread(&mut self, pid: pid_t, thread: pid_t) {
         let path = Name::of(b"/proc/").number(pid).text(b"/task/").number(thread);
         let Ok(fd) = sys::open(path.text(b"/children").as_c_str(), libc::O_RDONLY) else { return };
@@ -546,6 +559,7 @@ impl Tree {
         sys::close(fd);
     }
 
+    /// Adds a process id, unless it is 0 or the list is full.
     fn push(&mut self, pid: pid_t) {
         if pid > 0
             && let Some(slot) = self.pids.get_mut(self.length)
@@ -556,7 +570,7 @@ impl Tree {
     }
 }
 
-/// The names of a directory that are numbers.
+/// Calls `act` with each entry name of a directory that begins with digits, as a number.
 pub(crate) fn each_number_in(directory: &CStr, act: &mut dyn FnMut(pid_t)) {
     let Ok(fd) = sys::open(directory, libc::O_RDONLY | libc::O_DIRECTORY) else { return };
     let mut buffer = [0; 8192];

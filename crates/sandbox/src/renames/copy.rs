@@ -1,19 +1,20 @@
-//! Moves a small file by a copy.
+//! Moves a small file by a copy instead of a rename.
 //!
-//! A rename of a file of a lower layer is dear: the kernel copies it up under a name that it does not keep, and makes a whiteout that is
-//! an inode of its own. To copy a small file and to unlink it takes a fraction of that. Whatever could tell the copy from the file
-//! (hard links, xattrs, holes, another owner, a process that writes to it) makes this give up, and the file is renamed.
+//! A rename of a file of a lower layer is slow: the kernel copies it up under a temporary name, and creates a whiteout, which is an inode
+//! of its own. Copying and unlinking a small file takes a fraction of that time. A file whose copy would differ from it (hard links,
+//! xattrs, holes, another owner, a process that writes to it) is not copied but renamed.
 
 use super::unmerge::Entry;
 use crate::sys::files::{self, Facts};
 use crate::sys::{self, Fd, Result};
 
-/// The largest file that is copied; for a larger one the copy is most of the work, and the kernel's own can share extents.
+/// Maximum size of a file that is copied. For a larger one the copy takes most of the time, and the kernel's own can share extents.
 const LARGEST: u64 = 256 << 10;
 
+/// The set-user-id and set-group-id bits.
 const SET_ID: u32 = 0o6000;
 
-/// Copies a file into a directory and unlinks it. `false` if it is to be renamed instead; then nothing has changed.
+/// Copies a file into a directory and unlinks it. Returns false, with nothing changed, if it has to be renamed instead.
 pub(super) fn move_small(entry: &Entry<'_>, to: Fd, buffer: &mut [u8]) -> Result<bool> {
     let Ok(facts) = entry.facts() else { return Ok(false) };
     if !is_plain(&facts) {
@@ -25,6 +26,7 @@ pub(super) fn move_small(entry: &Entry<'_>, to: Fd, buffer: &mut [u8]) -> Result
     moved
 }
 
+/// Returns whether a file is regular, small, without other hard links, set-id bits and holes.
 fn is_plain(facts: &Facts) -> bool {
     facts.kind == libc::S_IFREG
         && facts.links == 1
@@ -33,6 +35,7 @@ fn is_plain(facts: &Facts) -> bool {
         && facts.allocated >= facts.size
 }
 
+/// Moves a file that was opened for reading.
 fn move_open(
     entry: &Entry<'_>,
     source: Fd,
@@ -59,7 +62,7 @@ fn move_open(
     moved
 }
 
-/// Returns whether the copy is like the file in everything.
+/// Copies content, mode and times. Returns false if the owner or the size of the copy differs.
 fn copy(source: Fd, target: Fd, facts: &Facts, buffer: &mut [u8]) -> Result<bool> {
     loop {
         let read = sys::read(source, buffer)?;

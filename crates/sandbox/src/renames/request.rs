@@ -1,7 +1,7 @@
-//! A call that renames a directory, as the listener reads it from the caller.
+//! Reads a call that renames a directory from the memory of the caller, for the listener.
 //!
 //! The caller waits, but other threads of its process can change its memory, its working directory and its descriptors. So each is
-//! read once, and the handles that come of it are what the mover works with.
+//! read only once, and the mover uses the handles that were opened then.
 
 use std::ffi::CStr;
 
@@ -12,12 +12,16 @@ use crate::name::Name;
 use crate::sys::files::{self, Facts};
 use crate::sys::{self, Fd, notify};
 
-/// A rename of a directory that may need the mover. Plain numbers: it goes through a pipe.
+/// A rename of a directory that may need the mover. It holds plain numbers, because it is sent through a pipe.
 #[repr(C)]
 pub(super) struct Request {
+    /// Id of the call at the seccomp notifier.
     pub(super) id: u64,
+    /// Parent directory of the old name.
     pub(super) from: Fd,
+    /// Parent directory of the new name.
     pub(super) to: Fd,
+    /// Flags of `renameat2`.
     pub(super) flags: u32,
     _room: u32,
     pub(super) old: FileName,
@@ -27,8 +31,8 @@ pub(super) struct Request {
 impl Request {
     pub(super) const SIZE: usize = size_of::<Self>();
 
-    /// Reads a call. `None` if it is about no directory on an overlay, or about one that is movable, or cannot be read: then the kernel
-    /// knows best.
+    /// Reads a call. `None` if it renames no directory on an overlay, or one that is known to be movable, or if it cannot be read: then the
+    /// call proceeds unchanged.
     pub(super) fn of(listener: Fd, call: &seccomp_notif, movable: &Movable) -> Option<Self> {
         let asked = Asked::of(call)?;
         let caller = Caller(pid_t::try_from(call.pid).ok()?);
@@ -57,12 +61,13 @@ impl Request {
         None
     }
 
+    /// Closes the two directories.
     pub(super) fn close(&self) {
         sys::close(self.from);
         sys::close(self.to);
     }
 
-    /// Across mounts, or where the directory is a mount itself, the kernel refuses it.
+    /// Returns whether both parents are on one overlay mount and the old name is not a mount itself; the kernel refuses any other rename.
     fn is_on_one_overlay(&self) -> bool {
         let mount = |at, name: &CStr| files::facts(at, name).map(|found| found.mount);
         let from = mount(self.from, c"");
@@ -72,6 +77,7 @@ impl Request {
             && files::is_on_overlay(self.from)
     }
 
+    /// Returns whether the two names are to be exchanged.
     pub(super) fn is_exchange(&self) -> bool {
         self.flags & libc::RENAME_EXCHANGE != 0
     }
@@ -94,7 +100,7 @@ pub(super) struct FileName([u8; Self::MOST + 1]);
 impl FileName {
     pub(super) const MOST: usize = 255;
 
-    /// `None` for what is no name of an entry that can be renamed.
+    /// Returns none for a name that cannot be renamed: empty, `.`, `..`, too long, or with a NUL.
     fn of(name: &[u8]) -> Option<Self> {
         if matches!(name, b"" | b"." | b"..") || name.contains(&0) {
             return None;
@@ -109,14 +115,14 @@ impl FileName {
     }
 }
 
-/// The arguments of a call.
+/// The arguments of a `rename`, `renameat` or `renameat2` call.
 struct Asked {
     old: Argument,
     new: Argument,
     flags: u32,
 }
 
-/// A path in the caller's memory, and the directory that it begins at.
+/// The address of a path in the caller's memory, and the directory at which the path begins.
 #[derive(Clone, Copy)]
 struct Argument {
     directory: c_int,
@@ -124,6 +130,7 @@ struct Argument {
 }
 
 impl Asked {
+    /// Reads the arguments from the registers; none for another call.
     fn of(call: &seccomp_notif) -> Option<Self> {
         let [first, second, third, fourth, fifth, _] = call.data.args;
         let at = |directory: u64, path| Argument { directory: low(directory).cast_signed(), path };
@@ -142,17 +149,17 @@ impl Asked {
     }
 }
 
-/// The half of a register that the kernel looks at.
+/// Returns the lower half of a register, which is all that the kernel reads of an `int`.
 #[expect(clippy::cast_possible_truncation, reason = "that is the point")]
 fn low(register: u64) -> u32 {
     register as u32
 }
 
-/// A thread that waits for its call.
+/// The id of the thread that waits for the answer to its call.
 struct Caller(pid_t);
 
 impl Caller {
-    /// A handle on the directory that a relative path begins at.
+    /// Opens the caller's directory at which a relative path begins: its working directory or one of its descriptors.
     fn directory(&self, directory: c_int) -> sys::Result<Fd> {
         let process = Name::of(b"/proc/").number(self.0);
         let name = if directory == libc::AT_FDCWD {
@@ -165,7 +172,7 @@ impl Caller {
         sys::open(name.as_c_str(), libc::O_PATH | libc::O_DIRECTORY)
     }
 
-    /// Returns whether paths mean the same to it as to us: it may have made a root or mounts of its own.
+    /// Returns whether the caller has the same root and mounts as this process, so that paths mean the same to both.
     fn has_our_root(&self) -> bool {
         let place = |facts: Facts| (facts.device, facts.inode, facts.mount);
         let theirs = Name::of(b"/proc/").number(self.0).text(b"/root/");
@@ -174,9 +181,9 @@ impl Caller {
     }
 }
 
-/// A path that was read from a caller, and where it begins.
+/// A path that was read from a caller, and the directory at which it begins.
 struct Way {
-    /// `AT_FDCWD` for an absolute path.
+    /// Handle on that directory; `AT_FDCWD` for an absolute path.
     base: Fd,
     path: [u8; Self::MOST],
 }
@@ -184,6 +191,7 @@ struct Way {
 impl Way {
     const MOST: usize = libc::PATH_MAX.unsigned_abs() as usize;
 
+    /// Reads a path from the caller's memory and opens its directory; none if either fails.
     fn read(caller: &Caller, argument: Argument) -> Option<Self> {
         let mut path = [0; Self::MOST];
         let address = usize::try_from(argument.path).ok()?;
@@ -205,12 +213,13 @@ impl Way {
         CStr::from_bytes_until_nul(&self.path).unwrap_or(c"")
     }
 
-    /// A guess: links of the kernel's are not followed as the caller would. [`open`](Self::open) is exact.
+    /// Reads the facts of the file at the path. A guess only, because magic links lead elsewhere than for the caller; [`open`](Self::open)
+    /// refuses these.
     fn facts(&self) -> sys::Result<Facts> {
         files::facts(self.base, self.as_c_str())
     }
 
-    /// A handle on the directory of the last component, and its name.
+    /// Opens the parent directory of the last component. Returns the handle and the name of the component.
     fn open(mut self) -> Option<(Fd, FileName)> {
         let path = self.as_c_str().to_bytes();
         let from = path.iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
@@ -232,7 +241,7 @@ impl Drop for Way {
     }
 }
 
-/// Takes the slashes off the end of a path, but for the root's own.
+/// Replaces the slashes at the end of a path by NULs; keeps the one of the root.
 fn trim(path: &mut [u8]) {
     for byte in path.iter_mut().skip(1).rev() {
         if *byte != b'/' {
@@ -247,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slashes_at_the_end_are_taken_off() {
+    fn trailing_slashes_are_removed_except_of_the_root() {
         for (path, wanted) in
             [("a", "a"), ("a/", "a"), ("a/b///", "a/b"), ("/", "/"), ("///", "/"), ("", "")]
         {
@@ -259,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_no_entry_are_refused() {
+    fn names_that_cannot_be_renamed_are_refused() {
         let long = [b'n'; FileName::MOST];
         for (name, is_entry) in [
             (&b"a"[..], true),
@@ -277,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_the_same_behind_the_pipe() {
+    fn request_converted_to_bytes_and_back_is_the_same() {
         let name = |text: &[u8]| FileName::of(text).unwrap_or(FileName([0; 256]));
         let request = Request {
             id: 7,

@@ -1,11 +1,11 @@
 //! Makes a directory of an overlay movable: replaces it, in place, by one that is in the upper layer alone and has the same entries.
 //!
-//! The new directory is made beside the old one, under a name of its own. The entries are moved into it, small files by a copy, others
-//! by a rename (the kernel copies them up), directories that cannot be renamed entry by entry, and at last it is renamed over the old
-//! one, which is empty by then. Whatever fails on the way, all that was moved is moved back.
+//! The new directory is made beside the old one, under a temporary name. Then the entries are moved into it: small files by a copy, others
+//! by a rename (the kernel copies them up), and directories that cannot be renamed entry by entry. At last the new directory is renamed
+//! over the old one, which is empty by then. If a step fails, all moved entries are moved back.
 //!
-//! A handle on the old directory, such as a working directory, stays on the old directory, which is removed. Everything else about
-//! it stays: names, contents, modes, times, xattrs.
+//! A handle on the old directory, such as a working directory, stays on the old directory, which is removed. Names, contents, modes,
+//! times and xattrs stay the same.
 
 use std::ffi::CStr;
 
@@ -16,19 +16,19 @@ use crate::name::Name;
 use crate::sys::files::{self, Facts};
 use crate::sys::{self, Fd, Result};
 
-/// Levels of directories that are moved entry by entry; each takes two descriptors and some room on the stack.
+/// Maximum depth of directories that are moved entry by entry; each level takes two descriptors and some stack.
 const DEEPEST: u32 = 100;
 
-/// How often a directory is listed again into which others write meanwhile.
+/// Maximum number of passes over a directory to which other processes write meanwhile.
 const PASSES: u32 = 16;
 
-/// Rights that moving the entries of a directory needs.
+/// Mode bits of a directory that are needed to move its entries.
 const OWN: u32 = 0o700;
 
-/// Bits of a mode that `mkdir` takes.
+/// Mode bits that `mkdir` sets.
 const MADE: u32 = 0o1777;
 
-/// Room for listings and xattrs.
+/// Buffers for directory listings, xattr names, and xattr values or file contents.
 pub(super) struct Room {
     entries: [u8; 32 << 10],
     names: [u8; 8 << 10],
@@ -42,8 +42,8 @@ impl Room {
     }
 }
 
-/// Makes the directories of a request movable, unless the kernel refuses the request whatever they are. The error is what the caller
-/// is to get; without one, the kernel is asked next.
+/// Makes the directories of a request movable, unless the kernel would refuse the request anyway. An error is the answer for the caller;
+/// without one, the call proceeds.
 pub(super) fn for_request(request: &Request, movable: &Movable, room: &mut Room) -> Result {
     let old = Entry { parent: request.from, name: request.old.as_c_str() };
     let new = Entry { parent: request.to, name: request.new.as_c_str() };
@@ -59,15 +59,17 @@ pub(super) fn for_request(request: &Request, movable: &Movable, room: &mut Room)
     Ok(())
 }
 
-/// What can be said about a request before anything is moved.
+/// The result of a request as far as it can be foreseen before a file is moved.
 enum Prospect {
-    /// The kernel refuses it, or has nothing to do, and says so whether or not the directories can be moved.
+    /// The kernel refuses it, or has nothing to do, whether or not the directories can be moved.
     Refused,
-    /// The kernel would refuse it for a directory that is not empty, if it could be moved.
+    /// The target is a directory that is not empty, for which the kernel would refuse it once the directory could be moved.
     NotEmpty,
+    /// The rename may succeed if the directories are movable.
     Open,
 }
 
+/// Checks mounts, permissions and kinds of files of a request.
 fn prospect(request: &Request, old: &Entry<'_>, new: &Entry<'_>) -> Prospect {
     let parents =
         files::facts(request.from, c"").and_then(|from| Ok((from, files::facts(request.to, c"")?)));
@@ -94,7 +96,7 @@ fn prospect(request: &Request, old: &Entry<'_>, new: &Entry<'_>) -> Prospect {
     }
 }
 
-/// Returns whether a directory is another, or lies in it. Also if that cannot be found out.
+/// Returns whether a directory is the same as another or lies in it; true if an error prevents the check.
 fn is_within(directory: Fd, other: &Facts) -> bool {
     let Ok(mut here) = sys::dup_from(directory, 0) else { return true };
     let mut below: Option<Facts> = None;
@@ -119,7 +121,7 @@ fn is_within(directory: Fd, other: &Facts) -> bool {
     is_within
 }
 
-/// An entry of a directory.
+/// An entry of a directory, named by its parent and its name.
 #[derive(Clone, Copy)]
 pub(super) struct Entry<'a> {
     pub(super) parent: Fd,
@@ -131,6 +133,7 @@ impl Entry<'_> {
         files::facts(self.parent, self.name)
     }
 
+    /// Returns whether the entry is a directory without entries.
     fn is_empty(&self) -> Result<bool> {
         let directory = files::open_directory(self.parent, self.name)?;
         let mut entries = [0; 4096];
@@ -142,7 +145,7 @@ impl Entry<'_> {
         }
     }
 
-    /// Makes a directory movable, as far as that is possible. The kernel tells the caller whether it was.
+    /// Makes a directory movable if it is not known to be. Errors are ignored: the kernel then refuses the caller's rename.
     fn make_movable(&self, id: u64, movable: &Movable, room: &mut Room) {
         let in_need = |facts: &Facts| facts.is_directory() && !movable.has(facts);
         let Some(facts) = self.facts().ok().filter(in_need) else { return };
@@ -153,6 +156,7 @@ impl Entry<'_> {
         }
     }
 
+    /// Replaces a directory by one in the upper layer alone, unless it is movable already.
     fn unmerge(&self, facts: &Facts, id: u64, room: &mut Room) -> Result {
         let number = i32::try_from(id & 0x7fff_ffff).unwrap_or(0);
         let beside = Name::of(RENAME_PREFIX.as_bytes()).number(number);
@@ -165,12 +169,13 @@ impl Entry<'_> {
             }
             other => other.map(drop),
         };
-        // It is not there any more if it was put in place.
+        // Fails if the directory was renamed over the old one, as it should be.
         let _ = files::remove_directory(target.parent, target.name);
         moved
     }
 
-    /// Asks the kernel, by a rename over a directory that is not empty: `EXDEV` comes before `ENOTEMPTY`.
+    /// Returns whether the kernel can rename this directory. Tries a rename over a directory that is not empty: `EXDEV` comes before
+    /// `ENOTEMPTY`.
     fn is_movable(&self, target: &Entry<'_>) -> Result<bool> {
         const PROBE: &CStr = c"probe";
         let directory = files::open_directory(target.parent, target.name)?;
@@ -190,8 +195,8 @@ impl Entry<'_> {
         }
     }
 
-    /// Moves all entries into another directory, gives it the attributes of this one, and finishes. After a failure everything is as
-    /// it was.
+    /// Moves all entries into another directory, gives it the attributes of this one, and calls `finish`. After a failure, moves the entries
+    /// back.
     fn move_to(
         &self,
         target: &Entry<'_>,
@@ -219,7 +224,7 @@ impl Entry<'_> {
     }
 }
 
-/// Two directories, the entries of one of which are moved into the other.
+/// Two open directories: the entries of the source are moved into the target.
 struct Pair {
     source: Fd,
     target: Fd,
@@ -242,7 +247,7 @@ impl Pair {
         sys::close(self.target);
     }
 
-    /// Moves everything, again if others have put more there meanwhile.
+    /// Moves all entries and the attributes, then calls `finish`. Starts again if other processes have added entries meanwhile.
     fn move_all(
         &self,
         facts: &Facts,
@@ -261,6 +266,7 @@ impl Pair {
         Err(libc::ENOTEMPTY)
     }
 
+    /// Moves each entry that the source lists now.
     fn move_entries(&self, depth: u32, room: &mut Room) -> Result {
         files::seek(self.source, 0)?;
         loop {
@@ -288,6 +294,7 @@ impl Pair {
         }
     }
 
+    /// Moves a directory that cannot be renamed, entry by entry.
     fn move_directory(&self, entry: &Entry<'_>, depth: u32, room: &mut Room) -> Result {
         let facts = entry.facts()?;
         if !facts.is_directory() || depth >= DEEPEST {
@@ -303,7 +310,7 @@ impl Pair {
         moved
     }
 
-    /// Undoes what was moved, as far as that is possible.
+    /// Moves the entries of the target back into the source, as far as possible.
     fn move_back(&self, facts: &Facts, room: &mut Room) {
         let _ = self.set_target_mode(facts.mode | OWN);
         if files::seek(self.target, 0).is_ok() {
@@ -315,6 +322,7 @@ impl Pair {
         let _ = files::set_times(self.source, facts);
     }
 
+    /// Gives the target the xattrs, mode and times of the source.
     fn give_attributes(&self, facts: &Facts, room: &mut Room) -> Result {
         self.give_xattrs(room)?;
         if files::facts(self.target, c"")?.mode != facts.mode {
@@ -327,7 +335,7 @@ impl Pair {
         files::set_open_mode(self.target, mode)
     }
 
-    /// Gives the target the xattrs that belong to the owner of a directory; the kernel sets others by itself.
+    /// Copies the xattrs that a directory's owner can set (`user.` and ACLs) to the target; the kernel sets others by itself.
     fn give_xattrs(&self, room: &mut Room) -> Result {
         let length = match files::list_xattrs(self.source, &mut room.names) {
             Err(libc::EOPNOTSUPP) => return Ok(()),
@@ -346,8 +354,8 @@ impl Pair {
     }
 }
 
-/// Moves an entry to another directory by a rename. A directory that may not be written to cannot change its parent: that is
-/// allowed for the moment.
+/// Moves an entry to another directory by a rename. A directory without write permission cannot change its parent, so it gets the
+/// permission for the moment.
 fn carry(entry: &Entry<'_>, to: Fd) -> Result {
     let rename = || files::rename(entry.parent, entry.name, to, entry.name, libc::RENAME_NOREPLACE);
     match rename() {
@@ -365,7 +373,7 @@ fn carry(entry: &Entry<'_>, to: Fd) -> Result {
     renamed
 }
 
-/// Lists a directory, without the two entries that every directory has.
+/// Calls `act` with the name of each entry of a directory but `.` and `..`.
 fn each_entry(directory: Fd, buffer: &mut [u8], act: &mut dyn FnMut(&CStr) -> Result) -> Result {
     loop {
         let read = sys::list(directory, buffer)?;
@@ -379,9 +387,10 @@ fn each_entry(directory: Fd, buffer: &mut [u8], act: &mut dyn FnMut(&CStr) -> Re
     }
 }
 
-/// One entry of a listing, as the kernel writes it: the inode and the place of the next entry in eight bytes each, the length in
-/// two, the kind in one, the name.
+/// One entry of a listing in the kernel's format (`linux_dirent64`): inode and position of the next entry in eight bytes each, length in
+/// two, kind in one, name.
 struct Listed {
+    /// Position from which the listing continues behind this entry.
     next: isize,
     is_file: bool,
     name: [u8; FileName::MOST + 1],
@@ -390,7 +399,7 @@ struct Listed {
 impl Listed {
     const HEAD: usize = 19;
 
-    /// The entry at a place of the buffer, which goes on to the next one. Passes over the entries that every directory has.
+    /// Reads the entry at an offset of the buffer and advances the offset. Skips `.` and `..`. Returns none at the end.
     fn at(buffer: &[u8], at: &mut usize, end: usize) -> Option<Self> {
         loop {
             let rest = buffer.get(*at..end)?;

@@ -1,8 +1,8 @@
-//! The filter, run by a model of the kernel's machine.
+//! Tests the filters in an interpreter of the BPF instructions that they use.
 
 use super::*;
 
-/// What a filter answers: the machine of the kernel, as far as we use it.
+/// Interprets a filter as the kernel does, for one system call. Returns the filter's result.
 fn run(program: &[sock_filter], arch: u32, number: c_long, arguments: [u64; 6]) -> u32 {
     let mut accumulator = 0;
     let mut at = 0;
@@ -28,7 +28,7 @@ fn run(program: &[sock_filter], arch: u32, number: c_long, arguments: [u64; 6]) 
 }
 
 #[test]
-fn what_is_refused() {
+fn calls_are_allowed_or_refused_by_number_and_arguments() {
     let eperm = refuse(libc::EPERM);
     let enosys = refuse(libc::ENOSYS);
     let family = refuse(libc::EAFNOSUPPORT);
@@ -97,7 +97,7 @@ fn what_is_refused() {
 }
 
 #[test]
-fn what_is_refused_among_others() {
+fn shared_ipc_and_unconnected_socket_pairs_are_refused_without_a_view() {
     let cloexec = u64::from(libc::SOCK_CLOEXEC.cast_unsigned());
     for (call, arguments, is_refused) in [
         (libc::SYS_shmget, [0; 6], true),
@@ -121,7 +121,7 @@ fn what_is_refused_among_others() {
 }
 
 #[test]
-fn attributes_are_refused_where_they_would_reach_a_real_directory() {
+fn setting_extended_attributes_is_refused_if_the_fence_asks_for_it() {
     for without_attributes in [false, true] {
         let program = program(Held { internet: false, without_attributes, among_others: false });
         let wanted = if without_attributes { refuse(libc::EOPNOTSUPP) } else { ALLOW };
@@ -132,7 +132,7 @@ fn attributes_are_refused_where_they_would_reach_a_real_directory() {
     }
 }
 
-/// In a view the warden is process 1; without one, it may be any that is not named 0.
+/// In a view the warden is process 1. Without one its number is unknown, so only 0, the caller itself, is allowed.
 #[test]
 fn limits_and_scheduling_of_the_warden_are_refused() {
     let calls = [
@@ -162,7 +162,7 @@ fn limits_and_scheduling_of_the_warden_are_refused() {
 }
 
 #[test]
-fn memory_that_only_a_group_counts_is_refused_without_one() {
+fn memfd_is_missing_without_a_control_group() {
     let program = without_group();
     for (call, wanted) in [(libc::SYS_memfd_create, refuse(libc::ENOSYS)), (libc::SYS_mmap, ALLOW)]
     {
@@ -172,7 +172,7 @@ fn memory_that_only_a_group_counts_is_refused_without_one() {
 
 #[cfg(target_arch = "x86_64")]
 #[test]
-fn old_calls_and_x32_are_refused_alike() {
+fn legacy_calls_and_x32_calls_are_refused() {
     let program = program(Held { internet: true, without_attributes: false, among_others: false });
     let create = u64::from(libc::O_CREAT.cast_unsigned());
     for (call, arguments, errno) in [

@@ -1,4 +1,4 @@
-//! Mounts, by descriptor.
+//! System calls on mounts, which are named by descriptor.
 
 use super::{CStr, Fd, Result, c_int, c_uint, c_void, fd, size};
 
@@ -10,6 +10,7 @@ const EMPTY_PATH: c_uint = 0x1000;
 const RECURSIVE: c_uint = 0x8000;
 const OPEN_TREE_CLONE: c_uint = 1;
 
+/// The kernel's `mount_attr`.
 #[repr(C)]
 struct Attributes {
     set: u64,
@@ -18,20 +19,20 @@ struct Attributes {
     userns_fd: u64,
 }
 
-/// What is mounted from now on is seen here alone, and what is mounted elsewhere is not seen here.
+/// Makes all mounts private: later mounts here are not seen in other namespaces, and later mounts there are not seen here.
 pub(crate) fn detach_all() -> Result {
     let none: *const c_void = std::ptr::null();
     let flags = libc::MS_REC | libc::MS_PRIVATE;
     call!(libc::SYS_mount, none, c"/".as_ptr(), none, flags, none).map(drop)
 }
 
-/// A copy of the mounts from a place on, with all that is mounted below it or without.
+/// Makes a detached copy of the mount at a path, with all submounts.
 pub(crate) fn copy(at: Fd, path: &CStr) -> Result<Fd> {
     let flags = OPEN_TREE_CLONE | RECURSIVE | EMPTY_PATH | libc::O_CLOEXEC.cast_unsigned();
     call!(libc::SYS_open_tree, at, path.as_ptr(), flags).map(fd)
 }
 
-/// Sets attributes of a mount and all below it.
+/// Sets attributes of the mount at a path and of all its submounts.
 pub(crate) fn restrict(at: Fd, path: &CStr, set: u64) -> Result {
     let attributes = Attributes { set, clear: 0, propagation: 0, userns_fd: 0 };
     let pointer = std::ptr::from_ref(&attributes);
@@ -40,7 +41,7 @@ pub(crate) fn restrict(at: Fd, path: &CStr, set: u64) -> Result {
         .map(drop)
 }
 
-/// Sets attributes of one mount alone.
+/// Sets attributes of one mount, without its submounts.
 pub(crate) fn restrict_one(mount: Fd, set: u64) -> Result {
     let attributes = Attributes { set, clear: 0, propagation: 0, userns_fd: 0 };
     let pointer = std::ptr::from_ref(&attributes);
@@ -48,7 +49,7 @@ pub(crate) fn restrict_one(mount: Fd, set: u64) -> Result {
         .map(drop)
 }
 
-/// Puts a mount at a place.
+/// Attaches a detached mount at a path below a directory, or at the directory itself if the path is empty.
 pub(crate) fn attach(mount: Fd, at: Fd, path: &CStr) -> Result {
     const FROM_EMPTY: c_uint = 0x04;
     const TO_EMPTY: c_uint = 0x40;
@@ -56,7 +57,7 @@ pub(crate) fn attach(mount: Fd, at: Fd, path: &CStr) -> Result {
     call!(libc::SYS_move_mount, mount, c"".as_ptr(), at, path.as_ptr(), flags).map(drop)
 }
 
-/// A new file system with these options; an option without a value is a flag.
+/// Creates a detached mount of a new file system with these options; an option without a value is a flag.
 pub(crate) fn new(kind: &CStr, options: &[(&CStr, Option<&CStr>)]) -> Result<Fd> {
     let context = call!(libc::SYS_fsopen, kind.as_ptr(), 1).map(fd)?;
     let made = configure(context, options).and_then(|()| {
@@ -67,6 +68,7 @@ pub(crate) fn new(kind: &CStr, options: &[(&CStr, Option<&CStr>)]) -> Result<Fd>
     made
 }
 
+/// Sets the options of a file system and creates it.
 fn configure(context: Fd, options: &[(&CStr, Option<&CStr>)]) -> Result {
     const FLAG: c_int = 0;
     const STRING: c_int = 1;

@@ -1,28 +1,29 @@
-//! Memory that the kernel holds for a program and that no process shows as its own: segments, messages and semaphores of System V,
-//! and what waits in sockets.
+//! Measures memory that the kernel holds for a program and that belongs to no process: segments, messages and semaphores of System V, and
+//! bytes that wait in sockets.
 //!
-//! Only what belongs to the view's own namespaces can be counted, so nothing here is asked without them. Nothing here allocates.
+//! Only the memory of the view's own namespaces can be told from that of other programs, so nothing here is called without a view.
+//! Nothing here allocates.
 
 use std::ffi::CStr;
 
 use super::{Text, number};
 use crate::sys::{self, Fd};
 
-/// Bytes in segments of shared memory, attached or not.
+/// Returns the bytes in System V segments of shared memory, attached or not.
 pub(super) fn segments() -> u64 {
     // The columns `rss` and `swap`.
     sum_columns(c"/proc/sysvipc/shm", &[(14, 1), (15, 1)])
 }
 
-/// Bytes in message queues and sets of semaphores.
+/// Returns the bytes in System V message queues and sets of semaphores.
 pub(super) fn queues() -> u64 {
-    /// Bytes that the kernel needs for a message besides its text, and for a semaphore.
+    /// Bytes that the kernel needs for a semaphore, and for a message in addition to its text.
     const EACH: u64 = 64;
     let messages = sum_columns(c"/proc/sysvipc/msg", &[(3, 1), (4, EACH)]);
     messages.saturating_add(sum_columns(c"/proc/sysvipc/sem", &[(3, EACH)]))
 }
 
-/// Adds up columns of a table, the first of which is 0, each with its weight.
+/// Adds up all numbers of some columns of a table file. Each column is given as its index, from 0, and the factor for its numbers.
 fn sum_columns(path: &CStr, columns: &[(usize, u64)]) -> u64 {
     let Ok(fd) = sys::open(path, libc::O_RDONLY) else { return 0 };
     let weight = |column| columns.iter().find(|(one, _)| *one == column).map_or(0, |(_, by)| *by);
@@ -55,7 +56,7 @@ fn sum_columns(path: &CStr, columns: &[(usize, u64)]) -> u64 {
     sum
 }
 
-/// Bytes that wait in the sockets of our network namespace.
+/// Returns the bytes that wait in the sockets of our network namespace.
 pub(super) fn sockets() -> u64 {
     let [v4, v6] = [c"/proc/net/sockstat", c"/proc/net/sockstat6"].map(Text::<1024>::read_path);
     let used = |text: &Option<Text<1024>>, name: &[u8]| {
@@ -65,7 +66,7 @@ pub(super) fn sockets() -> u64 {
         return 0;
     }
     let mut bytes = dump(Dump::Local);
-    // The tables of these can be large although few entries are ours.
+    // Skipped without such sockets: the kernel's tables can be large although few entries are ours.
     for (text, name, dump_of) in [
         (&v4, b"TCP:".as_slice(), Dump::Internet(libc::AF_INET, libc::IPPROTO_TCP)),
         (&v4, b"UDP:", Dump::Internet(libc::AF_INET, libc::IPPROTO_UDP)),
@@ -79,20 +80,20 @@ pub(super) fn sockets() -> u64 {
     bytes
 }
 
-/// The number in a line such as `TCP6: inuse 4 orphan 0`: the third word.
+/// Returns the number in the third word of a line such as `TCP6: inuse 4 orphan 0`.
 fn second_number(line: &[u8]) -> u64 {
     line.split(|byte| *byte == b' ').nth(2).map_or(0, number)
 }
 
-/// Sockets that the kernel is asked about by `sock_diag`.
+/// A kind of socket that the kernel can list by `sock_diag`.
 #[derive(Clone, Copy)]
 enum Dump {
     Local,
-    /// Of this family and protocol.
+    /// Sockets of this address family and protocol.
     Internet(i32, i32),
 }
 
-/// Numbers of `linux/netlink.h`, `linux/sock_diag.h`, `linux/unix_diag.h` and `linux/inet_diag.h`.
+/// Constants of `linux/netlink.h`, `linux/sock_diag.h`, `linux/unix_diag.h` and `linux/inet_diag.h`.
 mod diag {
     pub(super) const SOCK_DIAG_BY_FAMILY: u8 = 20;
     /// `NLM_F_REQUEST | NLM_F_DUMP`, from the lower byte on.
@@ -114,7 +115,7 @@ mod diag {
     pub(super) const INET_DIAG_SKMEMINFO: u16 = 7;
 }
 
-/// Bytes that wait in the sockets of one kind. None if the kernel cannot tell.
+/// Returns the bytes that wait in the sockets of one kind; 0 if the kernel cannot list them.
 fn dump(what: Dump) -> u64 {
     let kind = libc::SOCK_RAW;
     let Ok(fd) = sys::socket(libc::AF_NETLINK, kind, diag::NETLINK_SOCK_DIAG) else { return 0 };
@@ -123,6 +124,7 @@ fn dump(what: Dump) -> u64 {
     bytes
 }
 
+/// Sends the request to list all sockets of a kind.
 fn ask(fd: Fd, what: Dump) -> sys::Result {
     let byte = |number: i32| u8::try_from(number).unwrap_or(0);
     let mut request = [0u8; diag::HEADER + diag::INET_REQUEST];
@@ -150,16 +152,17 @@ fn ask(fd: Fd, what: Dump) -> sys::Result {
     sys::write(fd, request.get(..length).unwrap_or_default())
 }
 
+/// Copies bytes into a buffer at an offset.
 fn put(to: &mut [u8], at: usize, bytes: &[u8]) {
     for (place, byte) in to.iter_mut().skip(at).zip(bytes) {
         *place = *byte;
     }
 }
 
-/// Adds up the answers until the kernel says that there are no more.
+/// Receives the listed sockets and adds up the bytes that wait in them.
 fn answers(fd: Fd, what: Dump) -> u64 {
     let mut sum: u64 = 0;
-    // The kernel makes no answer larger than what was asked to be read, or than a page or two.
+    // The kernel sends at most the size of this buffer at once, or a page or two.
     let mut buffer = [0; 16 << 10];
     while let Ok(read @ 1..) = sys::read(fd, &mut buffer) {
         let mut rest = buffer.get(..read).unwrap_or_default();
@@ -175,7 +178,7 @@ fn answers(fd: Fd, what: Dump) -> u64 {
     sum
 }
 
-/// Bytes that wait in the socket of one message.
+/// Returns the bytes that wait in the socket that one message describes.
 fn waiting(message: &[u8], what: Dump) -> u64 {
     let begin = match what {
         Dump::Local => diag::UNIX_MESSAGE,
@@ -185,10 +188,10 @@ fn waiting(message: &[u8], what: Dump) -> u64 {
     let mut rest = message.get(begin..).unwrap_or_default();
     while let Some((length, kind)) = half(rest, 0).zip(half(rest, 2)) {
         let value = |number: usize| u64::from(word(rest, 4 + 4 * number).unwrap_or(0));
-        // Of the memory: received, being sent, waiting to be sent, not yet sorted in.
+        // Fields of the socket's memory: received; in transmission or queued for it; in the backlog.
         let memory = || value(0) + value(2).max(value(5)) + value(7);
         sum += match (what, kind) {
-            // What waits here is charged to whoever sent it, and to nobody once that socket is closed.
+            // Bytes in the receive queue are charged to the sender's socket, and to no socket once that one is closed.
             (Dump::Local, diag::UNIX_DIAG_RQLEN) => value(0),
             (Dump::Local, diag::UNIX_DIAG_MEMINFO)
             | (Dump::Internet(..), diag::INET_DIAG_SKMEMINFO) => memory(),
@@ -204,10 +207,12 @@ fn aligned(length: usize) -> usize {
     length.next_multiple_of(4)
 }
 
+/// Reads a 32-bit number at an offset.
 fn word(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes))
 }
 
+/// Reads a 16-bit number at an offset.
 fn half(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..)?.first_chunk().map(|bytes| u16::from_ne_bytes(*bytes))
 }
@@ -223,12 +228,12 @@ mod tests {
     const SOME: usize = 64 << 10;
 
     #[test]
-    fn what_waits_in_sockets_is_found() {
+    fn bytes_that_wait_in_sockets_are_counted() {
         let (mut sent, _kept) = UnixStream::pair().unwrap();
         sent.write_all(&vec![1; SOME]).unwrap();
         assert!(dump(Dump::Local) >= SOME as u64, "in a pair");
         drop(sent);
-        assert!(dump(Dump::Local) >= SOME as u64, "whose sender is gone");
+        assert!(dump(Dump::Local) >= SOME as u64, "in a pair whose sender is closed");
         let tcp = |family| dump(Dump::Internet(family, libc::IPPROTO_TCP));
         for (family, listener) in [
             (libc::AF_INET, TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()),
@@ -242,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_added_up() {
+    fn weighted_columns_of_a_table_are_added_up() {
         let table = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(table.path(), " key  shmid size\n  -1   7  100\n   0  8   20\n").unwrap();
         let path = std::ffi::CString::new(table.path().to_str().unwrap()).unwrap();
