@@ -123,7 +123,7 @@ impl Object {
     /// Opens a handle on an absolute path. Fails if the path has a symbolic link in it.
     pub fn open(path: &Path) -> io::Result<Self> {
         let name = CString::new(path.as_os_str().as_bytes())?;
-        let opened = sys::place(&name).map_err(io::Error::from_raw_os_error)?;
+        let opened = sys::open_handle(&name).map_err(io::Error::from_raw_os_error)?;
         // SAFETY: the kernel has just made it for us.
         let handle = unsafe { OwnedFd::from_raw_fd(opened) };
         let (device, inode) = sys::identity(opened).map_err(io::Error::from_raw_os_error)?;

@@ -6,9 +6,9 @@ use std::net::TcpListener;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
 use crate::launch::{Launch, SessionNamespaces};
-use crate::plan::Plan;
-use crate::sys::{self, Fd, Side};
-use crate::warden::{self, Report, Shared};
+use crate::plan::LaunchPlan;
+use crate::sys::{self, Fd, ForkSide};
+use crate::warden::{self, Report, SharedWarden};
 use crate::{LaunchError, Step};
 
 /// A started program and its warden. Dropping it ends the program and every process that it started.
@@ -27,7 +27,7 @@ pub struct Confined {
     /// Indices of the protected paths at which an empty file or directory was created.
     stood_in: Vec<usize>,
     /// The plan and the stack of a warden that shares our memory. They may be freed only after the warden has ended.
-    shared: Option<Box<Shared>>,
+    shared: Option<Box<SharedWarden>>,
 }
 
 /// The end of a program: exit code, signal or exceeded limit.
@@ -69,13 +69,13 @@ pub enum Ending {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn launch(launch: &Launch<'_>) -> Result<Confined, LaunchError> {
-    let plan = Plan::of(launch)?;
+    let plan = LaunchPlan::of(launch)?;
     let is_namespaced = plan.view.is_some();
-    let (ours, theirs) = socket_pair().map_err(LaunchError::Machine)?;
-    let Warden { pid, pidfd, shared } = if plan.may_share_memory() {
+    let (ours, theirs) = message_socket_pair().map_err(LaunchError::Machine)?;
+    let StartedWarden { pid, pidfd, shared } = if plan.may_share_memory() {
         start_shared(plan, theirs.as_raw_fd())?
     } else {
-        start_copy(&plan, theirs.as_raw_fd())?
+        start_forked(&plan, theirs.as_raw_fd())?
     };
     drop(theirs);
     let confined = Confined {
@@ -94,23 +94,23 @@ pub fn launch(launch: &Launch<'_>) -> Result<Confined, LaunchError> {
 }
 
 /// A warden process that was just started.
-struct Warden {
+struct StartedWarden {
     pid: libc::pid_t,
     pidfd: OwnedFd,
-    shared: Option<Box<Shared>>,
+    shared: Option<Box<SharedWarden>>,
 }
 
 /// Starts a warden as a forked copy of this process.
-fn start_copy(plan: &Plan, control: Fd) -> Result<Warden, LaunchError> {
+fn start_forked(plan: &LaunchPlan, control: Fd) -> Result<StartedWarden, LaunchError> {
     let forked = match plan.users {
-        Some(_) => warden::start_within(plan, control),
+        Some(_) => warden::start_in_namespaces(plan, control),
         None => sys::fork(plan.namespaces()),
     };
     match forked {
-        Ok(Side::Child) => warden::run(plan, control),
-        Ok(Side::Parent { pid, pidfd }) => {
+        Ok(ForkSide::Child) => warden::run(plan, control),
+        Ok(ForkSide::Parent { pid, pidfd }) => {
             // SAFETY: the kernel has just made it for us.
-            Ok(Warden { pid, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) }, shared: None })
+            Ok(StartedWarden { pid, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) }, shared: None })
         }
         Err(errno) if plan.view.is_some() => {
             let source = io::Error::from_raw_os_error(errno);
@@ -121,13 +121,13 @@ fn start_copy(plan: &Plan, control: Fd) -> Result<Warden, LaunchError> {
 }
 
 /// Starts a warden that shares the memory of this process.
-fn start_shared(plan: Plan, control: Fd) -> Result<Warden, LaunchError> {
-    let shared = Box::new(Shared::new(plan, control).map_err(LaunchError::Machine)?);
+fn start_shared(plan: LaunchPlan, control: Fd) -> Result<StartedWarden, LaunchError> {
+    let shared = Box::new(SharedWarden::new(plan, control).map_err(LaunchError::Machine)?);
     // SAFETY: it is kept until the warden is gone.
     let (pid, pidfd) = unsafe { shared.start() }
         .map_err(|errno| LaunchError::Machine(io::Error::from_raw_os_error(errno)))?;
     // SAFETY: the kernel has just made it for us.
-    Ok(Warden { pid, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) }, shared: Some(shared) })
+    Ok(StartedWarden { pid, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) }, shared: Some(shared) })
 }
 
 /// Hides the memory and the environment of this process from other programs of the same user, and disables core dumps. Programs that it
@@ -149,11 +149,11 @@ pub fn hide_memory() -> io::Result<()> {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn is_memory_hidden() -> bool {
-    sys::is_hidden()
+    sys::is_memory_hidden()
 }
 
 /// Creates a pair of connected sockets that keep message boundaries and report when the other side is closed.
-pub(crate) fn socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
+pub(crate) fn message_socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut both = [-1; 2];
     let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
     // SAFETY: there is room for two.
@@ -178,7 +178,7 @@ impl Confined {
                         step => LaunchError::Surroundings { step, source },
                     });
                 }
-                Some(Report { kind: Report::STOOD_IN, number, .. }) => {
+                Some(Report { kind: Report::STAND_IN_CREATED, number, .. }) => {
                     self.stood_in.extend(usize::try_from(number));
                 }
                 Some(_) => {}
@@ -252,7 +252,7 @@ impl Confined {
     pub fn kill(&self) {
         if self.is_namespaced {
             // The warden is the first process of its PID namespace: when it ends, the kernel ends all others in it.
-            let _ = sys::signal_by_fd(self.pidfd.as_raw_fd(), libc::SIGKILL);
+            let _ = sys::signal_pidfd(self.pidfd.as_raw_fd(), libc::SIGKILL);
         } else {
             // The warden reads the end of the socket as our end and ends the processes, which it alone knows.
             // SAFETY: a descriptor of ours.
@@ -348,7 +348,7 @@ fn reap(pidfd: BorrowedFd<'_>) {
     let id = pidfd.as_raw_fd().unsigned_abs();
     let flags = libc::WEXITED | libc::WNOHANG;
     // SAFETY: all zero is a valid place for the answer.
-    let mut ignored: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let mut unused_info: libc::siginfo_t = unsafe { std::mem::zeroed() };
     // SAFETY: a descriptor that is open, and room for the answer.
-    unsafe { libc::waitid(libc::P_PIDFD, id, &raw mut ignored, flags) };
+    unsafe { libc::waitid(libc::P_PIDFD, id, &raw mut unused_info, flags) };
 }

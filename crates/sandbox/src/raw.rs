@@ -10,52 +10,52 @@ use std::ffi::c_void;
 use libc::c_long;
 
 /// An argument of a system call: a number or a pointer that fits into a register.
-pub(crate) trait Word {
+pub(crate) trait RegisterValue {
     /// Converts to the value of the register.
-    fn word(self) -> usize;
+    fn to_register(self) -> usize;
 }
 
 /// Implements the trait for signed numbers by sign extension, because the kernel may read any number of bits.
-macro_rules! words {
+macro_rules! impl_register_value {
     ($($number:ty)*) => {
-        $(impl Word for $number {
+        $(impl RegisterValue for $number {
             #[expect(clippy::cast_sign_loss, reason = "registers have no sign")]
-            fn word(self) -> usize {
+            fn to_register(self) -> usize {
                 self as isize as usize
             }
         })*
     };
 }
 
-words! { i32 isize }
+impl_register_value! { i32 isize }
 
-impl Word for u32 {
-    fn word(self) -> usize {
+impl RegisterValue for u32 {
+    fn to_register(self) -> usize {
         self as usize
     }
 }
 
-impl Word for usize {
-    fn word(self) -> usize {
+impl RegisterValue for usize {
+    fn to_register(self) -> usize {
         self
     }
 }
 
-impl Word for u64 {
+impl RegisterValue for u64 {
     /// Never saturates: both supported architectures have registers of 64 bits.
-    fn word(self) -> usize {
+    fn to_register(self) -> usize {
         usize::try_from(self).unwrap_or(usize::MAX)
     }
 }
 
-impl<T> Word for *const T {
-    fn word(self) -> usize {
+impl<T> RegisterValue for *const T {
+    fn to_register(self) -> usize {
         self as usize
     }
 }
 
-impl<T> Word for *mut T {
-    fn word(self) -> usize {
+impl<T> RegisterValue for *mut T {
+    fn to_register(self) -> usize {
         self as usize
     }
 }
@@ -65,14 +65,14 @@ impl<T> Word for *mut T {
 /// # Safety
 /// That of the call itself: memory behind pointer arguments must be valid, and of the size that the call expects.
 #[cfg(target_arch = "x86_64")]
-pub(crate) unsafe fn ask(number: c_long, arguments: [usize; 6]) -> isize {
+pub(crate) unsafe fn syscall(number: c_long, arguments: [usize; 6]) -> isize {
     let [first, second, third, fourth, fifth, sixth] = arguments;
-    let answer: isize;
+    let result: isize;
     // SAFETY: the registers are those in which the kernel looks, and those that it changes are named.
     unsafe {
         asm!(
             "syscall",
-            inlateout("rax") number => answer,
+            inlateout("rax") number => result,
             in("rdi") first,
             in("rsi") second,
             in("rdx") third,
@@ -84,7 +84,7 @@ pub(crate) unsafe fn ask(number: c_long, arguments: [usize; 6]) -> isize {
             options(nostack),
         );
     }
-    answer
+    result
 }
 
 /// Performs a system call. A result below zero is a negated error number.
@@ -92,15 +92,15 @@ pub(crate) unsafe fn ask(number: c_long, arguments: [usize; 6]) -> isize {
 /// # Safety
 /// That of the call itself: memory behind pointer arguments must be valid, and of the size that the call expects.
 #[cfg(target_arch = "aarch64")]
-pub(crate) unsafe fn ask(number: c_long, arguments: [usize; 6]) -> isize {
+pub(crate) unsafe fn syscall(number: c_long, arguments: [usize; 6]) -> isize {
     let [first, second, third, fourth, fifth, sixth] = arguments;
-    let answer: isize;
+    let result: isize;
     // SAFETY: the registers are those in which the kernel looks, and those that it changes are named.
     unsafe {
         asm!(
             "svc 0",
             in("x8") number,
-            inlateout("x0") first => answer,
+            inlateout("x0") first => result,
             in("x1") second,
             in("x2") third,
             in("x3") fourth,
@@ -109,26 +109,26 @@ pub(crate) unsafe fn ask(number: c_long, arguments: [usize; 6]) -> isize {
             options(nostack),
         );
     }
-    answer
+    result
 }
 
 /// The function with which a child process begins; it never returns.
-pub(crate) type Entry = extern "C" fn(*const c_void) -> !;
+pub(crate) type EntryPoint = extern "C" fn(*const c_void) -> !;
 
-/// Calls `clone3` for a child that runs `entry(given)` on the stack that `arguments` name. Returns the child's number, or a negated error
+/// Calls `clone3` for a child that runs `entry(data)` on the stack that `arguments` name. Returns the child's number, or a negated error
 /// number.
 ///
 /// # Safety
 /// `arguments` must be those of `clone3`, of `size` bytes, and name a stack that is used by nothing else for as long as the child lives.
-/// `entry` must be sound in that child when it is called with `given`.
+/// `entry` must be sound in that child when it is called with `data`.
 #[cfg(target_arch = "x86_64")]
 pub(crate) unsafe fn clone(
     arguments: *mut c_void,
     size: usize,
-    entry: Entry,
-    given: *const c_void,
+    entry: EntryPoint,
+    data: *const c_void,
 ) -> isize {
-    let answer: isize;
+    let result: isize;
     // SAFETY: the child has a stack of its own, and never leaves this; here, it is a call like any other.
     unsafe {
         asm!(
@@ -140,33 +140,33 @@ pub(crate) unsafe fn clone(
             "call r13",
             "ud2",
             "2:",
-            inlateout("rax") libc::SYS_clone3 => answer,
+            inlateout("rax") libc::SYS_clone3 => result,
             in("rdi") arguments,
             in("rsi") size,
-            in("r12") given,
+            in("r12") data,
             in("r13") entry,
             lateout("rcx") _,
             lateout("r11") _,
             options(nostack),
         );
     }
-    answer
+    result
 }
 
-/// Calls `clone3` for a child that runs `entry(given)` on the stack that `arguments` name. Returns the child's number, or a negated error
+/// Calls `clone3` for a child that runs `entry(data)` on the stack that `arguments` name. Returns the child's number, or a negated error
 /// number.
 ///
 /// # Safety
 /// `arguments` must be those of `clone3`, of `size` bytes, and name a stack that is used by nothing else for as long as the child lives.
-/// `entry` must be sound in that child when it is called with `given`.
+/// `entry` must be sound in that child when it is called with `data`.
 #[cfg(target_arch = "aarch64")]
 pub(crate) unsafe fn clone(
     arguments: *mut c_void,
     size: usize,
-    entry: Entry,
-    given: *const c_void,
+    entry: EntryPoint,
+    data: *const c_void,
 ) -> isize {
-    let answer: isize;
+    let result: isize;
     // SAFETY: the child has a stack of its own, and never leaves this; here, it is a call like any other.
     unsafe {
         asm!(
@@ -178,14 +178,14 @@ pub(crate) unsafe fn clone(
             "brk #1",
             "2:",
             in("x8") libc::SYS_clone3,
-            inlateout("x0") arguments => answer,
+            inlateout("x0") arguments => result,
             in("x1") size,
-            in("x20") given,
+            in("x20") data,
             in("x21") entry,
             options(nostack),
         );
     }
-    answer
+    result
 }
 
 #[cfg(test)]
@@ -198,7 +198,10 @@ mod tests {
         unsafe { *libc::__errno_location() = 7 };
         // SAFETY: asks who we are; then closes what cannot be open.
         let (own, refused) = unsafe {
-            (ask(libc::SYS_getpid, [0; 6]), ask(libc::SYS_close, [(-1i32).word(), 0, 0, 0, 0, 0]))
+            (
+                syscall(libc::SYS_getpid, [0; 6]),
+                syscall(libc::SYS_close, [(-1i32).to_register(), 0, 0, 0, 0, 0]),
+            )
         };
         assert_eq!(own.unsigned_abs(), std::process::id() as usize);
         assert_eq!(refused, -isize::try_from(libc::EBADF).unwrap());

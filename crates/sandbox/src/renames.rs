@@ -21,9 +21,9 @@ use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 use libc::seccomp_notif;
 
-use crate::plan::{Plan, PlannedRenames};
+use crate::plan::{LaunchPlan, PlannedRenames};
 use crate::sys::{self, Fd, files, landlock, notify, thread};
-use movable::Movable;
+use movable::MovableDirectories;
 use request::Request;
 
 mod copy;
@@ -36,8 +36,8 @@ mod unmerge;
 pub const RENAME_PREFIX: &str = ".windlass-rename-";
 
 /// The state that the two threads for the renames of one program share. It is valid until the warden ends.
-pub(crate) struct Renames<'a> {
-    plan: &'a Plan,
+pub(crate) struct RenameService<'a> {
+    plan: &'a LaunchPlan,
     threads: &'a PlannedRenames,
     listener: Fd,
     /// Landlock ruleset of the program.
@@ -47,15 +47,15 @@ pub(crate) struct Renames<'a> {
     /// Number of requests that the mover has not finished.
     pending: AtomicU32,
     /// Directories that are known to be movable.
-    movable: Movable,
+    movable: MovableDirectories,
 }
 
-impl<'a> Renames<'a> {
+impl<'a> RenameService<'a> {
     /// Maximum milliseconds that the end of a program waits for a directory that is half moved.
-    const LONGEST_END: i64 = 10_000;
+    const MAX_END_WAIT_MS: i64 = 10_000;
 
     pub(crate) fn new(
-        plan: &'a Plan,
+        plan: &'a LaunchPlan,
         threads: &'a PlannedRenames,
         listener: Fd,
         ruleset: Option<Fd>,
@@ -67,7 +67,7 @@ impl<'a> Renames<'a> {
             ruleset,
             requests: AtomicI32::new(-1),
             pending: AtomicU32::new(0),
-            movable: Movable::new(),
+            movable: MovableDirectories::new(),
         }
     }
 
@@ -79,12 +79,12 @@ impl<'a> Renames<'a> {
     /// Starts the listener thread, which receives the calls from now on.
     pub(crate) fn start(&self) -> sys::Result {
         // Descriptors are needed for every level of directories and for every request that waits.
-        if let Ok(most) = sys::limit_of(libc::RLIMIT_NOFILE) {
-            let _ = sys::set_limit(libc::RLIMIT_NOFILE, most, most);
+        if let Ok(hard_limit) = sys::hard_limit(libc::RLIMIT_NOFILE) {
+            let _ = sys::set_limit(libc::RLIMIT_NOFILE, hard_limit, hard_limit);
         }
-        let given = std::ptr::from_ref(self).cast();
+        let data = std::ptr::from_ref(self).cast();
         // SAFETY: the program has begun, so nothing is on that stack any more; both are there until the warden ends.
-        unsafe { thread::start(&self.plan.stack, serve, given) }
+        unsafe { thread::start(&self.plan.stack, run_listener, data) }
     }
 
     /// Receives one call and lets it proceed unchanged; used if the listener thread cannot be started.
@@ -95,9 +95,9 @@ impl<'a> Renames<'a> {
     }
 
     /// Waits until no directory is half moved, for ten seconds at most. The program must have ended.
-    pub(crate) fn settle(&self) {
-        let until = sys::now() + Self::LONGEST_END;
-        while self.pending.load(Ordering::Acquire) > 0 && sys::now() < until {
+    pub(crate) fn wait_until_moved(&self) {
+        let until = sys::now_ms() + Self::MAX_END_WAIT_MS;
+        while self.pending.load(Ordering::Acquire) > 0 && sys::now_ms() < until {
             let _ = sys::poll([-1], 1);
         }
     }
@@ -108,18 +108,18 @@ impl<'a> Renames<'a> {
     }
 
     /// Passes a call to the mover if it renames a directory that may need it; lets any other call proceed.
-    fn handle(&self, call: &seccomp_notif, mover: &mut Option<Fd>) {
+    fn handle_call(&self, call: &seccomp_notif, mover: &mut Option<Fd>) {
         let Some(request) = Request::of(self.listener, call, &self.movable) else {
             return notify::proceed(self.listener, call.id);
         };
-        if !self.pass_on(&request, mover) {
+        if !self.send_to_mover(&request, mover) {
             request.close();
             notify::proceed(self.listener, call.id);
         }
     }
 
     /// Sends a request to the mover, which answers it. Starts the mover first if needed. Returns false if that fails.
-    fn pass_on(&self, request: &Request, mover: &mut Option<Fd>) -> bool {
+    fn send_to_mover(&self, request: &Request, mover: &mut Option<Fd>) -> bool {
         let Some(to) = mover.or_else(|| self.start_mover().ok()) else { return false };
         *mover = Some(to);
         self.pending.fetch_add(1, Ordering::AcqRel);
@@ -134,9 +134,9 @@ impl<'a> Renames<'a> {
     fn start_mover(&self) -> sys::Result<Fd> {
         let [from, to] = files::pipe()?;
         self.requests.store(from, Ordering::Release);
-        let given = std::ptr::from_ref(self).cast();
+        let data = std::ptr::from_ref(self).cast();
         // SAFETY: the stack is used for nothing else; both are there until the warden ends.
-        let started = unsafe { thread::start(&self.threads.stack, make_movable, given) };
+        let started = unsafe { thread::start(&self.threads.stack, run_mover, data) };
         if let Err(errno) = started {
             sys::close(from);
             sys::close(to);
@@ -146,27 +146,27 @@ impl<'a> Renames<'a> {
     }
 
     /// Applies the program's Landlock rules and seccomp filter to the mover.
-    fn confine(&self) -> sys::Result {
+    fn apply_program_fence(&self) -> sys::Result {
         sys::umask(0);
         if let Some(ruleset) = self.ruleset {
             landlock::restrict_self(ruleset)?;
         }
         match &self.plan.fence {
-            Some(fence) => sys::filter(&fence.filter),
+            Some(fence) => sys::install_filter(&fence.filter),
             None => Ok(()),
         }
     }
 }
 
 /// Entry point of the listener thread. Ends when no process can rename any more.
-extern "C" fn serve(given: *const c_void) -> ! {
+extern "C" fn run_listener(data: *const c_void) -> ! {
     // SAFETY: that is what it is started with.
-    let renames = unsafe { &*given.cast::<Renames<'_>>() };
-    notify::wake_in_place(renames.listener);
+    let renames = unsafe { &*data.cast::<RenameService<'_>>() };
+    notify::enable_sync_wake_up(renames.listener);
     let mut mover = None;
     loop {
         match notify::receive(renames.listener) {
-            Ok(call) => renames.handle(&call, &mut mover),
+            Ok(call) => renames.handle_call(&call, &mut mover),
             Err(libc::EINTR) => {}
             Err(libc::ENOENT) if has_callers(renames.listener) => {}
             Err(_) => {
@@ -187,12 +187,12 @@ fn has_callers(listener: Fd) -> bool {
 }
 
 /// Entry point of the mover thread. Answers requests until the pipe is closed.
-extern "C" fn make_movable(given: *const c_void) -> ! {
+extern "C" fn run_mover(data: *const c_void) -> ! {
     // SAFETY: that is what it is started with.
-    let renames = unsafe { &*given.cast::<Renames<'_>>() };
+    let renames = unsafe { &*data.cast::<RenameService<'_>>() };
     let from = renames.requests.load(Ordering::Acquire);
-    let is_confined = renames.confine().is_ok();
-    let mut room = unmerge::Room::new();
+    let is_confined = renames.apply_program_fence().is_ok();
+    let mut buffers = unmerge::WorkBuffers::new();
     loop {
         let mut bytes = [0; Request::SIZE];
         match sys::read(from, &mut bytes) {
@@ -202,7 +202,7 @@ extern "C" fn make_movable(given: *const c_void) -> ! {
         }
         let request = Request::from_bytes(&bytes);
         let answer = if is_confined {
-            unmerge::for_request(&request, &renames.movable, &mut room)
+            unmerge::make_request_movable(&request, &renames.movable, &mut buffers)
         } else {
             Ok(())
         };
@@ -210,7 +210,7 @@ extern "C" fn make_movable(given: *const c_void) -> ! {
         renames.pending.fetch_sub(1, Ordering::AcqRel);
         match answer {
             Ok(()) => notify::proceed(renames.listener, request.id),
-            Err(errno) => notify::refuse(renames.listener, request.id, errno),
+            Err(errno) => notify::fail(renames.listener, request.id, errno),
         }
     }
 }

@@ -8,16 +8,17 @@
 
 use libc::{c_long, sock_filter};
 
-use code::{ARCH, NUMBER, answer, any_bit, argument, equal, is_call, load, unless_equal};
+use bpf::{ARCH, NUMBER, any_bit, argument, end_with, equal, is_call, load, skip_if_equal};
 
-mod code;
+mod bpf;
 #[cfg(test)]
 mod tests;
 
 const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
 const KILL: u32 = libc::SECCOMP_RET_KILL_PROCESS;
 
-const fn refuse(errno: i32) -> u32 {
+/// Returns the filter result that makes a call fail with an error number.
+const fn fail_with(errno: i32) -> u32 {
     libc::SECCOMP_RET_ERRNO | errno.cast_unsigned()
 }
 
@@ -27,7 +28,7 @@ const ARCHITECTURE: u32 = 0xc000_003e;
 const ARCHITECTURE: u32 = 0xc000_00b7;
 
 /// Calls that are refused with any arguments.
-const REFUSED: &[c_long] = &[
+const ALWAYS_REFUSED: &[c_long] = &[
     // Looking into other processes.
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
@@ -95,7 +96,7 @@ const REFUSED: &[c_long] = &[
 
 /// Calls on shared memory, queues and semaphores, which any program can reach that knows their number. Refused if the program has no IPC
 /// namespace of its own.
-const SHARED: &[c_long] = &[
+const SHARED_IPC: &[c_long] = &[
     libc::SYS_shmget,
     libc::SYS_shmat,
     libc::SYS_shmctl,
@@ -139,7 +140,7 @@ const SETXATTRAT: c_long = 463;
 const OPEN_TREE_ATTR: c_long = 467;
 
 /// Calls that fail with `ENOSYS`, as on a kernel without them, so that programs fall back to older ones.
-const MISSING: &[c_long] = &[
+const ANSWERED_ENOSYS: &[c_long] = &[
     // Their flags and modes lie in memory, which can change between the check and the call: `clone3` could ask for namespaces,
     // `openat2` for a file that is set-id. `clone` and `openat` do the same with arguments that the filter can read.
     libc::SYS_clone3,
@@ -152,7 +153,7 @@ const MISSING: &[c_long] = &[
 
 /// The options of a filter.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Held {
+pub(crate) struct FilterOptions {
     /// Internet sockets can be created.
     pub(crate) internet: bool,
     /// Extended attributes cannot be set.
@@ -162,122 +163,124 @@ pub(crate) struct Held {
 }
 
 /// Builds the filter that every fenced program gets.
-pub(crate) fn program(held: Held) -> Vec<sock_filter> {
-    let mut program = vec![load(ARCH), unless_equal(ARCHITECTURE, 1), answer(KILL), load(NUMBER)];
+pub(crate) fn build_filter(options: FilterOptions) -> Vec<sock_filter> {
+    let mut program =
+        vec![load(ARCH), skip_if_equal(ARCHITECTURE, 1), end_with(KILL), load(NUMBER)];
     // The x32 calls have numbers of their own, which the rules below do not know.
     #[cfg(target_arch = "x86_64")]
-    program.extend([code::at_least(0x4000_0000, 1), answer(refuse(libc::ENOSYS))]);
+    program.extend([bpf::at_least(0x4000_0000, 1), end_with(fail_with(libc::ENOSYS))]);
     // Asked for most often, so checked first.
-    openings(&mut program);
-    for number in REFUSED {
-        program.extend([is_call(*number, 1), answer(refuse(libc::EPERM))]);
+    refuse_opening_set_id(&mut program);
+    for number in ALWAYS_REFUSED {
+        program.extend([is_call(*number, 1), end_with(fail_with(libc::EPERM))]);
     }
-    for number in MISSING {
-        program.extend([is_call(*number, 1), answer(refuse(libc::ENOSYS))]);
+    for number in ANSWERED_ENOSYS {
+        program.extend([is_call(*number, 1), end_with(fail_with(libc::ENOSYS))]);
     }
-    if held.without_attributes {
+    if options.without_attributes {
         // As on a file system without attributes: programs that copy files go on without them.
         for number in SET_ATTRIBUTES {
-            program.extend([is_call(*number, 1), answer(refuse(libc::EOPNOTSUPP))]);
+            program.extend([is_call(*number, 1), end_with(fail_with(libc::EOPNOTSUPP))]);
         }
     }
     for call in [libc::SYS_clone, libc::SYS_unshare] {
-        with_bits(&mut program, call, 0, NEW_NAMESPACES);
+        refuse_if_any_bit(&mut program, call, 0, NEW_NAMESPACES);
     }
-    modes(&mut program);
-    ioctls(&mut program);
-    processes(&mut program, held);
-    if held.among_others {
-        others(&mut program);
+    refuse_set_id_modes(&mut program);
+    refuse_terminal_input(&mut program);
+    protect_warden(&mut program, options);
+    if options.among_others {
+        refuse_shared_ipc(&mut program);
     }
-    huge_pages(&mut program);
-    sockets(&mut program, held);
-    program.push(answer(ALLOW));
+    refuse_huge_pages(&mut program);
+    restrict_sockets(&mut program, options);
+    program.push(end_with(ALLOW));
     program
 }
 
-/// Builds the additional filter for a program in no control group, used on top of [`program`].
+/// Builds the additional filter for a program in no control group, used on top of [`build_filter`].
 ///
 /// The memory of a `memfd` belongs to no process unless it is mapped, so the warden cannot count it. Programs fall back to files
 /// in `/dev/shm`, whose size is bounded.
-pub(crate) fn without_group() -> Vec<sock_filter> {
+pub(crate) fn build_no_group_filter() -> Vec<sock_filter> {
     vec![
         load(NUMBER),
         is_call(libc::SYS_memfd_create, 1),
-        answer(refuse(libc::ENOSYS)),
-        answer(ALLOW),
+        end_with(fail_with(libc::ENOSYS)),
+        end_with(ALLOW),
     ]
 }
 
 /// Builds the filter that makes rename calls wait for an answer (see [`crate::renames`]). All other calls pass, and so do calls of another
 /// architecture, whose numbers have another meaning.
-pub(crate) fn renames() -> Vec<sock_filter> {
-    let mut program = vec![load(ARCH), unless_equal(ARCHITECTURE, 1), answer(ALLOW), load(NUMBER)];
+pub(crate) fn build_rename_filter() -> Vec<sock_filter> {
+    let mut program =
+        vec![load(ARCH), skip_if_equal(ARCHITECTURE, 1), end_with(ALLOW), load(NUMBER)];
     for number in [
         #[cfg(target_arch = "x86_64")]
         libc::SYS_rename,
         libc::SYS_renameat,
         libc::SYS_renameat2,
     ] {
-        program.extend([is_call(number, 1), answer(libc::SECCOMP_RET_USER_NOTIF)]);
+        program.extend([is_call(number, 1), end_with(libc::SECCOMP_RET_USER_NOTIF)]);
     }
-    program.push(answer(ALLOW));
+    program.push(end_with(ALLOW));
     program
 }
 
 /// Adds instructions that apply to one call only. They must end with an answer on every path.
-fn rule(program: &mut Vec<sock_filter>, call: c_long, steps: &[sock_filter]) {
-    let length = u8::try_from(steps.len()).unwrap_or(u8::MAX);
+fn add_rule(program: &mut Vec<sock_filter>, call: c_long, instructions: &[sock_filter]) {
+    let length = u8::try_from(instructions.len()).unwrap_or(u8::MAX);
     program.push(is_call(call, length));
-    program.extend_from_slice(steps);
+    program.extend_from_slice(instructions);
 }
 
 /// Refuses a call if one of these bits is set in an argument.
-fn with_bits(program: &mut Vec<sock_filter>, call: c_long, at: u32, bits: u32) {
-    let refused = answer(refuse(libc::EPERM));
-    rule(program, call, &[load(argument(at)), any_bit(bits, 1), refused, answer(ALLOW)]);
+fn refuse_if_any_bit(program: &mut Vec<sock_filter>, call: c_long, at: u32, bits: u32) {
+    let refused = end_with(fail_with(libc::EPERM));
+    add_rule(program, call, &[load(argument(at)), any_bit(bits, 1), refused, end_with(ALLOW)]);
 }
 
 /// Refuses to open a file that would be set-id from its beginning. Without [`CREATES`], the argument for the mode is not set.
-fn openings(program: &mut Vec<sock_filter>) {
+fn refuse_opening_set_id(program: &mut Vec<sock_filter>) {
     for (call, flags, mode) in [
         (libc::SYS_openat, 2, 3),
         #[cfg(target_arch = "x86_64")]
         (libc::SYS_open, 1, 2),
     ] {
-        let steps = [
+        let instructions = [
             load(argument(flags)),
             any_bit(CREATES, 3),
             load(argument(mode)),
             any_bit(SET_ID, 1),
-            answer(refuse(libc::EPERM)),
-            answer(ALLOW),
+            end_with(fail_with(libc::EPERM)),
+            end_with(ALLOW),
         ];
-        rule(program, call, &steps);
+        add_rule(program, call, &instructions);
     }
 }
 
 /// Refuses huge pages from the machine's pool, which neither the warden nor a control group counts as memory. `ENOMEM` is what a
 /// machine without a pool says.
-fn huge_pages(program: &mut Vec<sock_filter>) {
+fn refuse_huge_pages(program: &mut Vec<sock_filter>) {
     for (call, flags, bit) in [
         (libc::SYS_mmap, 3, libc::MAP_HUGETLB),
         (libc::SYS_shmget, 2, libc::SHM_HUGETLB),
         (libc::SYS_memfd_create, 1, libc::MFD_HUGETLB.cast_signed()),
     ] {
-        let steps = [
+        let instructions = [
             load(argument(flags)),
             any_bit(bit.cast_unsigned(), 1),
-            answer(refuse(libc::ENOMEM)),
-            answer(ALLOW),
+            end_with(fail_with(libc::ENOMEM)),
+            end_with(ALLOW),
         ];
-        rule(program, call, &steps);
+        add_rule(program, call, &instructions);
     }
 }
 
 /// Refuses modes that are set-id. `mkdir` needs no rule: the kernel ignores these bits there, and a set-group-ID bit that a
 /// directory inherits only passes on its group.
-fn modes(program: &mut Vec<sock_filter>) {
+fn refuse_set_id_modes(program: &mut Vec<sock_filter>) {
     for (call, mode) in [
         #[cfg(target_arch = "x86_64")]
         (libc::SYS_chmod, 1),
@@ -290,28 +293,28 @@ fn modes(program: &mut Vec<sock_filter>) {
         (libc::SYS_mknod, 1),
         (libc::SYS_mknodat, 2),
     ] {
-        with_bits(program, call, mode, SET_ID);
+        refuse_if_any_bit(program, call, mode, SET_ID);
     }
 }
 
 /// Refuses the `ioctl` requests that put input into a terminal.
-fn ioctls(program: &mut Vec<sock_filter>) {
+fn refuse_terminal_input(program: &mut Vec<sock_filter>) {
     let [first, second] = FAKE_INPUT;
-    let refused = answer(refuse(libc::EPERM));
-    let steps =
-        [load(argument(1)), equal(first, 1), refused, equal(second, 1), refused, answer(ALLOW)];
-    rule(program, libc::SYS_ioctl, &steps);
+    let refused = end_with(fail_with(libc::EPERM));
+    let instructions =
+        [load(argument(1)), equal(first, 1), refused, equal(second, 1), refused, end_with(ALLOW)];
+    add_rule(program, libc::SYS_ioctl, &instructions);
 }
 
 /// Refuses calls that change limits and priorities of the warden: without open files, or without processor time, it could not measure.
 ///
 /// In a view the warden is process 1, and all others are the program's. Elsewhere its number is not known, so that a process can
 /// change only itself, named 0.
-fn processes(program: &mut Vec<sock_filter>, held: Held) {
+fn protect_warden(program: &mut Vec<sock_filter>, options: FilterOptions) {
     const IOPRIO_WHO_USER: u32 = 3;
-    let refused = answer(refuse(libc::EPERM));
+    let refused = end_with(fail_with(libc::EPERM));
     // Continues with the refusal, or skips it.
-    let is_warden = if held.among_others { unless_equal(0, 1) } else { equal(1, 1) };
+    let is_warden = if options.among_others { skip_if_equal(0, 1) } else { equal(1, 1) };
     for call in [
         libc::SYS_prlimit64,
         libc::SYS_sched_setaffinity,
@@ -319,47 +322,47 @@ fn processes(program: &mut Vec<sock_filter>, held: Held) {
         libc::SYS_sched_setparam,
         libc::SYS_sched_setattr,
     ] {
-        rule(program, call, &[load(argument(0)), is_warden, refused, answer(ALLOW)]);
+        add_rule(program, call, &[load(argument(0)), is_warden, refused, end_with(ALLOW)]);
     }
     // These can name all processes of a user, the warden among them.
     for (call, user) in
         [(libc::SYS_setpriority, libc::PRIO_USER), (libc::SYS_ioprio_set, IOPRIO_WHO_USER)]
     {
-        let steps = [
+        let instructions = [
             load(argument(0)),
-            unless_equal(user, 2),
+            skip_if_equal(user, 2),
             load(argument(1)),
             is_warden,
             refused,
-            answer(ALLOW),
+            end_with(ALLOW),
         ];
-        rule(program, call, &steps);
+        add_rule(program, call, &instructions);
     }
 }
 
 /// Refuses ways to other programs for a program without a view: shared memory and queues, and socket pairs of datagram or raw type, which can
 /// be pointed at any other socket.
-fn others(program: &mut Vec<sock_filter>) {
+fn refuse_shared_ipc(program: &mut Vec<sock_filter>) {
     const WITHOUT_CONNECTION: u32 = 0b10;
-    for number in SHARED {
-        program.extend([is_call(*number, 1), answer(refuse(libc::EPERM))]);
+    for number in SHARED_IPC {
+        program.extend([is_call(*number, 1), end_with(fail_with(libc::EPERM))]);
     }
-    with_bits(program, libc::SYS_socketpair, 1, WITHOUT_CONNECTION);
+    refuse_if_any_bit(program, libc::SYS_socketpair, 1, WITHOUT_CONNECTION);
 }
 
 /// Allows local sockets only in a view: outside one, another program's server could act for the program, and Landlock cannot tell whose
 /// socket it is. With the internet option, allows internet sockets and netlink routing queries. Refuses all other kinds of sockets.
-fn sockets(program: &mut Vec<sock_filter>, held: Held) {
+fn restrict_sockets(program: &mut Vec<sock_filter>, options: FilterOptions) {
     let [local, v4, v6, netlink] =
         [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK].map(i32::cast_unsigned);
-    let mut steps = vec![load(argument(0))];
-    if !held.among_others {
-        steps.extend([equal(local, 1), answer(ALLOW)]);
+    let mut instructions = vec![load(argument(0))];
+    if !options.among_others {
+        instructions.extend([equal(local, 1), end_with(ALLOW)]);
     }
-    if held.internet {
-        steps.extend([equal(v4, 1), answer(ALLOW), equal(v6, 1), answer(ALLOW)]);
-        steps.extend([equal(netlink, 3), load(argument(2)), equal(0, 1), answer(ALLOW)]);
+    if options.internet {
+        instructions.extend([equal(v4, 1), end_with(ALLOW), equal(v6, 1), end_with(ALLOW)]);
+        instructions.extend([equal(netlink, 3), load(argument(2)), equal(0, 1), end_with(ALLOW)]);
     }
-    steps.push(answer(refuse(libc::EAFNOSUPPORT)));
-    rule(program, libc::SYS_socket, &steps);
+    instructions.push(end_with(fail_with(libc::EAFNOSUPPORT)));
+    add_rule(program, libc::SYS_socket, &instructions);
 }

@@ -8,12 +8,12 @@ use std::ffi::CStr;
 use libc::pid_t;
 
 use crate::launch::Network;
-use crate::name::Name;
-use crate::plan::Plan;
+use crate::path_buffer::PathBuffer;
+use crate::plan::LaunchPlan;
 use crate::sys;
-use crate::warden::{Report, Tree, each_number_in};
+use crate::warden::{ProcessTree, Report, for_each_numeric_name};
 
-mod kernel;
+mod kernel_memory;
 
 /// Memory and processes that a program uses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -25,21 +25,21 @@ pub(crate) struct Usage {
 
 impl Usage {
     /// Maximum milliseconds between two measurements.
-    pub(crate) const LONGEST: i64 = 100;
+    pub(crate) const MAX_PAUSE_MS: i64 = 100;
     /// Minimum milliseconds between two measurements.
-    const SHORTEST: i64 = 2;
+    const MIN_PAUSE_MS: i64 = 2;
     /// Bytes that a fast machine can fill in a millisecond.
-    const FAST: u64 = 16 << 20;
+    const MAX_FILLED_BYTES_PER_MS: u64 = 16 << 20;
 
     /// Measures the program's processes. Uses the exact and slow readers only if the faster ones find more than the limit.
-    pub(crate) fn of(plan: &Plan) -> Self {
-        let tree = Tree::of(plan);
+    pub(crate) fn of(plan: &LaunchPlan) -> Self {
+        let tree = ProcessTree::of(plan);
         let most = plan.limits.memory;
-        let kernel = held_by_kernel(plan);
+        let kernel = measure_kernel_memory(plan);
         let mut memory = 0;
-        for look in [resident, written, own_part] {
-            let of_process = |sum: Memory, pid: &pid_t| sum.and(of_process(*pid, look));
-            let all = tree.pids().iter().fold(Memory::default(), of_process);
+        for reader in [read_resident, read_written, read_proportional] {
+            let add_process = |sum: Memory, pid: &pid_t| sum.plus(measure_process(*pid, reader));
+            let all = tree.pids().iter().fold(Memory::default(), add_process);
             // Mapped files and segments are counted by both: the larger number covers them.
             let shared = all.shared.max(kernel.shared);
             memory = all.private.saturating_add(kernel.private).saturating_add(shared);
@@ -51,7 +51,7 @@ impl Usage {
     }
 
     /// Returns a report for the warden's parent if memory or processes are above their limit.
-    pub(crate) fn over_limits(self, plan: &Plan) -> Option<Report> {
+    pub(crate) fn over_limits(self, plan: &LaunchPlan) -> Option<Report> {
         let limits = &plan.limits;
         if self.memory > limits.memory {
             return Some(Report { number: limits.memory, ..Report::of(Report::OVER_MEMORY) });
@@ -63,10 +63,12 @@ impl Usage {
     }
 
     /// Returns the milliseconds until the next measurement. In this time the memory cannot grow to more than a quarter above the limit.
-    pub(crate) fn pause(self, plan: &Plan) -> i64 {
+    pub(crate) fn pause(self, plan: &LaunchPlan) -> i64 {
         let most = plan.limits.memory;
         let room = most.saturating_add(most / 4).saturating_sub(self.memory);
-        i64::try_from(room / Self::FAST).unwrap_or(i64::MAX).clamp(Self::SHORTEST, Self::LONGEST)
+        i64::try_from(room / Self::MAX_FILLED_BYTES_PER_MS)
+            .unwrap_or(i64::MAX)
+            .clamp(Self::MIN_PAUSE_MS, Self::MAX_PAUSE_MS)
     }
 }
 
@@ -80,7 +82,7 @@ struct Memory {
 
 impl Memory {
     /// Adds two amounts.
-    fn and(self, other: Self) -> Self {
+    fn plus(self, other: Self) -> Self {
         Self {
             private: self.private.saturating_add(other.private),
             shared: self.shared.saturating_add(other.shared),
@@ -90,62 +92,71 @@ impl Memory {
 
 /// Measures memory that exists whether or not a process maps it: sockets, message queues, segments and files in `/dev`. Returns 0 without a
 /// view, where it could belong to other programs.
-fn held_by_kernel(plan: &Plan) -> Memory {
+fn measure_kernel_memory(plan: &LaunchPlan) -> Memory {
     let Some(view) = &plan.view else { return Memory::default() };
-    let sockets = if view.network == Network::Machine { 0 } else { kernel::sockets() };
+    let sockets = if view.network == Network::Machine { 0 } else { kernel_memory::socket_bytes() };
     Memory {
-        private: kernel::queues().saturating_add(sockets),
-        shared: sys::used(c"/dev").unwrap_or(0).saturating_add(kernel::segments()),
+        private: kernel_memory::queue_bytes().saturating_add(sockets),
+        shared: sys::tmpfs_bytes(c"/dev")
+            .unwrap_or(0)
+            .saturating_add(kernel_memory::segment_bytes()),
     }
 }
 
 /// A function that measures a process by its directory in `/proc`. Returns none if its files cannot be read.
-type Look = fn(&Name) -> Option<Memory>;
+type MemoryReader = fn(&PathBuffer) -> Option<Memory>;
 
 /// Measures a process. If its first thread has ended, `/proc/PID` shows no memory, so another thread is read. Returns 0 for a process that
 /// does not exist.
-fn of_process(pid: pid_t, look: Look) -> Memory {
-    let process = Name::of(b"/proc/").number(pid);
-    if let Some(found) = look(&process) {
+fn measure_process(pid: pid_t, reader: MemoryReader) -> Memory {
+    let process = PathBuffer::new(b"/proc/").push_number(pid);
+    if let Some(found) = reader(&process) {
         return found;
     }
     let mut found = None;
-    each_number_in(process.text(b"/task").as_c_str(), &mut |thread| {
+    for_each_numeric_name(process.push(b"/task").as_c_str(), &mut |thread| {
         if found.is_none() && thread != pid {
-            found = look(&Name::of(b"/proc/").number(pid).text(b"/task/").number(thread));
+            found = reader(
+                &PathBuffer::new(b"/proc/").push_number(pid).push(b"/task/").push_number(thread),
+            );
         }
     });
     found.unwrap_or_default()
 }
 
 /// Measures all memory of a process, including pages that it only reads and pages that it shares with others.
-fn resident(process: &Name) -> Option<Memory> {
-    let status = Status::read_in(process, b"/status")?;
-    let resident = status.bytes_of(b"VmRSS:")?.saturating_add(status.bytes_of(b"VmSwap:")?);
-    Some(Memory { private: resident.saturating_add(overhead(&status)), shared: 0 })
+fn read_resident(process: &PathBuffer) -> Option<Memory> {
+    let status = StatusFile::read_in(process, b"/status")?;
+    let resident =
+        status.kib_line_as_bytes(b"VmRSS:")?.saturating_add(status.kib_line_as_bytes(b"VmSwap:")?);
+    Some(Memory { private: resident.saturating_add(estimate_kernel_overhead(&status)), shared: 0 })
 }
 
 /// Measures the memory that a process has written, including all pages that it shares with others.
-fn written(process: &Name) -> Option<Memory> {
-    let status = Status::read_in(process, b"/status")?;
-    let anonymous = status.bytes_of(b"RssAnon:")?.saturating_add(status.bytes_of(b"VmSwap:")?);
+fn read_written(process: &PathBuffer) -> Option<Memory> {
+    let status = StatusFile::read_in(process, b"/status")?;
+    let anonymous = status
+        .kib_line_as_bytes(b"RssAnon:")?
+        .saturating_add(status.kib_line_as_bytes(b"VmSwap:")?);
     Some(Memory {
-        private: anonymous.saturating_add(overhead(&status)),
-        shared: status.bytes_of(b"RssShmem:")?,
+        private: anonymous.saturating_add(estimate_kernel_overhead(&status)),
+        shared: status.kib_line_as_bytes(b"RssShmem:")?,
     })
 }
 
 /// Measures the memory that a process has written, with only its proportional part of shared pages. Slow, because the kernel looks at each
-/// page. Without permission to inspect the process, returns the same as [`written`].
-fn own_part(process: &Name) -> Option<Memory> {
-    let Some(rollup) = Text::<4096>::read_in(process, b"/smaps_rollup") else {
-        return written(process);
+/// page. Without permission to inspect the process, returns the same as [`read_written`].
+fn read_proportional(process: &PathBuffer) -> Option<Memory> {
+    let Some(rollup) = KernelFile::<4096>::read_in(process, b"/smaps_rollup") else {
+        return read_written(process);
     };
-    let status = Status::read_in(process, b"/status")?;
-    let anonymous = rollup.bytes_of(b"Pss_Anon:")?.saturating_add(rollup.bytes_of(b"SwapPss:")?);
+    let status = StatusFile::read_in(process, b"/status")?;
+    let anonymous = rollup
+        .kib_line_as_bytes(b"Pss_Anon:")?
+        .saturating_add(rollup.kib_line_as_bytes(b"SwapPss:")?);
     Some(Memory {
-        private: anonymous.saturating_add(overhead(&status)),
-        shared: rollup.bytes_of(b"Pss_Shmem:")?,
+        private: anonymous.saturating_add(estimate_kernel_overhead(&status)),
+        shared: rollup.kib_line_as_bytes(b"Pss_Shmem:")?,
     })
 }
 
@@ -153,24 +164,27 @@ fn own_part(process: &Name) -> Option<Memory> {
 ///
 /// The kernel does not report the content of a pipe. Once a user's pipes are beyond `pipe-user-pages-soft`, a new one has two pages, one for
 /// each of its ends; the first 256 descriptors, which programs usually have, are not counted.
-fn overhead(status: &Status) -> u64 {
+fn estimate_kernel_overhead(status: &StatusFile) -> u64 {
     const USUAL_DESCRIPTORS: u64 = 256;
-    const EACH: u64 = 4096;
-    let descriptors = status.line(b"FDSize:").map_or(0, number).saturating_sub(USUAL_DESCRIPTORS);
-    let tables = status.bytes_of(b"VmPTE:").unwrap_or(0);
-    tables.saturating_add(descriptors.saturating_mul(EACH))
+    const PIPE_BYTES_PER_DESCRIPTOR: u64 = 4096;
+    let descriptors = status
+        .line_with_prefix(b"FDSize:")
+        .map_or(0, join_digits)
+        .saturating_sub(USUAL_DESCRIPTORS);
+    let tables = status.kib_line_as_bytes(b"VmPTE:").unwrap_or(0);
+    tables.saturating_add(descriptors.saturating_mul(PIPE_BYTES_PER_DESCRIPTOR))
 }
 
 /// Joins all digits of a text to one number.
-fn number(text: &[u8]) -> u64 {
+fn join_digits(text: &[u8]) -> u64 {
     let digits = text.iter().filter(|byte| byte.is_ascii_digit());
     digits.fold(0, |sum: u64, digit| sum.saturating_mul(10).saturating_add(u64::from(digit - b'0')))
 }
 
 /// Counts the threads of all processes of a user. Allocates, so it must not be called after a fork.
-pub(crate) fn threads_of(user: u32) -> u64 {
+pub(crate) fn count_threads(user: u32) -> u64 {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let of_process = |entry: std::fs::DirEntry| {
+    let threads_of_process = |entry: std::fs::DirEntry| {
         entry.file_name().to_str()?.parse::<pid_t>().ok()?;
         let text = std::fs::read_to_string(entry.path().join("status")).ok()?;
         let after = |name| text.lines().find_map(|line: &str| line.strip_prefix(name));
@@ -178,29 +192,29 @@ pub(crate) fn threads_of(user: u32) -> u64 {
         let threads: u64 = after("Threads:")?.trim().parse().ok()?;
         (real == user).then_some(threads)
     };
-    entries.filter_map(of_process).sum()
+    entries.filter_map(threads_of_process).sum()
 }
 
 /// The text of `/proc/PID/status`. It lists all groups of the user before the memory, and there may be thousands.
-type Status = Text<{ 16 << 10 }>;
+type StatusFile = KernelFile<{ 16 << 10 }>;
 
 /// The first bytes of a small file of the kernel's, read at once into a fixed buffer.
-struct Text<const MOST: usize> {
-    bytes: [u8; MOST],
+struct KernelFile<const MAX_BYTES: usize> {
+    bytes: [u8; MAX_BYTES],
     length: usize,
 }
 
-impl<const MOST: usize> Text<MOST> {
+impl<const MAX_BYTES: usize> KernelFile<MAX_BYTES> {
     /// Reads a file in a directory of `/proc`; none if it is empty or cannot be read.
-    fn read_in(directory: &Name, file: &[u8]) -> Option<Self> {
-        let directory = Name::of(directory.as_c_str().to_bytes());
-        Self::read_path(directory.text(file).as_c_str())
+    fn read_in(directory: &PathBuffer, file: &[u8]) -> Option<Self> {
+        let directory = PathBuffer::new(directory.as_c_str().to_bytes());
+        Self::read(directory.push(file).as_c_str())
     }
 
     /// Reads a file; none if it is empty or cannot be read.
-    fn read_path(path: &CStr) -> Option<Self> {
+    fn read(path: &CStr) -> Option<Self> {
         let fd = sys::open(path, libc::O_RDONLY).ok()?;
-        let mut bytes = [0; MOST];
+        let mut bytes = [0; MAX_BYTES];
         let read = sys::read(fd, &mut bytes);
         sys::close(fd);
         match read {
@@ -214,13 +228,13 @@ impl<const MOST: usize> Text<MOST> {
     }
 
     /// Finds the first line that begins with a name.
-    fn line(&self, name: &[u8]) -> Option<&[u8]> {
+    fn line_with_prefix(&self, name: &[u8]) -> Option<&[u8]> {
         self.bytes().split(|byte| *byte == b'\n').find(|line| line.starts_with(name))
     }
 
     /// Converts the number of KiB in the line that begins with a name to bytes.
-    fn bytes_of(&self, name: &[u8]) -> Option<u64> {
-        self.line(name).map(|line| number(line).saturating_mul(1024))
+    fn kib_line_as_bytes(&self, name: &[u8]) -> Option<u64> {
+        self.line_with_prefix(name).map(|line| join_digits(line).saturating_mul(1024))
     }
 }
 
@@ -228,21 +242,25 @@ impl<const MOST: usize> Text<MOST> {
 mod tests {
     use super::*;
 
-    const LOOKS: [Look; 3] = [resident, written, own_part];
+    const READERS: [MemoryReader; 3] = [read_resident, read_written, read_proportional];
 
     #[test]
     fn new_memory_of_this_process_is_measured() {
-        const MORE: u64 = 64 << 20;
+        const ADDED_BYTES: u64 = 64 << 20;
         let own = std::process::id().cast_signed();
-        let look = || LOOKS.map(|look| of_process(own, look).private);
-        let before = look();
-        let more = std::hint::black_box(vec![1u8; usize::try_from(MORE).unwrap()]);
-        for (before, after) in before.into_iter().zip(look()) {
+        let measure = || READERS.map(|reader| measure_process(own, reader).private);
+        let before = measure();
+        let more = std::hint::black_box(vec![1u8; usize::try_from(ADDED_BYTES).unwrap()]);
+        for (before, after) in before.into_iter().zip(measure()) {
             // Other threads free memory meanwhile.
-            assert!(after >= before + MORE - (8 << 20), "{before} {after}");
+            assert!(after >= before + ADDED_BYTES - (8 << 20), "{before} {after}");
         }
         drop(more);
-        assert_eq!(LOOKS.map(|look| of_process(0, look)), [Memory::default(); 3], "no process");
+        assert_eq!(
+            READERS.map(|reader| measure_process(0, reader)),
+            [Memory::default(); 3],
+            "no process"
+        );
     }
 
     #[test]
@@ -250,7 +268,7 @@ mod tests {
         let status = |text: &[u8]| {
             let mut bytes = [0; 16 << 10];
             bytes[..text.len()].copy_from_slice(text);
-            overhead(&Text { bytes, length: text.len() })
+            estimate_kernel_overhead(&KernelFile { bytes, length: text.len() })
         };
         for (text, wanted) in [
             (&b"FDSize:\t64\nVmPTE:\t      44 kB\n"[..], 44 << 10),
@@ -268,16 +286,16 @@ mod tests {
         let user = unsafe { libc::getuid() };
         let (stop, stopped) = std::sync::mpsc::channel::<()>();
         let waiting = std::thread::spawn(move || stopped.recv());
-        assert!(threads_of(user) >= 2, "this one, and the one that waits");
+        assert!(count_threads(user) >= 2, "this one, and the one that waits");
         drop(stop);
         assert!(waiting.join().unwrap().is_err());
-        assert_eq!(threads_of(u32::MAX), 0, "no process has this user");
+        assert_eq!(count_threads(u32::MAX), 0, "no process has this user");
     }
 
     #[test]
     fn digits_of_a_text_make_one_number() {
-        assert_eq!(number(b"Pss_Anon:        1234 kB"), 1234);
-        assert_eq!(number(b"99999999999999999999999"), u64::MAX);
-        assert_eq!(number(b""), 0);
+        assert_eq!(join_digits(b"Pss_Anon:        1234 kB"), 1234);
+        assert_eq!(join_digits(b"99999999999999999999999"), u64::MAX);
+        assert_eq!(join_digits(b""), 0);
     }
 }

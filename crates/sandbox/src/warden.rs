@@ -15,13 +15,13 @@ use libc::{c_int, pid_t};
 
 use crate::Step;
 use crate::launch::Network;
-use crate::name::Name;
-use crate::plan::{Plan, PlannedView};
-use crate::renames::Renames;
+use crate::path_buffer::PathBuffer;
+use crate::plan::{LaunchPlan, PlannedView};
+use crate::renames::RenameService;
 use crate::root;
+use crate::setup::{self, SetupFailure};
 use crate::stack::Stack;
-use crate::surroundings::{self, Failure};
-use crate::sys::{self, Fd, Ready};
+use crate::sys::{self, Fd, ReadyEvents};
 use crate::usage::Usage;
 
 /// A message from the warden to us.
@@ -50,7 +50,7 @@ impl Report {
     /// The program had more processes than its limit.
     pub(crate) const OVER_PROCESSES: u32 = 5;
     /// An empty file or directory was created at a protected path that did not exist.
-    pub(crate) const STOOD_IN: u32 = 6;
+    pub(crate) const STAND_IN_CREATED: u32 = 6;
     /// Comes with the descriptor of the listener on the loopback interface.
     pub(crate) const LISTENER: u32 = 7;
     /// Comes with a descriptor of the user namespace.
@@ -67,7 +67,7 @@ impl Report {
         Self { kind, ..Self::default() }
     }
 
-    fn failure(failure: Failure) -> Self {
+    fn failure(failure: SetupFailure) -> Self {
         Self { step: failure.step as i32, errno: failure.errno, ..Self::of(Self::FAILED) }
     }
 
@@ -90,7 +90,7 @@ impl Report {
 
 /// The descriptors that a warden keeps open; it closes all others.
 #[derive(Clone, Copy)]
-struct Kept {
+struct KeptDescriptors {
     control: Fd,
     stdin: Fd,
     output: Fd,
@@ -100,15 +100,15 @@ struct Kept {
 
 /// The data of a warden that shares our memory. It must not be freed before the warden has ended.
 #[derive(Debug)]
-pub(crate) struct Shared {
-    plan: Plan,
+pub(crate) struct SharedWarden {
+    plan: LaunchPlan,
     control: Fd,
     stack: Stack,
 }
 
-impl Shared {
+impl SharedWarden {
     /// Takes a plan, the warden's end of the control socket, and a new stack.
-    pub(crate) fn new(plan: Plan, control: Fd) -> io::Result<Self> {
+    pub(crate) fn new(plan: LaunchPlan, control: Fd) -> io::Result<Self> {
         Ok(Self { plan, control, stack: Stack::new()? })
     }
 
@@ -123,56 +123,56 @@ impl Shared {
 }
 
 /// Entry point of a warden that shares our memory.
-extern "C" fn run_shared(given: *const c_void) -> ! {
+extern "C" fn run_shared(data: *const c_void) -> ! {
     // SAFETY: that is what it is started with.
-    let shared = unsafe { &*given.cast::<Shared>() };
+    let shared = unsafe { &*data.cast::<SharedWarden>() };
     run(&shared.plan, shared.control)
 }
 
 /// A request to fork a warden in existing namespaces, and its result.
-struct Birth<'a> {
-    plan: &'a Plan,
+struct NamespaceFork<'a> {
+    plan: &'a LaunchPlan,
     control: Fd,
     /// Process id of the warden, or the error.
-    born: UnsafeCell<sys::Result<pid_t>>,
+    forked: UnsafeCell<sys::Result<pid_t>>,
 }
 
 /// Starts a warden in an existing user namespace. Only a process with a single thread can enter one, so a helper process does it: it shares
 /// our memory while we wait, forks the warden as our child, and exits.
-pub(crate) fn start_within(plan: &Plan, control: Fd) -> sys::Result<sys::Side> {
+pub(crate) fn start_in_namespaces(plan: &LaunchPlan, control: Fd) -> sys::Result<sys::ForkSide> {
     let stack = Stack::new().map_err(|error| error.raw_os_error().unwrap_or(libc::ENOMEM))?;
-    let birth = Birth { plan, control, born: UnsafeCell::new(Err(libc::EIO)) };
-    let given = std::ptr::from_ref(&birth).cast();
+    let request = NamespaceFork { plan, control, forked: UnsafeCell::new(Err(libc::EIO)) };
+    let data = std::ptr::from_ref(&request).cast();
     // SAFETY: it only asks the kernel, and writes down what came of it, before we go on.
-    let between = unsafe { sys::spawn_and_wait(&stack, enter, given) }?;
-    sys::wait_for(between);
+    let helper = unsafe { sys::spawn_and_wait(&stack, fork_in_namespaces, data) }?;
+    sys::wait_and_reap(helper);
     // SAFETY: the process that could write there has ended.
-    let pid = unsafe { birth.born.get().read_volatile() }?;
+    let pid = unsafe { request.forked.get().read_volatile() }?;
     // It is our child: no other process gets its number before we have reaped it.
-    Ok(sys::Side::Parent { pid, pidfd: sys::open_child(pid)? })
+    Ok(sys::ForkSide::Parent { pid, pidfd: sys::open_pidfd(pid)? })
 }
 
 /// Entry point of the helper process: enters the namespaces, forks the warden and stores the result.
-extern "C" fn enter(given: *const c_void) -> ! {
+extern "C" fn fork_in_namespaces(data: *const c_void) -> ! {
     // SAFETY: that is what it is started with; the process that started it waits.
-    let birth = unsafe { &*given.cast::<Birth<'_>>() };
-    let Some(users) = birth.plan.users else { sys::exit(1) };
-    let born = sys::born_within(users, birth.plan.session, birth.plan.namespaces());
-    if born == Ok(0) {
+    let request = unsafe { &*data.cast::<NamespaceFork<'_>>() };
+    let Some(users) = request.plan.users else { sys::exit(1) };
+    let forked = sys::fork_into_namespaces(users, request.plan.session, request.plan.namespaces());
+    if forked == Ok(0) {
         // In the copy. What it was given is in its own memory now.
-        run(birth.plan, birth.control)
+        run(request.plan, request.control)
     }
     // SAFETY: it is not read before we have ended.
-    unsafe { birth.born.get().write_volatile(born) };
+    unsafe { request.forked.get().write_volatile(forked) };
     sys::exit(0)
 }
 
 /// Runs the warden: sets up the sandbox, starts the program, watches it, ends all of it, and exits.
-pub(crate) fn run(plan: &Plan, control: Fd) -> ! {
-    let Ok(kept) = keep(plan, control) else { sys::exit(1) };
-    match start(plan, kept) {
+pub(crate) fn run(plan: &LaunchPlan, control: Fd) -> ! {
+    let Ok(kept) = close_inherited_descriptors(plan, control) else { sys::exit(1) };
+    match set_up_and_start(plan, kept) {
         Ok(program) => {
-            watch(plan, kept.control, &program);
+            watch_program(plan, kept.control, &program);
             // Here, because its threads may use it to the last moment.
             sys::exit(0)
         }
@@ -183,18 +183,18 @@ pub(crate) fn run(plan: &Plan, control: Fd) -> ! {
 
 /// Closes all inherited descriptors but those that the warden needs, which get numbers from 10 on. They are copies: an inherited pipe that
 /// stayed open here could keep another process waiting for its end.
-fn keep(plan: &Plan, control: Fd) -> sys::Result<Kept> {
+fn close_inherited_descriptors(plan: &LaunchPlan, control: Fd) -> sys::Result<KeptDescriptors> {
     const FIRST: Fd = 10;
     let _ = sys::block_signals(true);
     let stdin = match plan.stdin {
         Some(stdin) => stdin,
         None => sys::open(c"/dev/null", libc::O_RDONLY)?,
     };
-    let control = sys::dup_from(control, FIRST)?;
-    let stdin = sys::dup_from(stdin, control + 1)?;
-    let output = sys::dup_from(plan.output, stdin + 1)?;
-    let errors = sys::dup_from(plan.errors, output + 1)?;
-    let group = plan.group.map(|group| sys::dup_from(group, errors + 1)).transpose()?;
+    let control = sys::dup_at_least(control, FIRST)?;
+    let stdin = sys::dup_at_least(stdin, control + 1)?;
+    let output = sys::dup_at_least(plan.output, stdin + 1)?;
+    let errors = sys::dup_at_least(plan.errors, output + 1)?;
+    let group = plan.group.map(|group| sys::dup_at_least(group, errors + 1)).transpose()?;
     let mut from = 0;
     for kept in [control, stdin, output, errors].into_iter().chain(group) {
         sys::close_range(from, kept - 1);
@@ -205,46 +205,46 @@ fn keep(plan: &Plan, control: Fd) -> sys::Result<Kept> {
     for _ in 0..3 {
         sys::open(c"/dev/null", libc::O_RDWR)?;
     }
-    Ok(Kept { control, stdin, output, errors, group })
+    Ok(KeptDescriptors { control, stdin, output, errors, group })
 }
 
 /// A program that the warden has started.
-struct Program<'a> {
+struct RunningProgram<'a> {
     pid: pid_t,
     /// The threads that serve its renames of directories, if it has an overlay.
-    renames: Option<Renames<'a>>,
+    renames: Option<RenameService<'a>>,
 }
 
 /// Sets up the sandbox and starts the program in it.
-fn start(plan: &Plan, kept: Kept) -> surroundings::Result<Program<'_>> {
-    use surroundings::At as _;
+fn set_up_and_start(plan: &LaunchPlan, kept: KeptDescriptors) -> setup::Result<RunningProgram<'_>> {
+    use setup::AtStep as _;
     let _ = sys::set_session();
     let mask = sys::umask(0);
     if let Some(view) = &plan.view {
         if plan.users.is_none() {
-            surroundings::identify(plan)?;
+            setup::map_user_and_group(plan)?;
         }
-        let listener = surroundings::make_network(plan, view.network)?;
+        let listener = setup::make_network(plan, view.network)?;
         send_namespaces(plan, view, kept.control)?;
-        root::make(plan, view, &mut |number| {
-            let report = Report { number: number as u64, ..Report::of(Report::STOOD_IN) };
+        root::make_root(plan, view, &mut |number| {
+            let report = Report { number: number as u64, ..Report::of(Report::STAND_IN_CREATED) };
             report.send(kept.control, None);
         })?;
         if let Some(listener) = listener {
             Report::of(Report::LISTENER).send(kept.control, Some(listener));
             sys::close(listener);
         }
-        surroundings::drop_privileges()?;
+        setup::drop_privileges()?;
     } else {
         sys::prctl(libc::PR_SET_CHILD_SUBREAPER, 1).at(Step::Start)?;
         if plan.fence.is_some() {
-            surroundings::drop_privileges()?;
+            setup::drop_privileges()?;
         }
     }
     sys::umask(mask);
     // A copy of us holds all that we know: no other process may read it.
     sys::prctl(libc::PR_SET_DUMPABLE, 0).at(Step::Privileges)?;
-    let program = begin(plan, kept);
+    let program = start_program(plan, kept);
     for fd in [kept.stdin, kept.output, kept.errors].into_iter().chain(kept.group) {
         sys::close(fd);
     }
@@ -254,8 +254,8 @@ fn start(plan: &Plan, kept: Kept) -> surroundings::Result<Program<'_>> {
 /// Sends descriptors of our namespaces: the mount namespace, so that unmounting it does not delay our end, and the user and network
 /// namespace, so that later programs can share the loopback interface. Only we can open them, because this process is hidden from others
 /// once the program runs.
-fn send_namespaces(plan: &Plan, view: &PlannedView, control: Fd) -> surroundings::Result {
-    use surroundings::At as _;
+fn send_namespaces(plan: &LaunchPlan, view: &PlannedView, control: Fd) -> setup::Result {
+    use setup::AtStep as _;
     let is_shared = plan.session.is_none() && view.network != Network::Machine;
     for (is_sent, kind, path) in [
         (true, Report::MOUNT_NAMESPACE, c"/proc/self/ns/mnt"),
@@ -273,81 +273,83 @@ fn send_namespaces(plan: &Plan, view: &PlannedView, control: Fd) -> surroundings
 }
 
 /// Data for the program's process until it executes the program.
-struct Beginning<'a> {
-    plan: &'a Plan,
-    kept: Kept,
+struct ProgramStart<'a> {
+    plan: &'a LaunchPlan,
+    kept: KeptDescriptors,
     /// Its Landlock rules. They are made before it runs, when it cannot have changed the files at their paths.
     rules: Option<Fd>,
     /// Socket on which it sends the seccomp notifier of its renames.
     listener: Option<Fd>,
     /// The error, if the program could not be executed.
-    failure: UnsafeCell<Option<Failure>>,
+    failure: UnsafeCell<Option<SetupFailure>>,
 }
 
 /// Starts the program's process and waits until it has executed the program. The process shares our memory until then: nothing is copied,
 /// and it can store its error there.
-fn begin(plan: &Plan, kept: Kept) -> surroundings::Result<Program<'_>> {
-    use surroundings::At as _;
+fn start_program(plan: &LaunchPlan, kept: KeptDescriptors) -> setup::Result<RunningProgram<'_>> {
+    use setup::AtStep as _;
     let rules = match &plan.fence {
-        Some(fence) => surroundings::make_rules(plan, fence)?,
+        Some(fence) => setup::make_landlock_rules(plan, fence)?,
         None => None,
     };
     // Without the sockets, renames of directories on an overlay fail, and all else works.
     let pair = plan.renames.as_ref().and_then(|_| sys::socket_pair().ok());
     let listener = pair.map(|[_, theirs]| theirs);
-    let beginning = Beginning { plan, kept, rules, listener, failure: UnsafeCell::new(None) };
-    let given = std::ptr::from_ref(&beginning).cast();
+    let program_start =
+        ProgramStart { plan, kept, rules, listener, failure: UnsafeCell::new(None) };
+    let data = std::ptr::from_ref(&program_start).cast();
     // SAFETY: it only asks the kernel for things that are its own, and writes down why it could not go on.
-    let pid = unsafe { sys::spawn_and_wait(&plan.stack, begin_program, given) }.at(Step::Start)?;
+    let pid =
+        unsafe { sys::spawn_and_wait(&plan.stack, run_program_process, data) }.at(Step::Start)?;
     // SAFETY: the process that could write there is another program by now, or has ended.
-    if let Some(failure) = unsafe { beginning.failure.get().read_volatile() } {
+    if let Some(failure) = unsafe { program_start.failure.get().read_volatile() } {
         return Err(failure);
     }
     let renames = pair.and_then(|pair| receive_listener(plan, pair, rules));
     if let (None, Some(rules)) = (&renames, rules) {
         sys::close(rules);
     }
-    Ok(Program { pid, renames })
+    Ok(RunningProgram { pid, renames })
 }
 
 /// Receives the seccomp notifier from the program's process; none if it sent nothing.
 fn receive_listener(
-    plan: &Plan,
+    plan: &LaunchPlan,
     [ours, theirs]: [Fd; 2],
     rules: Option<Fd>,
-) -> Option<Renames<'_>> {
+) -> Option<RenameService<'_>> {
     // No process has that end open any more, so the call below does not wait if nothing was sent.
     sys::close(theirs);
     let received = sys::receive(ours, &mut [0; 1]);
     sys::close(ours);
     let (_, listener) = received.ok()?;
-    Some(Renames::new(plan, plan.renames.as_ref()?, listener?, rules))
+    Some(RenameService::new(plan, plan.renames.as_ref()?, listener?, rules))
 }
 
 /// Entry point of the program's process: executes the program, or stores the error and exits.
-extern "C" fn begin_program(given: *const c_void) -> ! {
+extern "C" fn run_program_process(data: *const c_void) -> ! {
     // SAFETY: that is what it is started with; the process that started it waits.
-    let beginning = unsafe { &*given.cast::<Beginning<'_>>() };
-    let failure = become_program(beginning);
+    let program_start = unsafe { &*data.cast::<ProgramStart<'_>>() };
+    let failure = execute_program(program_start);
     // SAFETY: it is not read before we have ended.
-    unsafe { beginning.failure.get().write_volatile(Some(failure)) };
+    unsafe { program_start.failure.get().write_volatile(Some(failure)) };
     sys::exit(127)
 }
 
 /// Joins the control group, sets up descriptors, limits and fence, and executes the program. Returns only if that fails.
-fn become_program(beginning: &Beginning<'_>) -> Failure {
-    let (plan, kept) = (beginning.plan, beginning.kept);
+fn execute_program(program_start: &ProgramStart<'_>) -> SetupFailure {
+    let (plan, kept) = (program_start.plan, program_start.kept);
     let ready = || {
-        use surroundings::At as _;
+        use setup::AtStep as _;
         // The program that manages the groups may have removed this one.
         let is_in_group = kept.group.is_some_and(|group| sys::write(group, b"0").is_ok());
-        surroundings::connect([kept.stdin, kept.output, kept.errors], plan.terminal)?;
+        setup::set_up_descriptors([kept.stdin, kept.output, kept.errors], plan.terminal)?;
         sys::chdir(&plan.directory).at(Step::Directory)?;
-        surroundings::set_limits(plan)?;
+        setup::set_limits(plan)?;
         if let Some(fence) = &plan.fence {
-            surroundings::raise_fence(fence, beginning.rules, is_in_group)?;
+            setup::apply_fence(fence, program_start.rules, is_in_group)?;
         }
-        send_listener(beginning).at(Step::Seccomp)?;
+        send_listener(program_start).at(Step::Seccomp)?;
         sys::default_signals();
         sys::block_signals(false).at(Step::Start)
     };
@@ -356,14 +358,14 @@ fn become_program(beginning: &Beginning<'_>) -> Failure {
     }
     let (arguments, environment) = (&plan.argument_pointers, &plan.environment_pointers);
     let errno = sys::execute(&plan.program, arguments.as_ptr(), environment.as_ptr());
-    Failure { step: Step::Program, errno }
+    SetupFailure { step: Step::Program, errno }
 }
 
 /// Installs the filter that makes renames wait for an answer, and sends its notifier to the warden. Does nothing if the kernel cannot
 /// do it or if a filter around us already has a notifier.
-fn send_listener(beginning: &Beginning<'_>) -> sys::Result {
-    if let (Some(to), Some(renames)) = (beginning.listener, &beginning.plan.renames)
-        && let Ok(listener) = sys::notify::listen(&renames.filter)
+fn send_listener(program_start: &ProgramStart<'_>) -> sys::Result {
+    if let (Some(to), Some(renames)) = (program_start.listener, &program_start.plan.renames)
+        && let Ok(listener) = sys::notify::install_notifier(&renames.filter)
     {
         let sent = sys::send(to, &[0], Some(listener));
         sys::close(listener);
@@ -374,46 +376,50 @@ fn send_listener(beginning: &Beginning<'_>) -> sys::Result {
 
 /// Waits until the program ends, exceeds a limit, or we close the control socket, and then ends all of it. Meanwhile forwards signals and
 /// starts the threads for renames.
-fn watch(plan: &Plan, control: Fd, program: &Program<'_>) {
+fn watch_program(plan: &LaunchPlan, control: Fd, program: &RunningProgram<'_>) {
     Report::of(Report::STARTED).send(control, None);
-    let end = |report| end_all(plan, control, program, report);
+    let end = |report| end_all_processes(plan, control, program, report);
     let Ok(signals) = sys::signal_fd() else { return end(None) };
-    let mut look = sys::now() + Usage::default().pause(plan);
-    let mut unserved = program.renames.as_ref();
+    let mut next_measurement = sys::now_ms() + Usage::default().pause(plan);
+    let mut unstarted_renames = program.renames.as_ref();
     loop {
-        let wait = look.saturating_sub(sys::now()).clamp(0, Usage::LONGEST);
-        let listener = unserved.map_or(-1, Renames::listener);
+        let wait = next_measurement.saturating_sub(sys::now_ms()).clamp(0, Usage::MAX_PAUSE_MS);
+        let listener = unstarted_renames.map_or(-1, RenameService::listener);
         let ready = sys::poll([control, signals, listener], c_int::try_from(wait).unwrap_or(0));
-        let [told, signalled, called] =
-            ready.unwrap_or([Ready::READABLE, Ready::default(), Ready::default()]);
-        if signalled.is_any() {
-            let mut ignored = [0; 1024];
-            let _ = sys::read(signals, &mut ignored);
+        let [control_events, signal_events, notifier_events] = ready.unwrap_or([
+            ReadyEvents::READABLE,
+            ReadyEvents::default(),
+            ReadyEvents::default(),
+        ]);
+        if signal_events.is_any() {
+            let mut unread = [0; 1024];
+            let _ = sys::read(signals, &mut unread);
         }
         if let Some(status) = reap_all(program.pid) {
             return end(Some(Report { status, ..Report::of(Report::ENDED) }));
         }
-        if told.is_any() && !obey(plan, control) {
+        if control_events.is_any() && !forward_signal(plan, control) {
             return end(None);
         }
-        if called.is_any() {
-            unserved = unserved.filter(|renames| !serve(renames, called));
+        if notifier_events.is_any() {
+            unstarted_renames =
+                unstarted_renames.filter(|renames| !start_serving(renames, notifier_events));
         }
         // Decided by the clock: a program that keeps us busy must not prevent the measurement.
-        if sys::now() >= look {
+        if sys::now_ms() >= next_measurement {
             let usage = Usage::of(plan);
             if let Some(report) = usage.over_limits(plan) {
                 return end(Some(report));
             }
-            look = sys::now() + usage.pause(plan);
+            next_measurement = sys::now_ms() + usage.pause(plan);
         }
     }
 }
 
 /// Starts the threads for renames when the first rename arrives, or lets that one proceed if they cannot be started. Returns true if this
 /// process need not poll the notifier any more.
-fn serve(renames: &Renames<'_>, called: Ready) -> bool {
-    if !called.is_readable() {
+fn start_serving(renames: &RenameService<'_>, notifier_events: ReadyEvents) -> bool {
+    if !notifier_events.is_readable() {
         // No process is left that could rename.
         return true;
     }
@@ -436,12 +442,12 @@ fn reap_all(program: pid_t) -> Option<c_int> {
 }
 
 /// Reads one byte from the control socket and sends it as a signal to every process. Returns false if the other side is closed.
-fn obey(plan: &Plan, control: Fd) -> bool {
-    let mut word = [0; 1];
-    match sys::read(control, &mut word) {
+fn forward_signal(plan: &LaunchPlan, control: Fd) -> bool {
+    let mut byte = [0; 1];
+    match sys::read(control, &mut byte) {
         Ok(1) => {
-            let [signal] = word;
-            for pid in Tree::of(plan).pids() {
+            let [signal] = byte;
+            for pid in ProcessTree::of(plan).pids() {
                 let _ = sys::kill(*pid, c_int::from(signal));
             }
             true
@@ -453,20 +459,25 @@ fn obey(plan: &Plan, control: Fd) -> bool {
 
 /// Sends the report and ends every process of the program. In a PID namespace the kernel does it when we exit. Elsewhere it takes several
 /// rounds, because orphans become our children, and processes can fork meanwhile.
-fn end_all(plan: &Plan, control: Fd, program: &Program<'_>, report: Option<Report>) {
+fn end_all_processes(
+    plan: &LaunchPlan,
+    control: Fd,
+    program: &RunningProgram<'_>,
+    report: Option<Report>,
+) {
     if let Some(report) = report {
         report.send(control, None);
     }
     if let Some(renames) = program.renames.as_ref().filter(|renames| renames.is_moving()) {
         // No process of the program writes any more to the files that are moved.
         let _ = sys::kill(-1, libc::SIGKILL);
-        renames.settle();
+        renames.wait_until_moved();
     }
     if plan.view.is_some() {
         return;
     }
     while has_children() {
-        for pid in Tree::of(plan).pids() {
+        for pid in ProcessTree::of(plan).pids() {
             let _ = sys::kill(*pid, libc::SIGKILL);
         }
         // They need a moment. This waits for the time alone: a closed control socket would always be readable.
@@ -485,21 +496,21 @@ fn has_children() -> bool {
 }
 
 /// The process ids of all processes of the program, up to a maximum.
-pub(crate) struct Tree {
-    pids: [pid_t; Self::MOST],
+pub(crate) struct ProcessTree {
+    pids: [pid_t; Self::MAX_PROCESSES],
     length: usize,
 }
 
-impl Tree {
-    const MOST: usize = 8192;
+impl ProcessTree {
+    const MAX_PROCESSES: usize = 8192;
 
     #[expect(
         clippy::large_stack_arrays,
         reason = "nothing may be allocated, and there is no depth"
     )]
     /// Lists the processes of our PID namespace or, without a view, our descendants. This process is left out.
-    pub(crate) fn of(plan: &Plan) -> Self {
-        let mut tree = Self { pids: [0; Self::MOST], length: 0 };
+    pub(crate) fn of(plan: &LaunchPlan) -> Self {
+        let mut tree = Self { pids: [0; Self::MAX_PROCESSES], length: 0 };
         // SAFETY: asks who we are.
         let own = unsafe { libc::getpid() };
         if plan.view.is_some() {
@@ -516,7 +527,7 @@ impl Tree {
 
     /// Adds every process of our PID namespace: `/proc` shows no others.
     fn add_namespace(&mut self, own: pid_t) {
-        each_number_in(c"/proc", &mut |pid| {
+        for_each_numeric_name(c"/proc", &mut |pid| {
             if pid != own {
                 self.push(pid);
             }
@@ -535,14 +546,16 @@ impl Tree {
 
     /// Adds the children of every thread of a process.
     fn add_children(&mut self, pid: pid_t) {
-        let threads = Name::of(b"/proc/").number(pid).text(b"/task");
-        each_number_in(threads.as_c_str(), &mut |thread| self.add_children_of_thread(pid, thread));
+        let threads = PathBuffer::new(b"/proc/").push_number(pid).push(b"/task");
+        for_each_numeric_name(threads.as_c_str(), &mut |thread| {
+            self.add_children_of_thread(pid, thread);
+        });
     }
 
     /// Adds the children of one thread, read from its `children` file.
     fn add_children_of_thread(&mut self, pid: pid_t, thread: pid_t) {
-        let path = Name::of(b"/proc/").number(pid).text(b"/task/").number(thread);
-        let Ok(fd) = sys::open(path.text(b"/children").as_c_str(), libc::O_RDONLY) else { return };
+        let path = PathBuffer::new(b"/proc/").push_number(pid).push(b"/task/").push_number(thread);
+        let Ok(fd) = sys::open(path.push(b"/children").as_c_str(), libc::O_RDONLY) else { return };
         let mut number: pid_t = 0;
         let mut buffer = [0; 4096];
         while let Ok(read @ 1..) = sys::read(fd, &mut buffer) {
@@ -571,10 +584,10 @@ impl Tree {
 }
 
 /// Calls `act` with each entry name of a directory that begins with digits, as a number.
-pub(crate) fn each_number_in(directory: &CStr, act: &mut dyn FnMut(pid_t)) {
+pub(crate) fn for_each_numeric_name(directory: &CStr, act: &mut dyn FnMut(pid_t)) {
     let Ok(fd) = sys::open(directory, libc::O_RDONLY | libc::O_DIRECTORY) else { return };
     let mut buffer = [0; 8192];
-    while let Ok(read @ 1..) = sys::list(fd, &mut buffer) {
+    while let Ok(read @ 1..) = sys::read_entries(fd, &mut buffer) {
         let mut rest = buffer.get(..read).unwrap_or_default();
         // Each entry: two numbers of eight bytes, its length in two, its kind in one, its name.
         while let Some((length, name)) = rest.get(16..18).zip(rest.get(19..)) {

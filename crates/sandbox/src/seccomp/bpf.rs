@@ -20,7 +20,7 @@ pub(super) fn load(offset: u32) -> sock_filter {
 }
 
 /// Ends the filter with this result.
-pub(super) fn answer(value: u32) -> sock_filter {
+pub(super) fn end_with(value: u32) -> sock_filter {
     sock_filter { code: 0x06, jt: 0, jf: 0, k: value }
 }
 
@@ -30,7 +30,7 @@ pub(super) fn equal(value: u32, otherwise: u8) -> sock_filter {
 }
 
 /// Skips `skipped` instructions if the loaded word has this value, else continues.
-pub(super) fn unless_equal(value: u32, skipped: u8) -> sock_filter {
+pub(super) fn skip_if_equal(value: u32, skipped: u8) -> sock_filter {
     sock_filter { code: 0x15, jt: skipped, jf: 0, k: value }
 }
 

@@ -6,21 +6,21 @@
 
 use std::ffi::CStr;
 
-use super::{Text, number};
+use super::{KernelFile, join_digits};
 use crate::sys::{self, Fd};
 
 /// Returns the bytes in System V segments of shared memory, attached or not.
-pub(super) fn segments() -> u64 {
+pub(super) fn segment_bytes() -> u64 {
     // The columns `rss` and `swap`.
     sum_columns(c"/proc/sysvipc/shm", &[(14, 1), (15, 1)])
 }
 
 /// Returns the bytes in System V message queues and sets of semaphores.
-pub(super) fn queues() -> u64 {
+pub(super) fn queue_bytes() -> u64 {
     /// Bytes that the kernel needs for a semaphore, and for a message in addition to its text.
-    const EACH: u64 = 64;
-    let messages = sum_columns(c"/proc/sysvipc/msg", &[(3, 1), (4, EACH)]);
-    messages.saturating_add(sum_columns(c"/proc/sysvipc/sem", &[(3, EACH)]))
+    const OVERHEAD_BYTES: u64 = 64;
+    let messages = sum_columns(c"/proc/sysvipc/msg", &[(3, 1), (4, OVERHEAD_BYTES)]);
+    messages.saturating_add(sum_columns(c"/proc/sysvipc/sem", &[(3, OVERHEAD_BYTES)]))
 }
 
 /// Adds up all numbers of some columns of a table file. Each column is given as its index, from 0, and the factor for its numbers.
@@ -57,24 +57,24 @@ fn sum_columns(path: &CStr, columns: &[(usize, u64)]) -> u64 {
 }
 
 /// Returns the bytes that wait in the sockets of our network namespace.
-pub(super) fn sockets() -> u64 {
-    let [v4, v6] = [c"/proc/net/sockstat", c"/proc/net/sockstat6"].map(Text::<1024>::read_path);
-    let used = |text: &Option<Text<1024>>, name: &[u8]| {
-        text.as_ref().and_then(|text| text.line(name).map(second_number)).unwrap_or(0)
+pub(super) fn socket_bytes() -> u64 {
+    let [v4, v6] = [c"/proc/net/sockstat", c"/proc/net/sockstat6"].map(KernelFile::<1024>::read);
+    let in_use = |text: &Option<KernelFile<1024>>, name: &[u8]| {
+        text.as_ref().and_then(|text| text.line_with_prefix(name).map(second_number)).unwrap_or(0)
     };
-    if used(&v4, b"sockets:") == 0 {
+    if in_use(&v4, b"sockets:") == 0 {
         return 0;
     }
-    let mut bytes = dump(Dump::Local);
+    let mut bytes = waiting_bytes(SocketKind::Local);
     // Skipped without such sockets: the kernel's tables can be large although few entries are ours.
-    for (text, name, dump_of) in [
-        (&v4, b"TCP:".as_slice(), Dump::Internet(libc::AF_INET, libc::IPPROTO_TCP)),
-        (&v4, b"UDP:", Dump::Internet(libc::AF_INET, libc::IPPROTO_UDP)),
-        (&v6, b"TCP6:", Dump::Internet(libc::AF_INET6, libc::IPPROTO_TCP)),
-        (&v6, b"UDP6:", Dump::Internet(libc::AF_INET6, libc::IPPROTO_UDP)),
+    for (text, name, socket_kind) in [
+        (&v4, b"TCP:".as_slice(), SocketKind::Internet(libc::AF_INET, libc::IPPROTO_TCP)),
+        (&v4, b"UDP:", SocketKind::Internet(libc::AF_INET, libc::IPPROTO_UDP)),
+        (&v6, b"TCP6:", SocketKind::Internet(libc::AF_INET6, libc::IPPROTO_TCP)),
+        (&v6, b"UDP6:", SocketKind::Internet(libc::AF_INET6, libc::IPPROTO_UDP)),
     ] {
-        if used(text, name) > 0 {
-            bytes = bytes.saturating_add(dump(dump_of));
+        if in_use(text, name) > 0 {
+            bytes = bytes.saturating_add(waiting_bytes(socket_kind));
         }
     }
     bytes
@@ -82,12 +82,12 @@ pub(super) fn sockets() -> u64 {
 
 /// Returns the number in the third word of a line such as `TCP6: inuse 4 orphan 0`.
 fn second_number(line: &[u8]) -> u64 {
-    line.split(|byte| *byte == b' ').nth(2).map_or(0, number)
+    line.split(|byte| *byte == b' ').nth(2).map_or(0, join_digits)
 }
 
 /// A kind of socket that the kernel can list by `sock_diag`.
 #[derive(Clone, Copy)]
-enum Dump {
+enum SocketKind {
     Local,
     /// Sockets of this address family and protocol.
     Internet(i32, i32),
@@ -116,104 +116,106 @@ mod diag {
 }
 
 /// Returns the bytes that wait in the sockets of one kind; 0 if the kernel cannot list them.
-fn dump(what: Dump) -> u64 {
+fn waiting_bytes(sockets: SocketKind) -> u64 {
     let kind = libc::SOCK_RAW;
     let Ok(fd) = sys::socket(libc::AF_NETLINK, kind, diag::NETLINK_SOCK_DIAG) else { return 0 };
-    let bytes = if ask(fd, what).is_ok() { answers(fd, what) } else { 0 };
+    let bytes =
+        if send_list_request(fd, sockets).is_ok() { sum_waiting_bytes(fd, sockets) } else { 0 };
     sys::close(fd);
     bytes
 }
 
 /// Sends the request to list all sockets of a kind.
-fn ask(fd: Fd, what: Dump) -> sys::Result {
+fn send_list_request(fd: Fd, kind: SocketKind) -> sys::Result {
     let byte = |number: i32| u8::try_from(number).unwrap_or(0);
     let mut request = [0u8; diag::HEADER + diag::INET_REQUEST];
-    let length = match what {
-        Dump::Local => diag::UNIX_REQUEST,
-        Dump::Internet(..) => diag::INET_REQUEST,
+    let length = match kind {
+        SocketKind::Local => diag::UNIX_REQUEST,
+        SocketKind::Internet(..) => diag::INET_REQUEST,
     } + diag::HEADER;
     let [flags_low, flags_high] = diag::FLAGS;
     let all_states = [0xff; 4];
     let header = [byte(i32::try_from(length).unwrap_or(0)), 0, 0, 0, diag::SOCK_DIAG_BY_FAMILY, 0];
-    put(&mut request, 0, &header);
-    put(&mut request, 6, &[flags_low, flags_high]);
-    match what {
-        Dump::Local => {
-            put(&mut request, diag::HEADER, &[byte(libc::AF_UNIX)]);
-            put(&mut request, diag::HEADER + 4, &all_states);
-            put(&mut request, diag::HEADER + 12, &[diag::UDIAG_SHOW_RQLEN_AND_MEMINFO]);
+    copy_to(&mut request, 0, &header);
+    copy_to(&mut request, 6, &[flags_low, flags_high]);
+    match kind {
+        SocketKind::Local => {
+            copy_to(&mut request, diag::HEADER, &[byte(libc::AF_UNIX)]);
+            copy_to(&mut request, diag::HEADER + 4, &all_states);
+            copy_to(&mut request, diag::HEADER + 12, &[diag::UDIAG_SHOW_RQLEN_AND_MEMINFO]);
         }
-        Dump::Internet(family, protocol) => {
+        SocketKind::Internet(family, protocol) => {
             let begin = [byte(family), byte(protocol), diag::ASK_FOR_SKMEMINFO];
-            put(&mut request, diag::HEADER, &begin);
-            put(&mut request, diag::HEADER + 4, &all_states);
+            copy_to(&mut request, diag::HEADER, &begin);
+            copy_to(&mut request, diag::HEADER + 4, &all_states);
         }
     }
     sys::write(fd, request.get(..length).unwrap_or_default())
 }
 
 /// Copies bytes into a buffer at an offset.
-fn put(to: &mut [u8], at: usize, bytes: &[u8]) {
-    for (place, byte) in to.iter_mut().skip(at).zip(bytes) {
-        *place = *byte;
+fn copy_to(to: &mut [u8], at: usize, bytes: &[u8]) {
+    for (target, byte) in to.iter_mut().skip(at).zip(bytes) {
+        *target = *byte;
     }
 }
 
 /// Receives the listed sockets and adds up the bytes that wait in them.
-fn answers(fd: Fd, what: Dump) -> u64 {
+fn sum_waiting_bytes(fd: Fd, kind: SocketKind) -> u64 {
     let mut sum: u64 = 0;
     // The kernel sends at most the size of this buffer at once, or a page or two.
     let mut buffer = [0; 16 << 10];
     while let Ok(read @ 1..) = sys::read(fd, &mut buffer) {
         let mut rest = buffer.get(..read).unwrap_or_default();
-        while let Some(length) = word(rest, 0) {
-            if matches!(half(rest, 4), Some(diag::DONE | diag::ERROR) | None) {
+        while let Some(length) = u32_at(rest, 0) {
+            if matches!(u16_at(rest, 4), Some(diag::DONE | diag::ERROR) | None) {
                 return sum;
             }
             let length = usize::try_from(length).unwrap_or(0).max(diag::HEADER);
-            sum = sum.saturating_add(waiting(rest.get(..length).unwrap_or(rest), what));
-            rest = rest.get(aligned(length)..).unwrap_or_default();
+            sum = sum
+                .saturating_add(waiting_bytes_in_message(rest.get(..length).unwrap_or(rest), kind));
+            rest = rest.get(align_to_four(length)..).unwrap_or_default();
         }
     }
     sum
 }
 
 /// Returns the bytes that wait in the socket that one message describes.
-fn waiting(message: &[u8], what: Dump) -> u64 {
-    let begin = match what {
-        Dump::Local => diag::UNIX_MESSAGE,
-        Dump::Internet(..) => diag::INET_MESSAGE,
+fn waiting_bytes_in_message(message: &[u8], sockets: SocketKind) -> u64 {
+    let begin = match sockets {
+        SocketKind::Local => diag::UNIX_MESSAGE,
+        SocketKind::Internet(..) => diag::INET_MESSAGE,
     } + diag::HEADER;
     let mut sum: u64 = 0;
     let mut rest = message.get(begin..).unwrap_or_default();
-    while let Some((length, kind)) = half(rest, 0).zip(half(rest, 2)) {
-        let value = |number: usize| u64::from(word(rest, 4 + 4 * number).unwrap_or(0));
+    while let Some((length, kind)) = u16_at(rest, 0).zip(u16_at(rest, 2)) {
+        let value = |number: usize| u64::from(u32_at(rest, 4 + 4 * number).unwrap_or(0));
         // Fields of the socket's memory: received; in transmission or queued for it; in the backlog.
         let memory = || value(0) + value(2).max(value(5)) + value(7);
-        sum += match (what, kind) {
+        sum += match (sockets, kind) {
             // Bytes in the receive queue are charged to the sender's socket, and to no socket once that one is closed.
-            (Dump::Local, diag::UNIX_DIAG_RQLEN) => value(0),
-            (Dump::Local, diag::UNIX_DIAG_MEMINFO)
-            | (Dump::Internet(..), diag::INET_DIAG_SKMEMINFO) => memory(),
+            (SocketKind::Local, diag::UNIX_DIAG_RQLEN) => value(0),
+            (SocketKind::Local, diag::UNIX_DIAG_MEMINFO)
+            | (SocketKind::Internet(..), diag::INET_DIAG_SKMEMINFO) => memory(),
             _ => 0,
         };
-        rest = rest.get(aligned(usize::from(length).max(4))..).unwrap_or_default();
+        rest = rest.get(align_to_four(usize::from(length).max(4))..).unwrap_or_default();
     }
     sum
 }
 
 /// Netlink rounds lengths up to four bytes.
-fn aligned(length: usize) -> usize {
+fn align_to_four(length: usize) -> usize {
     length.next_multiple_of(4)
 }
 
 /// Reads a 32-bit number at an offset.
-fn word(bytes: &[u8], at: usize) -> Option<u32> {
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     bytes.get(at..)?.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes))
 }
 
 /// Reads a 16-bit number at an offset.
-fn half(bytes: &[u8], at: usize) -> Option<u16> {
+fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..)?.first_chunk().map(|bytes| u16::from_ne_bytes(*bytes))
 }
 
@@ -225,25 +227,28 @@ mod tests {
 
     use super::*;
 
-    const SOME: usize = 64 << 10;
+    const SENT_BYTES: usize = 64 << 10;
 
     #[test]
     fn bytes_that_wait_in_sockets_are_counted() {
         let (mut sent, _kept) = UnixStream::pair().unwrap();
-        sent.write_all(&vec![1; SOME]).unwrap();
-        assert!(dump(Dump::Local) >= SOME as u64, "in a pair");
+        sent.write_all(&vec![1; SENT_BYTES]).unwrap();
+        assert!(waiting_bytes(SocketKind::Local) >= SENT_BYTES as u64, "in a pair");
         drop(sent);
-        assert!(dump(Dump::Local) >= SOME as u64, "in a pair whose sender is closed");
-        let tcp = |family| dump(Dump::Internet(family, libc::IPPROTO_TCP));
+        assert!(
+            waiting_bytes(SocketKind::Local) >= SENT_BYTES as u64,
+            "in a pair whose sender is closed"
+        );
+        let tcp = |family| waiting_bytes(SocketKind::Internet(family, libc::IPPROTO_TCP));
         for (family, listener) in [
             (libc::AF_INET, TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()),
             (libc::AF_INET6, TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).unwrap()),
         ] {
             let mut sent = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-            sent.write_all(&vec![1; SOME]).unwrap();
-            assert!(tcp(family) >= SOME as u64, "family {family}");
+            sent.write_all(&vec![1; SENT_BYTES]).unwrap();
+            assert!(tcp(family) >= SENT_BYTES as u64, "family {family}");
         }
-        assert!(sockets() >= SOME as u64);
+        assert!(socket_bytes() >= SENT_BYTES as u64);
     }
 
     #[test]

@@ -3,21 +3,21 @@
 use std::ffi::CStr;
 
 /// A path in a fixed buffer. Text beyond the buffer is dropped, and the path then reads as empty, which names no file.
-pub(crate) struct Name {
-    bytes: [u8; Self::MOST],
+pub(crate) struct PathBuffer {
+    bytes: [u8; Self::MAX_BYTES],
     length: usize,
 }
 
-impl Name {
+impl PathBuffer {
     const MAX_BYTES: usize = 256;
 
     /// Starts a path with some text.
-    pub(crate) fn of(text: &[u8]) -> Self {
-        Self { bytes: [0; Self::MOST], length: 0 }.text(text)
+    pub(crate) fn new(text: &[u8]) -> Self {
+        Self { bytes: [0; Self::MAX_BYTES], length: 0 }.push(text)
     }
 
     /// Appends text as it is, without a separator.
-    pub(crate) fn text(mut self, text: &[u8]) -> Self {
+    pub(crate) fn push(mut self, text: &[u8]) -> Self {
         for byte in text {
             if let Some(slot) = self.bytes.get_mut(self.length) {
                 *slot = *byte;
@@ -28,7 +28,7 @@ impl Name {
     }
 
     /// Appends the digits of a number, without a sign.
-    pub(crate) fn number(self, number: i32) -> Self {
+    pub(crate) fn push_number(self, number: i32) -> Self {
         let mut digits = [0; 10];
         let mut rest = number.unsigned_abs();
         let mut length = 0;
@@ -41,7 +41,7 @@ impl Name {
             }
         }
         let from = digits.len() - length;
-        self.text(digits.get(from..).unwrap_or_default())
+        self.push(digits.get(from..).unwrap_or_default())
     }
 
     /// Returns the path as a C string; empty if the text has filled the whole buffer.
@@ -58,8 +58,12 @@ mod tests {
     fn path_holds_the_digits_of_a_number() {
         for (number, written) in [(0, c"/proc/0"), (7, c"/proc/7"), (i32::MAX, c"/proc/2147483647")]
         {
-            assert_eq!(Name::of(b"/proc/").number(number).as_c_str(), written);
+            assert_eq!(PathBuffer::new(b"/proc/").push_number(number).as_c_str(), written);
         }
-        assert_eq!(Name::of(&[b'a'; 300]).as_c_str().count_bytes(), 0, "a path that is too long reads as empty");
+        assert_eq!(
+            PathBuffer::new(&[b'a'; 300]).as_c_str().count_bytes(),
+            0,
+            "a path that is too long reads as empty"
+        );
     }
 }
