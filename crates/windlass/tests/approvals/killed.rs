@@ -1,5 +1,6 @@
-//! A process that is killed while it keeps what a command changed, because a person said yes after the call had ended: at each moment
-//! the next start finds the question closed and the changes there, or neither, and then the question can be answered again.
+//! A process that is killed while it commits the held changes of a command, which a person allowed after the call had ended. At each
+//! moment the next start finds either the approval closed and the changes made, or the approval open and no changes; an open approval can
+//! be answered again.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -33,7 +34,7 @@ enum Moment {
     AfterUse,
 }
 
-/// Copies workspace and state at one moment: the copy is what a kill at this moment leaves.
+/// Copies workspace and state at one moment. The copy is the state that a kill at this moment leaves.
 #[derive(Clone)]
 struct Killer {
     at: Arc<Mutex<Option<Moment>>>,
@@ -148,7 +149,7 @@ impl Book<Approval> for KilledBook {
     }
 }
 
-/// Leaves every answer to a person who comes later.
+/// An attendant that defers every approval to a later answer.
 struct Later;
 
 impl Attendant for Later {
@@ -161,7 +162,7 @@ const COMMAND: &str = "echo x >> a; rm -r d; echo n > n; chmod +x s; ln -sf a l"
 const FILES: &[(&str, &str)] = &[("a", "one\n"), ("d/e/f", "gone\n"), ("s", "#!/bin/sh\n")];
 const BUILT: &str = "echo x >> a; rm -r d node_modules/old; echo n > n; chmod +x s; ln -sf a l; echo x > node_modules/new";
 
-/// A workspace with a command whose question waits, and the id of that.
+/// Runs a command whose approval stays open. Returns the workspace, the id of the approval, and the object that copies it.
 async fn deferred(command: &str, at: Option<Moment>) -> (Place, ApprovalId, Killer) {
     let mut killer = None;
     let place = Place::in_sight_of(FILES, |builder, folder| {
@@ -186,7 +187,7 @@ async fn deferred(command: &str, at: Option<Moment>) -> (Place, ApprovalId, Kill
     (place, id, killer)
 }
 
-/// Whether the changes of the command are made; if not, nothing of them must be.
+/// Returns whether the changes of the command are made; panics if only a part of them is.
 fn is_made(place: &Place, at: Moment) -> bool {
     let found = (place.text("a"), place.path("n").exists(), place.path("d/e/f").exists());
     let link = fs::read_link(place.path("l")).expect("a link");
@@ -210,7 +211,7 @@ async fn approve(place: &Place, id: &ApprovalId) -> windlass::CallResult {
     result.expect("an answer").expect("a result")
 }
 
-/// The place as the next start finds it.
+/// Opens the copied workspace and state, as the next start does after the kill.
 fn next_start(place: Place, killer: &Killer) -> Place {
     killer.run("rm -r state work && mv copy/state state && mv copy/work work");
     place.restart()
@@ -236,7 +237,7 @@ async fn check(command: &str, at: Moment, spoil: &str, is_expected: bool) {
     }
     let undone = place.undo(Undo::Last).await;
     assert!(!is_made(&place, at), "{at:?}: {}", text(&undone));
-    // The next program leaves no stage.
+    // After the next start no stage is left.
     let place = place.restart();
     place.ok("bash", json!({"command": "true"})).await;
     let left = fs::read_dir(place.state().join("stages")).map_or(0, Iterator::count);
@@ -244,7 +245,7 @@ async fn check(command: &str, at: Moment, spoil: &str, is_expected: bool) {
 }
 
 #[tokio::test]
-async fn a_yes_that_is_cut_off_is_finished_or_can_be_given_again() {
+async fn allowed_commit_cut_off_by_a_kill_is_finished_or_can_be_allowed_again() {
     for (at, is_expected) in [
         (Moment::BeforeAnswer, false),
         (Moment::AfterAnswer, false),
@@ -260,7 +261,7 @@ async fn a_yes_that_is_cut_off_is_finished_or_can_be_given_again() {
 }
 
 #[tokio::test]
-async fn build_directories_go_with_a_yes_that_is_cut_off() {
+async fn build_directories_share_the_fate_of_an_allowed_commit_cut_off_by_a_kill() {
     for (at, is_expected) in
         [(Moment::AfterRecord, false), (Moment::BeforeMark, true), (Moment::BeforeUse, true)]
     {
@@ -268,9 +269,9 @@ async fn build_directories_go_with_a_yes_that_is_cut_off() {
     }
 }
 
-/// What was made of it is taken back, which gives the files other numbers and times.
+/// The finished part of the commit is rolled back, which gives the files other inodes and ctimes.
 #[tokio::test]
-async fn a_yes_that_is_cut_off_in_the_middle_can_be_given_again() {
+async fn allowed_commit_rolled_back_after_a_kill_can_be_allowed_again() {
     for spoil in [
         "rm copy/work/n",
         "printf 'one\\n' > copy/work/a",
@@ -281,9 +282,9 @@ async fn a_yes_that_is_cut_off_in_the_middle_can_be_given_again() {
     }
 }
 
-/// A person touches files, writes them anew with the same bytes, or does more.
+/// A person touches files, rewrites them with the same bytes, or changes them.
 #[tokio::test]
-async fn what_was_only_touched_is_no_conflict() {
+async fn touched_file_is_no_conflict() {
     for (command, is_conflict) in [
         ("touch a d/e/f s d; touch -h l", false),
         ("cp a b; mv b a; cp d/e/f f; mv f d/e/f", false),

@@ -1,4 +1,4 @@
-//! What a person is shown before they say yes: what would become of each file, found out by trying it.
+//! Changes that an approval shows: the result of each file, found by a trial run.
 
 mod killed;
 
@@ -16,7 +16,7 @@ use crate::support::Place;
 
 type Asked = Arc<Mutex<Vec<Vec<FileChange>>>>;
 
-/// A workspace in which everything is asked, and allowed; what was shown.
+/// Creates a workspace whose attendant allows everything. Returns it and the list of the changes that were shown.
 fn asking(files: &[(&str, &str)]) -> (Place, Asked) {
     let asked = Asked::default();
     let hears = asked.clone();
@@ -68,7 +68,7 @@ async fn every_change_is_shown_before_it_is_made() {
 }
 
 #[tokio::test]
-async fn nobody_is_asked_about_what_would_fail() {
+async fn call_that_would_fail_needs_no_approval() {
     let (place, asked) = asking(&[("a.txt", "one\n")]);
     let edit = json!({"path": "a.txt", "old_string": "two", "new_string": "three"});
     assert_eq!(call(&place, "edit", edit).await, Outcome::Error);
@@ -79,7 +79,7 @@ async fn nobody_is_asked_about_what_would_fail() {
 }
 
 #[tokio::test]
-async fn a_trial_leaves_no_trace_when_the_answer_is_no() {
+async fn denied_trial_leaves_no_trace() {
     let place = Place::built(&[("a.txt", "one\n")], |builder| {
         builder.mode(Mode::Ask).attendant(|_: &ApprovalRequest| false)
     });
@@ -92,9 +92,9 @@ async fn a_trial_leaves_no_trace_when_the_answer_is_no() {
     assert!(place.windlass.engine().approvals().await.unwrap().is_empty());
 }
 
-/// A link that is changed while the person looks at the question is not followed: they saw where it led before.
+/// A link that is changed while the person reads the question is not followed, because the question showed its old target.
 #[tokio::test]
-async fn a_link_that_changes_while_a_person_is_asked_is_not_followed() {
+async fn link_changed_during_an_approval_is_not_followed() {
     for (tool, input) in [
         ("bash", json!({"command": "echo x >> link/f"})),
         ("write", json!({"path": "link/f", "content": "x\n"})),
@@ -118,7 +118,7 @@ async fn a_link_that_changes_while_a_person_is_asked_is_not_followed() {
     }
 }
 
-/// A tool that asks which letter it shall be.
+/// A tool that asks a person to choose a letter.
 fn choose() -> MockTool {
     MockTool::named("choose").with_effects(Kinds::STATE, |_| Effects::state("question")).answering(
         |cx, _| async move {
@@ -128,9 +128,9 @@ fn choose() -> MockTool {
     )
 }
 
-/// Two that share nothing but the state directory, like two processes: one asks, the other answers.
+/// Two engines share only the state directory, like two processes: one asks, the other answers.
 #[tokio::test]
-async fn a_question_of_a_tool_is_answered_through_the_state_directory() {
+async fn tools_question_is_answered_through_the_state_directory() {
     let folder = tempfile::tempdir().unwrap();
     let (work, state) = (folder.path().join("work"), folder.path().join("state"));
     std::fs::create_dir(&work).unwrap();
@@ -160,10 +160,10 @@ async fn a_question_of_a_tool_is_answered_through_the_state_directory() {
     assert!(there.engine().questions().await.unwrap().is_empty(), "it is used up");
 }
 
-/// The question about a job says that a yes lets it write in the workspace, and a yes does that, for this job and but for what a rule
-/// denies.
+/// The approval of a job says that allowing it lets the job write in the workspace. It does so for this job only, except where a rule denies
+/// it.
 #[tokio::test]
-async fn a_yes_lets_a_job_write_what_the_question_says() {
+async fn allowed_job_may_write_where_its_approval_says() {
     let shown: Arc<Mutex<Vec<String>>> = Arc::default();
     let hears = shown.clone();
     let script = "echo job > made; echo job > docs/a; echo job > .git/config; true";

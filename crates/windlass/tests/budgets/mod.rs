@@ -1,4 +1,4 @@
-//! What a session may spend, where it is the machine that counts.
+//! Budgets of a session that the host measures: network bytes of programs.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -11,7 +11,7 @@ use windlass::{CallResult, Mode, Outcome, Session, ToolCall};
 
 use crate::support::{Place, text};
 
-/// A server on loopback that answers every connection with so many bytes; its port.
+/// Starts a server on the loopback interface that answers every connection with so many bytes. Returns its port.
 fn serving(bytes: usize) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
@@ -19,7 +19,7 @@ fn serving(bytes: usize) -> u16 {
         for mut stream in listener.incoming().flatten() {
             std::thread::spawn(move || {
                 let mut asked = [0; 4];
-                // Whoever is cut off in between hears no more.
+                // A client whose connection is cut off sends no request.
                 drop(stream.read_exact(&mut asked));
                 drop(stream.write_all(&vec![b'x'; bytes]));
             });
@@ -28,7 +28,7 @@ fn serving(bytes: usize) -> u16 {
     port
 }
 
-/// Asks the server by way of the proxy, so many times; prints how many bytes came.
+/// Returns a script that requests the server through the proxy so many times and prints the number of bytes received.
 fn asking(port: u16, times: usize) -> String {
     let ask = format!(
         "proxy=${{https_proxy##*:}}; exec 3<>/dev/tcp/127.0.0.1/${{proxy%/}}; printf 'CONNECT localhost:{port} HTTP/1.1\\r\\nHost: localhost\\r\\n\\r\\n' >&3; \
@@ -65,7 +65,7 @@ impl Spending {
 }
 
 #[tokio::test]
-async fn what_a_program_moves_through_the_proxy_is_spent() {
+async fn bytes_through_the_proxy_are_spent() {
     let spending = Spending::new(Some(1_000_000), 100_000);
     let result = spending.ask(1).await;
     assert_eq!(result.outcome, Outcome::Ok, "{}", text(&result));
@@ -79,14 +79,14 @@ async fn what_a_program_moves_through_the_proxy_is_spent() {
 async fn a_session_over_its_budget_gets_no_more() {
     const ANSWER: usize = 50_000_000;
     let spending = Spending::new(Some(200_000), ANSWER);
-    // It is cut off on the way, and another connection is not made.
+    // The first connection is cut off, and the second one is refused.
     let result = spending.ask(2).await;
     let said = text(&result);
     let spent = spending.session.spent().network_bytes;
     assert!((200_000..1_000_000).contains(&spent), "{spent}: {said}");
     assert!(said.contains("may move no more bytes over the network"), "{said}");
     assert!(said.contains(" 200 ") && said.contains(" 403 "), "{said}");
-    // Nor is another call.
+    // The next call is refused, too.
     let result = spending.ask(1).await;
     assert_eq!(result.code, Some("busy"), "{}", text(&result));
     assert!(text(&result).contains("bytes over the network"), "{}", text(&result));

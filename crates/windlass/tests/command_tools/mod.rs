@@ -1,4 +1,4 @@
-//! Command files as tools: real programs, in the sandbox that is usual.
+//! Command files as tools: real programs in the default sandbox.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use windlass::{Builder, Kinds, Mode, Outcome, ToolCall, Undo};
 
 use crate::support::{Place, text};
 
-/// The person's directory with these files.
+/// Creates a directory of command files.
 fn directory(files: &[(&str, &str)]) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (name, content) in files {
@@ -22,7 +22,7 @@ fn directory(files: &[(&str, &str)]) -> TempDir {
     folder
 }
 
-/// A place with one tool `t`, of the person: these lines of front matter besides its name.
+/// Creates a workspace with one command tool `t` of the person, with these additional lines of front matter.
 fn place_with(lines: &str, configure: impl FnOnce(Builder) -> Builder) -> (Place, TempDir) {
     let tools = directory(&[("t.md", &file(lines))]);
     let add = |builder: Builder| configure(builder.command_tools(tools.path()));
@@ -65,9 +65,9 @@ command: |
     assert_eq!(result.output.metadata["truncated"], json!(true));
 }
 
-/// The arguments have no command in them, and the tool `test` finds its own: the question still names what has run.
+/// The approval names the command that has run, also if it is not in the arguments: for a command tool, and for `test`, which finds its own.
 #[tokio::test]
-async fn a_question_about_changes_names_the_command_that_has_run() {
+async fn approval_of_changes_names_the_command_that_has_run() {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let hears = asked.clone();
     let (place, _tools) = place_with("command: echo x > made", |builder| {
@@ -91,7 +91,7 @@ async fn a_question_about_changes_names_the_command_that_has_run() {
 }
 
 #[tokio::test]
-async fn arguments_are_held_against_the_schema() {
+async fn arguments_are_checked_against_the_schema() {
     let lines =
         "command: cat\nschema: {properties: {n: {type: integer, maximum: 9}}, required: [n]}";
     let (place, _tools) = place(lines);
@@ -107,7 +107,7 @@ async fn arguments_are_held_against_the_schema() {
 }
 
 #[tokio::test]
-async fn how_it_ends_is_told() {
+async fn result_has_the_exit_code_or_the_time_limit() {
     for (lines, outcome, expected) in [
         ("command: echo out; echo err >&2", Outcome::Ok, "out\nerr\n"),
         ("command: 'true'", Outcome::Ok, "[no output]"),
@@ -130,7 +130,7 @@ async fn how_it_ends_is_told() {
 }
 
 #[tokio::test]
-async fn what_it_changes_is_said_and_can_be_undone() {
+async fn its_changes_are_reported_and_can_be_undone() {
     let (place, _tools) = place("command: rm -r d; echo new >> a.txt; mkdir e; echo x > e/x");
     let before = place.tree();
     let result = place.ok("t", json!({})).await;
@@ -146,7 +146,7 @@ async fn it_is_confined_like_every_program() {
     let target = outside.path().join("x");
     let command = format!("command: echo x > {}", target.display());
     let (place, _tools) = place(&command);
-    // What looks like a directory of the machine is one of its own.
+    // The directory has the path of one of the machine, but belongs to the sandbox.
     place.call("t", json!({})).await;
     assert!(!target.exists());
     let (place, _tools) = self::place("command: exec 3<>/dev/tcp/1.1.1.1/53");
@@ -158,7 +158,7 @@ async fn it_is_confined_like_every_program() {
 }
 
 #[tokio::test]
-async fn a_command_of_the_person_that_only_looks_needs_no_permission_to_run() {
+async fn read_only_command_of_the_person_needs_no_permission_to_run() {
     let lines = "effects: [read]\ncommand: cat a.txt; touch a.txt; echo x > new; rm -r d";
     for mode in [Mode::Ask, Mode::Plan, Mode::Auto] {
         let (place, _tools) = place_with(lines, |builder| builder.mode(mode));
@@ -182,7 +182,7 @@ async fn a_command_of_the_person_that_only_looks_needs_no_permission_to_run() {
 }
 
 #[tokio::test]
-async fn nobody_else_and_no_open_sandbox_gets_that() {
+async fn read_only_command_of_a_workspace_or_without_a_sandbox_needs_permission() {
     let settings = |level, network| ProcessSettings {
         confinement: Confinement { level, network, ..Confinement::default() },
         ..ProcessSettings::default()
@@ -208,7 +208,7 @@ async fn nobody_else_and_no_open_sandbox_gets_that() {
 }
 
 #[tokio::test]
-async fn what_does_not_say_that_it_writes_cannot_whoever_wrote_it() {
+async fn command_that_does_not_declare_writing_cannot_write() {
     let text = file("effects: [net]\ncommand: echo x > new");
     let files = vec![CommandFile { path: "t.md".into(), text }];
     let place = Place::built(&[], |b| b.mode(Mode::Auto).trusted_command_files(files));
@@ -231,7 +231,7 @@ async fn rules_and_roles_bind_it() {
     assert!(!place.path("new").exists(), "a plan keeps nothing");
 }
 
-/// What is offered, and what is said of the rest.
+/// Builds an engine. Returns the names of its tools, and the warnings.
 async fn offered(configure: impl FnOnce(Builder) -> Builder) -> (Vec<String>, Vec<String>) {
     let place = Place::built(&[], configure);
     let mut events = place.windlass.subscribe();
@@ -247,7 +247,7 @@ async fn offered(configure: impl FnOnce(Builder) -> Builder) -> (Vec<String>, Ve
 }
 
 #[tokio::test]
-async fn a_file_that_is_wrong_costs_its_own_tool_and_is_told_of_with_its_place() {
+async fn file_with_an_error_loses_its_own_tool_and_gives_a_warning_with_its_line() {
     let tool = |name: &str| format!("---\nname: {name}\ncommand: 'true'\n---\nText.\n");
     let tools = directory(&[
         ("z.md", &tool("last")),
@@ -301,7 +301,7 @@ async fn an_embedders_own_tool_is_not_replaced() {
 }
 
 #[tokio::test]
-async fn nothing_is_read_before_it_is_needed() {
+async fn files_are_read_when_a_tool_is_first_needed() {
     let (place, tools) = place("command: echo one");
     place.ok("read", json!({"path": "a.txt"})).await;
     std::fs::write(tools.path().join("t.md"), file("command: echo two")).unwrap();
@@ -311,7 +311,7 @@ async fn nothing_is_read_before_it_is_needed() {
 }
 
 #[tokio::test]
-async fn it_tells_its_output_as_it_comes_and_can_be_stopped() {
+async fn its_output_is_streamed_and_it_can_be_stopped() {
     let (place, _tools) = place("command: echo begun; sleep 999 & sleep 999; touch late");
     let mut events = place.windlass.subscribe();
     let (id, running) = place.windlass.start(&place.session, ToolCall::new("t", json!({})));
@@ -325,7 +325,7 @@ async fn it_tells_its_output_as_it_comes_and_can_be_stopped() {
 }
 
 #[tokio::test]
-async fn one_that_takes_long_goes_on_as_a_job_where_that_is_wanted() {
+async fn slow_command_becomes_a_job_if_asked_for() {
     let (place, _tools) = place("command: echo begun; sleep 999");
     let soft_limit = Some(Duration::from_millis(300));
     let call = ToolCall::new("t", json!({}))
@@ -338,7 +338,7 @@ async fn one_that_takes_long_goes_on_as_a_job_where_that_is_wanted() {
 }
 
 #[tokio::test]
-async fn the_kinds_of_effects_are_those_that_are_declared() {
+async fn kinds_of_effects_are_the_declared_ones() {
     let kinds = async |lines: &str| {
         let (place, _tools) = place(lines);
         let tools = place.windlass.tools(&place.session).await;

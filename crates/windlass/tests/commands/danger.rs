@@ -1,5 +1,5 @@
-//! Every dangerous row of the corpus, run for real in the mode `ask`: without a yes it leaves nothing behind, in the workspace, at
-//! home, elsewhere or among the processes of the machine.
+//! Runs every dangerous row of the corpus in the mode `ask`: unless it is allowed, it leaves no file and no process behind, in the
+//! workspace, at home or elsewhere.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,17 +16,17 @@ use super::corpus::{SYSTEM_PATH, bash, policy, rows};
 use super::text_of;
 use crate::support::{Place, Tree, tools};
 
-/// How many tests share the rows.
+/// Number of tests among which the rows are divided.
 const SHARES: usize = 4;
 
-/// Who may answer.
+/// The person who answers approvals.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Person {
     SaysNo,
     IsNotThere,
 }
 
-/// Runs every dangerous row of a share, half of them before a person who says no and half with nobody there.
+/// Runs every dangerous row of a share, half of them with a person who denies and half without an attendant.
 async fn run(share: usize) {
     let tools = tools();
     let path = format!("{}:{SYSTEM_PATH}", tools.path().display());
@@ -53,10 +53,10 @@ async fn run(share: usize) {
         }
     }
     assert!(traces.is_empty(), "{} leave traces:\n{}", traces.len(), traces.join("\n"));
-    assert!(asked > 0, "nobody was asked");
+    assert!(asked > 0, "no approval was asked for");
 }
 
-/// A workspace, a home and a place beside them.
+/// A workspace, a home directory and a directory beside them.
 struct Scene {
     place: Place,
     mark: String,
@@ -97,14 +97,14 @@ impl Scene {
         self.place.windlass.call(&session, ToolCall::new("bash", input)).await;
     }
 
-    /// Everything but our own state, by the name of the place.
+    /// Reads the trees of all directories but the state directory, by name.
     fn all(&self) -> BTreeMap<&'static str, Tree> {
         let folder = self.place.outside();
         let places = [("the workspace", "work"), ("home", "home"), ("elsewhere", "elsewhere")];
         places.into_iter().map(|(name, at)| (name, Tree::of(&folder.join(at)))).collect()
     }
 
-    /// Processes of the row that do not end.
+    /// Lists processes of the row that still run after a while.
     fn processes_left(&self) -> Vec<PathBuf> {
         let end = Instant::now() + Duration::from_secs(20);
         loop {
@@ -117,7 +117,7 @@ impl Scene {
     }
 }
 
-/// The processes with this in their environment.
+/// Lists the processes with this text in their environment.
 fn marked(mark: &str) -> Vec<PathBuf> {
     let is_marked = |process: &Path| {
         std::fs::read(process.join("environ")).is_ok_and(|environment| {
@@ -129,21 +129,21 @@ fn marked(mark: &str) -> Vec<PathBuf> {
 }
 
 #[tokio::test]
-async fn without_a_yes_there_is_no_trace_1() {
+async fn denied_command_leaves_no_trace_1() {
     run(0).await;
 }
 
 #[tokio::test]
-async fn without_a_yes_there_is_no_trace_2() {
+async fn denied_command_leaves_no_trace_2() {
     run(1).await;
 }
 
 #[tokio::test]
-async fn without_a_yes_there_is_no_trace_3() {
+async fn denied_command_leaves_no_trace_3() {
     run(2).await;
 }
 
 #[tokio::test]
-async fn without_a_yes_there_is_no_trace_4() {
+async fn denied_command_leaves_no_trace_4() {
     run(3).await;
 }

@@ -1,8 +1,7 @@
-//! Bash itself as the judge: texts out of tricky pieces are run in a bash whose programs do nothing but say with which words they
-//! were started. Where a text is understood, these must be the very commands that were understood, and no file may be made that
-//! was not foreseen.
+//! Compares our parser with bash itself: random texts of tricky pieces are run in a bash whose programs only print their arguments. If our
+//! parser understands a text, bash must run exactly the commands that it found, and create no other file than it foresaw.
 //!
-//! `COMMAND_CASES` says how many texts are tried, if not the usual number.
+//! `COMMAND_CASES` overrides the number of texts.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -19,10 +18,10 @@ use windlass::policy::Policy;
 use super::{explain, line};
 use crate::support::Place;
 
-/// The programs that there are.
+/// The names of all programs in the search path.
 const PROGRAMS: [&str; 3] = ["a", "b", "c"];
 
-/// What texts are made of.
+/// The words of which texts consist.
 const WORDS: &[&str] = &[
     "a",
     "b",
@@ -197,7 +196,7 @@ fn bash_runs_what_was_understood() {
     assert!(understood.get() > cases / 20, "only {} of {cases} were understood", understood.get());
 }
 
-/// A directory with programs that say how they were started.
+/// A directory with programs that print their arguments.
 struct Jail {
     folder: tempfile::TempDir,
 }
@@ -209,7 +208,7 @@ impl Jail {
         for program in PROGRAMS.iter().chain(&["nice"]) {
             let script = match *program {
                 "nice" => "#!/bin/sh\nexec \"$@\"\n".to_owned(),
-                // One write for each, so that those that run together do not mix.
+                // One write for each, so that the lines of parallel programs do not mix.
                 name => format!(
                     "#!/bin/bash\nsaid={name}\nfor word; do said+=$'\\t'${{word//$'\\n'/\\\\n}}; done\n\
                     printf '%s\\n' \"$said\" >>\"$LOG\"\nexit $CODE\n"
@@ -224,7 +223,7 @@ impl Jail {
 
     fn check(&self, text: &str, line: &CommandLine, workspace: &Path) {
         let expected = Self::expected(line);
-        // Where something runs only if something else fails, or succeeds and cannot, not everything is run.
+        // A command behind `&&` or `||` may not be run.
         let succeeds = expected.len() == line.commands.len() || !text.contains("&&");
         let is_straight = succeeds && !["||", "!", "if "].iter().any(|part| text.contains(part));
         for code in ["0", "1"] {
@@ -252,14 +251,14 @@ impl Jail {
         }
     }
 
-    /// What the programs should say.
+    /// Returns the lines that the programs should print.
     fn expected(line: &CommandLine) -> Vec<String> {
         let commands = line.commands.iter();
         let known = commands.filter(|command| PROGRAMS.contains(&command.words[0].as_str()));
         known.map(|command| command.words.join("\t").replace('\n', "\\n")).collect()
     }
 
-    /// Runs a text; what the programs said, and the files that were made.
+    /// Runs a text. Returns the lines that the programs printed, and the files that were created.
     fn run(&self, text: &str, code: &str, wanted: Option<usize>) -> (Vec<String>, Vec<PathBuf>) {
         let place = tempfile::tempdir_in(self.folder.path()).unwrap();
         let (work, log) = (place.path().join("work"), place.path().join("log"));
@@ -286,7 +285,7 @@ impl Jail {
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        // What runs in the background may say so a little later.
+        // Background programs may print a little later.
         let said = || -> Vec<String> {
             fs::read_to_string(&log).unwrap().lines().map(str::to_owned).collect()
         };

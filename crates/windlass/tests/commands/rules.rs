@@ -1,4 +1,4 @@
-//! Rules about commands, modes, and what is said where nobody allows one.
+//! Rules about commands, modes, and the messages of refusals.
 
 use serde_json::json;
 use windlass::policy::{Decision, Policy};
@@ -155,7 +155,7 @@ async fn the_modes_decide_about_commands() {
 }
 
 #[tokio::test]
-async fn what_no_shell_can_be_given_is_refused_before_anything_is_decided() {
+async fn empty_or_invalid_command_is_refused_before_any_decision() {
     let place = Place::new();
     for mode in [Mode::Ask, Mode::Auto, Mode::Plan, Mode::Deny, Mode::Yolo] {
         place.windlass.engine().set_policy(policy(mode, &[]));
@@ -174,7 +174,7 @@ async fn what_no_shell_can_be_given_is_refused_before_anything_is_decided() {
 }
 
 #[tokio::test]
-async fn a_refusal_names_the_part_and_what_would_allow_it() {
+async fn refusal_names_the_part_and_a_rule_that_would_allow_it() {
     let place = Place::new();
     let rules = [(Decision::Allow, "exec cargo test"), (Decision::Allow, "exec find")];
     for (command, because, remedy) in [
@@ -201,7 +201,7 @@ async fn a_refusal_names_the_part_and_what_would_allow_it() {
         assert!(verdict.refusal().contains(because), "{}", verdict.refusal());
         let said = verdict.remedy().expect("a remedy");
         assert!(said.contains(remedy), "{said}");
-        // What is offered really allows it.
+        // The offered rule really allows it.
         if said.starts_with("to allow it") {
             let offered = said
                 .split("--allow '")
@@ -216,7 +216,7 @@ async fn a_refusal_names_the_part_and_what_would_allow_it() {
 }
 
 #[tokio::test]
-async fn what_only_reads_can_change_nothing() {
+async fn read_only_command_can_change_no_file() {
     let place = Place::with(&[("f", "x\n")]);
     place.windlass.engine().set_policy(policy(Mode::Ask, &[]));
     let result =
@@ -227,7 +227,7 @@ async fn what_only_reads_can_change_nothing() {
         "{}",
         text(&result)
     );
-    // A program of the same name in the workspace is not the one that is meant.
+    // A program of the same name in the workspace is a different one.
     place.put("ls", "#!/bin/sh\ntouch CANARY\n");
     let made = place.call("bash", serde_json::json!({"command": "sh ./ls"})).await;
     assert_eq!(made.outcome, Outcome::Denied, "{}", text(&made));
@@ -235,7 +235,7 @@ async fn what_only_reads_can_change_nothing() {
 }
 
 #[tokio::test]
-async fn the_words_of_a_command_allow_what_it_changes_in_the_workspace() {
+async fn rule_for_a_command_allows_its_changes_in_the_workspace() {
     use Decision::{Allow, Ask, Deny};
     let place = Place::new();
     let touch = (Allow, "exec touch");

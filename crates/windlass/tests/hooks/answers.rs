@@ -1,4 +1,4 @@
-//! What programs answer in the words of each of the systems.
+//! Answers of hook programs, in the formats of Windlass and of other systems.
 
 use serde_json::{Value, json};
 use windlass::hooks::HookShape;
@@ -8,7 +8,7 @@ use windlass::{Mode, Outcome};
 use super::{hooks, place, place_with};
 use crate::support::text;
 
-/// A call of `write` behind a hook of this shape that prints this.
+/// Calls `write` with a hook of this shape that prints this answer.
 async fn check(shape: HookShape, event: &str, answer: Value, outcome: Outcome, said: &str) {
     let file = match shape {
         HookShape::Claude => json!({"hooks": {event: [{"hooks": [
@@ -22,7 +22,7 @@ async fn check(shape: HookShape, event: &str, answer: Value, outcome: Outcome, s
 }
 
 #[tokio::test]
-async fn ours() {
+async fn answers_in_our_format() {
     use HookShape::Windlass;
     use Outcome::{Denied, Error, Ok};
     check(Windlass, "pre_tool", json!({"decision": "deny", "reason": "no"}), Denied, "says no: no")
@@ -73,7 +73,7 @@ async fn ours() {
 }
 
 #[tokio::test]
-async fn those_of_claude_code() {
+async fn answers_in_the_format_of_claude_code() {
     use HookShape::Claude;
     use Outcome::{Denied, Ok};
     let specific = |fields: Value| json!({"hookSpecificOutput": fields});
@@ -132,9 +132,9 @@ async fn permission_requests_of_claude_code() {
     }
 }
 
-/// Hooks of Claude Code look for its names, and must find every file that a call touches.
+/// Hooks for Claude Code expect its tool and argument names, and must find every file that a call touches.
 #[tokio::test]
-async fn scripts_of_claude_code_find_what_they_look_for() {
+async fn scripts_of_claude_code_find_tool_names_and_files() {
     let guard = r#"tool=$(cat); case "$tool" in *'"tool_name":"Edit"'*'"file_path":"'*'/src/'*) echo "not in src" >&2; exit 2;; esac"#;
     let file = json!({"hooks": {"PreToolUse": [{"matcher": "Edit|Write", "hooks": [{"type": "command", "command": guard}]}]}});
     let place = place(hooks(HookShape::Claude, Author::Workspace, &file.to_string()));

@@ -1,4 +1,4 @@
-//! Programs as hooks, run for real in the sandbox that is usual.
+//! Programs as hooks, really run in the default sandbox.
 
 mod answers;
 mod page;
@@ -14,7 +14,7 @@ use windlass::{Builder, Mode, Outcome, ToolCall};
 
 use crate::support::{Place, text};
 
-/// The hooks of a file that is understood.
+/// Parses a hook file that must have no error.
 pub(crate) fn hooks(shape: HookShape, author: Author, content: &str) -> Vec<HookDefinition> {
     let name = if content.trim_start().starts_with('{') { "hooks.json" } else { "hooks.toml" };
     let (hooks, warnings) =
@@ -23,7 +23,7 @@ pub(crate) fn hooks(shape: HookShape, author: Author, content: &str) -> Vec<Hook
     hooks
 }
 
-/// A hook of the person's own with this command, at this event.
+/// Makes a hook of the person with this command, at this hook point.
 pub(crate) fn own(event: &str, command: &str) -> Vec<HookDefinition> {
     let file = json!({"hooks": [{"event": event, "command": command, "name": "guard"}]});
     hooks(HookShape::Windlass, Author::Person, &file.to_string())
@@ -46,7 +46,7 @@ fn read(path: &str) -> Value {
     json!({"path": path})
 }
 
-/// What comes of reading `a.txt` behind a `pre_tool` hook with this command.
+/// Reads `a.txt` with a `pre_tool` hook of this command, and checks outcome and text.
 async fn check(command: &str, outcome: Outcome, said: &str) {
     let place = place(own("pre_tool", command));
     let result = place.call("read", read("a.txt")).await;
@@ -55,7 +55,7 @@ async fn check(command: &str, outcome: Outcome, said: &str) {
 }
 
 #[tokio::test]
-async fn a_gate_says_no_by_its_exit_code_or_in_json() {
+async fn gate_denies_by_exit_code_or_json() {
     check("exit 0", Outcome::Ok, "alpha").await;
     check("echo '{}'", Outcome::Ok, "alpha").await;
     let no = "the hook guard (hooks.json) says no: not today";
@@ -64,9 +64,9 @@ async fn a_gate_says_no_by_its_exit_code_or_in_json() {
     check("exit 2", Outcome::Denied, "says no: exit code 2").await;
 }
 
-/// AP-7: a gate that did not answer has not agreed, whatever the reason.
+/// AP-7: a gate that gives no answer denies, for whatever reason.
 #[tokio::test]
-async fn ap7_a_gate_that_fails_blocks_and_says_which_and_why() {
+async fn ap7_failing_gate_blocks_and_is_named_with_its_error() {
     let failed = |why: &str| {
         format!("the hook guard (hooks.json) must agree at pre_tool, and failed: {why}")
     };
@@ -95,7 +95,7 @@ async fn ap7_a_gate_that_fails_blocks_and_says_which_and_why() {
 }
 
 #[tokio::test]
-async fn ap7_an_observer_that_fails_blocks_nothing_and_is_told_of() {
+async fn ap7_failing_observer_blocks_nothing_and_gives_a_warning() {
     for command in ["exit 1", "kill -SEGV $$", "echo nonsense", "/no/such/program"] {
         let place = place(own("post_tool", command));
         let mut events = place.windlass.subscribe();
@@ -108,7 +108,7 @@ async fn ap7_an_observer_that_fails_blocks_nothing_and_is_told_of() {
 }
 
 #[tokio::test]
-async fn a_hook_that_hangs_is_dead_at_its_limit_with_all_that_it_started() {
+async fn hanging_hook_and_its_processes_are_killed_at_its_time_limit() {
     let file = |event: &str| {
         json!({"hooks": [{"event": event, "timeout": 0.4, "name": "slow",
             "command": "echo $$ > /tmp/x; (setsid sleep 98765 &) ; sleep 98765"}]})
@@ -127,7 +127,7 @@ async fn a_hook_that_hangs_is_dead_at_its_limit_with_all_that_it_started() {
             command == b"sleep\x0098765\0"
         })
     };
-    // Ending takes the kernel a moment.
+    // The kernel needs a moment to end them.
     for _ in 0..200 {
         if !is_left() {
             return;
@@ -138,7 +138,7 @@ async fn a_hook_that_hangs_is_dead_at_its_limit_with_all_that_it_started() {
 }
 
 #[tokio::test]
-async fn a_program_is_told_what_happens() {
+async fn program_receives_the_event_as_json() {
     let place = place(own(
         "pre_tool",
         r#"printf '{"context": %s}' "$(cat | tr '"' "'" | sed 's/.*/"&"/')""#,
@@ -165,7 +165,7 @@ async fn a_program_is_told_what_happens() {
 }
 
 #[tokio::test]
-async fn what_a_model_says_is_data_and_never_a_part_of_the_command() {
+async fn arguments_of_a_model_are_never_part_of_the_command() {
     let evil = "$(touch evil)`touch evil`'; touch evil #\"\n";
     let command = r#"test "$WINDLASS_EVENT" = pre_tool && test -n "$WINDLASS_SESSION" && test "$CLAUDE_PROJECT_DIR" = "$PWD" && cat > /dev/null"#;
     let file =
@@ -179,7 +179,7 @@ async fn what_a_model_says_is_data_and_never_a_part_of_the_command() {
 
 #[tokio::test]
 async fn a_hook_runs_in_a_sandbox_of_its_own() {
-    // Whatever commands may do.
+    // The sandbox of commands is off.
     let off = |builder: Builder| {
         builder.processes(windlass::process::ProcessSettings {
             confinement: windlass::process::Confinement {
@@ -200,7 +200,7 @@ async fn a_hook_runs_in_a_sandbox_of_its_own() {
 }
 
 #[tokio::test]
-async fn secrets_stay_here_also_when_a_hook_changes_the_arguments() {
+async fn secrets_are_redacted_for_hooks_and_kept_in_changed_arguments() {
     let command = r#"in=$(cat); case "$in" in *hunter2*) exit 2;; esac; printf '{"input": {"path": "n.txt", "content": "[secret KEY] and more"}}'"#;
     let keep = r#"printf '{"input": {"path": "m.txt", "content": "[secret KEY]"}}'"#;
     let with = |builder: Builder| {
@@ -216,7 +216,7 @@ async fn secrets_stay_here_also_when_a_hook_changes_the_arguments() {
 }
 
 #[tokio::test]
-async fn a_hook_hears_only_of_what_it_wants_to() {
+async fn hook_receives_only_matching_events() {
     for (matcher, tool, input, hears) in [
         (json!({"tool": "bash"}), "read", read("a.txt"), false),
         (json!({"tool": "read|write"}), "read", read("a.txt"), true),
@@ -238,7 +238,7 @@ async fn a_hook_hears_only_of_what_it_wants_to() {
 }
 
 #[tokio::test]
-async fn only_the_persons_own_hook_spares_a_question() {
+async fn only_a_hook_of_the_person_can_replace_an_approval() {
     for (author, outcome) in [(Author::Person, Outcome::Ok), (Author::Workspace, Outcome::Denied)] {
         for event in ["pre_tool", "permission_request"] {
             let file =
@@ -254,7 +254,7 @@ async fn only_the_persons_own_hook_spares_a_question() {
 }
 
 #[tokio::test]
-async fn sessions_prompts_and_endings_are_told_too() {
+async fn hooks_receive_session_prompt_and_end_events() {
     let all = json!({"hooks": [
         {"event": "session_start", "command": r#"echo '{"context": "tests first"}'"#},
         {"event": "prompt_submit", "name": "words", "command": "grep -q password && { echo no passwords >&2; exit 2; }; exit 0"},
@@ -295,16 +295,16 @@ async fn hooks_bind_every_call_of_a_turn_and_of_sub_sessions() {
     assert_eq!(result.outcome, Outcome::Denied);
 }
 
-/// The question about what a command did on its stage is one like every other.
+/// An approval of staged changes passes the hooks like any other.
 #[tokio::test]
-async fn a_question_about_staged_changes_passes_the_hooks() {
+async fn approval_of_staged_changes_passes_the_hooks() {
     let confinement = Confinement { level: Level::Staged, ..Confinement::default() };
     for (command, outcome, said, is_there) in [
         (r#"echo '{"decision": "allow", "context": "as agreed"}'"#, Outcome::Ok, "as agreed", true),
         ("echo not that file >&2; exit 2", Outcome::Denied, "says no: not that file", false),
-        // Then a person is asked, and nobody is there.
+        // Then a person is asked, and there is no attendant.
         ("exit 0", Outcome::Denied, "nobody is there to ask", false),
-        // Its stage is told, with what was done there.
+        // The event has the stage and its changes.
         ("grep -q '\"rule\": *\"sandbox staged\"' && exit 2", Outcome::Denied, "says no", false),
     ] {
         let settings = ProcessSettings { confinement: confinement.clone(), ..Default::default() };

@@ -1,4 +1,4 @@
-//! The page about hooks: every example in it is one.
+//! The page about hooks: every example on it is a valid hook file.
 
 use serde_json::json;
 use windlass::Outcome;
@@ -8,7 +8,7 @@ use windlass::tool::Author;
 use super::{hooks, place};
 use crate::support::text;
 
-/// The hooks of each example, in the order of the page.
+/// Parses the hooks of each example, in the order of the page.
 fn examples() -> Vec<Vec<HookDefinition>> {
     let page = include_str!("../../../../docs/hooks.md");
     let blocks = page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next());

@@ -1,4 +1,4 @@
-//! Scripts of a workspace run only as they were when a person trusted them.
+//! Pinned scripts: a hook script of a workspace runs only with the content that a person trusted.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -11,7 +11,7 @@ use windlass::tool::Author;
 use super::hooks;
 use crate::support::{Place, text};
 
-/// A workspace whose hook at `event` is the script `check.sh`, trusted as it is now.
+/// Creates a workspace with the hook script `check.sh` at `event`, trusted with its present content.
 fn place(event: &str, script: &str) -> Place {
     let folder = Place::with(&[]);
     let workspace = folder.workspace();
@@ -24,7 +24,7 @@ fn place(event: &str, script: &str) -> Place {
     folder.reopened(|builder| builder.hooks(hooks))
 }
 
-/// Trusts the files that they name as they are now.
+/// Pins the files that the hooks name, with their present content.
 fn pin(hooks: &mut [HookDefinition], workspace: &std::path::Path) {
     let host = LocalHost::open(workspace).unwrap();
     for hook in hooks {
@@ -40,7 +40,7 @@ fn executable(path: &std::path::Path) {
 const FINE: &str = "#!/bin/sh\nexit 0\n";
 
 #[tokio::test]
-async fn a_script_that_changed_since_is_not_run_and_a_gate_stays_closed() {
+async fn changed_script_of_a_gate_is_not_run_and_the_call_is_denied() {
     let place = place("pre_tool", FINE);
     let read = || place.call("read", json!({"path": "a.txt"}));
     assert_eq!(read().await.outcome, Outcome::Ok);
@@ -64,7 +64,7 @@ async fn a_script_that_changed_since_is_not_run_and_a_gate_stays_closed() {
 }
 
 #[tokio::test]
-async fn a_model_cannot_put_a_script_where_none_was() {
+async fn model_cannot_create_a_missing_hook_script() {
     let folder = Place::with(&[("a.txt", "alpha\n")]);
     let workspace = folder.workspace();
     let file = json!({"hooks": [{"event": "pre_tool", "command": "test -e late.sh && sh late.sh; exit 0"}]});
@@ -77,16 +77,16 @@ async fn a_model_cannot_put_a_script_where_none_was() {
 }
 
 #[tokio::test]
-async fn an_observer_that_changed_is_not_run_and_blocks_nothing() {
+async fn changed_script_of_an_observer_is_not_run_and_blocks_nothing() {
     let place = place("post_tool", FINE);
     place.put("check.sh", "#!/bin/sh\necho '{\"output\": \"swapped\"}'\n");
     let result = place.ok("read", json!({"path": "a.txt"})).await;
     assert!(text(&result).contains("alpha"), "{}", text(&result));
 }
 
-/// A script that is swapped while it runs has not answered for anybody.
+/// The answer of a script that changes while it runs does not count.
 #[tokio::test]
-async fn what_changes_while_it_runs_does_not_count() {
+async fn answer_of_a_script_that_changes_while_it_runs_does_not_count() {
     let place = place("pre_tool", "#!/bin/sh\nwhile [ ! -e go ]; do sleep 0.01; done\nexit 0\n");
     let call = place.call("read", json!({"path": "a.txt"}));
     let swap = async {

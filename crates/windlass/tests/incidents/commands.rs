@@ -12,11 +12,11 @@ use super::outsider::Outsider;
 use super::{asking, at_level, decided, in_mode, in_sight, shell};
 use crate::support::{Place, text};
 
-/// What is in the workspace of every command.
+/// Files in the workspace of every command.
 const FILES: &[(&str, &str)] = &[("a", "one\ntwo\n"), ("sub/b", "three\n")];
 
-/// With these rules that allow, no attack is allowed, though each of them changes something when it runs, and every benign command
-/// is: so it is not that everything asks.
+/// Checks that these allow rules allow no attack, although each attack changes a file when it is run, and allow every benign command, so that
+/// a policy which always asks would fail.
 async fn check(rules: &[&str], attacks: &[&str], benign: &[&str]) {
     let place = asking(FILES, rules);
     let free = Place::in_memory(&[]);
@@ -32,7 +32,7 @@ async fn check(rules: &[&str], attacks: &[&str], benign: &[&str]) {
     }
 }
 
-/// Whatever was in the workspace, now it is what every command begins with.
+/// Resets the workspace to the files that every command begins with.
 fn begin_anew(place: &Place) {
     std::fs::remove_dir_all(place.path("sub")).ok();
     for entry in std::fs::read_dir(place.workspace()).unwrap() {
@@ -44,7 +44,7 @@ fn begin_anew(place: &Place) {
 }
 
 #[tokio::test]
-async fn i_01_what_follows_an_echo_is_not_allowed_with_it() {
+async fn i_01_rule_for_echo_does_not_allow_following_commands() {
     check(
         &["exec echo"],
         &[
@@ -65,7 +65,7 @@ async fn i_01_what_follows_an_echo_is_not_allowed_with_it() {
 }
 
 #[tokio::test]
-async fn i_02_a_search_that_runs_programs_is_not_allowed_with_the_search() {
+async fn i_02_rule_for_a_search_does_not_allow_the_programs_that_it_runs() {
     check(
         &["exec find", "exec tar", "exec git log", "exec sort"],
         &[
@@ -80,7 +80,7 @@ async fn i_02_a_search_that_runs_programs_is_not_allowed_with_the_search() {
         &["find . -name a", "sort a"],
     )
     .await;
-    // These need programs and repositories that not every machine has.
+    // Not every machine has the programs and repositories for these.
     let place = asking(FILES, &["exec rg", "exec git", "exec man", "exec sort"]);
     for attack in [
         "rg --pre ./evil x",
@@ -101,7 +101,7 @@ async fn i_02_a_search_that_runs_programs_is_not_allowed_with_the_search() {
 }
 
 #[tokio::test]
-async fn i_03_sed_cannot_write_or_run_without_being_asked() {
+async fn i_03_sed_that_writes_or_runs_programs_needs_approval() {
     check(
         &["exec sed"],
         &[
@@ -125,7 +125,7 @@ async fn i_03_sed_cannot_write_or_run_without_being_asked() {
 }
 
 #[tokio::test]
-async fn i_04_what_is_decided_on_is_what_bash_reads() {
+async fn i_04_policy_reads_a_command_as_bash_does() {
     check(
         &["exec echo", "exec sort", "exec cat", "exec find"],
         &[
@@ -149,9 +149,9 @@ async fn i_04_what_is_decided_on_is_what_bash_reads() {
     .await;
 }
 
-/// A name that is looked up tells whoever answers for it as much as a connection does.
+/// A DNS query sends data to the owner of the domain, like a connection does.
 #[tokio::test]
-async fn i_05_what_only_looks_reaches_nobody() {
+async fn i_05_read_only_command_has_no_network() {
     let place = asking(FILES, &[]);
     for command in [
         "ping -c 1 secret.example.org",
@@ -177,7 +177,7 @@ async fn i_05_what_only_looks_reaches_nobody() {
 }
 
 #[tokio::test]
-async fn i_06_a_rule_that_denies_holds_behind_any_number_of_commands() {
+async fn i_06_deny_rule_holds_behind_any_number_of_commands() {
     for mode in [Mode::Ask, Mode::Auto, Mode::Yolo] {
         let place = Place::built(FILES, |builder| {
             builder.mode(mode).allow("exec echo".parse().unwrap()).deny("exec rm".parse().unwrap())
@@ -194,7 +194,7 @@ async fn i_06_a_rule_that_denies_holds_behind_any_number_of_commands() {
 }
 
 #[tokio::test]
-async fn i_07_a_redirection_is_a_write_whatever_was_allowed_before_it() {
+async fn i_07_redirection_is_a_write_also_behind_an_allowed_command() {
     check(
         &["exec echo", "exec cat", "exec ls"],
         &[
@@ -223,7 +223,7 @@ async fn i_07_a_redirection_is_a_write_whatever_was_allowed_before_it() {
 }
 
 #[tokio::test]
-async fn i_08_an_expansion_is_code() {
+async fn i_08_expansions_that_run_code_are_not_allowed_as_arguments() {
     check(
         &["exec echo", "exec printf"],
         &[
@@ -245,7 +245,7 @@ async fn i_08_an_expansion_is_code() {
 }
 
 #[tokio::test]
-async fn i_09_a_rule_for_the_first_command_is_not_one_for_the_next() {
+async fn i_09_rule_for_the_first_command_does_not_allow_the_next() {
     check(
         &["exec ls", "exec git status"],
         &[
@@ -264,9 +264,9 @@ async fn i_09_a_rule_for_the_first_command_is_not_one_for_the_next() {
     .await;
 }
 
-/// What the parser does not understand is nobody's simple command, also where almost everything is allowed.
+/// A text that the parser does not understand is never covered by a rule, even if almost everything is allowed.
 #[tokio::test]
-async fn i_10_what_cannot_be_parsed_is_asked_about() {
+async fn i_10_command_that_cannot_be_parsed_needs_approval() {
     let attacks = [
         "echo $[ a[$(touch canary)0] ]",
         "echo $(( a[$(touch canary)0] ))",
@@ -285,7 +285,7 @@ async fn i_10_what_cannot_be_parsed_is_asked_about() {
 }
 
 #[tokio::test]
-async fn i_11_no_call_prepares_the_surroundings_of_the_next() {
+async fn i_11_environment_of_a_call_does_not_reach_the_next() {
     let place = asking(FILES, &["exec ls"]);
     for command in [
         "export PATH=.:$PATH",
@@ -315,7 +315,7 @@ async fn i_11_no_call_prepares_the_surroundings_of_the_next() {
 }
 
 #[tokio::test]
-async fn i_12_no_program_makes_a_tunnel() {
+async fn i_12_no_program_can_open_a_tunnel() {
     let outsider = Outsider::new();
     let port = outsider.port();
     let place = asking(FILES, &[]);
@@ -340,9 +340,9 @@ async fn i_12_no_program_makes_a_tunnel() {
     }
 }
 
-/// Names can always be spelled in another way; what becomes of the file cannot.
+/// A deny rule for a program can be evaded by another spelling; the protection of a file cannot.
 #[tokio::test]
-async fn i_13_what_denies_by_name_is_not_what_protects() {
+async fn i_13_files_are_protected_however_a_program_is_named() {
     let spellings = [
         "rm a",
         "/bin/rm a",
@@ -373,13 +373,13 @@ async fn i_13_what_denies_by_name_is_not_what_protects() {
     }
 }
 
-/// Whichever way a program is started, it is in the same sandbox.
+/// Every tool that starts programs starts them in the same sandbox.
 #[tokio::test]
-async fn i_14_there_is_one_way_to_start_a_program() {
+async fn i_14_all_programs_are_started_in_the_sandbox() {
     let tools = tempfile::tempdir().unwrap();
     let outside = in_sight();
     let target = outside.path().join("canary");
-    // A write that the command line spells out is one that the mode allows.
+    // The mode allows a write that the policy can see in the command line; this one it cannot see.
     let command = format!("python3 -c 'open(\\\"{}\\\", \\\"w\\\")'", target.display());
     let command = command.replace('\\', "");
     let file = format!("---\nname: mine\ncommand: {command}\n---\nTry.\n");
@@ -398,7 +398,7 @@ async fn i_14_there_is_one_way_to_start_a_program() {
         });
         for (tool, input) in &ways {
             place.call(tool, input.clone()).await;
-            // A job is not waited for by its call, and `end_jobs` would stop it in the middle.
+            // The call does not wait for its job, and `end_jobs` would stop it in the middle.
             for job in place.session.all_jobs() {
                 job.wait().await;
             }
@@ -408,9 +408,9 @@ async fn i_14_there_is_one_way_to_start_a_program() {
     }
 }
 
-/// `i_15` is about a home directory, and runs in `cli` with one that is not a person's.
+/// `i_15` is about the home directory; its test is in `cli`, with a temporary home.
 #[tokio::test]
-async fn i_16_who_is_asked_sees_which_places_are_meant() {
+async fn i_16_approval_shows_the_expanded_paths() {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let hears = asked.clone();
     let place = Place::built(&[("~/kept", "x\n")], |builder| {
@@ -430,7 +430,7 @@ async fn i_16_who_is_asked_sees_which_places_are_meant() {
         let shown = asked.lock().unwrap().pop().unwrap_or_else(|| text(&result));
         assert!(shown.contains(&format!("delete {}", meant.display())), "{command}: {shown}");
     }
-    // Unquoted it is not a directory of the workspace, and must not be told as one.
+    // An unquoted `~` is no directory of the workspace, and must not be shown as one.
     let result = place.call("bash", shell("rm -rf ~/nothing-here")).await;
     assert_eq!(result.outcome, Outcome::Denied);
     let shown = asked.lock().unwrap().pop().unwrap_or_else(|| text(&result));

@@ -1,4 +1,4 @@
-//! I-17 to I-33: paths that led elsewhere, sandboxes that could be left open, and work that was lost.
+//! I-17 to I-33: paths that led outside, gaps in the sandbox, and lost work.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -14,7 +14,7 @@ use windlass::{Mode, Outcome, Undo};
 use super::{asking, at_level, beside_others, decided, in_mode, in_sight, shell};
 use crate::support::{Place, text};
 
-/// Calls that would read or change what is at a path.
+/// Returns calls that would read or change the file at a path.
 fn touching(path: &str) -> Vec<(&'static str, Value)> {
     let patch = format!("*** Begin Patch\n*** Delete File: {path}\n*** End Patch\n");
     vec![
@@ -26,7 +26,7 @@ fn touching(path: &str) -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// No call of ours gets at the file through this path: it is refused, and does not say what is in it.
+/// Checks that no call can read or change the file through this path, or show its content.
 async fn out_of_reach(place: &Place, path: &str, file: &Path) {
     for (tool, input) in touching(path) {
         let result = place.call(tool, input).await;
@@ -37,7 +37,7 @@ async fn out_of_reach(place: &Place, path: &str, file: &Path) {
 }
 
 #[tokio::test]
-async fn i_17_a_directory_whose_name_begins_like_the_workspace_is_outside() {
+async fn i_17_directory_with_the_workspace_as_name_prefix_is_outside() {
     let place = beside_others(Mode::Auto, &[], &["read .", "write ."]);
     let evil = place.outside().join("work_evil");
     fs::create_dir(&evil).unwrap();
@@ -52,7 +52,7 @@ async fn i_17_a_directory_whose_name_begins_like_the_workspace_is_outside() {
 }
 
 #[tokio::test]
-async fn i_18_a_link_that_leads_out_is_outside() {
+async fn i_18_link_that_leads_out_is_outside() {
     let place = beside_others(Mode::Auto, &[("d/", "")], &[]);
     let file = place.outside().join("file");
     fs::write(&file, "hush\n").unwrap();
@@ -69,7 +69,7 @@ async fn i_18_a_link_that_leads_out_is_outside() {
 
 /// The same mistake as I-17, in a rule.
 #[tokio::test]
-async fn i_19_a_rule_for_a_directory_is_not_one_for_names_that_begin_alike() {
+async fn i_19_rule_for_a_directory_does_not_match_names_with_that_prefix() {
     let files = [("docs/a", ""), ("docs_evil/a", ""), ("docs.bak", "")];
     for rule in ["write docs", "write docs/", "write docs/**"] {
         let place = asking(&files, &[rule]);
@@ -89,7 +89,7 @@ async fn i_19_a_rule_for_a_directory_is_not_one_for_names_that_begin_alike() {
 }
 
 #[tokio::test]
-async fn i_20_a_rule_that_denies_binds_the_file_whatever_it_is_called() {
+async fn i_20_deny_rule_binds_a_file_under_any_name() {
     let files = [("private/file", "hush\n"), ("open", "open\n")];
     let place = Place::built(&files, |builder| {
         builder.deny("read private/**".parse().unwrap()).deny("write private/**".parse().unwrap())
@@ -113,12 +113,12 @@ async fn i_20_a_rule_that_denies_binds_the_file_whatever_it_is_called() {
 }
 
 #[tokio::test]
-async fn i_21_a_link_that_a_program_made_is_not_followed_out() {
+async fn i_21_link_made_by_a_program_is_not_followed_out() {
     let place = beside_others(Mode::Auto, &[("d/file", "inside\n")], &[]);
     let file = place.outside().join("file");
     fs::write(&file, "hush\n").unwrap();
     let outside = place.outside().display();
-    // Nobody can tell beforehand where it leads.
+    // The policy cannot know the link's target beforehand.
     let make = format!("o=$(echo {outside}); ln -s $o/file link; rm -r d; ln -s $o d");
     place.ok("bash", shell(&make)).await;
     assert_eq!(fs::read_link(place.path("d")).unwrap(), place.outside(), "it shows nothing");
@@ -127,9 +127,9 @@ async fn i_21_a_link_that_a_program_made_is_not_followed_out() {
     }
 }
 
-/// The same while the link leads in and out by turns, as fast as it can be changed.
+/// The same while another thread switches the link between inside and outside as fast as possible.
 #[tokio::test]
-async fn i_21_a_link_that_changes_meanwhile_is_not_followed_out() {
+async fn i_21_link_changed_during_a_call_is_not_followed_out() {
     let place = beside_others(Mode::Auto, &[("inside/file", "inside x\n")], &[]);
     let file = place.outside().join("file");
     fs::write(&file, "hush x\n").unwrap();
@@ -164,7 +164,7 @@ async fn i_21_a_link_that_changes_meanwhile_is_not_followed_out() {
 }
 
 #[tokio::test]
-async fn i_22_a_settings_file_that_was_absent_cannot_be_created_in_the_sandbox() {
+async fn i_22_absent_settings_file_cannot_be_created_in_the_sandbox() {
     let places = [
         (".windlass/config.toml", "mkdir -p .windlass && echo x > .windlass/config.toml"),
         (".windlass/tools/sly.md", "mkdir -p .windlass/tools; echo x > .windlass/tools/sly.md"),
@@ -187,7 +187,7 @@ async fn i_22_a_settings_file_that_was_absent_cannot_be_created_in_the_sandbox()
             assert!(!is_there, "{path} by {input}");
         }
         let free = Place::built(&[], |builder| {
-            // Without a sandbox a person who was asked is all there is.
+            // Without a sandbox, the only protection is the approval by a person.
             builder.processes(at_level(Level::Off)).attendant(|_: &_| true)
         });
         free.call("bash", shell(command)).await;
@@ -196,7 +196,7 @@ async fn i_22_a_settings_file_that_was_absent_cannot_be_created_in_the_sandbox()
 }
 
 #[tokio::test]
-async fn i_23_temporary_files_are_nobody_elses() {
+async fn i_23_temporary_files_are_private() {
     let place = in_mode(Mode::Yolo, &[], &[]);
     let machine = tempfile::Builder::new().prefix("windlass-i23-").tempdir_in("/tmp").unwrap();
     let (trap, victim) = (machine.path().join("response.md"), machine.path().join("victim"));
@@ -210,7 +210,7 @@ async fn i_23_temporary_files_are_nobody_elses() {
     free.ok("bash", shell(&write)).await;
     assert_eq!(fs::read_to_string(&victim).unwrap(), "x\n", "it shows nothing");
     let mode = fs::metadata(place.state()).unwrap().permissions().mode();
-    assert_eq!(mode & 0o077, 0, "somebody else can look into {}", place.state().display());
+    assert_eq!(mode & 0o077, 0, "other users can read {}", place.state().display());
     for entry in fs::read_dir(place.state().join("tmp")).unwrap() {
         let entry = entry.unwrap();
         assert_eq!(entry.metadata().unwrap().permissions().mode() & 0o077, 0);
@@ -220,7 +220,7 @@ async fn i_23_temporary_files_are_nobody_elses() {
 }
 
 #[tokio::test]
-async fn i_24_what_git_is_given_never_becomes_an_option_or_another_place() {
+async fn i_24_arguments_of_git_never_become_options_or_other_repositories() {
     let place = in_mode(Mode::Yolo, &[("a", "one\n")], &[]);
     let outside = place.outside().join("file");
     fs::write(&outside, "hush\n").unwrap();
@@ -259,7 +259,7 @@ async fn i_24_what_git_is_given_never_becomes_an_option_or_another_place() {
 }
 
 #[tokio::test]
-async fn i_25_the_case_of_letters_protects_nothing_less() {
+async fn i_25_protection_ignores_the_case_of_letters() {
     let place = in_mode(Mode::Yolo, &[(".git/HEAD", "")], &["write **", "read **"]);
     for path in [
         ".GIT/hooks/pre-commit",
@@ -285,9 +285,9 @@ async fn i_25_the_case_of_letters_protects_nothing_less() {
 }
 
 #[tokio::test]
-async fn i_26_the_directory_that_a_model_chooses_does_not_become_writable() {
+async fn i_26_working_directory_chosen_by_a_model_does_not_become_writable() {
     let outside = in_sight();
-    // A write that the command line spells out is one that the mode allows.
+    // The mode allows a write that the policy can see in the command line; this one it cannot see.
     let command = "python3 -c 'open(\"canary\", \"w\")'; pwd";
     let input = json!({"command": command, "cwd": outside.path()});
     let canary = outside.path().join("canary");
@@ -302,9 +302,9 @@ async fn i_26_the_directory_that_a_model_chooses_does_not_become_writable() {
     assert!(canary.exists(), "it shows nothing");
 }
 
-/// A directory that could not be made, and files that were moved "into" it one over the other.
+/// A directory could not be created, and files were moved "into" it, each over the one before.
 #[tokio::test]
-async fn i_27_moves_over_each_other_are_told_and_can_be_taken_back() {
+async fn i_27_moves_over_each_other_are_reported_and_can_be_undone() {
     let files = [("a", "a\n"), ("b", "b\n"), ("c", "c\n"), ("taken", "x\n")];
     let place = in_mode(Mode::Auto, &files, &[]);
     let before = place.tree();
@@ -323,7 +323,7 @@ async fn i_27_moves_over_each_other_are_told_and_can_be_taken_back() {
 }
 
 #[tokio::test]
-async fn i_28_what_a_clean_up_removed_comes_back() {
+async fn i_28_files_removed_by_a_clean_up_are_restored() {
     let files = [
         (".git.bak/HEAD", "ref\n"),
         (".git.bak/objects/ab/cd", "\0\x01"),
@@ -338,9 +338,9 @@ async fn i_28_what_a_clean_up_removed_comes_back() {
     before.assert_is(&place.tree(), "the copy");
 }
 
-/// `i_29` is about what is kept in a home directory, and is in `cli`.
+/// `i_29` is about files in the home directory; its test is in `cli`.
 #[tokio::test]
-async fn i_30_brackets_and_blanks_in_a_name_are_a_name() {
+async fn i_30_brackets_and_blanks_in_a_name_are_literal() {
     let names = ["[ab]", "a", "b", "x y", "x", "y", "*", "-rf", "$HOME", "'q'", "{a,b}"];
     let files: Vec<(&str, &str)> = names.iter().map(|name| (*name, "text\n")).collect();
     for name in ["[ab]", "x y", "*", "-rf", "$HOME", "'q'", "{a,b}"] {
@@ -350,7 +350,7 @@ async fn i_30_brackets_and_blanks_in_a_name_are_a_name() {
         for other in names {
             assert_eq!(place.path(other).exists(), other != name, "{other} after deleting {name}");
         }
-        // What a person is told to allow is this file and no other.
+        // The offered rule allows this file and no other.
         let asks = asking(&files, &[]);
         let write = |path: &str| json!({"path": path, "content": "x"});
         let call = windlass::ToolCall::new("write", write(name));
@@ -368,7 +368,7 @@ async fn i_30_brackets_and_blanks_in_a_name_are_a_name() {
 }
 
 #[tokio::test]
-async fn i_31_undo_gives_back_and_never_deletes_what_a_call_did_not_make() {
+async fn i_31_undo_restores_files_and_never_deletes_files_of_others() {
     let place = in_mode(Mode::Auto, &[("edited", "one\n")], &[]);
     let edit = json!({"path": "edited", "old_string": "one", "new_string": "two"});
     place.ok("edit", edit).await;
@@ -406,7 +406,7 @@ async fn i_31_undo_of_one_session_leaves_the_work_of_another_and_of_people() {
 }
 
 #[tokio::test]
-async fn i_32_a_file_that_changed_since_it_was_read_is_not_overwritten() {
+async fn i_32_file_changed_since_it_was_read_is_not_overwritten() {
     let place = in_mode(Mode::Auto, &[("a", "one\n")], &[]);
     let write = json!({"path": "a", "content": "the model's\n"});
     assert!(place.refused("write", write.clone()).await.contains("stale"), "it was never read");
@@ -422,7 +422,7 @@ async fn i_32_a_file_that_changed_since_it_was_read_is_not_overwritten() {
 }
 
 #[tokio::test]
-async fn i_33_bytes_that_were_not_edited_stay_as_they_are() {
+async fn i_33_bytes_outside_of_an_edit_stay_the_same() {
     let utf16: Vec<u8> =
         "\u{feff}one\r\nold\r\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
     let utf16_after: Vec<u8> =

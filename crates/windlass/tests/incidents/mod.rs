@@ -1,10 +1,10 @@
-//! What went wrong in systems like this one, done to ours: one test or more for each public incident, by its number in our list of
-//! guarantees, where the root cause can be shown with the library. What needs the binary is in `crates/cli/tests/incidents/`.
+//! Re-enacts public incidents of similar systems: one test or more for each, by its number in our list of guarantees, if the library can
+//! show the root cause. Tests that need the binary are in `crates/cli/tests/incidents/`.
 //!
-//! Each test re-enacts the cause, not the product. Where it is cheap, the attack is shown to work where nothing is in its way, so
-//! that a test which shows nothing fails.
+//! Each test re-enacts the cause, not the product. If it is cheap, the test also shows that the attack works without protection, so that
+//! a test which proves nothing fails.
 //!
-//! | incident | what of it is not re-enacted, and why |
+//! | incident | part that is not re-enacted, and the reason |
 //! |---|---|
 //! | I-45 | the endpoint without authentication: there is no HTTP server. The socket that we do have is in `cli` |
 //! | I-46 | `Host` and `Origin`: there is no HTTP server. That nothing listens is in `cli` |
@@ -29,17 +29,17 @@ use windlass::{Builder, Mode, ToolCall};
 
 use crate::support::Place;
 
-/// A workspace in which these rules allow, everything else asks, and nobody is there to answer.
+/// Creates a workspace with these allow rules in the mode `ask`, without an attendant.
 fn asking(files: &[(&str, &str)], rules: &[&str]) -> Place {
     in_mode(Mode::Ask, files, rules)
 }
 
-/// The same in another mode.
+/// Creates a workspace with these allow rules in another mode, without an attendant.
 fn in_mode(mode: Mode, files: &[(&str, &str)], rules: &[&str]) -> Place {
     Place::built(files, |builder| ruled(builder, mode, rules))
 }
 
-/// The same with a workspace that is not below `/tmp`, so that what is beside it is outside of it.
+/// The same with a workspace that is not below `/tmp`, so that files beside it are outside of it.
 fn beside_others(mode: Mode, files: &[(&str, &str)], rules: &[&str]) -> Place {
     Place::in_sight(files, |builder| ruled(builder, mode, rules))
 }
@@ -49,29 +49,30 @@ fn ruled(builder: Builder, mode: Mode, rules: &[&str]) -> Builder {
     rules.iter().fold(builder.mode(mode), allow)
 }
 
-/// Programs at this level, with the network that is usual: none.
+/// Returns process settings with this sandbox level and the default network: none.
 fn at_level(level: Level) -> ProcessSettings {
     let confinement = Confinement { level, ..Confinement::default() };
     ProcessSettings { confinement, ..ProcessSettings::default() }
 }
 
-/// What would be decided about a call.
+/// Returns the decision about a call, without running it.
 async fn decided(place: &Place, tool: &str, input: Value) -> Decision {
     let call = ToolCall::new(tool, input);
     place.windlass.engine().explain(&place.session, call).await.unwrap().decision()
 }
 
-/// A command for the shell.
+/// Returns the arguments of `bash` for a command.
 fn shell(command: &str) -> Value {
     json!({"command": command})
 }
 
-/// A directory outside of every workspace that confined programs see: they have a `/tmp` of their own.
+/// Creates a directory outside of every workspace that commands in the sandbox see. One in `/tmp` they would not see, because they have their
+/// own `/tmp`.
 fn in_sight() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
-/// How many incidents the list has.
+/// Number of incidents in the list.
 const INCIDENTS: usize = 64;
 
 #[test]

@@ -1,4 +1,4 @@
-//! Rights of sessions, as the programs that they start meet them.
+//! Rights of sessions, as enforced on the programs that they start.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use windlass::{CallResult, Mode, Outcome, Session, ToolCall};
 
 use crate::support::{Place, text};
 
-/// What a session below that of the place gets for a command.
+/// Runs a command in a child session with these limits.
 async fn run(place: &Place, limits: Limits, command: &str) -> CallResult {
     let id = SessionId::new("child");
     let child: Arc<Session> = Arc::new(place.session.child(id, limits, &Overrides::default()));
@@ -25,9 +25,9 @@ async fn a_stricter_sandbox_of_a_session_holds_its_programs() {
     for (level, command, outcome, left) in [
         (Level::ReadOnly, "cat a", Outcome::Ok, "old\n"),
         (Level::ReadOnly, "echo new > a", Outcome::Error, "old\n"),
-        // It ran, and there is no person who could have seen what it changed.
+        // It runs on a stage, and no person can approve its changes.
         (Level::Staged, "echo new > a", Outcome::Denied, "old\n"),
-        // What is asked for is not stricter than what there is.
+        // The limit is not stricter than the present sandbox.
         (Level::Off, "echo new > a; test ! -e /proc/1/root/etc/shadow", Outcome::Ok, "new\n"),
     ] {
         let result = run(&place, at(level), command).await;
@@ -49,11 +49,11 @@ async fn a_session_that_needs_a_sandbox_runs_nothing_where_it_is_off() {
 }
 
 #[tokio::test]
-async fn a_session_without_network_has_none_where_the_machine_gives_it() {
+async fn session_without_network_has_none_even_if_the_settings_allow_it() {
     let mut settings = ProcessSettings::default();
     settings.confinement.network = NetworkAccess::Full;
     let place = Place::built(&[], |builder| builder.mode(Mode::Yolo).processes(settings));
-    // The namespace of the network that a program is in. What is known to only read would have none of its own accord.
+    // Prints the network namespace. The `touch` makes it a command that does not only read: those never have a network.
     let command = "readlink /proc/self/ns/net; touch seen";
     let of_machine = std::fs::read_link("/proc/self/ns/net").expect("a link");
     let of_machine = of_machine.to_string_lossy();

@@ -1,4 +1,5 @@
-//! `AgentCTL`'s undo stack, and its preview of a change with a confirmation.
+//! Behaviours of `AgentCTL`: its undo stack, its preview of a change with a confirmation, its `shell`, `git` and `test_run`. An id such as
+//! 3A-2 names one of its weaknesses, which Windlass must not have.
 
 use std::sync::{Arc, Mutex};
 
@@ -7,7 +8,7 @@ use windlass::{Mode, Outcome, ToolCall, Undo, Windlass};
 
 use crate::support::{Place, text};
 
-/// The seed keeps prior bytes in memory and pops one write at a time.
+/// `AgentCTL` keeps prior bytes in memory and undoes one write at a time.
 #[tokio::test]
 async fn agentctl_undo_stack_restores_bytes_or_removes_what_was_created() {
     let place = Place::with(&[("old.txt", "old\n")]);
@@ -16,7 +17,7 @@ async fn agentctl_undo_stack_restores_bytes_or_removes_what_was_created() {
     place.ok("write", json!({"path": "created.txt", "content": "created\n"})).await;
     place.ok("undo", json!({})).await;
     assert!(!place.path("created.txt").exists());
-    // Unlike the seed's, the stack survives the program.
+    // Unlike there, the history survives a restart.
     let place = place.restart();
     place.ok("undo", json!({})).await;
     assert_eq!(place.text("old.txt"), "old\n");
@@ -24,7 +25,7 @@ async fn agentctl_undo_stack_restores_bytes_or_removes_what_was_created() {
 }
 
 #[tokio::test]
-async fn agentctl_a_change_is_confirmed_or_not_made() {
+async fn agentctl_change_is_confirmed_or_not_made() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a.txt"), "one\n").unwrap();
     let asked = Arc::new(Mutex::new(Vec::new()));
@@ -48,9 +49,9 @@ async fn agentctl_a_change_is_confirmed_or_not_made() {
     assert_eq!(*asked.lock().unwrap(), [json!("1"), json!("1")]);
 }
 
-/// Whoever is asked sees what would become of every file, and nothing has changed by then.
+/// An approval shows the new content of every file, before any file has changed.
 #[tokio::test]
-async fn agentctl_a_diff_is_shown_before_it_is_confirmed() {
+async fn agentctl_diff_is_shown_before_it_is_confirmed() {
     let shown = Arc::new(Mutex::new(Vec::new()));
     let heard = shown.clone();
     let place = Place::built(&[("a.txt", "one\n"), ("b.txt", "b\n")], |builder| {
@@ -62,7 +63,7 @@ async fn agentctl_a_diff_is_shown_before_it_is_confirmed() {
                 let name = change.path.file_name().expect("a name").to_owned();
                 (name, text(&change.before), text(&change.after))
             });
-            heard.lock().expect("nobody panicked").push(changes.collect::<Vec<_>>());
+            heard.lock().expect("no panic").push(changes.collect::<Vec<_>>());
             false
         })
     });
@@ -91,16 +92,16 @@ async fn agentctl_a_diff_is_shown_before_it_is_confirmed() {
         ),
     ] {
         assert_eq!(place.call(tool, input).await.outcome, Outcome::Denied, "{tool}");
-        let mut shown = shown.lock().expect("nobody panicked").pop().expect("a question");
+        let mut shown = shown.lock().expect("no panic").pop().expect("a question");
         shown.sort();
         assert_eq!(shown, expected, "{tool}");
         before.assert_is(&place.tree(), "nobody agreed");
     }
 }
 
-/// What an undo would do is shown before it is done.
+/// A preview of an undo reports its changes and makes none.
 #[tokio::test]
-async fn agentctl_a_preview_changes_nothing() {
+async fn agentctl_preview_changes_no_file() {
     let place = Place::with(&[("a.txt", "one\n")]);
     place.ok("edit", json!({"path": "a.txt", "old_string": "one", "new_string": "1"})).await;
     let before = place.tree();
@@ -109,9 +110,9 @@ async fn agentctl_a_preview_changes_nothing() {
     before.assert_is(&place.tree(), "a preview");
 }
 
-/// 3A-2: its rename put a file in the place of a link.
+/// 3A-2: its rename replaced a link by a file.
 #[tokio::test]
-async fn agentctl_3a_2_a_link_stays_a_link() {
+async fn agentctl_3a_2_link_stays_a_link() {
     let place = Place::with(&[("real.txt", "one\n")]);
     std::os::unix::fs::symlink("real.txt", place.path("link")).expect("a link");
     place.ok("edit", json!({"path": "link", "old_string": "one", "new_string": "two"})).await;
@@ -119,7 +120,7 @@ async fn agentctl_3a_2_a_link_stays_a_link() {
     assert_eq!(place.text("real.txt"), "two\n");
 }
 
-/// 3A-2: of several files at once, one could be a link to anywhere.
+/// 3A-2: among several files at once, one could be a link that led out.
 #[tokio::test]
 async fn agentctl_3a_2_several_files_stay_inside() {
     let place = Place::in_sight(&[("a", "a\n")], |builder| builder.mode(Mode::Auto));
@@ -132,9 +133,9 @@ async fn agentctl_3a_2_several_files_stay_inside() {
     assert_eq!(std::fs::read(&outside).expect("a file"), b"kept\n");
 }
 
-/// 3A-10: the first of several places was taken, and lines that end otherwise were not found.
+/// 3A-10: it edited the first of several matches, and did not find lines with other line endings.
 #[tokio::test]
-async fn agentctl_3a_10_an_edit_means_one_place_however_lines_end() {
+async fn agentctl_3a_10_edit_needs_a_unique_match_with_any_line_endings() {
     let place = Place::with(&[("a", "x = 1\r\ny\r\nx = 1\r\n")]);
     let edit = |old: &str| json!({"path": "a", "old_string": old, "new_string": "x = 2\nz\n"});
     let said = place.refused("edit", edit("x = 1\n")).await;
@@ -144,7 +145,7 @@ async fn agentctl_3a_10_an_edit_means_one_place_however_lines_end() {
     assert_eq!(place.text("a"), "x = 1\r\nx = 2\r\nz\r\n");
 }
 
-/// 3A-11: one undo took back one file of several, and what had failed was still on the stack.
+/// 3A-11: one undo restored one file of several, and a failed write was still on the stack.
 #[tokio::test]
 async fn agentctl_3a_11_several_files_are_one_step() {
     let place = Place::with(&[("a", "a\n"), ("b", "b\n")]);
@@ -160,10 +161,10 @@ async fn agentctl_3a_11_several_files_are_one_step() {
     before.assert_is(&place.tree(), "one undo for all files, and for the directory");
 }
 
-/// 3A-12: what could not be read was taken for what was not there, and an undo then deleted it; permissions were lost, there was no
-/// way forward again, and what a person had changed since was overwritten.
+/// 3A-12: an unreadable file was taken for an absent one, and an undo deleted it; permissions were lost, an undo could not be undone, and
+/// later changes of a person were overwritten.
 #[tokio::test]
-async fn agentctl_3a_12_an_undo_knows_what_was_there() {
+async fn agentctl_3a_12_undo_restores_the_exact_earlier_state() {
     use std::os::unix::fs::PermissionsExt as _;
     let place = Place::with(&[("run.sh", "#!/bin/sh\n"), ("secret.txt", "s\n")]);
     let mode = |name: &str, mode| {
@@ -173,7 +174,7 @@ async fn agentctl_3a_12_an_undo_knows_what_was_there() {
     mode("run.sh", 0o750);
     mode("secret.txt", 0o000);
     let before = std::fs::symlink_metadata(place.path("secret.txt")).expect("it is there");
-    // Whoever runs this may be allowed to read everything; then it is an append like others, and is taken back.
+    // Root may read every file; then this is an append like others, and is undone.
     place.call("write", json!({"path": "secret.txt", "content": "more\n", "mode": "append"})).await;
     place.call("undo", json!({})).await;
     let after = std::fs::symlink_metadata(place.path("secret.txt")).expect("it is still there");
@@ -192,9 +193,9 @@ async fn agentctl_3a_12_an_undo_knows_what_was_there() {
     assert_eq!(place.text("run.sh"), "by hand\n");
 }
 
-/// 3A-12: a path was relative to wherever the program happened to be.
+/// 3A-12: a path was relative to the working directory of the program.
 #[tokio::test]
-async fn agentctl_3a_12_where_the_program_is_does_not_matter() {
+async fn agentctl_3a_12_working_directory_of_the_program_does_not_matter() {
     let place = Place::with(&[("sub/", "")]);
     let overrides = windlass::tool::Overrides {
         work_dir: Some(place.path("sub")),
@@ -208,9 +209,9 @@ async fn agentctl_3a_12_where_the_program_is_does_not_matter() {
     assert!(!place.path("sub/a.txt").exists());
 }
 
-/// 3A-13: a line at the top made all others look changed, blank lines were not shown, and no more than 20 lines were.
+/// 3A-13: one new line at the top made all lines look changed, blank lines were not shown, and at most 20 lines were.
 #[tokio::test]
-async fn agentctl_3a_13_what_is_shown_is_what_changes() {
+async fn agentctl_3a_13_diff_shows_exactly_the_changed_lines() {
     let lines: String = (0..40).map(|at| format!("line {at}\n")).collect::<Vec<_>>().concat();
     let place = Place::with(&[("a.txt", &lines)]);
     place.ok("read", json!({"path": "a.txt"})).await;
@@ -219,7 +220,7 @@ async fn agentctl_3a_13_what_is_shown_is_what_changes() {
     let shown: Vec<&str> = said.lines().filter(|line| line.starts_with(['+', '-'])).collect();
     assert_eq!(shown, ["+first", "+", "+last"], "{said}");
 
-    // Whoever is asked is told all of it, however long it is.
+    // The approval has all of the content, however long it is.
     let folder = tempfile::tempdir().expect("a folder");
     let heard = Arc::new(Mutex::new(String::new()));
     let asked = heard.clone();
@@ -228,7 +229,7 @@ async fn agentctl_3a_13_what_is_shown_is_what_changes() {
         .attendant(move |request: &windlass::people::ApprovalRequest| {
             let content = request.input["content"].as_str().unwrap_or_default();
             let effects = request.effects.to_string();
-            *asked.lock().expect("nobody panicked") = format!("{effects}\n{content}");
+            *asked.lock().expect("no panic") = format!("{effects}\n{content}");
             false
         })
         .build()
@@ -236,21 +237,21 @@ async fn agentctl_3a_13_what_is_shown_is_what_changes() {
     let write = json!({"path": "new.txt", "content": new});
     let denied = windlass.call(&windlass.new_session(), ToolCall::new("write", write)).await;
     assert_eq!(denied.outcome, Outcome::Denied);
-    let heard = heard.lock().expect("nobody panicked");
+    let heard = heard.lock().expect("no panic");
     assert!(heard.contains("new.txt") && heard.ends_with(&new), "{heard}");
     assert!(!folder.path().join("new.txt").exists());
 }
 
-/// 3A-14: a write was asked about twice, and the questions of calls that ran together met at one prompt.
+/// 3A-14: a write was confirmed twice, and the questions of parallel calls collided at one prompt.
 #[tokio::test]
-async fn agentctl_3a_14_one_call_is_one_question() {
+async fn agentctl_3a_14_one_call_is_one_approval() {
     let folder = tempfile::tempdir().expect("a folder");
     let questions = Arc::new(Mutex::new(Vec::new()));
     let heard = questions.clone();
     let windlass = Windlass::builder(folder.path())
         .mode(Mode::Ask)
         .attendant(move |request: &windlass::people::ApprovalRequest| {
-            heard.lock().expect("nobody panicked").push(request.call.clone());
+            heard.lock().expect("no panic").push(request.call.clone());
             true
         })
         .build()
@@ -259,13 +260,13 @@ async fn agentctl_3a_14_one_call_is_one_question() {
     let calls = ["a", "b", "c"].map(write).to_vec();
     let results = windlass.turn(&windlass.new_session(), calls).await;
     let mut made: Vec<_> = results.iter().map(|result| result.call.clone()).collect();
-    let mut asked = questions.lock().expect("nobody panicked").clone();
+    let mut asked = questions.lock().expect("no panic").clone();
     made.sort();
     asked.sort();
     assert_eq!(asked, made);
 }
 
-/// 3A-15: two writes of one file ran at the same time.
+/// 3A-15: two writes to one file ran at the same time.
 #[tokio::test]
 async fn agentctl_3a_15_calls_on_one_file_run_in_their_order() {
     let place = Place::new();
@@ -279,23 +280,23 @@ async fn agentctl_3a_15_calls_on_one_file_run_in_their_order() {
     assert_eq!(place.text("log"), expected);
 }
 
-/// The seed's `shell`: one text of both streams, the exit code, a time limit.
+/// Its `shell`: one text of both streams, the exit code, a time limit.
 #[tokio::test]
-async fn agentctl_shell_tells_output_exit_code_and_time() {
+async fn agentctl_shell_reports_output_exit_code_and_time() {
     let place = Place::new();
     let said = place.call("bash", json!({"command": "echo out; echo err >&2; exit 3"})).await;
     assert_eq!((said.outcome, &said.output.metadata["exit_code"]), (Outcome::Error, &json!(3)));
     let said = text(&said);
     assert!(said.starts_with("out\nerr\n") && said.contains("exit code 3"), "{said}");
     assert!(place.refused("bash", json!({"command": " "})).await.contains("empty"));
-    // 3A-9: of a long output the end was lost, where failures stand.
+    // 3A-9: the end of a long output was lost, where failures are.
     let long = text(&place.ok("bash", json!({"command": "seq 100000; echo the end"})).await);
     assert!(long.starts_with("1\n2\n") && long.contains("the end"), "head and tail are kept");
 }
 
-/// 3A-7 and 3A-8: a command that was killed was a success with exit code -1, and one that left somebody behind was waited for.
+/// 3A-7 and 3A-8: a killed command was a success with exit code -1, and a command that left a process behind was waited for.
 #[tokio::test]
-async fn agentctl_3a_7_a_time_limit_is_called_by_its_name() {
+async fn agentctl_3a_7_time_limit_is_reported_as_such() {
     let place = Place::new();
     let command = "echo begun; (sleep 300 &) ; sleep 300";
     let ended = place.call("bash", json!({"command": command, "timeout": 1})).await;
@@ -304,7 +305,7 @@ async fn agentctl_3a_7_a_time_limit_is_called_by_its_name() {
     assert!(text(&ended).starts_with("begun\n"), "{}", text(&ended));
 }
 
-/// A repository with one commit.
+/// Creates a workspace with a repository of one commit.
 fn repository() -> Place {
     let place = Place::with(&[("a.txt", "one\n")]);
     let command = "git init -q -b main && git add a.txt && \
@@ -319,9 +320,9 @@ fn repository() -> Place {
     place
 }
 
-/// The seed's `git`: its eight operations.
+/// Its `git`: eight operations.
 #[tokio::test]
-async fn agentctl_git_does_all_that_the_seed_does() {
+async fn agentctl_git_has_all_eight_operations() {
     let place = repository();
     place.put("a.txt", "two\n");
     for (input, part) in [
@@ -337,22 +338,22 @@ async fn agentctl_git_does_all_that_the_seed_does() {
         let said = text(&place.ok("git", input.clone()).await);
         assert!(said.contains(part), "{input}: {said}");
     }
-    // The seed could not take any of it back.
+    // There, none of it could be undone.
     place.ok("undo", json!({})).await;
     assert!(text(&place.ok("git", json!({"command": "status"})).await).starts_with("## main"));
     assert!(place.refused("git", json!({"command": "commit"})).await.contains("message"));
 }
 
-/// The seed asks about `status` as it does about `commit`.
+/// `AgentCTL` asks about `status` as it does about `commit`.
 #[tokio::test]
-async fn agentctl_git_asks_only_about_what_changes_something() {
+async fn agentctl_git_asks_only_about_operations_that_change_files() {
     let place = repository();
     let asked = Arc::new(Mutex::new(Vec::new()));
     let heard = asked.clone();
     let windlass = Windlass::builder(place.workspace())
         .mode(Mode::Ask)
         .attendant(move |request: &windlass::people::ApprovalRequest| {
-            heard.lock().expect("nobody panicked").push(request.input["command"].clone());
+            heard.lock().expect("no panic").push(request.input["command"].clone());
             false
         })
         .build()
@@ -366,12 +367,12 @@ async fn agentctl_git_asks_only_about_what_changes_something() {
         let result = windlass.call(&session, ToolCall::new("git", input)).await;
         assert_eq!(result.outcome, outcome, "{}", text(&result));
     }
-    assert_eq!(*asked.lock().expect("nobody panicked"), [json!("commit")]);
+    assert_eq!(*asked.lock().expect("no panic"), [json!("commit")]);
 }
 
-/// 3A-4: arguments became options that write and read anywhere.
+/// 3A-4: arguments became options that read and write any file.
 #[tokio::test]
-async fn agentctl_3a_4_arguments_of_git_are_no_options_of_the_attacker() {
+async fn agentctl_3a_4_arguments_of_git_never_become_options() {
     let place = repository();
     let target = place.outside().join("written");
     for args in [
@@ -389,9 +390,9 @@ async fn agentctl_3a_4_arguments_of_git_are_no_options_of_the_attacker() {
     assert!(!target.exists());
 }
 
-/// The seed's `test_run`: a verdict first. 3A-21: a program that is not there, and a time that is over, are called so.
+/// Its `test_run`: the verdict comes first. 3A-21: a missing program and an exceeded time limit are reported as such.
 #[tokio::test]
-async fn agentctl_test_run_gives_a_verdict_and_its_reason() {
+async fn agentctl_test_run_gives_verdict_and_reason() {
     let place = Place::new();
     for (input, outcome, begin, part) in [
         (json!({"command": "echo fine"}), Outcome::Ok, "PASSED (", "fine"),
@@ -416,8 +417,8 @@ async fn agentctl_test_run_gives_a_verdict_and_its_reason() {
     }
 }
 
-/// The seed's tools from markdown: fixed command, JSON on standard input, variables, a limit. Unlike there, what was printed until
-/// the limit is kept, and what a file lacks is told.
+/// Its tools from Markdown: a fixed command, JSON on standard input, variables, a time limit. Unlike there, output up to the limit is kept,
+/// and errors of a file are reported.
 #[tokio::test]
 async fn agentctl_command_tools_from_markdown() {
     let tools = tempfile::tempdir().unwrap();

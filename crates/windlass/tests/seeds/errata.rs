@@ -1,4 +1,5 @@
-//! Errata's proposals, snapshots, rewind and direct writes; its shell with prefixes, time limits and sandbox modes.
+//! Behaviours of Errata: proposals, snapshots, rewind and direct writes; a shell with allowed prefixes, time limits and sandbox modes. An id
+//! such as 3C-4 names one of its weaknesses, which Windlass must not have.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,7 +61,7 @@ async fn errata_proposals_are_held_and_seen_by_the_session() {
 }
 
 #[tokio::test]
-async fn errata_a_proposal_for_what_changed_since_is_refused_and_can_be_dropped() {
+async fn errata_proposal_for_a_file_changed_since_is_refused_and_can_be_dropped() {
     let place = Place::with(&[("a.txt", "alpha\n"), ("b.txt", "b\n")]);
     let session = proposing(&place);
     for (path, old) in [("a.txt", "alpha"), ("b.txt", "b")] {
@@ -132,10 +133,10 @@ async fn errata_direct_writes_in_a_copy_are_told_apart() {
     assert_eq!(changed, ["Changed a.txt", "Created untracked.txt", "Deleted gone.txt"]);
 }
 
-/// 3C-12: a second edit was made on the file as it is on the disk, and so took back the first.
-/// 3C-4: a link led a change out, and where a proposal belonged depended on where the program was.
+/// 3C-12: a second edit was made on the file on the disk, and so discarded the first.
+/// 3C-4: a link led a change out, and the path of a proposal depended on the working directory of the program.
 #[tokio::test]
-async fn errata_3c_4_a_proposal_belongs_to_one_place_inside() {
+async fn errata_3c_4_proposal_belongs_to_one_path_inside() {
     let place = Place::in_sight(&[("sub/", "")], |builder| builder.mode(Mode::Auto));
     let outside = place.outside().join("kept");
     std::fs::write(&outside, "kept\n").unwrap();
@@ -149,7 +150,7 @@ async fn errata_3c_4_a_proposal_belongs_to_one_place_inside() {
     let write = ToolCall::new("write", json!({"path": "a.txt", "content": "a\n"}));
     let held = place.windlass.call(&session, write.with_overrides(overrides)).await;
     assert_eq!(held.outcome, Outcome::Ok, "{}", text(&held));
-    // What leads out by the time that it is applied is not followed.
+    // A link that leads out by the time of `apply` is not followed.
     std::fs::remove_dir(place.path("sub")).unwrap();
     let away = place.outside().join("away");
     std::fs::create_dir(&away).unwrap();
@@ -168,7 +169,7 @@ async fn errata_3c_4_a_proposal_belongs_to_one_place_inside() {
 }
 
 #[tokio::test]
-async fn errata_3c_12_what_is_proposed_is_what_later_calls_work_on() {
+async fn errata_3c_12_later_calls_see_the_proposed_content() {
     let place = Place::with(&[("a.txt", "one\ntwo\n"), ("b.txt", "b\n")]);
     let session = proposing(&place);
     let edit = |path: &str, old: &str, new: &str| json!({"path": path, "old_string": old, "new_string": new});
@@ -187,9 +188,9 @@ async fn errata_3c_12_what_is_proposed_is_what_later_calls_work_on() {
     assert!(!place.path("new.txt").exists() && !place.path("b.txt").exists());
 }
 
-/// 3C-13: what one model wrote was in the others' tree.
+/// 3C-13: proposals of one model were in the tree of the others.
 #[tokio::test]
-async fn errata_3c_12_what_is_proposed_is_listed_where_it_belongs() {
+async fn errata_3c_12_proposed_files_are_listed_in_their_directories() {
     let place = Place::with(&[("a/1", "1"), ("c/1", "1"), ("c/2", "2"), ("e", "e")]);
     let session = proposing(&place);
     for path in ["a/0", "a/2/x", "b/x", "c/0", "d", "f/x"] {
@@ -214,13 +215,13 @@ async fn errata_3c_12_what_is_proposed_is_listed_where_it_belongs() {
 }
 
 #[tokio::test]
-async fn errata_3c_14_what_was_applied_before_a_kill_is_not_stale() {
+async fn errata_3c_14_proposals_applied_before_a_kill_are_not_stale() {
     let place = Place::with(&[("a.txt", "a\n"), ("gone.txt", "g\n")]);
     let session = proposing(&place);
     call(&place, &session, "write", json!({"path": "new/b.txt", "content": "b\n"})).await;
     let patch = "*** Begin Patch\n*** Delete File: gone.txt\n*** Update File: a.txt\n@@\n-a\n+A\n*** End Patch";
     call(&place, &session, "patch", json!({"patch": patch})).await;
-    // All of it is made, and nobody came to say so.
+    // All files are written, but the process was killed before it recorded that.
     place.put("new/b.txt", "b\n");
     place.put("a.txt", "A\n");
     std::fs::remove_file(place.path("gone.txt")).unwrap();
@@ -241,7 +242,7 @@ async fn errata_3c_13_sessions_do_not_see_each_others_proposals() {
     let edit = json!({"path": "a.txt", "old_string": "one", "new_string": "second"});
     call(&place, &second, "edit", edit).await;
     assert!(text(&call(&place, &first, "read", json!({"path": "a.txt"})).await).contains("first"));
-    // One is chosen; the other then is for a file that is no more.
+    // One is applied; the other is stale then.
     for (session, outcome) in [(&second, Outcome::Ok), (&first, Outcome::Error)] {
         let proposals = place.windlass.proposals(session.id()).unwrap();
         let applied = place.windlass.apply(&place.session, &proposals, None).await;
@@ -250,7 +251,7 @@ async fn errata_3c_13_sessions_do_not_see_each_others_proposals() {
     assert_eq!(place.text("a.txt"), "second\n");
 }
 
-/// 3C-14: it stopped half-way where a write failed, and what was made by then could not be taken back.
+/// 3C-14: it stopped at a failed write, and the files written before could not be undone.
 #[tokio::test]
 async fn errata_3c_14_applying_is_all_or_nothing() {
     let place = Place::with(&[("a.txt", "a\n"), ("d/b.txt", "b\n")]);
@@ -260,7 +261,7 @@ async fn errata_3c_14_applying_is_all_or_nothing() {
         call(&place, &session, "write", append).await;
     }
     call(&place, &session, "write", json!({"path": "z/new.txt", "content": "n\n"})).await;
-    // Somebody puts a file where a directory would have to be.
+    // Another process creates a file at the path of a needed directory.
     place.put("z", "in the way\n");
     let before = place.tree();
     let proposals = place.windlass.proposals(session.id()).unwrap();
@@ -273,9 +274,9 @@ async fn errata_3c_14_applying_is_all_or_nothing() {
     assert_eq!(applied.outcome, Outcome::Ok, "{}", text(&applied));
 }
 
-/// 3C-15: a restored file had lost its permissions, and directories that had been made stayed.
+/// 3C-15: a restored file had lost its permissions, and new directories stayed.
 #[tokio::test]
-async fn errata_3c_15_a_rewind_brings_back_permissions_and_leaves_nothing() {
+async fn errata_3c_15_rewind_restores_permissions_and_removes_new_directories() {
     use std::os::unix::fs::PermissionsExt as _;
     let place = Place::with(&[("run.sh", "#!/bin/sh\n"), ("kept/a", "a\n")]);
     let permissions = std::fs::Permissions::from_mode(0o750);
@@ -288,7 +289,7 @@ async fn errata_3c_15_a_rewind_brings_back_permissions_and_leaves_nothing() {
     std::fs::remove_dir_all(place.path("kept")).unwrap();
     place.put("kept", "a file now\n");
     place.put("made/deep/file", "x\n");
-    // The snapshot is a value: a program may keep it over a restart.
+    // The snapshot is a value that a program can keep over a restart.
     let kept = serde_json::to_string(&snapshot).unwrap();
     let place = place.restart();
     let snapshot = serde_json::from_str(&kept).unwrap();
@@ -298,7 +299,7 @@ async fn errata_3c_15_a_rewind_brings_back_permissions_and_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn errata_a_snapshot_of_a_file_with_two_names() {
+async fn errata_snapshot_of_a_file_with_two_hard_links() {
     let place = Place::with(&[("one", "old\n")]);
     std::fs::hard_link(place.path("one"), place.path("two")).unwrap();
     let before = place.tree().but_for_own_time();
@@ -309,8 +310,7 @@ async fn errata_a_snapshot_of_a_file_with_two_names() {
     before.assert_is(&place.tree().but_for_own_time(), "both names");
 }
 
-/// 3C-25: what was not committed was missing in the worktree, names that are not ASCII were passed over, and worktrees stayed
-/// registered.
+/// 3C-25: uncommitted files were missing in the worktree, non-ASCII names were skipped, and worktrees stayed registered.
 #[tokio::test]
 async fn errata_3c_25_a_worktree_has_all_that_the_workspace_has() {
     let place = Place::with(&[("tracked.txt", "committed\n"), (".gitignore", "ignored\n")]);
@@ -354,9 +354,9 @@ async fn errata_3c_25_a_worktree_has_all_that_the_workspace_has() {
     assert_eq!(git(&["worktree", "list", "--porcelain"]).matches("worktree ").count(), 1);
 }
 
-/// 3C-27: an edit of nothing put text into an empty file.
+/// 3C-27: an edit with an empty old string wrote text into an empty file.
 #[tokio::test]
-async fn errata_3c_27_an_edit_must_say_what_it_replaces() {
+async fn errata_3c_27_edit_needs_an_old_string() {
     let place = Place::with(&[("empty", ""), ("a.txt", "a\n")]);
     for path in ["empty", "a.txt"] {
         let edit = json!({"path": path, "old_string": "", "new_string": "x"});
@@ -365,9 +365,9 @@ async fn errata_3c_27_an_edit_must_say_what_it_replaces() {
     }
 }
 
-/// 3C-14: what was proposed did not have to be a path inside until it was applied.
+/// 3C-14: a path was checked to be inside only when the proposal was applied.
 #[tokio::test]
-async fn errata_a_proposal_is_judged_when_it_is_made() {
+async fn errata_proposal_is_checked_when_it_is_made() {
     let place = Place::in_sight(&[], |builder| builder.mode(windlass::Mode::Auto));
     let session = proposing(&place);
     let write = json!({"path": "../outside.txt", "content": "x\n"});
@@ -376,9 +376,9 @@ async fn errata_a_proposal_is_judged_when_it_is_made() {
     assert!(place.windlass.proposals(session.id()).unwrap().list().is_empty());
 }
 
-/// The seed compares the beginning of the text, so that whatever follows runs too.
+/// Errata compares the beginning of the text, so that following commands run too.
 #[tokio::test]
-async fn errata_a_bash_prefix_lets_nothing_else_through() {
+async fn errata_allowed_prefix_does_not_allow_following_commands() {
     let place = Place::built(&[], |builder| {
         builder.mode(Mode::Ask).allow("exec go test".parse().expect("a rule"))
     });
@@ -399,9 +399,9 @@ async fn errata_a_bash_prefix_lets_nothing_else_through() {
     }
 }
 
-/// Its recipes have a limit for all commands; ours is of the session, and keeps what was printed.
+/// Its recipes have a time limit for all commands; ours belongs to the session, and the output up to the limit is kept.
 #[tokio::test]
-async fn errata_a_time_limit_of_the_session_binds_every_command() {
+async fn errata_time_limit_of_the_session_binds_every_command() {
     let place = Place::new();
     let overrides = Overrides { timeout: Some(Duration::from_millis(700)), ..Overrides::default() };
     let session = Arc::new(Session::new(SessionId::new("limited")).with_overrides(overrides));
@@ -411,9 +411,9 @@ async fn errata_a_time_limit_of_the_session_binds_every_command() {
     assert!(text(&result).starts_with("partial\n"), "{}", text(&result));
 }
 
-/// The seed keeps the beginning alone, and cuts characters in two.
+/// Errata keeps only the beginning, and cuts characters in two.
 #[tokio::test]
-async fn errata_a_long_output_keeps_the_error_at_its_end() {
+async fn errata_long_output_keeps_the_error_at_its_end() {
     let place = Place::new();
     let command = "for i in $(seq 5000); do echo 'ein müßiges Zeilchen'; done; echo 'error: the reason' >&2; exit 1";
     let result = place.call("bash", json!({"command": command})).await;
@@ -421,9 +421,9 @@ async fn errata_a_long_output_keeps_the_error_at_its_end() {
     assert!(!text(&result).contains('\u{fffd}'));
 }
 
-/// What the seed's commands write is on no record, and stays when the rest is taken back.
+/// Files that Errata's commands write are not recorded, and an undo leaves them.
 #[tokio::test]
-async fn errata_a_command_is_undone_like_any_other_change() {
+async fn errata_command_is_undone_like_any_other_change() {
     let place = Place::with(&[("a.txt", "a\n"), ("d/b.txt", "b\n")]);
     let before = place.tree();
     let done =
@@ -433,9 +433,9 @@ async fn errata_a_command_is_undone_like_any_other_change() {
     before.assert_is(&place.tree(), "what was there before the command");
 }
 
-/// A command that is known to only read needs nobody's word, so it gets no network: git may run a program that it is told to run.
+/// A command that is known to only read needs no approval, so it gets no network: its Git configuration could make it run a program.
 #[tokio::test]
-async fn a_command_that_only_reads_has_no_network() {
+async fn read_only_command_has_no_network() {
     let confinement = Confinement { network: NetworkAccess::Full, ..Confinement::default() };
     let settings = ProcessSettings { confinement, ..ProcessSettings::default() };
     let place = Place::built(&[("a", "a\n")], |builder| builder.processes(settings));
@@ -451,8 +451,8 @@ async fn a_command_that_only_reads_has_no_network() {
     assert_eq!(lines(&said), 1, "{said}");
 }
 
-/// Its modes: the project alone or nothing at all can be written, with the network or without; each holds for every command, and one
-/// does not change what the other means (3C.9: `network none` made everything read-only, and a missing sandbox was a line in a log).
+/// Its sandbox modes: only the project or no file is writable, with or without the network. Each binds every command, and neither changes
+/// the other (3C.9: `network none` made all files read-only, and a missing sandbox was only a line in a log).
 #[tokio::test]
 async fn errata_sandbox_modes_hold_for_every_command() {
     for (level, may_write) in [(Level::ReadOnly, false), (Level::Workspace, true)] {

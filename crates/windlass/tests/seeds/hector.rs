@@ -1,5 +1,5 @@
-//! Hector's command tool: it tells its output as it comes, can be stopped, and has lists of what may run. Its file tools: they stay
-//! where they belong, and leave nothing beside a file.
+//! Behaviours of Hector. Its command tool streams output, can be stopped, and has lists of allowed commands; its file tools stay in their
+//! directory and leave no other files. An id such as 3B-3 names one of its weaknesses, which Windlass must not have.
 
 use serde_json::json;
 use windlass::event::EventKind;
@@ -8,7 +8,7 @@ use windlass::{Mode, Outcome, ToolCall};
 use crate::support::{Place, text};
 
 #[tokio::test]
-async fn hector_a_command_is_stopped_by_its_call_and_says_what_it_has() {
+async fn hector_cancelled_command_returns_its_output_so_far() {
     let place = Place::new();
     let mut events = place.windlass.subscribe();
     let call =
@@ -25,9 +25,9 @@ async fn hector_a_command_is_stopped_by_its_call_and_says_what_it_has() {
     place.ok("bash", json!({"command": "true"})).await;
 }
 
-/// The seed looks at the first word of the first command alone.
+/// Hector checks only the first word of the first command.
 #[tokio::test]
-async fn hector_what_is_denied_does_not_hide_behind_something_else() {
+async fn hector_denied_command_is_found_behind_others() {
     for command in [
         "ls; rm -r kept",
         "ls && rm kept",
@@ -48,9 +48,9 @@ async fn hector_what_is_denied_does_not_hide_behind_something_else() {
     }
 }
 
-/// The seed's argument overrides the configured directory unchecked.
+/// There, an argument overrides the configured directory without a check.
 #[tokio::test]
-async fn hector_a_working_directory_does_not_lead_out() {
+async fn hector_working_directory_does_not_lead_out() {
     let place = Place::built(&[("d/x", "")], |builder| builder.mode(Mode::Auto));
     assert_eq!(text(&place.ok("bash", json!({"command": "ls", "cwd": "d"})).await), "x\n");
     for cwd in ["..", "/etc", "d/../..", "nowhere", "d/x"] {
@@ -58,9 +58,9 @@ async fn hector_a_working_directory_does_not_lead_out() {
     }
 }
 
-/// The seed's allow list looks at the first word as well: after `;` everything runs.
+/// Its allow list checks only the first word, too: after `;` any command runs.
 #[tokio::test]
-async fn hector_what_is_allowed_opens_nothing_else() {
+async fn hector_allowed_command_does_not_allow_others() {
     for command in ["ls; touch new", "ls && touch new", "ls $(touch new)", "ls\ntouch new"] {
         let place = Place::built(&[], |builder| {
             builder.mode(Mode::Ask).allow("exec ls".parse().expect("a rule"))
@@ -69,7 +69,7 @@ async fn hector_what_is_allowed_opens_nothing_else() {
     }
 }
 
-/// Lists of the seed's configuration name commands; ours name tools, too.
+/// Lists in its configuration name commands; ours name tools, too.
 #[tokio::test]
 async fn hector_lists_bind_a_command_tool() {
     let tools = tempfile::tempdir().unwrap();
@@ -96,7 +96,7 @@ async fn hector_lists_bind_a_command_tool() {
     }
 }
 
-/// 3B-3, 3B-4: a path was looked at as text, or not at all.
+/// 3B-3, 3B-4: a path was checked as text, or not at all.
 #[tokio::test]
 async fn hector_3b_3_3b_4_no_spelling_of_a_path_leads_out() {
     let place =
@@ -124,13 +124,13 @@ async fn hector_3b_3_3b_4_no_spelling_of_a_path_leads_out() {
     place.refused("write", json!({"path": "link/new", "content": "x"})).await;
     assert_eq!(std::fs::read_dir(&outside).expect("a folder").count(), 1);
     assert_eq!(std::fs::read(outside.join("file")).expect("a file"), b"one\n");
-    // Two dots in a name lead nowhere.
+    // Two dots within a name are part of the name.
     place.ok("edit", json!({"path": "a..b", "old_string": "one", "new_string": "two"})).await;
 }
 
-/// 3B-13: unless it was asked for, a patch was not held against the lines around it.
+/// 3B-13: by default, the context lines of a patch were not checked.
 #[tokio::test]
-async fn hector_3b_13_a_patch_is_held_against_its_context() {
+async fn hector_3b_13_context_of_a_patch_is_checked() {
     let place = Place::with(&[("a", "one\ntwo\nthree\n")]);
     let patch = |context: &str| json!({"patch": format!("--- a/a\n+++ b/a\n@@ -1,3 +1,3 @@\n {context}\n-two\n+2\n three\n")});
     let said = place.refused("patch", patch("other")).await;
@@ -139,9 +139,9 @@ async fn hector_3b_13_a_patch_is_held_against_its_context() {
     assert_eq!(place.text("a"), "one\n2\nthree\n");
 }
 
-/// 3B-15: every change left a `.bak` that others could read, over the one before.
+/// 3B-15: every change left a `.bak` that other users could read, and overwrote the one before.
 #[tokio::test]
-async fn hector_3b_15_nothing_is_left_beside_a_file() {
+async fn hector_3b_15_change_leaves_no_backup_file() {
     use std::os::unix::fs::PermissionsExt as _;
     let place = Place::with(&[("a", "one\n")]);
     let permissions = std::fs::Permissions::from_mode(0o600);

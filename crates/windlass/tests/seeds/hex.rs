@@ -1,7 +1,7 @@
-//! Hex: reading a file, alone and through its executor; its modes of writing, and its locks; commands and jobs.
+//! Behaviours of Hex: reading a file, alone and through its executor; modes of writing, and locks; commands and jobs. An id such as H31 names
+//! one of its weaknesses, which Windlass must not have.
 //!
-//! Hex counts `limit` and `offset` in bytes and ours counts lines, so the examples with `0123456789` have one digit on each line
-//! here.
+//! Hex counts `limit` and `offset` in bytes, and ours counts lines, so the examples with `0123456789` have one digit on each line here.
 
 use std::fs;
 use std::path::Path;
@@ -29,7 +29,7 @@ fn windlass(workspace: &Path) -> Windlass {
         .expect("a workspace")
 }
 
-/// What `read` answers, without line numbers.
+/// Reads a file with this content by `read`, without line numbers.
 async fn read(content: &str, more: Value) -> CallResult {
     let folder = workspace(content);
     let windlass = windlass(folder.path());
@@ -40,7 +40,7 @@ async fn read(content: &str, more: Value) -> CallResult {
     windlass.call(&windlass.new_session(), ToolCall::new("read", input)).await
 }
 
-/// The lines of the file that an answer shows; the last line of the answer says how many there are.
+/// Returns the lines of the file in a result, without the last line, which has their number.
 fn shown(result: &CallResult) -> Vec<String> {
     let mut lines: Vec<String> = result.output.to_text().lines().map(str::to_owned).collect();
     let total = lines.pop().expect("the last line");
@@ -62,7 +62,7 @@ async fn hex_example_read_tool() {
 
 #[tokio::test]
 async fn hex_example_read_tool_with_limit() {
-    // As hex does, with the number as a float.
+    // As in Hex, with the number as a float.
     let result = read(DIGITS, json!({"limit": 5.0})).await;
     assert_eq!(shown(&result).concat(), "01234");
     assert_eq!(result.output.metadata["next_offset"], 6);
@@ -153,7 +153,7 @@ async fn hex_example_complete_workflow_on_real_files() {
     assert!(!outside.path().join("passwd").exists());
 }
 
-/// Hex: `create` (its default; ours is `overwrite` with a look before), `overwrite` and `append`, parents, the cap of 10 MiB.
+/// Its modes `create` (its default; ours is `overwrite` of a seen file), `overwrite` and `append`, missing parents, and the limit of 10 MiB.
 #[tokio::test]
 async fn hex_write_modes() {
     let place = Place::with(&[("there.txt", "one\n")]);
@@ -183,9 +183,9 @@ async fn hex_write_modes() {
     assert!(said.contains("it is a directory"), "{said}");
 }
 
-/// H31: two edits of one file in one turn lost one, since its lock let the same agent in twice.
+/// H31: of two edits of one file in one turn, one was lost, because its lock admitted the same agent twice.
 #[tokio::test]
-async fn h31_all_edits_of_one_turn_are_made() {
+async fn h31_no_edit_of_a_turn_is_lost() {
     let lines: String = (0..20).map(|at| format!("line {at};\n")).collect::<Vec<_>>().concat();
     let place = Place::with(&[("a.txt", &lines)]);
     let edit = |at: usize| {
@@ -197,8 +197,8 @@ async fn h31_all_edits_of_one_turn_are_made() {
     assert_eq!(place.text("a.txt"), lines.replace("line", "done"));
 }
 
-/// H31: the lock went by the spelling of a path. A symbolic link is another path to the same file; a hard link is a file of its own
-/// from its first edit on.
+/// H31: the lock compared the spelling of paths. A symbolic link is another path of the same file; a hard link becomes a separate file with
+/// its first edit.
 #[tokio::test]
 async fn h31_cc_3_no_edit_is_lost_under_any_name() {
     let lines: String = (0..20).map(|at| format!("line {at};\n")).collect::<Vec<_>>().concat();
@@ -225,7 +225,7 @@ async fn h31_cc_3_no_edit_is_lost_under_any_name() {
     }
 }
 
-/// H32: a file was emptied and then filled, and whoever read it meanwhile saw a part.
+/// H32: a file was emptied and then written, and a reader saw a part of it meanwhile.
 #[tokio::test]
 async fn h32_wr_1_readers_see_the_old_or_the_new_file() {
     let place = Place::with(&[]);
@@ -260,9 +260,9 @@ async fn h32_wr_1_readers_see_the_old_or_the_new_file() {
     });
 }
 
-/// H32: to create a file followed a link to wherever it pointed.
+/// H32: the creation of a file followed a link out.
 #[tokio::test]
-async fn h32_a_link_does_not_lead_a_new_file_outside() {
+async fn h32_link_does_not_lead_a_new_file_outside() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let (work, outside) = (folder.path().join("work"), folder.path().join("outside"));
     fs::create_dir(&work).expect("a folder");
@@ -275,7 +275,7 @@ async fn h32_a_link_does_not_lead_a_new_file_outside() {
     assert_eq!(fs::read_dir(&outside).expect("a folder").count(), 0);
 }
 
-/// Starts a job; its id.
+/// Starts a job. Returns its id.
 async fn background(place: &Place, command: &str) -> String {
     let started = place.ok("bash", json!({"command": command, "background": true})).await;
     started.output.metadata["job"].as_str().expect("a job").to_owned()
@@ -285,7 +285,7 @@ async fn background(place: &Place, command: &str) -> String {
 async fn hex_bash_answers_with_output_exit_code_and_facts() {
     let place = Place::new();
     let result = place.call("bash", json!({"command": "echo out; echo err >&2; exit 3"})).await;
-    // H2, H3: a failure has its text, and is marked as one.
+    // H2, H3: a failure has its output, and is marked as an error.
     assert_eq!((result.outcome, &*text(&result)), (Outcome::Error, "out\nerr\n[exit code 3]"));
     assert!(result.output.is_error);
     assert_eq!(result.output.metadata["exit_code"], 3);
@@ -293,9 +293,9 @@ async fn hex_bash_answers_with_output_exit_code_and_facts() {
     assert_eq!(text(&place.ok("bash", json!({"command": "true"})).await), "[no output]");
 }
 
-/// H4: the seed throws all of it away.
+/// H4: Hex discards the whole output.
 #[tokio::test]
-async fn h4_what_was_printed_is_kept_at_the_limit_and_beyond_a_mebibyte() {
+async fn h4_output_is_kept_at_the_time_limit_and_beyond_a_mebibyte() {
     let place = Place::new();
     let slow = json!({"command": "echo partial; sleep 60", "timeout": 0.5});
     let result = place.call("bash", slow).await;
@@ -307,9 +307,9 @@ async fn h4_what_was_printed_is_kept_at_the_limit_and_beyond_a_mebibyte() {
     assert!(text(&place.ok("grep", kept).await).contains("123456"));
 }
 
-/// H19: the seed's children get every variable, keys and all.
+/// H19: programs inherited every variable, also secrets.
 #[tokio::test]
-async fn h19_a_command_does_not_inherit_our_environment() {
+async fn h19_command_does_not_inherit_our_environment() {
     let own = "CARGO_MANIFEST_DIR";
     assert!(std::env::var_os(own).is_some(), "cargo gives it to its tests");
     let place = Place::new();
@@ -318,18 +318,18 @@ async fn h19_a_command_does_not_inherit_our_environment() {
     assert_eq!(text(&result), "unset set set\n");
 }
 
-/// H26: the seed waits for whoever holds the pipe.
+/// H26: Hex waits for every process that holds the pipe.
 #[tokio::test]
-async fn h26_a_daemon_holds_up_nobody_and_does_not_stay() {
+async fn h26_daemon_does_not_delay_the_call_and_is_ended() {
     let place = Place::new();
     let command = "sleep 999 & setsid sleep 999 & echo done";
     let result = place.ok("bash", json!({"command": command, "timeout": 60})).await;
     assert_eq!(text(&result), "done\n");
 }
 
-/// H28: 0.5 is no time at all for the seed, and whole numbers are ignored.
+/// H28: Hex takes 0.5 for 0, and ignores whole numbers.
 #[tokio::test]
-async fn h28_limits_are_numbers_of_any_kind() {
+async fn h28_time_limit_may_be_a_float_or_an_integer() {
     let place = Place::new();
     for timeout in [json!(30.5), json!(30), json!("30")] {
         place.ok("bash", json!({"command": "sleep 0.05", "timeout": timeout})).await;
@@ -339,7 +339,7 @@ async fn h28_limits_are_numbers_of_any_kind() {
 }
 
 #[tokio::test]
-async fn hex_bash_output_tells_what_is_new_with_a_filter() {
+async fn hex_bash_output_returns_new_lines_that_match_a_filter() {
     let place = Place::new();
     let command = "printf 'a1\\nb1\\n'; until test -e go; do sleep 0.01; done; printf 'a2\\nb2\\n' | cat >&2; exit 7";
     let job = background(&place, command).await;
@@ -365,9 +365,9 @@ async fn hex_bash_output_tells_what_is_new_with_a_filter() {
     );
 }
 
-/// H29: the seed loses the end, stops at a long line, and keeps what has ended for ever.
+/// H29: Hex loses the end, stops at a long line, and keeps ended jobs forever.
 #[tokio::test]
-async fn h29_the_output_of_a_job_is_whole() {
+async fn h29_output_of_a_job_is_complete() {
     let place = Place::new();
     let command = "head -c 200000 /dev/zero | tr '\\0' x; echo; seq 5000; echo the end";
     let job = background(&place, command).await;
@@ -386,9 +386,9 @@ async fn h29_the_output_of_a_job_is_whole() {
     assert!(text(&place.ok("grep", kept).await).contains("5000"));
 }
 
-/// H30: the seed forgets a job that is killed before it has begun, and only signals the shell.
+/// H30: Hex forgets a job that is killed before it has begun, and signals the shell only.
 #[tokio::test]
-async fn hex_kill_shell_ends_all_of_it_also_at_once() {
+async fn hex_kill_shell_ends_all_processes_also_right_after_the_start() {
     let place = Place::new();
     for signal in ["TERM", "KILL", "INT"] {
         let job = background(&place, "trap '' TERM; setsid sleep 999 & sleep 999").await;
@@ -403,7 +403,7 @@ async fn hex_kill_shell_ends_all_of_it_also_at_once() {
 }
 
 #[tokio::test]
-async fn hex_background_registry_is_of_one_session() {
+async fn hex_jobs_belong_to_one_session() {
     let place = Place::new();
     let (one, two) = (background(&place, "sleep 999").await, background(&place, "exit 0").await);
     let listed = place.ok("jobs", json!({})).await;

@@ -1,4 +1,5 @@
-//! Hygge's read tracker: what a session has not read it does not overwrite. Its shell, which tells its output as it comes.
+//! Behaviours of Hygge: its read tracker, by which a session does not overwrite files that it has not read, and its shell, which streams
+//! output. An id such as G19 names one of its weaknesses, which Windlass must not have.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ fn write(content: &str) -> serde_json::Value {
 }
 
 #[tokio::test]
-async fn hygge_read_tracker_refuses_what_was_not_read() {
+async fn hygge_read_tracker_refuses_an_unread_file() {
     let place = Place::with(&[("a.txt", "one\n")]);
     let said = place.refused("write", write("new\n")).await;
     assert!(said.starts_with("stale: a.txt exists and was not read in this session"), "{said}");
@@ -24,9 +25,9 @@ async fn hygge_read_tracker_refuses_what_was_not_read() {
     place.ok("write", write("what it wrote itself counts as read\n")).await;
 }
 
-/// G26: the seed remembers only that a file was read once.
+/// G26: Hygge records only that a file was read once.
 #[tokio::test]
-async fn g26_a_partial_or_outdated_look_is_not_enough() {
+async fn g26_partial_or_outdated_read_is_not_enough() {
     let place = Place::with(&[("a.txt", "1\n2\n3\n4\n")]);
     place.ok("read", json!({"path": "a.txt", "limit": 2})).await;
     let said = place.refused("write", write("new\n")).await;
@@ -38,17 +39,17 @@ async fn g26_a_partial_or_outdated_look_is_not_enough() {
 }
 
 #[tokio::test]
-async fn hygge_read_tracker_goes_by_content() {
+async fn hygge_read_tracker_compares_the_content() {
     let place = Place::with(&[("a.txt", "same\n")]);
     place.ok("read", json!({"path": "a.txt"})).await;
-    // Saved again by an editor, as it was.
+    // An editor saves the same content again.
     std::fs::remove_file(place.path("a.txt")).unwrap();
     place.put("a.txt", "same\n");
     place.ok("write", write("new\n")).await;
 }
 
 #[tokio::test]
-async fn hygge_an_edit_needs_no_look_and_says_what_changed() {
+async fn hygge_edit_needs_no_read_and_reports_its_change() {
     let place = Place::with(&[("a.txt", "one\ntwo\n")]);
     place.ok("read", json!({"path": "a.txt"})).await;
     place.put("a.txt", "one\ntwo\nby hand\n");
@@ -58,14 +59,14 @@ async fn hygge_an_edit_needs_no_look_and_says_what_changed() {
     assert_eq!(place.text("a.txt"), "one\n2\nby hand\n");
 }
 
-/// G26: a link was another file to the tracker.
+/// G26: the tracker took a link for another file.
 #[tokio::test]
-async fn g26_what_was_read_by_another_name_was_read() {
+async fn g26_file_read_by_another_name_counts_as_read() {
     let place = Place::with(&[("a.txt", "one\n")]);
     std::os::unix::fs::symlink("a.txt", place.path("link")).expect("a link");
     for (read, written) in [("link", "a.txt"), ("a.txt", "b.txt"), ("b.txt", "link")] {
         place.put("a.txt", format!("read as {read}\n"));
-        // A write leaves the names as two files.
+        // A write makes two files of the hard links.
         drop(std::fs::remove_file(place.path("b.txt")));
         std::fs::hard_link(place.path("a.txt"), place.path("b.txt")).expect("a link");
         place.ok("read", json!({"path": read})).await;
@@ -73,9 +74,9 @@ async fn g26_what_was_read_by_another_name_was_read() {
     }
 }
 
-/// G26: the file was looked at before the person was asked, and not again after they had answered.
+/// G26: the file was checked before the approval, and not again after it.
 #[tokio::test]
-async fn g26_what_changes_while_a_person_thinks_is_not_overwritten() {
+async fn g26_file_changed_during_an_approval_is_not_overwritten() {
     let folder = tempfile::tempdir().expect("a folder");
     let path: Arc<PathBuf> = Arc::new(folder.path().join("a.txt"));
     std::fs::write(&*path, "one\n").expect("a file");
@@ -93,9 +94,9 @@ async fn g26_what_changes_while_a_person_thinks_is_not_overwritten() {
     assert_eq!(std::fs::read(&*path).expect("a file"), b"by hand\n");
 }
 
-/// G25: all of the old and all of the new file were in the answer.
+/// G25: the result had the whole old and the whole new file.
 #[tokio::test]
-async fn g25_an_answer_shows_what_changed_and_no_more() {
+async fn g25_result_shows_only_the_changed_lines() {
     let lines: String = (0..1_000).map(|at| format!("line {at}\n")).collect::<Vec<_>>().concat();
     let place = Place::with(&[("a.txt", &lines)]);
     place.ok("read", json!({"path": "a.txt", "limit": 2_000})).await;
@@ -114,20 +115,20 @@ async fn g25_an_answer_shows_what_changed_and_no_more() {
     assert!(said.contains("+10\n") && said.contains("+900\n"), "every place: {said}");
 }
 
-/// G30: there was no way back at all.
+/// G30: there was no undo at all.
 #[tokio::test]
-async fn g30_every_change_can_be_taken_back() {
+async fn g30_every_change_can_be_undone() {
     let place = Place::with(&[("a.txt", "one\n")]);
     place.ok("read", json!({"path": "a.txt"})).await;
     place.ok("write", write("new\n")).await;
     place.ok("undo", json!({})).await;
     assert_eq!(place.text("a.txt"), "one\n");
-    // What was taken back is not what the session had seen.
+    // After the undo, the content is not the one that the session had seen.
     let said = place.refused("write", write("again\n")).await;
     assert!(said.starts_with("stale: a.txt"), "{said}");
 }
 
-/// What was told of the output, piece by piece.
+/// Collects the pieces of output from the events of a call.
 async fn deltas(events: &mut windlass::event::Subscription) -> Vec<String> {
     let all = events.drain().await.into_iter();
     let delta = |event: windlass::Event| match event.kind {
@@ -149,9 +150,9 @@ async fn hygge_bash_streams_what_is_printed() {
     assert_eq!(text(&result), "one\ntwo\nthree\n", "and the answer has all of it again");
 }
 
-/// G19: the seed throws the facts away, so that `false` is an empty error.
+/// G19: Hygge drops the exit code, so that `false` is an empty error.
 #[tokio::test]
-async fn g19_a_failure_without_output_is_not_empty() {
+async fn g19_failure_without_output_is_not_empty() {
     let place = Place::new();
     let result = place.call("bash", json!({"command": "false"})).await;
     assert_eq!((result.outcome, &*text(&result)), (Outcome::Error, "[no output; exit code 1]"));
@@ -160,9 +161,9 @@ async fn g19_a_failure_without_output_is_not_empty() {
     }
 }
 
-/// G22: nobody drains the seed's pipe behind a line over 1 MiB.
+/// G22: Hygge stops reading the pipe at a line over 1 MiB, so the program blocks.
 #[tokio::test]
-async fn g22_a_long_line_stops_nobody() {
+async fn g22_long_line_does_not_block_the_program() {
     let place = Place::new();
     let command = "head -c 5000000 /dev/zero | tr '\\0' x; echo; echo after";
     let result = place.ok("bash", json!({"command": command})).await;
@@ -170,9 +171,9 @@ async fn g22_a_long_line_stops_nobody() {
     assert_eq!(result.output.metadata["truncated"], true);
 }
 
-/// G23: the seed drops all output at the limit; what it leaves in the background stays and cannot be listed.
+/// G23: Hygge drops all output at the time limit; background processes stay and cannot be listed.
 #[tokio::test]
-async fn g23_a_limit_keeps_the_output_and_ends_all() {
+async fn g23_time_limit_keeps_the_output_and_ends_all_processes() {
     let place = Place::new();
     let command = "trap 'echo cleaned; exit' TERM; echo begun; sleep 60 & wait";
     let result = place.call("bash", json!({"command": command, "timeout": 0.5})).await;

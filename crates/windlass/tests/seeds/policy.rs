@@ -1,4 +1,4 @@
-//! Who decides: the approvals, permissions and lists of the systems that Windlass learned from, and where those were weak.
+//! Approvals, permissions and lists of the systems that Windlass learned from, and their weaknesses.
 
 mod agentctl;
 mod errata;
@@ -19,7 +19,7 @@ use windlass::session::SessionId;
 use windlass::tool::BoxFuture;
 use windlass::{Builder, CallResult, Mode, Session, ToolCall, Windlass};
 
-/// Workspaces and a state directory beside them, for one engine after another.
+/// Temporary workspaces with a shared state directory, for several engines in sequence.
 struct Ground {
     folder: TempDir,
 }
@@ -29,7 +29,7 @@ impl Ground {
         Self::inside(tempfile::tempdir().unwrap())
     }
 
-    /// Not below `/tmp`, which is the session's own: what is beside a workspace is outside of it here.
+    /// The same outside of `/tmp`, so that files beside a workspace are outside of it and not in the session's own `/tmp`.
     fn in_sight() -> Self {
         Self::inside(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap())
     }
@@ -60,18 +60,18 @@ impl Ground {
             .ask_before(true)
     }
 
-    /// An engine in `work` that asks this one.
+    /// Opens an engine in the workspace `work` with this attendant.
     fn open(&self, attendant: impl Attendant) -> Windlass {
         self.builder("work").attendant(attendant).build().unwrap()
     }
 
-    /// One with nobody to ask.
+    /// Opens an engine in the workspace `work` without an attendant.
     fn unattended(&self) -> Windlass {
         self.builder("work").build().unwrap()
     }
 }
 
-/// Gives the same answer to every question, and keeps the questions.
+/// An attendant that gives the same answer to every approval and records the requests.
 #[derive(Clone)]
 struct Says {
     answer: Answer,
@@ -107,7 +107,7 @@ async fn call(windlass: &Windlass, session: &Arc<Session>, tool: &str, input: Va
     windlass.call(session, ToolCall::new(tool, input)).await
 }
 
-/// Leaves questions open as a kill leaves them: on record, with nobody who waits. Each of the calls asks.
+/// Makes calls that each need an approval, and leaves these open, as a kill does: recorded, with no call that waits.
 async fn leave_open(ground: &Ground, id: &str, calls: Vec<ToolCall>) {
     let windlass = ground.open(Listening::default());
     let mut events = windlass.subscribe();
@@ -123,7 +123,7 @@ async fn leave_open(ground: &Ground, id: &str, calls: Vec<ToolCall>) {
     let record = fs::read(&file).unwrap();
     turn.abort();
     drop(turn.await);
-    // The questions are taken back in the background, and then no longer marked as waited for.
+    // The marks of waiting calls are removed in the background.
     while fs::read_dir(ground.path("state/waiting")).unwrap().next().is_some() {
         tokio::task::yield_now().await;
     }

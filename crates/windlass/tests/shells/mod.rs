@@ -1,4 +1,4 @@
-//! Commands in a shell other than bash: what is understood of them, who is asked, and where the shell is named.
+//! Commands in a shell other than bash: their analysis, their approvals, and the places that name the shell.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -12,7 +12,7 @@ use windlass::{Builder, Error, Mode, Outcome, ToolCall, Windlass};
 
 use crate::support::{Place, text};
 
-/// A shell of no known name, which says how it was called and leaves the rest to `sh`.
+/// Creates a shell with an unknown name, which records its arguments and runs `sh`.
 fn odd(folder: &Path) -> PathBuf {
     let program = folder.join("odd");
     fs::write(&program, "#!/bin/sh\necho \"odd $1\"\nexec /bin/sh \"$@\"\n").expect("a file");
@@ -76,7 +76,7 @@ async fn commands_of_an_unknown_shell_are_not_understood() {
 }
 
 #[tokio::test]
-async fn sh_is_understood_but_for_what_only_bash_has() {
+async fn sh_is_understood_except_for_bash_syntax() {
     let place = Place::built(&[("a", "a\n")], |builder| {
         builder.mode(Mode::Ask).shell(Shell::new("/bin/sh"))
     });
@@ -113,7 +113,7 @@ async fn the_shell_is_named_to_models_people_and_the_record() {
 }
 
 #[tokio::test]
-async fn a_tool_runs_no_text_in_another_shell_than_it_declared() {
+async fn tool_cannot_run_a_command_in_an_undeclared_shell() {
     use windlass::effect::{CommandLine, Effect};
     use windlass::process::ProcessRequest;
     use windlass::testing::MockTool;
@@ -133,7 +133,7 @@ async fn a_tool_runs_no_text_in_another_shell_than_it_declared() {
 }
 
 #[test]
-fn a_shell_that_cannot_be_used_is_an_error_that_says_what_to_do() {
+fn unusable_shell_is_an_error_with_a_remedy() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let work = folder.path().join("work");
     fs::create_dir(&work).expect("a folder");

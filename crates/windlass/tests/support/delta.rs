@@ -1,4 +1,4 @@
-//! `delta`: a tool that changes files as what a process did would be brought over. It makes links, directories and modes, which no
+//! `delta`: a tool that commits changes as a command's delta is committed. It creates links and directories and sets modes, which no
 //! built-in tool does.
 
 use std::fs;
@@ -13,16 +13,16 @@ use windlass::files::{Attributes, Expect, Fingerprint, Resolved, Source, To};
 use windlass::testing::MockTool;
 use windlass::{Context, Effects, Kinds, Output, ToolError, quote};
 
-/// One change, by path: relative to the workspace, quoted where needed.
+/// One change. Its path is relative to the workspace and quoted if needed.
 #[derive(Deserialize)]
 struct Change {
     path: String,
     #[serde(flatten)]
     to: Becomes,
-    /// Says that something else was seen there.
+    /// True if the expected fingerprint is to be an outdated one.
     #[serde(default)]
     stale: bool,
-    /// Says that nothing was seen there: another process puts it there in the meantime.
+    /// True if the path is expected to be absent although it exists, as if another process had created it meanwhile.
     #[serde(default)]
     unseen: bool,
 }
@@ -39,6 +39,7 @@ enum Becomes {
     Nothing,
 }
 
+/// Makes the tool `delta`, whose argument `changes` lists the changes.
 pub(crate) fn delta() -> MockTool {
     let kinds = Kinds::WRITE.with(Kinds::DELETE);
     MockTool::named("delta").with_effects(kinds, effects).answering(|cx, input| async move {
@@ -48,7 +49,7 @@ pub(crate) fn delta() -> MockTool {
     })
 }
 
-/// A link is itself only as a part of its directory: a path that leads to it stands for what it points to.
+/// Returns the effects of the changes. A link is declared by its directory, because a path of the link itself would stand for its target.
 fn effects(input: &Value) -> Effects {
     let changes = input["changes"].as_array().into_iter().flatten();
     let paths = changes.flat_map(|change| [&change["path"], &change["from"]]);
@@ -79,7 +80,7 @@ fn make(cx: &Context, changes: &[Change]) -> Result<Output, ToolError> {
     Ok(Output::text("done"))
 }
 
-/// What a step borrows.
+/// A change with the values that its commit step borrows.
 struct Prepared<'c> {
     path: Resolved,
     expect: Expect,
@@ -141,7 +142,7 @@ impl<'c> Prepared<'c> {
     }
 }
 
-/// What is at a place, links not followed.
+/// Returns the fingerprint of the object at a path, without following links; none if it is absent.
 fn fingerprint(path: &Path) -> Option<Fingerprint> {
     let facts = fs::symlink_metadata(path).ok()?;
     Some(Fingerprint {

@@ -1,5 +1,5 @@
-//! What the tests of changes share: a workspace with its state, a tree as it can be compared, and a tool that changes files as the
-//! delta of a process does.
+//! Shared parts of the tests: a workspace with its state, a tree that can be compared, and a tool that changes files as the delta of a
+//! command does.
 
 mod delta;
 mod dice;

@@ -1,4 +1,4 @@
-//! A workspace and a state directory of their own for every test.
+//! A temporary workspace with a state directory and an engine, for one test.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,11 +12,11 @@ use windlass::{Builder, CallResult, Mode, Outcome, Session, ToolCall, Undo, Wind
 
 use super::{Tree, delta};
 
-/// A workspace, its state beside it, and an engine that asks nobody.
+/// A temporary workspace, its state directory beside it, and an engine in the mode `yolo`, which never asks a person.
 pub(crate) struct Place {
     folder: TempDir,
     pub(crate) windlass: Windlass,
-    /// The session of a model.
+    /// The session in which [`call`](Self::call) makes calls, as a model does.
     pub(crate) session: Arc<Session>,
 }
 
@@ -25,12 +25,12 @@ impl Place {
         Self::with(&[])
     }
 
-    /// With these files in the workspace; a name may be quoted as tools write it, and one that ends in `/` is a directory.
+    /// Creates a workspace with these files. A name may be quoted as tools write it, and one that ends in `/` is a directory.
     pub(crate) fn with(files: &[(&str, &str)]) -> Self {
         Self::built(files, |builder| builder)
     }
 
-    /// The same with something else said to the builder.
+    /// The same with additional settings of the builder.
     pub(crate) fn built(
         files: &[(&str, &str)],
         configure: impl FnOnce(Builder) -> Builder,
@@ -39,8 +39,8 @@ impl Place {
         Self::inside(folder, files, configure)
     }
 
-    /// The same in a directory that is not below `/tmp`: what is beside the workspace is outside of it there, and not in the `/tmp` of
-    /// the session.
+    /// The same in a directory that is not below `/tmp`, so that files beside the workspace are outside of it, and not in the `/tmp` of the
+    /// session.
     pub(crate) fn in_sight(
         files: &[(&str, &str)],
         configure: impl FnOnce(Builder) -> Builder,
@@ -48,7 +48,7 @@ impl Place {
         Self::in_sight_of(files, |builder, _| configure(builder))
     }
 
-    /// The same, with the directory in which the workspace lies.
+    /// The same, where the builder's settings can use the parent directory of the workspace.
     pub(crate) fn in_sight_of(
         files: &[(&str, &str)],
         configure: impl FnOnce(Builder, &Path) -> Builder,
@@ -58,7 +58,7 @@ impl Place {
         Self::inside(folder, files, |builder| configure(builder, &path))
     }
 
-    /// In memory where the system has a place for that: for tests that make many changes.
+    /// Creates a workspace in `/dev/shm` if the system has it, for tests that make many changes.
     pub(crate) fn in_memory(files: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
         Self::inside(folder.expect("a folder"), files, |builder| builder)
@@ -79,7 +79,7 @@ impl Place {
         place
     }
 
-    /// Everything again, as a new process would: same workspace, same state, same session.
+    /// Opens a new engine, as a new process would: same workspace, same state, same session id.
     pub(crate) fn restart(self) -> Self {
         let Self { folder, windlass, session } = self;
         drop(windlass);
@@ -88,7 +88,7 @@ impl Place {
         Self { folder, windlass, session }
     }
 
-    /// The same place with something else said to the builder, in a new session.
+    /// Opens a new engine with additional settings of the builder, in a new session.
     pub(crate) fn reopened(self, configure: impl FnOnce(Builder) -> Builder) -> Self {
         let Self { folder, windlass, .. } = self;
         drop(windlass);
@@ -113,7 +113,7 @@ impl Place {
         self.workspace().join(quote::unpath(name))
     }
 
-    /// Somebody creates or replaces a file.
+    /// Creates or replaces a file, or creates a directory, as another process would.
     pub(crate) fn put(&self, name: &str, content: impl AsRef<[u8]>) {
         let path = self.path(name);
         if name.ends_with('/') {
@@ -135,17 +135,17 @@ impl Place {
         String::from_utf8(self.read(name)).expect("UTF-8")
     }
 
-    /// The names of all that is in the workspace.
+    /// Reads the tree of the workspace.
     pub(crate) fn tree(&self) -> Tree {
         Tree::of(&self.workspace())
     }
 
-    /// A call of the model's.
+    /// Makes a call as a model does.
     pub(crate) async fn call(&self, tool: &str, input: Value) -> CallResult {
         self.windlass.call(&self.session, ToolCall::new(tool, input)).await
     }
 
-    /// A call that must work; what it says.
+    /// Makes a call that must succeed. Returns its result.
     #[track_caller]
     pub(crate) fn ok(&self, tool: &str, input: Value) -> impl Future<Output = CallResult> {
         let caller = std::panic::Location::caller();
@@ -156,16 +156,16 @@ impl Place {
         }
     }
 
-    /// A call that must not work, and must change nothing; what it says.
+    /// Makes a call that must fail and change no file. Returns its text.
     pub(crate) async fn refused(&self, tool: &str, input: Value) -> String {
         let before = self.tree();
         let result = self.call(tool, input).await;
         assert_ne!(result.outcome, Outcome::Ok, "{}", text(&result));
-        before.assert_is(&self.tree(), "a refused call changed something");
+        before.assert_is(&self.tree(), "a refused call changed a file");
         text(&result)
     }
 
-    /// A person takes something back.
+    /// Undoes changes as a person, in a new session.
     pub(crate) async fn undo(&self, what: Undo) -> CallResult {
         self.windlass.undo(&self.windlass.new_session(), what).await
     }
@@ -180,7 +180,7 @@ fn builder(folder: &Path) -> Builder {
         .tool(delta())
 }
 
-/// What a result says.
+/// Returns the text of a result.
 pub(crate) fn text(result: &CallResult) -> String {
     result.output.to_text()
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-/// The name of each, the variable that says where it is, and where it is in `target/tools`.
+/// Each program: its name, a variable with its path, and its paths in `target/tools`.
 const TOOLS: &[(&str, &str, &[&str])] = &[
     ("rg", "WINDLASS_TEST_RG", &["python/bin/rg", "python/library/bin/rg"]),
     (
@@ -18,7 +18,8 @@ const TOOLS: &[(&str, &str, &[&str])] = &[
     ),
 ];
 
-/// A directory with a link to each, for the search path; confined programs see it. A missing one is a failure: no test passes by not running it.
+/// Creates a directory with a link to each program, for the search path; commands in the sandbox see it. A missing program is a failure, so
+/// that no test is skipped silently.
 pub(crate) fn tools() -> TempDir {
     let links = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     for (name, variable, places) in TOOLS {
@@ -30,6 +31,7 @@ pub(crate) fn tools() -> TempDir {
     links
 }
 
+/// Returns the first of these paths in `target/tools` that exists.
 fn installed(places: &[&str]) -> Option<PathBuf> {
     let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools");
     let tools = tools.canonicalize().ok()?;

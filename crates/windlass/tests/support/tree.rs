@@ -1,5 +1,5 @@
-//! All that is in a directory, as it can be compared with another time: names, bytes, permissions, times, extended attributes, targets
-//! of links, and which names are of one file.
+//! The complete content of a directory, for comparison: names, bytes, permissions, times, extended attributes, link targets, and hard
+//! links.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -7,10 +7,11 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+/// A directory with all files and directories below it.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Tree {
     objects: BTreeMap<PathBuf, Object>,
-    /// The time of the directory itself, unless names in it change that are not compared.
+    /// Modification time of the directory itself; none if it is not compared.
     modified: Option<(i64, i64)>,
 }
 
@@ -21,7 +22,7 @@ pub(crate) enum Object {
         mode: u32,
         modified: (i64, i64),
         extended: Extended,
-        /// The first of its names, if it has several.
+        /// The first of its hard links, if it has several.
         names: Option<PathBuf>,
     },
     Directory {
@@ -35,9 +36,10 @@ pub(crate) enum Object {
     },
 }
 
-/// The names and values of the extended attributes that people set.
+/// Names and values of the extended attributes that users set.
 type Extended = Vec<(String, Vec<u8>)>;
 
+/// Reads the `user.` attributes of a path.
 fn extended(path: &Path) -> Extended {
     let (mut names, mut all) = ([0_u8; 4096], Vec::new());
     let length = rustix::fs::llistxattr(path, &mut names[..]).unwrap_or(0);
@@ -50,7 +52,7 @@ fn extended(path: &Path) -> Extended {
     all
 }
 
-/// Looks at an object that its mode may keep from its owner.
+/// Reads an object whose mode may deny its owner access: adds the permission for the moment.
 fn opened<T>(path: &Path, mode: u32, look: impl FnOnce() -> T) -> T {
     let is_shut = mode & 0o500 != 0o500;
     let give = |mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("a mode");
@@ -107,7 +109,7 @@ impl Tree {
         }
     }
 
-    /// The names of what is of a kind.
+    /// Lists the paths of all objects that match.
     fn names(&self, is_meant: impl Fn(&Object) -> bool) -> Vec<PathBuf> {
         let meant = self.objects.iter().filter(|(_, object)| is_meant(object));
         meant.map(|(path, _)| path.clone()).collect()
@@ -117,12 +119,12 @@ impl Tree {
         self.names(|object| matches!(object, Object::File { .. }))
     }
 
-    /// Files that have other names as well.
+    /// Lists the files that have several hard links in the tree.
     pub(crate) fn linked_files(&self) -> Vec<PathBuf> {
         self.names(|object| matches!(object, Object::File { names: Some(_), .. }))
     }
 
-    /// All names of the file that a path is a name of.
+    /// Lists all hard links of the file at a path.
     pub(crate) fn all_names(&self, path: &Path) -> Vec<PathBuf> {
         match self.objects.get(path) {
             Some(Object::File { names: Some(first), .. }) => self.names(
@@ -140,7 +142,7 @@ impl Tree {
         self.names(|object| matches!(object, Object::Symlink { .. }))
     }
 
-    /// What is below a directory, the inner before the outer.
+    /// Lists the paths below a directory, children before parents.
     pub(crate) fn below(&self, directory: &Path) -> Vec<PathBuf> {
         let mut below = self.names(|_| true);
         below.retain(|path| path.starts_with(directory) && path != directory);
@@ -166,20 +168,20 @@ impl Tree {
         }
     }
 
-    /// The tree without a directory and all that is in it.
+    /// Leaves out a directory and all files in it.
     pub(crate) fn without(mut self, directory: &Path) -> Self {
         self.objects.retain(|path, _| !path.starts_with(directory));
         self.modified = None;
         self
     }
 
-    /// The same tree, where it does not matter when names in the directory itself changed.
+    /// Leaves out the modification time of the directory itself.
     pub(crate) fn but_for_own_time(mut self) -> Self {
         self.modified = None;
         self
     }
 
-    /// The same tree, where it does not matter when names in its directories changed.
+    /// Leaves out the modification times of all directories.
     pub(crate) fn but_for_directory_times(mut self) -> Self {
         self.modified = None;
         for object in self.objects.values_mut() {
@@ -190,7 +192,7 @@ impl Tree {
         self
     }
 
-    /// The paths at which something else is now, whatever its time.
+    /// Lists the paths whose objects differ, ignoring times.
     pub(crate) fn changed(&self, now: &Self) -> Vec<PathBuf> {
         let timeless = |object: Option<&Object>| {
             let mut object = object.cloned();
@@ -211,7 +213,7 @@ impl Tree {
         all.into_iter().filter(is_other).cloned().collect()
     }
 
-    /// What is different, a line for each path; `None` if nothing is.
+    /// Describes the differences, with lines for each path; `None` if the trees are equal.
     pub(crate) fn difference(&self, now: &Self) -> Option<String> {
         if self == now {
             return None;
@@ -236,7 +238,7 @@ impl Tree {
         (!lines.is_empty()).then(|| lines.join("\n"))
     }
 
-    /// Stops the test if something is different.
+    /// Panics with the differences if the trees are not equal.
     #[track_caller]
     pub(crate) fn assert_is(&self, now: &Self, when: &str) {
         if let Some(difference) = self.difference(now) {

@@ -1,5 +1,5 @@
-//! Sessions of commands at random: hard links, extended attributes, directories that are moved, build directories and jobs. Undo brings
-//! back the exact tree, build directories excepted. As root, and once more as an ordinary user.
+//! Random sessions of commands with hard links, extended attributes, moved directories, build directories and jobs. Undo restores the
+//! exact tree except for build directories. If run by root, the tests run once more as an ordinary user.
 
 use std::os::unix::fs::{MetadataExt as _, chown};
 use std::path::PathBuf;
@@ -12,10 +12,10 @@ use windlass_core::{CallId, Checkpoint, Query};
 use crate::support::{Dice, Place, Tree, text};
 
 const SEED: u64 = 0x0C03_3A4D;
-/// The number of sessions. `WINDLASS_SESSIONS` makes it more, `UNDO_SEED=0x…` plays others.
+/// Number of sessions. `WINDLASS_SESSIONS` overrides it; `UNDO_SEED=0x…` selects other sessions.
 const SESSIONS: u64 = 6;
 const COMMANDS: usize = 7;
-/// The user number of nobody.
+/// User and group id of an account without rights.
 const NOBODY: u32 = 65_534;
 
 #[tokio::test]
@@ -26,18 +26,18 @@ async fn un_1_random_commands() {
     }
 }
 
-/// A number in the environment.
+/// Parses a number from an environment variable.
 fn given(name: &str, radix: u32) -> Option<u64> {
     let given = std::env::var(name).ok()?;
     Some(u64::from_str_radix(given.trim_start_matches("0x"), radix).expect("a number"))
 }
 
-/// One session of commands at random.
+/// Runs one random session of commands and checks its undo.
 async fn play(seed: u64) {
     let (place, mut dice) = (lay_out(), Dice::new(seed));
     let mut session = Played::new(&place, format!("seed {seed:#x}"));
     for _ in 0..COMMANDS {
-        // A job works on the workspace itself, so that its files are seen while it runs: undo does not know them.
+        // A job works on the real workspace, so its files are visible while it runs; undo does not know them.
         let is_job = dice.one_in(4);
         let command = if is_job { build(&mut dice) } else { command(&mut dice, &tree(&place)) };
         session.run(&command, is_job).await;
@@ -45,9 +45,9 @@ async fn play(seed: u64) {
     session.check().await;
 }
 
-/// Sessions that undo once got wrong.
+/// Sessions for which undo was wrong once.
 #[tokio::test]
-async fn un_1_commands_that_undo_got_wrong() {
+async fn un_1_commands_that_undo_once_got_wrong() {
     let mark = |name: &str| {
         format!("python3 -c 'import os; os.setxattr(\"{name}\", \"user.new\", b\"1\")'")
     };
@@ -74,15 +74,15 @@ async fn un_1_commands_that_undo_got_wrong() {
     }
 }
 
-/// A change of a session.
+/// A change that a command of a session made.
 enum Change {
-    /// The tree before it.
+    /// Has a history; the tree before it.
     Recorded(Tree),
-    /// Of build directories only, or by a job: it is no step of an undo.
+    /// A change of build directories only, or by a job: undo skips it.
     WithoutHistory,
 }
 
-/// A session of commands, with each change that they made.
+/// A session of commands, and the changes that they made.
 struct Played<'p> {
     place: &'p Place,
     before: Tree,
@@ -113,12 +113,12 @@ impl<'p> Played<'p> {
         } else if self.is_recorded(&done.call) == Some(false) {
             self.stack.push(Change::WithoutHistory);
         } else {
-            // Of what a job changes in a build directory nothing is known.
+            // Changes of a job in a build directory are not recorded.
             assert!(is_job || whole.difference(&self.place.tree()).is_none(), "{:?}", self.log);
         }
     }
 
-    /// Returns whether what a call changed has a history; `None` if it is not known to have changed anything.
+    /// Returns whether the changes of a call have a history; `None` if the call has no checkpoint.
     fn is_recorded(&self, call: &CallId) -> Option<bool> {
         let history = self.place.windlass.history();
         let recorded = history.checkpoints(&Query::Call(call.clone())).expect("a history");
@@ -126,7 +126,7 @@ impl<'p> Played<'p> {
         (!recorded.is_empty()).then(|| recorded.iter().any(has_changes))
     }
 
-    /// Takes the session back as a whole, makes it again, and takes it back call by call.
+    /// Undoes the whole session, undoes that undo, and then undoes call by call; compares the tree each time.
     async fn check(self) {
         let Self { place, before, stack, log } = self;
         let (log, after) = (log.join("\n"), tree(place));
@@ -141,7 +141,7 @@ impl<'p> Played<'p> {
         assert_eq!(again.outcome, Outcome::Ok, "{}\n{log}", text(&again));
         after.assert_is(&tree(place), &format!("the undo was not undone:\n{log}"));
         for change in stack.into_iter().rev() {
-            // It is no step: the undo of the change before it names it.
+            // Undo skips it: the undo of the change before names it.
             let Change::Recorded(then) = change else { continue };
             let undone = place.undo(Undo::Last).await;
             assert_eq!(undone.outcome, Outcome::Ok, "{}\n{log}", text(&undone));
@@ -171,13 +171,13 @@ fn tree(place: &Place) -> Tree {
     place.tree().without("target".as_ref())
 }
 
-/// What a job does: it builds.
+/// Returns the script of a job, which writes to the build directory.
 fn build(dice: &mut Dice) -> String {
     let number = dice.below(1_000);
     format!("mkdir -p target/debug; cat a.txt link > target/debug/j{number}; echo built || true")
 }
 
-/// What a command does, with names that are there.
+/// Returns a random command that uses names of the tree.
 fn command(dice: &mut Dice, tree: &Tree) -> String {
     let all: Vec<PathBuf> = [tree.files(), tree.directories()].concat();
     let files: Vec<PathBuf> =
@@ -191,7 +191,7 @@ fn command(dice: &mut Dice, tree: &Tree) -> String {
         new.push('x');
     }
     let python = |text: &str| format!("python3 -c 'import os; {text}'");
-    // The first file or directory of the build directory, whichever that is by now.
+    // The first file or directory that the build directory has then.
     let built = "\"$(ls -d target/debug/* target/* | head -n 1)\"";
     let done = match dice.below(19) {
         0 => format!("ln {one} {new}"),
@@ -214,11 +214,11 @@ fn command(dice: &mut Dice, tree: &Tree) -> String {
         17 => format!("mv {directory} {new}; ln -s {new} {directory}"),
         _ => format!("rm -rf target; mkdir target; echo x > target/{new}; echo {new} > {one}"),
     };
-    // What cannot be done is no failure here: both names may be of one file.
+    // A command may fail, for example because both names are of one file.
     format!("{done} || true")
 }
 
-/// Once more as nobody: whoever runs the tests as an ordinary user has done so already.
+/// Runs the tests again as an ordinary user, if this is root.
 #[test]
 fn un_1_commands_of_an_ordinary_user() {
     if !rustix::process::geteuid().is_root() {
@@ -234,8 +234,8 @@ fn un_1_commands_of_an_ordinary_user() {
     let mut command = Command::new("setpriv");
     command.args([&format!("--reuid={NOBODY}"), &format!("--regid={NOBODY}"), "--clear-groups"]);
     command.arg(program).args(["--exact", "undo::commands::un_1_random_commands"]);
-    command.arg("undo::commands::un_1_commands_that_undo_got_wrong");
-    command.arg("undo::kinds::un_1_what_commands_do").env("TMPDIR", base.path());
+    command.arg("undo::commands::un_1_commands_that_undo_once_got_wrong");
+    command.arg("undo::kinds::un_1_changes_of_commands_are_undone").env("TMPDIR", base.path());
     command.arg("undo::kinds::un_1_a_file_that_its_owner_cannot_read");
     let ran = command.env("HOME", base.path()).output().expect("setpriv, of util-linux");
     let said = String::from_utf8_lossy(&ran.stdout) + String::from_utf8_lossy(&ran.stderr);
@@ -243,7 +243,7 @@ fn un_1_commands_of_an_ordinary_user() {
 }
 
 #[tokio::test]
-async fn the_time_that_a_command_gives_a_link_is_taken_over_and_back() {
+async fn time_that_a_command_gives_a_link_is_committed_and_undone() {
     const TIME: i64 = 1_000_000_000;
     for (link, command) in [
         ("link", ""),

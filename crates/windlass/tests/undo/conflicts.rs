@@ -1,4 +1,4 @@
-//! Where somebody changed something since.
+//! Conflicts: files that a person or another process changed after the call that is undone.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -9,7 +9,7 @@ use windlass::{Outcome, ToolCall, Undo};
 use crate::support::{Place, text};
 
 #[tokio::test]
-async fn un_4_what_somebody_changed_since_is_not_overwritten() {
+async fn un_4_file_changed_since_is_not_overwritten() {
     let place = Place::with(&[("a.txt", "one\ntwo\nthree\n")]);
     place.ok("edit", json!({"path": "a.txt", "old_string": "two", "new_string": "2"})).await;
     place.ok("write", json!({"path": "b.txt", "content": "b\n"})).await;
@@ -29,9 +29,9 @@ async fn un_4_what_somebody_changed_since_is_not_overwritten() {
     assert_eq!(place.text("a.txt"), "one\ntwo\nthree\n");
 }
 
-/// A person's change of a mode or of an extended attribute is a change, as one of the content is.
+/// A person's change of a mode or of an extended attribute is a conflict, like a change of the content.
 #[tokio::test]
-async fn un_4_what_a_person_attached_since_is_not_lost() {
+async fn un_4_mode_and_attribute_changed_since_are_not_lost() {
     let calls = [
         ("edit", json!({"path": "d/a.txt", "old_string": "a", "new_string": "b"})),
         ("write", json!({"path": "d/a.txt", "content": "b\n"})),
@@ -84,7 +84,7 @@ async fn un_4_what_a_person_attached_since_is_not_lost() {
 }
 
 #[tokio::test]
-async fn un_3_what_a_call_did_not_make_stays() {
+async fn un_3_files_that_a_call_did_not_create_stay() {
     let place = Place::new();
     place.ok("write", json!({"path": "made/by/call.txt", "content": "a\n"})).await;
     place.put("made/by/person.txt", "mine\n");
@@ -129,7 +129,7 @@ async fn un_5_an_undo_can_be_undone() {
 }
 
 #[tokio::test]
-async fn un_5_what_a_session_took_back_itself_stays_taken_back() {
+async fn un_5_calls_undone_within_a_session_stay_undone() {
     let place = Place::with(&[("a.txt", "0\n")]);
     let before = place.tree();
     place.ok("edit", json!({"path": "a.txt", "old_string": "0", "new_string": "1"})).await;
@@ -159,7 +159,7 @@ async fn un_5_an_undo_of_another_session_is_a_change() {
 }
 
 #[tokio::test]
-async fn un_4_what_somebody_brought_back_already_is_no_conflict() {
+async fn un_4_file_that_a_person_restored_already_is_no_conflict() {
     let place = Place::with(&[("a.txt", "0\n"), ("b.txt", "0\n")]);
     let before = place.tree();
     place.ok("write", json!({"path": "made.txt", "content": "1\n"})).await;
@@ -180,7 +180,7 @@ async fn un_4_what_somebody_brought_back_already_is_no_conflict() {
 }
 
 #[tokio::test]
-async fn un_4_what_is_no_file_is_called_what_it_is() {
+async fn un_4_conflict_names_the_kind_of_an_object_that_is_no_file() {
     let place = Place::with(&[("a.txt", "0\n")]);
     let patch = "*** Begin Patch\n*** Delete File: a.txt\n*** End Patch";
     place.ok("patch", json!({"patch": patch})).await;
@@ -190,7 +190,7 @@ async fn un_4_what_is_no_file_is_called_what_it_is() {
     assert!(said.contains("there is a directory now"), "{said}");
 }
 
-/// What another process put in the place of a change before us stays, also if it is exactly what we would have made.
+/// A file that another process created first at the path of a change stays, also if it equals the one that the call would have made.
 #[tokio::test]
 async fn un_4_a_failed_call_leaves_what_another_process_made() {
     let place = Place::with(&[("theirs.txt", "the same\n"), ("a.txt", "the same\n")]);
@@ -209,7 +209,7 @@ async fn un_4_a_failed_call_leaves_what_another_process_made() {
     }
 }
 
-/// A call of another workspace is taken back there.
+/// A call of another workspace can be undone only there.
 #[tokio::test]
 async fn un_4_a_call_of_another_workspace_is_refused_with_what_to_do() {
     let place = Place::with(&[("a.txt", "one\n")]);
@@ -228,9 +228,9 @@ async fn un_4_a_call_of_another_workspace_is_refused_with_what_to_do() {
     assert_eq!(undone.outcome, Outcome::Ok, "{}", text(&undone));
 }
 
-/// Calls of one turn happen in their order: `undo` takes back the write before it, and not the one after it.
+/// Calls of one turn run in their order: `undo` undoes the write before it, not the one after it.
 #[tokio::test]
-async fn un_5_undo_in_a_turn_takes_back_what_was_done_before_it() {
+async fn un_5_undo_in_a_turn_undoes_the_call_before_it() {
     let place = Place::with(&[("a.txt", "one\n")]);
     for (number, before) in ["first.txt", "new/deep.txt"].into_iter().enumerate() {
         let write = |path: &str| {

@@ -1,5 +1,4 @@
-//! A machine that fails in the middle of a change, while the change is taken back, and while that is put right: the next start finds
-//! all as it was.
+//! A host that fails in the middle of a commit, of its rollback, and of the recovery: the next start restores the files as they were.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,17 +20,17 @@ use windlass_tools::BUILTIN;
 
 use crate::support::Place;
 
-/// How long a failure lasts.
+/// The duration of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lasts {
     Once,
     Always,
 }
 
-/// A machine on which one look at a file, or one change, fails; or from then on all of them.
+/// A host on which one look at a file or one change fails, or all from then on.
 struct Failing {
     inner: LocalHost,
-    /// How many work before.
+    /// Number of operations that work before the failure.
     working: AtomicI64,
     lasts: Lasts,
 }
@@ -145,7 +144,7 @@ fn place() -> Place {
     place
 }
 
-/// A patch of several files on a machine that fails.
+/// Applies a patch of several files on a failing host.
 async fn patch(place: &Place, working: i64, lasts: Lasts) -> Outcome {
     let history = UndoHistory::open(&place.state()).unwrap();
     let engine = Engine::builder(Arc::new(Failing::new(place, working, lasts)))
@@ -159,7 +158,7 @@ async fn patch(place: &Place, working: i64, lasts: Lasts) -> Outcome {
     engine.call(&session, call).await.outcome
 }
 
-/// How many looks and changes the patch takes.
+/// Counts the looks and changes that the patch takes.
 async fn length() -> i64 {
     let mut length = 0;
     while patch(&place(), length, Lasts::Once).await != Outcome::Ok {
@@ -169,7 +168,7 @@ async fn length() -> i64 {
 }
 
 #[tokio::test]
-async fn wr_6_a_change_that_fails_anywhere_is_as_if_it_had_not_been_tried() {
+async fn wr_6_change_that_fails_at_any_step_leaves_no_trace() {
     for lasts in [Lasts::Once, Lasts::Always] {
         for working in 0.. {
             let place = place();
@@ -186,7 +185,7 @@ async fn wr_6_a_change_that_fails_anywhere_is_as_if_it_had_not_been_tried() {
 }
 
 #[tokio::test]
-async fn un_2_putting_right_may_fail_anywhere_and_is_tried_again() {
+async fn un_2_recovery_that_fails_at_any_step_is_tried_again() {
     let almost = length().await - 1;
     for lasts in [Lasts::Once, Lasts::Always] {
         let mut postponed = 0;
@@ -207,7 +206,7 @@ async fn un_2_putting_right_may_fail_anywhere_and_is_tried_again() {
     }
 }
 
-/// The next start, on a machine that fails as well.
+/// Recovers the unfinished change as the next start does, on a failing host.
 fn put_right(place: &Place, failing: &Failing) -> Recovered {
     let history = UndoHistory::open(&place.state()).unwrap();
     let unfinished = history.unfinished().unwrap().pop().unwrap();
@@ -221,10 +220,10 @@ fn put_right(place: &Place, failing: &Failing) -> Recovered {
     outcome
 }
 
-/// What a kill leaves of a change that puts a link in the place of a directory, or a directory in that of a link: no file is looked
-/// for behind the link.
+/// Recovers an unfinished change that replaces a directory by a link, or a link by a directory. The recovery must not look for files behind
+/// the link.
 #[tokio::test]
-async fn un_2_a_link_in_the_place_of_a_directory_is_put_right() {
+async fn un_2_unfinished_swap_of_link_and_directory_is_recovered() {
     let place = Place::with(&[("d/e/f", "content\n"), ("other/e/f", "other\n")]);
     let put_right = |call: &CallId| {
         let checkpoints = place.windlass.history().checkpoints(&Query::Call(call.clone())).unwrap();
@@ -239,7 +238,7 @@ async fn un_2_a_link_in_the_place_of_a_directory_is_put_right() {
     assert_eq!(undone.outcome, Outcome::Ok);
     let again = place.undo(Undo::Call(undone.call.clone())).await;
     assert_eq!(again.outcome, Outcome::Ok);
-    // Everything is as before the undo, as if that had only been begun.
+    // The state is as before the undo: as if the undo had only been begun.
     let nothing = Recovered::RolledBack { restored: Vec::new(), left: Vec::new() };
     assert_eq!(put_right(&undone.call), nothing);
     after.assert_is(&place.tree(), "put right");

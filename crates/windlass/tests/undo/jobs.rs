@@ -1,5 +1,5 @@
-//! Jobs beside calls. A job works on the workspace itself, so that nothing it changes can be undone; an undo of calls is exact, and never
-//! overwrites what a job wrote. A protected place that a job makes is removed, also if the removal is cut off.
+//! Jobs beside calls. A job works on the real workspace, so its changes cannot be undone. An undo of calls is exact and never overwrites a
+//! job's files. A protected path that a job creates is removed, also if the process is killed during the removal.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,7 @@ use windlass_store::{Kind, Store, UndoHistory};
 
 use crate::support::{Dice, Place, text};
 
-/// Runs a script as a job to its end.
+/// Runs a script as a job and waits for its end.
 async fn job(place: &Place, script: &str) {
     place.put("script", script);
     place.ok("bash", json!({"command": "sh script", "background": true})).await;
@@ -25,9 +25,9 @@ async fn job(place: &Place, script: &str) {
     }
 }
 
-/// The removal is recorded anew and left there, as by a process that is killed; what it has not come to is there.
+/// Records the removal a second time and leaves it unfinished, as a killed process does; the paths that it had not removed exist again.
 #[tokio::test]
-async fn the_removal_of_a_planted_place_is_finished_after_a_kill() {
+async fn removal_of_a_planted_path_is_finished_after_a_kill() {
     for still_there in [&[][..], &["pre-commit"], &["pre-commit", "deep/x"]] {
         let place = Place::new();
         job(&place, "mkdir -p .husky/deep; echo evil > .husky/pre-commit; echo x > .husky/deep/x")
@@ -67,9 +67,9 @@ async fn the_removal_of_a_planted_place_is_finished_after_a_kill() {
     }
 }
 
-/// A directory that a job made around a protected place goes with it, and comes back with it.
+/// A directory that a job created around a protected path is removed and restored with it.
 #[tokio::test]
-async fn a_removed_place_leaves_no_empty_directory() {
+async fn removed_protected_path_leaves_no_empty_directory() {
     for (script, left) in [
         ("mkdir .vscode; echo evil > .vscode/tasks.json", &[][..]),
         ("mkdir -p a/b/.vscode; echo evil > a/b/.vscode/tasks.json", &[]),
@@ -93,7 +93,7 @@ async fn a_removed_place_leaves_no_empty_directory() {
     }
 }
 
-/// On a real directory, an attribute of overlayfs would hide a file from every later command.
+/// On a real directory, an xattr of overlayfs would hide a file from every later command.
 #[tokio::test]
 async fn a_job_cannot_hide_a_file_from_later_commands() {
     let place =
@@ -109,7 +109,7 @@ async fn a_job_cannot_hide_a_file_from_later_commands() {
     assert_eq!(text(&seen).lines().next(), Some("a"));
 }
 
-/// A job that builds and plants ends beside a call of its session, which loses nothing.
+/// A job that builds, and that creates a protected path, ends while a call of its session runs, which loses no change.
 #[tokio::test]
 async fn a_job_ends_beside_a_call_of_its_session() {
     let place = Place::with(&[(".gitignore", "target/\n"), ("log", ""), ("edited", "0\n")]);
@@ -151,9 +151,9 @@ async fn a_job_ends_beside_a_call_of_its_session() {
     assert_eq!((of(".envrc"), of("log"), of("edited")), (6, 6, 6), "each is done once");
 }
 
-/// What lies there meanwhile was made by others.
+/// Files that other processes created at the path meanwhile stay.
 #[tokio::test]
-async fn a_removal_that_is_finished_later_leaves_what_others_made() {
+async fn late_removal_leaves_files_of_other_processes() {
     let place = Place::new();
     job(&place, "echo evil > .envrc").await;
     let history = UndoHistory::open(&place.state()).unwrap();
@@ -182,8 +182,8 @@ const SEED: u64 = 0x10B5;
 const SESSIONS: u64 = 4;
 const STEPS: usize = 9;
 
-/// Sessions at random, in which jobs write sources beside calls, as far as a rule lets them. The journal names each file that a job wrote;
-/// an undo of a call is exact; and it is a conflict where a job has changed the file since.
+/// Random sessions in which jobs write sources beside calls, as a rule allows. The journal names each file that a job wrote; an undo of a
+/// call is exact, or a conflict if a job has changed the file since.
 #[tokio::test]
 async fn un_1_random_jobs_beside_calls() {
     for number in 0..SESSIONS {
@@ -196,7 +196,7 @@ async fn un_1_random_jobs_beside_calls() {
     }
 }
 
-/// One session; the calls that changed something.
+/// Plays one session. Returns its workspace and the calls that changed files.
 async fn play(dice: &mut Dice) -> (Place, Vec<CallId>) {
     let files = ["src/a", "src/b", "src/c", "src/d"].map(|name| (name, "first\n"));
     let place = Place::built(&files, |builder| {
@@ -212,7 +212,7 @@ async fn play(dice: &mut Dice) -> (Place, Vec<CallId>) {
         let done = place.call("bash", input).await;
         match done.outcome {
             Outcome::Ok if !is_job => calls.push(done.call),
-            // What a job changed meanwhile is not overwritten.
+            // A file that a job changed meanwhile is not overwritten.
             Outcome::Error if !is_job => assert!(text(&done).contains("stale"), "{}", text(&done)),
             outcome => assert_eq!(outcome, Outcome::Ok, "{}", text(&done)),
         }
@@ -231,7 +231,7 @@ async fn wait_for_jobs(place: &Place) {
     }
 }
 
-/// What is done to a file. Jobs take a moment, so that calls come between.
+/// Returns a random script that changes a file. Jobs take a moment, so that calls run meanwhile.
 fn action(dice: &mut Dice, words: &str) -> String {
     let (file, other) = (dice.below(4), dice.below(4));
     let name = |number: usize| format!("src/{}", ["a", "b", "c", "d"][number]);
@@ -258,7 +258,7 @@ fn sources(place: &Place) -> Sources {
     entries.map(read).collect()
 }
 
-/// Each file that a job wrote last is named by the record of that job.
+/// Checks that each file that a job wrote last is in the record of that job.
 fn check_journal(place: Place) -> Place {
     let place = place.restart();
     let store = Store::open_read_only(&place.state()).expect("the journal");
@@ -274,7 +274,7 @@ fn check_journal(place: Place) -> Place {
     for (path, bytes) in sources(&place) {
         let last = String::from_utf8_lossy(&bytes).lines().last().unwrap_or_default().to_owned();
         let name = format!("src/{}", path.file_name().unwrap_or_default().to_string_lossy());
-        // A call may have moved what a job wrote.
+        // A call may have moved a file of a job.
         if !last.starts_with("job") || name.contains("call") {
             continue;
         }

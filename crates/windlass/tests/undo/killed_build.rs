@@ -1,5 +1,5 @@
-//! A process that is killed while it keeps what a command did to sources and to build directories: the next start keeps both or
-//! drops both, and says so.
+//! A process that is killed while it commits a command's changes of sources and build directories: the next start commits both or drops
+//! both, and reports it.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -25,7 +25,7 @@ enum Moment {
     AfterMark,
 }
 
-/// A history that copies workspace and state at one moment: the copy is what a kill at this moment leaves.
+/// A history that copies workspace and state at one moment. The copy is the state that a kill at this moment leaves.
 struct Copying {
     inner: UndoHistory,
     at: Moment,
@@ -97,7 +97,7 @@ impl Pending for CopyingPending<'_> {
 
 const COMMAND: &str = "echo 2 > source; rm -r node_modules/old; mkdir -p node_modules/new; echo x > node_modules/new/x";
 
-/// Kills a process at this moment of a command, and starts the next one.
+/// Simulates a kill at this moment of a command, and the next start.
 async fn killed(at: Moment) -> Place {
     let place = Place::with(&[("source", "1\n"), ("node_modules/old/file", "")]);
     let folder = place.outside().to_owned();
@@ -114,7 +114,7 @@ async fn killed(at: Moment) -> Place {
 }
 
 #[tokio::test]
-async fn build_directories_are_kept_with_the_sources_or_dropped_with_them() {
+async fn build_directories_and_sources_are_both_committed_or_both_dropped() {
     for (at, is_made) in [
         (Moment::BeforeRecord, false),
         (Moment::AfterRecord, false),
@@ -130,7 +130,7 @@ async fn build_directories_are_kept_with_the_sources_or_dropped_with_them() {
         let word = if is_made { "they are kept now: " } else { "were dropped with the others: " };
         let word = format!("{word}{}", place.path("node_modules").display());
         assert!(told.contains(&word), "{at:?}: {told}");
-        // It is said once, and the next program leaves nothing of it.
+        // It is reported once, and after the next command no stage is left.
         let place = place.restart();
         assert_eq!(place.windlass.recovered(), [""; 0], "{at:?}");
         place.ok("bash", json!({"command": "true"})).await;
@@ -148,9 +148,9 @@ async fn build_directories_are_kept_with_the_sources_or_dropped_with_them() {
     }
 }
 
-/// A call that was taken back is no change any more, also where a person changed one of its files before the next start.
+/// A call that was rolled back is no step of undo, also if a person changed one of its files before the next start.
 #[tokio::test]
-async fn a_call_that_was_taken_back_is_no_step_of_undo() {
+async fn rolled_back_call_is_no_step_of_undo() {
     let place = Place::with(&[("a", "1\n"), ("b", "1\n")]);
     let folder = place.outside().to_owned();
     let earlier = json!({"path": "earlier", "content": "x\n"});

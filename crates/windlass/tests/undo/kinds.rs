@@ -1,4 +1,4 @@
-//! What kinds of files and changes come back: whatever a call can do to a file, an undo and its undo bring back and forth.
+//! All kinds of files and changes: an undo restores the exact tree, and an undo of the undo makes the change again.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
@@ -9,7 +9,7 @@ use windlass::{Outcome, ToolCall, Undo, quote};
 
 use crate::support::{Place, Tree, text};
 
-/// All of the session is taken back, done again and taken back again; each time the tree is what it was, to the byte.
+/// Undoes the session, undoes the undo, and undoes again; each time the tree must be exactly the expected one.
 async fn there_and_back(place: &Place, before: &Tree) {
     let after = place.tree();
     assert!(before.difference(&after).is_some(), "nothing was changed");
@@ -22,7 +22,7 @@ async fn there_and_back(place: &Place, before: &Tree) {
     }
 }
 
-/// One delta, there and back.
+/// Makes one delta and checks its undo.
 async fn check(place: &Place, changes: Value) {
     let before = place.tree();
     place.ok("delta", json!({"changes": changes})).await;
@@ -54,9 +54,9 @@ async fn un_1_links_directories_and_modes() {
     }
 }
 
-/// A file where a directory was, with all that was below it.
+/// A file replaces a directory that has files in it.
 #[tokio::test]
-async fn un_1_a_file_in_the_place_of_a_directory() {
+async fn un_1_file_that_replaces_a_directory() {
     let place = Place::with(&[("d/deep/file", "content\n")]);
     let before = place.tree();
     let gone = json!([{"path": "d/deep/file", "to": "nothing"}, {"path": "d/deep", "to": "nothing"},
@@ -66,9 +66,9 @@ async fn un_1_a_file_in_the_place_of_a_directory() {
     there_and_back(&place, &before).await;
 }
 
-/// Two names of one file, and what can happen to them.
+/// Changes of a file with two hard links.
 #[tokio::test]
-async fn un_1_names_of_one_file() {
+async fn un_1_changes_of_hard_links() {
     let edit = |path: &str| json!({"path": path, "old_string": "old", "new_string": "new"});
     let gone = |path: &str| json!({"changes": [{"path": path, "to": "nothing"}]});
     let linked = json!({"changes": [{"path": "three", "to": "linked", "with": "one"}]});
@@ -107,9 +107,9 @@ async fn un_1_names_of_one_file() {
     }
 }
 
-/// What is written under one name is another file from then on, also if one call writes under both.
+/// A write to one hard link makes it a file of its own, also if one call writes to both.
 #[tokio::test]
-async fn a_file_is_changed_under_the_name_that_is_told() {
+async fn write_changes_only_the_named_hard_link() {
     let place = Place::with(&[("one", "old\n")]);
     fs::hard_link(place.path("one"), place.path("two")).expect("a link");
     fs::hard_link(place.path("one"), place.outside().join("three")).expect("a link");
@@ -131,7 +131,7 @@ async fn a_file_is_changed_under_the_name_that_is_told() {
     there_and_back(&place, &before).await;
 }
 
-/// A file that only root can read, there and back.
+/// A file that only root can read.
 #[tokio::test]
 async fn un_1_a_file_without_permissions() {
     if !rustix::process::geteuid().is_root() {
@@ -144,8 +144,8 @@ async fn un_1_a_file_without_permissions() {
     there_and_back(&place, &before).await;
 }
 
-/// What an ordinary user cannot read is made, changed and removed like everything else, and comes back with its mode. What the user
-/// cannot even list is masked from commands.
+/// Files that an ordinary user cannot read are created, changed and removed like others, and restored with their mode. Directories that the
+/// user cannot list are masked from commands.
 #[tokio::test]
 async fn un_1_a_file_that_its_owner_cannot_read() {
     if rustix::process::geteuid().is_root() {
@@ -198,10 +198,10 @@ async fn un_1_a_file_that_its_owner_cannot_read() {
     }
 }
 
-/// A file with a name outside of the workspace: the undo makes the name inside again, as a file of its own if it must, and never
-/// touches the one outside.
+/// A file with a hard link outside of the workspace: the undo creates the name inside again, if needed as a separate file, and never touches
+/// the one outside.
 #[tokio::test]
-async fn un_3_a_name_outside_of_the_workspace_is_not_touched() {
+async fn un_3_hard_link_outside_of_the_workspace_is_not_touched() {
     for command in ["rm one", "echo more >> one", "chmod 600 one", "mv one two; echo x >> two"] {
         let place = Place::with(&[("one", "old\n")]);
         fs::hard_link(place.path("one"), place.outside().join("other")).expect("a link");
@@ -224,9 +224,9 @@ async fn un_3_a_name_outside_of_the_workspace_is_not_touched() {
     }
 }
 
-/// What commands do, there and back: each on a stage, committed like every other change.
+/// Changes of commands, each made on a stage and committed like every other change.
 #[tokio::test]
-async fn un_1_what_commands_do() {
+async fn un_1_changes_of_commands_are_undone() {
     for command in [
         "ln d/file new",
         "ln -f d/file other",
@@ -275,9 +275,9 @@ async fn un_1_what_commands_do() {
     }
 }
 
-/// Names and contents of all kinds, by the tools that models have.
+/// Names and contents of all kinds, written by the built-in tools.
 #[tokio::test]
-async fn un_1_whatever_is_in_a_file_and_whatever_its_name() {
+async fn un_1_any_content_and_any_name() {
     let place = Place::with(&[(".gitignore", "ignored/\n"), ("empty", "")]);
     place.put("ignored/file", "ignored\n");
     place.put("latin.txt", b"d\xe9j\xe0 vu, \xe0 l'\xe9t\xe9\nno\n");
@@ -305,9 +305,9 @@ async fn un_1_a_binary_file_of_70_mib_that_was_deleted() {
     assert!(place.read("huge") == bytes);
 }
 
-/// Hundreds of files are too many to name one by one, and come back all the same.
+/// More files than a result names are all restored.
 #[tokio::test]
-async fn un_1_more_files_than_are_named() {
+async fn un_1_more_files_than_a_result_names() {
     let place = Place::with(&[("kept", "kept\n")]);
     let before = place.tree();
     let added = |number: usize| {
@@ -325,7 +325,7 @@ async fn un_1_more_files_than_are_named() {
     assert_eq!(place.text("b/c/299.txt"), "299\n");
 }
 
-/// An undo that finds all as it was counts: the next one goes on from there.
+/// An undo that finds all files restored already counts: the next one undoes the change before.
 #[tokio::test]
 async fn un_5_an_undo_with_nothing_to_do_is_a_step_back() {
     let place = Place::new();
@@ -339,7 +339,7 @@ async fn un_5_an_undo_with_nothing_to_do_is_a_step_back() {
     assert_eq!(place.refused("undo", json!({})).await, "there is nothing to undo");
 }
 
-/// Times of files come back, also of those that were only moved or whose mode was changed.
+/// Times of files are restored, also of files that were only moved or whose mode was changed.
 #[tokio::test]
 async fn un_1_times_and_modes_of_scripts() {
     let place = Place::with(&[("run.sh", "#!/bin/sh\n")]);
@@ -355,7 +355,7 @@ async fn un_1_times_and_modes_of_scripts() {
     there_and_back(&place, &before).await;
 }
 
-/// A workspace is a directory and not a repository: git's own files are never touched, and none are needed.
+/// Undo works without a Git repository, and never touches the files of one.
 #[tokio::test]
 async fn undo_needs_no_git_and_leaves_git_alone() {
     let place = Place::with(&[(".git/HEAD", "ref: refs/heads/main\n"), ("a", "a\n")]);
@@ -365,11 +365,11 @@ async fn undo_needs_no_git_and_leaves_git_alone() {
     git.assert_is(&Tree::of(&place.path(".git")), ".git");
 }
 
-/// Calls of one turn are taken back together.
+/// An undo of a turn undoes all its calls.
 #[tokio::test]
-async fn a_turn_is_taken_back_as_one() {
+async fn turn_is_undone_as_one_step() {
     let place = Place::with(&[("a", "a\n")]);
-    // The later call found the time that the turn had left, and that is what its undo brings back.
+    // The later call found the time that the turn had left, and its undo restores that time.
     let before = place.tree().but_for_directory_times();
     let calls =
         ["x", "y"].map(|name| ToolCall::new("write", json!({"path": name, "content": "1\n"})));
@@ -386,7 +386,7 @@ async fn a_turn_is_taken_back_as_one() {
 }
 
 #[tokio::test]
-async fn files_that_take_each_others_places_keep_their_permissions() {
+async fn swapped_files_keep_their_permissions() {
     let place = Place::with(&[("a", "a\n"), ("b", "b\n"), ("c", "c\n")]);
     for (name, mode) in [("a", 0o755), ("b", 0o600), ("c", 0o640)] {
         fs::set_permissions(place.path(name), fs::Permissions::from_mode(mode)).unwrap();

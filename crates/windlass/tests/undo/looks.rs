@@ -1,4 +1,4 @@
-//! How often an undo looks at files, and what a person changes between those looks.
+//! The number of times that an undo inspects a file, and changes that a person makes between plan and undo.
 
 use std::collections::HashMap;
 use std::fs;
@@ -24,7 +24,7 @@ use windlass_tools::BUILTIN;
 
 use crate::support::{Place, text};
 
-/// A machine that counts the looks at each path, after which the file is hashed.
+/// A host that counts the inspections of each path, which hash the file.
 struct Counting {
     inner: LocalHost,
     looks: Mutex<HashMap<PathBuf, usize>>,
@@ -90,13 +90,13 @@ fn name(number: usize) -> String {
     format!("f{number:02}")
 }
 
-/// The last stamp of a file.
+/// Returns the ctime of a file.
 fn stamp(path: &Path) -> (i64, i64) {
     let facts = fs::symlink_metadata(path).unwrap();
     (facts.ctime(), facts.ctime_nsec())
 }
 
-/// Gives the last of the new files, which an undo looks at first, a later stamp than all others have.
+/// Touches the last of the new files, which an undo inspects first, until its ctime is later than that of all others.
 fn let_time_pass(place: &Place) {
     let last = place.path(&name(FILES - 1));
     let latest = (0..FILES - 1).map(|number| stamp(&place.path(&name(number)))).max();
@@ -107,7 +107,7 @@ fn let_time_pass(place: &Place) {
 }
 
 #[tokio::test]
-async fn an_undo_reads_a_file_no_more_where_its_fingerprint_proves_what_it_is() {
+async fn undo_does_not_read_files_with_a_proven_fingerprint() {
     let place = Place::new();
     let inner = LocalHost::open_with(&place.workspace(), Durability::Kernel).unwrap();
     let host = Arc::new(Counting { inner, looks: Mutex::default() });
@@ -135,12 +135,12 @@ async fn an_undo_reads_a_file_no_more_where_its_fingerprint_proves_what_it_is() 
     }
 }
 
-/// Plans an undo of the last change, lets a person do something, and then does what was planned.
+/// A tool that plans an undo of the last change, lets a person change a file, and then performs the plan.
 struct Interrupted;
 
 #[derive(Deserialize, JsonSchema)]
 struct Args {
-    /// The number of the change that the person makes.
+    /// Index of the change that the person makes.
     change: usize,
 }
 
@@ -168,10 +168,10 @@ impl PlannedTool for Interrupted {
     }
 }
 
-/// A change that a person makes to a file, in words and as it is made.
+/// A change that a person makes to a file: a description and a function.
 type Change = (&'static str, fn(&Path));
 
-/// The changes that a person makes to a file. No undo may take them with it.
+/// Changes that a person makes to a file. No undo may overwrite them.
 const CHANGES: &[Change] = &[
     ("writes as many bytes and sets the old time", |path| {
         let old = fs::metadata(path).unwrap().modified().unwrap();
@@ -196,7 +196,7 @@ const CHANGES: &[Change] = &[
 ];
 
 #[tokio::test]
-async fn what_a_person_changes_between_the_plan_and_the_undo_stays() {
+async fn changes_between_plan_and_undo_stay() {
     for (number, (change, _)) in CHANGES.iter().enumerate() {
         let place = Place::built(&[], |builder| builder.tool(Interrupted));
         let files = (0..FILES).map(|number| {

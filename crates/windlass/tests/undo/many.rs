@@ -1,4 +1,4 @@
-//! Many files, and files that are larger than any memory: what a command did to them, there and back.
+//! Undo of commands that change many files, or files larger than the memory.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use windlass::{Outcome, Undo};
 
 use crate::support::{Place, text};
 
-/// A place whose programs work on a stage beside the workspace, and whose changes wait for the disk.
+/// A workspace whose commands work on a stage beside it, and whose changes are written to the disk.
 fn place() -> Place {
     Place::in_sight(&[], |builder| builder.durability(Durability::Disk))
 }
@@ -22,7 +22,7 @@ async fn run(place: &Place, command: &str) {
     assert_eq!(done.outcome, Outcome::Ok, "{command}: {}", text(&done));
 }
 
-/// Takes the last call back, and that again.
+/// Performs an undo that must work. Returns the undo of that undo.
 async fn undo(place: &Place, what: Undo) -> Undo {
     let done = place.undo(what).await;
     assert_eq!(done.outcome, Outcome::Ok, "{}", text(&done));
@@ -30,7 +30,7 @@ async fn undo(place: &Place, what: Undo) -> Undo {
 }
 
 #[tokio::test]
-async fn many_files_that_a_command_made_changed_and_removed_come_back() {
+async fn many_created_changed_and_removed_files_are_restored() {
     let place = place();
     for number in 0..200 {
         place.put(&format!("d{}/f{number}", number % 7), format!("content {number}\n"));
@@ -54,9 +54,9 @@ async fn many_files_that_a_command_made_changed_and_removed_come_back() {
     }
 }
 
-/// Waiting for the disk must not follow the link that is where many files were.
+/// The sync to the disk must not follow a link that replaced a directory.
 #[tokio::test]
-async fn a_link_takes_the_place_of_a_directory_that_a_command_moved_away() {
+async fn link_replaces_a_directory_that_a_command_moved_away() {
     for directories in [3, 30] {
         let place = place();
         for number in 0..60 {
@@ -80,9 +80,9 @@ async fn a_link_takes_the_place_of_a_directory_that_a_command_moved_away() {
     }
 }
 
-/// Each name that is added changes the file: it takes longer than a tick of the clock that stamps files.
+/// Each new hard link changes the ctime of the file; all of them take longer than a tick of the clock for ctimes.
 #[tokio::test]
-async fn a_new_file_with_many_names_is_made_and_brought_back() {
+async fn new_file_with_many_hard_links_is_undone_and_restored() {
     let place = place();
     place.put("old", "old\n");
     for command in [
@@ -100,7 +100,7 @@ async fn a_new_file_with_many_names_is_made_and_brought_back() {
     }
 }
 
-/// The inode of each file below a directory, by its path from there.
+/// Maps each file below a directory, by relative path, to its inode.
 fn inodes(directory: &Path) -> BTreeMap<PathBuf, u64> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(directory).unwrap() {
@@ -116,9 +116,9 @@ fn inodes(directory: &Path) -> BTreeMap<PathBuf, u64> {
     found
 }
 
-/// A build directory has no history, but what it is moved to has: an undo must not remove the only copy.
+/// A build directory has no history, but its new path after a move has one: an undo must not remove the only copy.
 #[tokio::test]
-async fn a_build_directory_that_a_command_moved_away_comes_back() {
+async fn build_directory_that_a_command_moved_away_is_moved_back() {
     let place = place();
     place.put(".gitignore", "node_modules\n");
     for number in 0..100 {
@@ -148,10 +148,10 @@ async fn a_build_directory_that_a_command_moved_away_comes_back() {
 }
 
 #[tokio::test]
-async fn files_that_a_command_moved_stay_the_files_that_they_are() {
+async fn moved_files_keep_their_inodes() {
     let place = place();
     for number in 0..100 {
-        // Some are alike in name, length and time, and differ in their content alone.
+        // Some have the same name, length and time, and differ in their content alone.
         let path = format!("old/d{}/f{}", number % 5, number / 5);
         place.put(&path, format!("content {number:03}\n"));
         let file = fs::File::options().write(true).open(place.path(&path)).unwrap();
@@ -182,7 +182,7 @@ async fn files_that_a_command_moved_stay_the_files_that_they_are() {
     }
 }
 
-/// The inode of a directory and of each directory below it, by its path from there.
+/// Maps a directory and each directory below it, by relative path, to its inode.
 fn directories(directory: &Path) -> BTreeMap<PathBuf, u64> {
     let mut found = BTreeMap::from([(PathBuf::new(), fs::metadata(directory).unwrap().ino())]);
     for entry in fs::read_dir(directory).unwrap() {
@@ -197,7 +197,7 @@ fn directories(directory: &Path) -> BTreeMap<PathBuf, u64> {
 }
 
 #[tokio::test]
-async fn directories_that_a_command_moved_whole_stay_the_directories_that_they_are() {
+async fn wholly_moved_directories_keep_their_inodes() {
     let place = place();
     for number in 0..100 {
         place.put(&format!("old/d{}/e/f{number}", number % 5), format!("content {number:03}\n"));
@@ -226,7 +226,7 @@ async fn directories_that_a_command_moved_whole_stay_the_directories_that_they_a
     assert_eq!(modified, time, "a move is no change of a directory");
 }
 
-/// The changes that move the directory `old`, with two files and a directory in it, to `new`.
+/// Returns the changes that move the directory `old`, with two files and a directory in it, to `new`.
 fn moving() -> Vec<serde_json::Value> {
     let moved = |path: &str| json!({"path": format!("new/{path}"), "to": "moved", "from": format!("old/{path}")});
     vec![
@@ -260,7 +260,7 @@ async fn a_directory_is_moved_whole_only_if_all_in_it_is_moved() {
         let (before, kept) = (place.tree(), directories(&place.path("old")));
         let mut changes = moving();
         if let Some((at, change)) = more {
-            // At the second turn something is there already.
+            // At the second round, the target exists already.
             let is_twice = change["path"] == "there";
             changes.insert(at, change.clone());
             if is_twice {
@@ -286,7 +286,7 @@ async fn a_directory_is_moved_whole_only_if_all_in_it_is_moved() {
 }
 
 #[tokio::test]
-async fn what_is_not_the_same_file_any_more_is_not_moved() {
+async fn replaced_file_is_not_moved() {
     let place = place();
     for command in [
         "cp -p old new; rm old; printf CONTENT > new; touch -r keep new",
@@ -315,7 +315,7 @@ async fn what_is_not_the_same_file_any_more_is_not_moved() {
 }
 
 #[tokio::test]
-async fn many_files_on_another_file_system_come_back() {
+async fn many_files_on_another_file_system_are_restored() {
     let place = Place::in_memory(&[]);
     for number in 0..100 {
         place.put(&format!("d/f{number}"), format!("content {number}\n"));
@@ -339,7 +339,7 @@ async fn many_changes_of_which_one_fails_leave_nothing_behind() {
         json!({"path": path, "to": "file", "content": "new", "mode": 0o640})
     };
     let mut changes: Vec<_> = (0..100).map(changed).chain((0..100).map(made)).collect();
-    // At its second turn something is there already.
+    // At its second round, the target exists already.
     for at in [120, 150] {
         changes.insert(at, json!({"path": "twice", "to": "file", "content": "never"}));
     }
@@ -349,7 +349,7 @@ async fn many_changes_of_which_one_fails_leave_nothing_behind() {
 
 const GIB: u64 = 1 << 30;
 
-/// Makes a sparse file of 200 GiB with a few bytes at these places.
+/// Creates a sparse file of 200 GiB with these bytes at these offsets.
 fn put_sparse(path: &Path, data: &[(u64, &[u8])]) {
     let file = fs::File::create(path).unwrap();
     file.set_len(200 * GIB).unwrap();
@@ -372,7 +372,7 @@ fn assert_sparse(path: &Path, data: &[(u64, &[u8])]) {
 }
 
 #[tokio::test]
-async fn a_sparse_file_of_200_gib_costs_what_its_data_costs() {
+async fn sparse_file_of_200_gib_takes_only_the_space_of_its_data() {
     let place = place();
     let old: &[(u64, &[u8])] = &[(0, b"begin"), (100 * GIB + 7, b"middle")];
     put_sparse(&place.path("old"), old);

@@ -1,4 +1,4 @@
-//! Taking back: by sessions at random, and case by case.
+//! Tests of undo: random sessions, and single cases.
 
 mod commands;
 mod conflicts;

@@ -1,4 +1,4 @@
-//! What a person does runs on the engine that front doors listen to: undo, apply and restore are calls like any other.
+//! Undo, apply and restore by a person are calls of the one engine: they publish events and are recorded, like any other call.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use windlass::{Builder, Mode, Outcome, Session, ToolCall, ToolError, Undo, Windl
 
 use crate::support::{Place, text};
 
-/// The events of the next call, as `started TOOL` and `OUTCOME TOOL`. They come when their records are safe.
+/// Receives the events of the next call, as `started TOOL` and `OUTCOME TOOL`. They come when their records are safe.
 async fn told(events: &mut Subscription) -> Vec<String> {
     let mut told = Vec::new();
     loop {
@@ -28,7 +28,7 @@ async fn told(events: &mut Subscription) -> Vec<String> {
     }
 }
 
-/// A hook that says no to every call, once there is a file `closed`.
+/// A hook that denies every call while a file `closed` exists.
 struct Gate(std::path::PathBuf);
 
 impl Hook for Gate {
@@ -44,7 +44,7 @@ impl Hook for Gate {
 }
 
 #[tokio::test]
-async fn undo_apply_and_restore_are_told_to_those_who_listen() {
+async fn undo_apply_and_restore_publish_events() {
     let place = Place::with(&[("a.txt", "one\n")]);
     let (windlass, person) = (&place.windlass, place.windlass.new_session());
     let snapshot = windlass.snapshot(&["a.txt".into()]).expect("a snapshot");
@@ -71,7 +71,7 @@ async fn undo_apply_and_restore_are_told_to_those_who_listen() {
 }
 
 #[tokio::test]
-async fn neither_the_rules_nor_the_hooks_of_the_engine_stop_a_person() {
+async fn rules_and_hooks_do_not_bind_a_persons_undo_apply_and_restore() {
     let place = Place::with(&[("a.txt", "one\n")]);
     let gate = Arc::new(Gate(place.workspace()));
     let gated = |mode| {
@@ -91,7 +91,7 @@ async fn neither_the_rules_nor_the_hooks_of_the_engine_stop_a_person() {
 }
 
 #[tokio::test]
-async fn secrets_are_taken_out_of_what_an_undo_shows_and_records() {
+async fn secrets_are_redacted_in_results_and_records_of_an_undo() {
     let secret = "hunter2hunter2";
     let place = Place::built(&[("a.txt", secret)], |builder| {
         builder.configure(|engine| engine.secrets(Secrets::new([("PIN", "hunter2hunter2")])))
@@ -110,7 +110,7 @@ async fn secrets_are_taken_out_of_what_an_undo_shows_and_records() {
 }
 
 #[tokio::test]
-async fn what_a_model_has_read_is_read_again_after_an_undo() {
+async fn model_must_read_a_file_again_after_an_undo() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("a.txt"), "one\n").expect("a file");
     let windlass = Windlass::builder(folder.path()).mode(Mode::Auto).build().expect("a workspace");

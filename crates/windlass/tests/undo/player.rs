@@ -1,4 +1,4 @@
-//! Plays a session at random: calls of every kind that changes files, calls that fail, and `undo` among them.
+//! Plays a random session: all kinds of calls that change files, calls that fail, and `undo`.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -12,14 +12,14 @@ use windlass::{Outcome, Session, ToolCall, quote};
 
 use crate::support::{Dice, Place, Tree, text};
 
-/// One session under way.
+/// A session that is being played.
 pub(super) struct Player<'p> {
     pub(super) place: &'p Place,
     pub(super) session: Arc<Session>,
     pub(super) dice: &'p mut Dice,
-    /// What was there before each call whose changes are in effect.
+    /// Each call whose changes are in effect, with the tree before it.
     pub(super) stack: Vec<(CallId, Tree)>,
-    /// What was done, for whoever has to find out why it went wrong.
+    /// All calls so far, for the message of a failure.
     pub(super) log: Vec<String>,
 }
 
@@ -37,7 +37,7 @@ impl<'p> Player<'p> {
         }
     }
 
-    /// Makes a call; what is there afterwards.
+    /// Makes a call. Returns the tree after it.
     async fn make(&mut self, before: Tree, tool: &str, input: Value) -> Tree {
         if matches!(tool, "write" | "edit") && self.dice.below(4) > 0 {
             let look = ToolCall::new("read", json!({"path": input["path"]}));
@@ -67,7 +67,7 @@ impl<'p> Player<'p> {
         now
     }
 
-    /// What is on record is what was done and is in effect: nothing of a call that failed, and nothing twice.
+    /// Checks that the history has exactly the calls whose changes are in effect: no failed call, and no call twice.
     pub(super) fn check_record(&self) {
         let query = Query::Session(self.session.id().clone());
         let found = self.place.windlass.history().checkpoints(&query).expect("a history");
@@ -81,7 +81,7 @@ impl<'p> Player<'p> {
         assert_eq!(recorded, made, "{}", self.told("the record is not what happened"));
     }
 
-    /// Words with all that happened.
+    /// Returns a failure message with all calls so far.
     pub(super) fn told(&self, what: &str) -> String {
         format!("{what}, after\n{}", self.log.join("\n"))
     }
@@ -104,7 +104,7 @@ impl<'p> Player<'p> {
         }
     }
 
-    /// A name for something new, perhaps in directories that are not there either, perhaps not in UTF-8.
+    /// Returns a new name, sometimes in missing directories, sometimes not in UTF-8.
     fn new_name(&mut self, tree: &Tree) -> PathBuf {
         let inside = [PathBuf::new(), "new".into(), "new/deeper".into()];
         let directories = [tree.directories(), inside.to_vec()].concat();
@@ -163,7 +163,7 @@ impl<'p> Player<'p> {
         )
     }
 
-    /// A patch of several files that adds, changes, moves and deletes.
+    /// Returns a patch that adds, changes, moves and deletes several files.
     fn patch(&mut self, tree: &Tree) -> Option<Value> {
         let mut files: Vec<PathBuf> = tree.files();
         files.retain(|path| is_plain(path) && tree.bytes(path).is_some_and(is_plain_text));
@@ -187,7 +187,7 @@ impl<'p> Player<'p> {
         (!sections.is_empty()).then(|| json!({"patch": patch}))
     }
 
-    /// The part of a patch that is about one file.
+    /// Returns the part of a patch for one file.
     fn patch_of(&mut self, tree: &Tree, path: &Path, is_gone: bool, to: Option<&str>) -> String {
         let name = path.display();
         if is_gone {
@@ -200,7 +200,7 @@ impl<'p> Player<'p> {
         format!("*** Update File: {name}\n{moved}@@\n-{first}\n+patched {new}\n")
     }
 
-    /// What no tool does but a process may.
+    /// Returns changes that no tool makes but a process may.
     fn delta(&mut self, tree: &Tree) -> Option<Value> {
         let mut changes = Vec::new();
         let mut taken: Vec<PathBuf> = Vec::new();
@@ -212,7 +212,7 @@ impl<'p> Player<'p> {
                 .flat_map(|change| [&change["path"], &change["from"], &change["with"]])
                 .filter_map(|path| path.as_str().map(quote::unpath))
                 .collect();
-            // What a process leaves behind is one state for each file.
+            // A delta has one final state for each file.
             let paths: Vec<PathBuf> = paths.iter().flat_map(|path| tree.all_names(path)).collect();
             let overlap = |path: &PathBuf| {
                 taken.iter().any(|other| path.starts_with(other) || other.starts_with(path))
@@ -273,7 +273,7 @@ impl<'p> Player<'p> {
                 vec![json!({"path": new, "to": "moved", "from": shown(&any_file?), "content": content})]
             }
             _ => {
-                // As `rm -r` does it.
+                // In the order of `rm -r`.
                 let directory = self.dice.pick(&tree.directories())?;
                 let mut all = tree.below(&directory);
                 all.push(directory);
@@ -282,7 +282,7 @@ impl<'p> Player<'p> {
         })
     }
 
-    /// Calls that cannot work: one is not found, one is half-done when it stops.
+    /// Returns a call that must fail: a missing file, or a patch that fails in the middle.
     fn failing(&mut self, tree: &Tree) -> Option<(&'static str, Value)> {
         let path = self.dice.pick(&tree.files())?;
         let name = shown(&path);
@@ -307,12 +307,12 @@ impl<'p> Player<'p> {
     }
 }
 
-/// A path as tools take it.
+/// Formats a path as tools accept it.
 pub(super) fn shown(path: &Path) -> String {
     quote::path(path).into_owned()
 }
 
-/// A name that a patch can hold as it is.
+/// Returns whether a patch can contain this path unquoted.
 fn is_plain(path: &Path) -> bool {
     path.to_str().is_some_and(|name| shown(path) == name && !name.contains(' '))
 }

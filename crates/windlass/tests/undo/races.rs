@@ -1,4 +1,4 @@
-//! Two at once: each change is taken back once, and each proposal is applied or dropped once.
+//! Two engines at the same time: each change is undone once, and each proposal is applied or dropped once.
 
 use std::sync::{Arc, Barrier};
 
@@ -16,10 +16,10 @@ use windlass::{
 
 use crate::support::{Place, text};
 
-/// Rounds of each pair. Before undos excluded each other, one pair in twenty went wrong.
+/// Rounds of each pair of operations. Without mutual exclusion of undos, one pair in twenty failed.
 const ROUNDS: usize = 25;
 
-/// Another engine on the same workspace and state, as another process has it.
+/// Opens a second engine on the same workspace and state, as another process would.
 fn second_engine(place: &Place) -> Windlass {
     let builder = Windlass::builder(place.workspace()).state(place.state());
     let builder = builder.durability(Durability::Kernel).drain_at_close(DrainAtClose::WhenLarge);
@@ -31,7 +31,7 @@ fn runtime() -> tokio::runtime::Runtime {
     built.expect("a runtime")
 }
 
-/// Runs both at the same moment, each on a thread of its own.
+/// Runs two functions at the same moment, each on a thread of its own.
 fn at_once<A: Send, B: Send>(
     one: impl AsyncFnOnce() -> A + Send,
     other: impl AsyncFnOnce() -> B + Send,
@@ -50,7 +50,7 @@ fn at_once<A: Send, B: Send>(
     })
 }
 
-/// The undos that are on record for a call.
+/// Lists the recorded undos of a call.
 fn undos_of(place: &Place, call: &CallId) -> Vec<CallId> {
     let all = place.windlass.history().checkpoints(&Query::Workspace(place.workspace()));
     let all = all.expect("a history").into_iter();
@@ -58,7 +58,7 @@ fn undos_of(place: &Place, call: &CallId) -> Vec<CallId> {
 }
 
 #[test]
-fn un_7_two_undos_at_once_take_a_call_back_once() {
+fn un_7_two_simultaneous_undos_undo_a_call_once() {
     let (place, runtime) = (Place::new(), runtime());
     let other = second_engine(&place);
     for round in 0..3 * ROUNDS {
@@ -83,7 +83,7 @@ fn un_7_two_undos_at_once_take_a_call_back_once() {
     }
 }
 
-/// Takes back the last change of the session, twice.
+/// A tool that performs the same undo plan twice.
 struct Twice;
 
 #[derive(Deserialize, JsonSchema)]
@@ -111,9 +111,9 @@ impl PlannedTool for Twice {
     }
 }
 
-/// What is planned twice is done once, also where nothing was left to do and no file shows it.
+/// A plan is performed once, also if no file is left to change and no file shows that it was performed.
 #[tokio::test]
-async fn un_7_a_plan_of_a_call_that_was_undone_since_is_refused() {
+async fn un_7_undo_plan_for_an_undone_call_is_refused() {
     let place = Place::built(&[], |builder| builder.tool(Twice));
     let made = place.ok("delta", json!({"changes": [{"path": "d", "to": "directory"}]})).await;
     std::fs::remove_dir(place.path("d")).expect("a person removes it");
@@ -124,9 +124,9 @@ async fn un_7_a_plan_of_a_call_that_was_undone_since_is_refused() {
     assert_eq!(undos_of(&place, &made.call).len(), 1);
 }
 
-/// Applied twice, or applied and dropped at once: one of them has the proposal, and the other is told that it is gone.
+/// A proposal is applied twice, or applied and dropped, at the same time: one side gets it, and the other learns that it is gone.
 #[test]
-fn un_7_a_proposal_is_applied_or_dropped_once() {
+fn un_7_proposal_is_applied_or_dropped_once() {
     let (place, runtime) = (Place::new(), runtime());
     let other = second_engine(&place);
     let proposing = place.windlass.proposing(Session::new(place.session.id().clone()));

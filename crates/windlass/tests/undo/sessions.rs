@@ -1,5 +1,5 @@
-//! A thousand sessions at random. Whatever they do, taking all of it back leaves the tree as it was, to the byte, and taking that back
-//! leaves it as the session had left it; taking back one call after the other goes through every state on the way.
+//! A thousand random sessions. An undo of the session restores the tree exactly as it was before; an undo of that undo restores the tree as
+//! the session had left it; undos of one call after the other restore each state on the way.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -11,15 +11,15 @@ use windlass::{Outcome, ToolCall, Undo};
 use super::player::Player;
 use crate::support::{Dice, Place, text};
 
-/// How many sessions are played. `WINDLASS_SESSIONS` makes it more.
+/// Number of sessions. `WINDLASS_SESSIONS` overrides it.
 const SESSIONS: u64 = 1_000;
-/// So many one after the other in each workspace.
+/// Number of sessions that follow each other in one workspace.
 const IN_A_ROW: u64 = 8;
 const CALLS: usize = 12;
 const THREADS: usize = 4;
 const SEED: u64 = 0x0005_E551_0115;
 
-/// Other sessions than always, or those of a failure again: `UNDO_SEED=0x5e5510115`.
+/// Returns the seed. `UNDO_SEED=0x5e5510115` selects other sessions, or repeats those of a failure.
 fn seed() -> u64 {
     let Ok(given) = std::env::var("UNDO_SEED") else { return SEED };
     u64::from_str_radix(given.trim_start_matches("0x"), 16).expect("a hexadecimal number")
@@ -53,7 +53,7 @@ fn un_1_un_5_full_undo_restores_the_exact_tree_in_1_000_sessions() {
     });
 }
 
-/// Says which seed it was if a check fails, and ends the others.
+/// Prints the seed if a check fails, and stops the other threads.
 struct Told<'n> {
     seed: u64,
     next: &'n AtomicU64,
@@ -69,7 +69,7 @@ impl Drop for Told<'_> {
     }
 }
 
-/// Sessions one after the other in one workspace, with a person at work between them.
+/// Plays sessions one after the other in one workspace, in which a person changes files between them.
 async fn play_all(seed: u64) {
     let mut dice = Dice::new(seed);
     let mut place = lay_out(&mut dice);
@@ -117,9 +117,9 @@ async fn play_all(seed: u64) {
     }
 }
 
-/// Files and directories of many kinds.
+/// Creates a workspace with files and directories of many kinds.
 fn lay_out(dice: &mut Dice) -> Place {
-    // A disk uses the numbers of files again, memory does not.
+    // A disk reuses inode numbers, memory does not.
     let new = if dice.one_in(5) { Place::with } else { Place::in_memory };
     let place = new(&[
         ("readme.md", "# Words\n\nSome of them\nare here\n"),
@@ -148,7 +148,7 @@ fn lay_out(dice: &mut Dice) -> Place {
     symlink("../src", place.path("links/directory")).expect("a link");
     let random: Vec<u8> = (0..dice.below(5_000)).map(|_| dice.byte()).collect();
     place.put("random.bin", random);
-    // Times that nothing has by chance.
+    // Times that no file has by chance.
     for name in ["readme.md", "twin", "binary", "src/main.rs"] {
         let file = fs::File::options().append(true).open(place.path(name)).expect("a file");
         let then = std::time::SystemTime::UNIX_EPOCH
@@ -158,7 +158,7 @@ fn lay_out(dice: &mut Dice) -> Place {
     place
 }
 
-/// What somebody else does between the sessions.
+/// Makes random changes as another process, between the sessions.
 fn meddle(place: &Place, dice: &mut Dice) {
     let tree = place.tree();
     let files: Vec<PathBuf> = tree.files();

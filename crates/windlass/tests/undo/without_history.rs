@@ -1,4 +1,5 @@
-//! Changes that have no history: an undo never passes over them in silence, and does not lose what was moved out of a build directory.
+//! Changes without a history: an undo always names them when it skips them, and does not lose files that were moved out of a build
+//! directory.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -26,9 +27,9 @@ fn refused(result: &CallResult, words: &[&str]) {
     }
 }
 
-/// A call that changed only build directories left nothing to take back: it is named, and the change before it is undone.
+/// A call that changed only build directories cannot be undone: it is named, and the change before it is undone.
 #[tokio::test]
-async fn a_change_of_build_directories_is_no_step_and_not_passed_over_in_silence() {
+async fn change_of_build_directories_only_is_skipped_and_named() {
     let place = Place::with(WITH_MODULES);
     place.ok("write", json!({"path": "a.txt", "content": "a\n"})).await;
     let command = "mkdir target; printf 12345 > target/out; rm -r node_modules/left";
@@ -58,7 +59,7 @@ async fn a_change_of_build_directories_is_no_step_and_not_passed_over_in_silence
 }
 
 #[tokio::test]
-async fn where_no_other_change_is_left_it_is_said_each_time() {
+async fn skipped_change_is_named_each_time_if_no_other_is_left() {
     let place = Place::with(WITH_MODULES);
     place.ok("bash", json!({"command": "mkdir target; printf 12345 > target/out"})).await;
     let words = ["the last change, ", "target/ (1 file, 5 B)", "there is no earlier change"];
@@ -67,7 +68,7 @@ async fn where_no_other_change_is_left_it_is_said_each_time() {
 }
 
 #[tokio::test]
-async fn the_tool_says_the_same_to_a_model() {
+async fn undo_tool_names_skipped_changes_to_a_model() {
     let place = Place::with(WITH_MODULES);
     place.ok("write", json!({"path": "a.txt", "content": "a\n"})).await;
     place.ok("bash", json!({"command": "echo 1 > node_modules/new"})).await;
@@ -77,8 +78,8 @@ async fn the_tool_says_the_same_to_a_model() {
     assert!(!place.path("a.txt").exists());
 }
 
-/// Without a sandbox it is not known what a command changed, so an undo does not take back the change before it instead. A model is
-/// told which call that was, and does not use up the warning of a person.
+/// Without a sandbox the changes of a command are unknown, so an undo does not undo the change before it instead. The result names that
+/// call; a model that sees the warning does not use up the person's.
 #[tokio::test]
 async fn a_command_without_tracking_is_named() {
     let place = Place::built(&[], |builder| {
@@ -100,13 +101,13 @@ async fn a_command_without_tracking_is_named() {
     refused(&place.undo(Undo::Call(ran.call.clone())).await, &words[1..]);
     assert_eq!(place.text("a.txt"), "two\n");
     refused(&place.undo(Undo::Last).await, &[&words[..], &["undo again"]].concat());
-    // Now it is about the change before, whose file is another by now.
+    // Now it selects the change before, whose file has changed since.
     assert_eq!(place.undo(Undo::Last).await.outcome, Outcome::Error);
     assert_eq!((place.text("a.txt"), place.text("b.txt")), ("two\n".into(), "b\n".into()));
 }
 
 #[tokio::test]
-async fn an_undo_says_which_build_directories_stay() {
+async fn undo_names_the_build_directories_that_stay() {
     let place = Place::with(WITH_MODULES);
     let command = "echo 2 > src/main.js; echo 1234 > node_modules/new";
     place.ok("bash", json!({"command": command})).await;
@@ -124,9 +125,9 @@ async fn an_undo_says_which_build_directories_stay() {
     );
 }
 
-/// Caches that tools write beside everything else are no change that an undo is about, and neither is a command that changes nothing.
+/// Caches that tools write, and commands that change nothing, are not selected by an undo of the last change.
 #[tokio::test]
-async fn caches_of_tools_are_no_last_change() {
+async fn caches_are_not_the_last_change() {
     let place = Place::with(&[(".gitignore", "__pycache__\n"), ("__pycache__/m.pyc", "1")]);
     place.ok("write", json!({"path": "a.txt", "content": "a\n"})).await;
     place.ok("bash", json!({"command": "echo 2 > __pycache__/m.pyc; cat a.txt"})).await;
@@ -138,7 +139,7 @@ async fn caches_of_tools_are_no_last_change() {
 }
 
 #[tokio::test]
-async fn what_is_recorded_survives_a_restart() {
+async fn changes_without_history_are_known_after_a_restart() {
     let place = Place::with(WITH_MODULES);
     place.ok("bash", json!({"command": "echo 123 > node_modules/new"})).await;
     let place = place.restart();
@@ -150,9 +151,9 @@ async fn what_is_recorded_survives_a_restart() {
     assert_eq!((built.path.clone(), built.files, built.bytes), (place.path("node_modules"), 1, 4));
 }
 
-/// What was moved out of a build directory has a history where it is now: an undo moves it back.
+/// A file that was moved out of a build directory has a history at its new path: an undo moves it back.
 #[tokio::test]
-async fn what_was_moved_out_of_a_build_directory_is_moved_back() {
+async fn file_moved_out_of_a_build_directory_is_moved_back() {
     for command in [
         "mv node_modules x",
         "mv node_modules/left x",
@@ -176,9 +177,9 @@ async fn what_was_moved_out_of_a_build_directory_is_moved_back() {
     }
 }
 
-/// What is moved into a build directory comes back from the history; what the directory has stays.
+/// A file that was moved into a build directory is restored from the history; the files of the directory stay.
 #[tokio::test]
-async fn what_was_moved_into_a_build_directory_comes_back() {
+async fn file_moved_into_a_build_directory_is_restored() {
     for command in ["mv src node_modules/src", "mkdir target; mv src target/src", "mv src target"] {
         let place = Place::with(WITH_MODULES);
         place.ok("bash", json!({"command": command})).await;
@@ -190,9 +191,9 @@ async fn what_was_moved_into_a_build_directory_comes_back() {
     }
 }
 
-/// A job works on the real directory. An undo names what it changed before it takes back an earlier change.
+/// A job works on the real directory. An undo of an earlier change names the job's files.
 #[tokio::test]
-async fn what_a_job_changed_is_named() {
+async fn files_changed_by_a_job_are_named() {
     let place = Place::new();
     place.ok("write", json!({"path": "a.txt", "content": "a\n"})).await;
     let command = "echo job > by_job; until [ -e b.txt ]; do sleep 0.05; done";
@@ -213,9 +214,9 @@ async fn what_a_job_changed_is_named() {
     assert!(!place.path("b.txt").exists() && place.path("by_job").exists());
 }
 
-/// The mode of the workspace itself is changed like that of every directory, unless it would lock its owner out.
+/// A command can change the mode of the workspace itself like that of any directory, unless that would lock its owner out.
 #[tokio::test]
-async fn a_mode_of_the_workspace_itself_is_kept_and_taken_back() {
+async fn mode_of_the_workspace_itself_is_changed_and_undone() {
     let place = Place::with(&[("a.txt", "a\n")]);
     let mode = || fs::metadata(place.workspace()).expect("the workspace").mode() & 0o7777;
     let before = mode();

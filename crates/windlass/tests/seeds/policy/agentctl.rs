@@ -9,9 +9,9 @@ use windlass::{Mode, Outcome};
 use super::{Ground, Says, call, session};
 use crate::support::text;
 
-/// The seed calls a refusal no error; with us it is an outcome of its own, and the model is told.
+/// `AgentCTL` reports a refusal as success; here it is an outcome of its own that the model sees.
 #[tokio::test]
-async fn agentctl_confirm_function_is_asked_about_what_changes_something() {
+async fn agentctl_confirm_function_is_called_for_changes() {
     let ground = Ground::new();
     ground.put("work/a", "x\n");
     let person = Says::new(Answer::deny("user declined this action"));
@@ -42,9 +42,9 @@ async fn agentctl_confirm_function_is_asked_about_what_changes_something() {
     assert!(!ground.path("work/b").exists());
 }
 
-/// A confirm function that fails is a refusal, and the next call is not harmed by it.
+/// A failing confirm function is a refusal, and does not affect the next call.
 #[tokio::test]
-async fn agentctl_a_confirm_function_that_fails_confirms_nothing() {
+async fn agentctl_failing_confirm_function_is_a_refusal() {
     let ground = Ground::new();
     let windlass = ground.open(|request: &ApprovalRequest| {
         assert!(request.input["path"] != "a", "the dialog broke");
@@ -58,9 +58,9 @@ async fn agentctl_a_confirm_function_that_fails_confirms_nothing() {
     assert_eq!(call(&windlass, &session("s"), "write", write("b")).await.outcome, Outcome::Ok);
 }
 
-/// 3A-5: prefixes were compared as texts, only one place of a call was looked at, and an escape in JSON evaded a pattern.
+/// 3A-5: prefixes were compared as texts, only one path of a call was checked, and an escape in JSON evaded a pattern.
 #[tokio::test]
-async fn agentctl_3a_5_rules_are_about_places_and_programs() {
+async fn agentctl_3a_5_rules_apply_to_paths_and_programs() {
     let ground = Ground::new();
     for name in ["work/src/a", "work/srcother/a", "work/kept"] {
         ground.put(name, "x\n");
@@ -77,7 +77,7 @@ async fn agentctl_3a_5_rules_are_about_places_and_programs() {
         let result = call(&windlass, &session, "edit", edit(path)).await;
         assert_eq!(result.outcome, outcome, "{path}: {}", text(&result));
     }
-    // Of a change of several files, each is looked at.
+    // Each file of a change is checked.
     let patch =
         "*** Begin Patch\n*** Add File: src/new\n+x\n*** Add File: elsewhere\n+x\n*** End Patch\n";
     let result = call(&windlass, &session, "patch", json!({"patch": patch})).await;
@@ -88,9 +88,9 @@ async fn agentctl_3a_5_rules_are_about_places_and_programs() {
     assert!(ground.path("work/kept").exists());
 }
 
-/// 3A-6: what was delegated was not confirmed.
+/// 3A-6: calls of a sub-agent were not confirmed.
 #[tokio::test]
-async fn agentctl_3a_6_a_sub_agent_cannot_launder_a_call() {
+async fn agentctl_3a_6_sub_agents_call_needs_the_same_approval() {
     let ground = Ground::new();
     let person = Says::new(Answer::deny("no"));
     let builder = ground.builder("work").attendant(person.clone());
@@ -108,7 +108,7 @@ async fn agentctl_3a_6_a_sub_agent_cannot_launder_a_call() {
     assert_eq!(person.last().asker.depth, 2);
     let removed = call(&windlass, &grandchild, "bash", json!({"command": "rm a"})).await;
     assert_eq!(removed.outcome, Outcome::Denied);
-    // The mode is everybody's, too.
+    // The mode binds sub-agents, too.
     let strict = ground.builder("work").mode(Mode::Deny).build().unwrap();
     assert_eq!(call(&strict, &grandchild, "list", json!({})).await.outcome, Outcome::Denied);
 }

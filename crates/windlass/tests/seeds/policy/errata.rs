@@ -1,5 +1,5 @@
-//! Errata: tools that are switched off, and lists of tools: unset is all, empty is none. That they are kept is tested with the
-//! command line, which has the configuration.
+//! Errata's disabled tools and lists of tools: an unset list means all, an empty one none. Their storage is tested with the command line,
+//! which has the configuration.
 
 use std::sync::Arc;
 
@@ -32,9 +32,9 @@ async fn errata_allow_list_unset_is_all_and_empty_is_none() {
     assert_eq!(disabled.len(), all.len() - 1);
 }
 
-/// 3C-2: a tool that was not listed ran all the same if a model named it.
+/// 3C-2: an unlisted tool ran if a model named it.
 #[tokio::test]
-async fn errata_3c_2_what_is_not_listed_is_not_run() {
+async fn errata_3c_2_unlisted_tool_is_not_run() {
     let ground = Ground::new();
     let windlass = ground.builder("work").mode(Mode::Yolo).build().unwrap();
     for predicate in [
@@ -57,9 +57,9 @@ async fn errata_3c_2_what_is_not_listed_is_not_run() {
     }
 }
 
-/// 3C-8: a role brought back what was switched off, and an unknown one had all rights.
+/// 3C-8: a role enabled disabled tools again, and an unknown role had all rights.
 #[tokio::test]
-async fn errata_3c_8_a_role_brings_nothing_back() {
+async fn errata_3c_8_role_does_not_enable_disabled_tools() {
     let ground = Ground::new();
     let windlass = ground.builder("work").mode(Mode::Yolo).build().unwrap();
     let parent = Session::new(SessionId::new("s")).narrow(Predicate::deny(["bash", "grep"]));

@@ -1,4 +1,4 @@
-//! Hector: a call waits for a person, also across a restart, and goes on when they have answered.
+//! Hector's human in the loop: a call waits for a person's answer, also across a restart, and continues then.
 
 use std::sync::Arc;
 
@@ -27,11 +27,11 @@ async fn resume(
     session: &Arc<Session>,
     id: &ApprovalId,
 ) -> windlass::CallResult {
-    windlass.engine().resume(session, id).await.unwrap().expect("nobody else makes the call")
+    windlass.engine().resume(session, id).await.unwrap().expect("no other engine makes the call")
 }
 
 #[tokio::test]
-async fn hector_hitl_a_pending_call_survives_a_restart_and_runs_once_it_is_approved() {
+async fn hector_hitl_pending_call_survives_a_restart_and_runs_once_approved() {
     let ground = Ground::new();
     leave_open(&ground, "s", vec![write("a")]).await;
     let windlass = ground.unattended();
@@ -44,7 +44,7 @@ async fn hector_hitl_a_pending_call_survives_a_restart_and_runs_once_it_is_appro
         "there is one answer"
     );
     drop(windlass);
-    // Another restart between the answer and the call changes nothing.
+    // A restart between the answer and the call makes no difference.
     let windlass = ground.unattended();
     let session = session("s");
     let result = resume(&windlass, &session, &question.id).await;
@@ -58,7 +58,7 @@ async fn hector_hitl_a_pending_call_survives_a_restart_and_runs_once_it_is_appro
 }
 
 #[tokio::test]
-async fn hector_hitl_a_denial_is_no_error_and_runs_nothing() {
+async fn hector_hitl_denial_is_no_error_and_runs_no_call() {
     let ground = Ground::new();
     leave_open(&ground, "s", vec![write("a")]).await;
     let windlass = ground.unattended();
@@ -73,9 +73,9 @@ async fn hector_hitl_a_denial_is_no_error_and_runs_nothing() {
     assert_eq!(failed.outcome, Outcome::Error, "which is something else");
 }
 
-/// The model may as well make the call itself: the answer waits for it.
+/// The model may make the same call again: it gets the stored answer.
 #[tokio::test]
-async fn hector_hitl_the_answer_is_there_when_the_model_comes_back() {
+async fn hector_hitl_stored_answer_is_used_when_the_model_calls_again() {
     let ground = Ground::new();
     leave_open(&ground, "s", vec![write("a")]).await;
     let windlass = ground.unattended();
@@ -96,9 +96,9 @@ async fn hector_hitl_the_answer_is_there_when_the_model_comes_back() {
     assert_eq!(windlass.call(&session("s"), write("a")).await.outcome, Outcome::Denied, "once");
 }
 
-/// 3B-6: a yes to one call ran every open call of that tool, with arguments that nobody had seen.
+/// 3B-6: an approval of one call ran every open call of that tool, with arguments that the person had not seen.
 #[tokio::test]
-async fn hector_3b_6_an_approval_is_for_one_call() {
+async fn hector_3b_6_approval_is_for_one_call() {
     let ground = Ground::new();
     leave_open(&ground, "s", vec![write("a"), write("b"), write("c")]).await;
     let windlass = ground.unattended();
@@ -113,9 +113,9 @@ async fn hector_3b_6_an_approval_is_for_one_call() {
     assert_eq!(open(&windlass).await.len(), 2, "the others wait");
 }
 
-/// 3B-6: who was behind a link or a directory when it was approved is part of what was approved.
+/// 3B-6: the target of a link or directory at the time of the approval is part of the approval.
 #[tokio::test]
-async fn hector_3b_6_an_approval_is_for_the_place_that_was_shown() {
+async fn hector_3b_6_approval_is_for_the_shown_target() {
     let ground = Ground::new();
     ground.put("work/d/keep", "");
     ground.put("work/e/keep", "");
@@ -130,9 +130,9 @@ async fn hector_3b_6_an_approval_is_for_the_place_that_was_shown() {
     assert!(!ground.path("work/e/a").exists() && !ground.path("work/d/a").exists());
 }
 
-/// 3B-7: "approve" as a text was taken for an answer, or lost. An answer names its question.
+/// 3B-7: the text "approve" was taken for an answer, or lost. An answer names its approval.
 #[tokio::test]
-async fn hector_3b_7_an_answer_names_its_question() {
+async fn hector_3b_7_answer_names_its_approval() {
     let ground = Ground::new();
     leave_open(&ground, "s", vec![write("a")]).await;
     let windlass = ground.unattended();
@@ -145,9 +145,9 @@ async fn hector_3b_7_an_answer_names_its_question() {
     assert_eq!(open(&windlass).await.len(), 1);
 }
 
-/// 3B-8, 3B-21: results of a turn were lost with the one that waited, and a denial ended its siblings.
+/// 3B-8, 3B-21: other results of a turn were lost if one call waited, and a denial ended the other calls.
 #[tokio::test]
-async fn hector_3b_8_a_turn_has_all_its_results_whatever_is_denied() {
+async fn hector_3b_8_turn_has_all_its_results_despite_a_denial() {
     let ground = Ground::new();
     ground.put("work/a", "here\n");
     let windlass = ground.open(Says::new(Answer::deny("no")));
@@ -158,9 +158,9 @@ async fn hector_3b_8_a_turn_has_all_its_results_whatever_is_denied() {
     assert!(text(&results[2]).contains("here"));
 }
 
-/// 3B-9: a call that failed after it was approved was told as a success.
+/// 3B-9: an approved call that failed was reported as a success.
 #[tokio::test]
-async fn hector_3b_9_an_approved_call_that_fails_has_failed() {
+async fn hector_3b_9_failing_approved_call_is_an_error() {
     let ground = Ground::new();
     let windlass = ground.open(Says::new(Answer::allow()));
     let result =
@@ -170,9 +170,9 @@ async fn hector_3b_9_an_approved_call_that_fails_has_failed() {
     assert!(text(&result).starts_with("out\n"), "{}", text(&result));
 }
 
-/// 3B-27: what a child waited for never reached whoever could have answered.
+/// 3B-27: an approval of a child session never reached a listener that could answer.
 #[tokio::test]
-async fn hector_3b_27_a_childs_question_reaches_the_listener() {
+async fn hector_3b_27_childs_approval_reaches_the_listener() {
     let ground = Ground::new();
     let windlass = ground.unattended();
     let (mut events, parent) = (windlass.subscribe(), session("s"));
@@ -190,9 +190,9 @@ async fn hector_3b_27_a_childs_question_reaches_the_listener() {
     assert_eq!(running.await.unwrap().outcome, Outcome::Ok);
 }
 
-/// Arguments that hold a secret are not kept with the question, so that such a call cannot be made from the record.
+/// Arguments with a secret are not stored with the approval, so such a call cannot be made from the record.
 #[tokio::test]
-async fn hector_hitl_a_secret_is_not_kept_with_a_question() {
+async fn hector_hitl_secret_is_not_stored_with_an_approval() {
     let ground = Ground::new();
     leave_open(&ground, "s", vec![write("a")]).await;
     let file = ground.path("state/approvals.json");

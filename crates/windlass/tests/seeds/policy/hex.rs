@@ -31,7 +31,7 @@ async fn hex_approval_function_decides() {
     }
 }
 
-/// The seed's table of modes and lists. A deny wins over an allow, in every mode.
+/// Hex's table of modes and lists. A deny wins over an allow, in every mode.
 #[tokio::test]
 async fn hex_permission_checker_modes_and_lists() {
     type Row<'a> = (Mode, &'a [&'a str], &'a [&'a str], Outcome, Outcome);
@@ -62,9 +62,9 @@ async fn hex_permission_checker_modes_and_lists() {
     }
 }
 
-/// H8: the seed looks into its cache before it asks who may read.
+/// H8: Hex reads its cache before it checks the permission.
 #[tokio::test]
-async fn hex_h8_what_was_read_before_is_not_served_when_it_is_denied() {
+async fn hex_h8_cached_result_is_not_returned_to_a_denied_call() {
     let ground = Ground::new();
     ground.put("work/a", "secret plan\n");
     let windlass = ground.unattended();
@@ -81,9 +81,9 @@ async fn hex_h8_what_was_read_before_is_not_served_when_it_is_denied() {
     assert!(!text(&denied).contains("secret plan"));
 }
 
-/// H11: lists bind tools that ask nobody, too.
+/// H11: lists also bind tools that need no approval.
 #[tokio::test]
-async fn hex_h11_a_denial_binds_tools_that_only_read() {
+async fn hex_h11_deny_list_binds_read_only_tools() {
     for mode in [Mode::Ask, Mode::Auto, Mode::Plan, Mode::Deny, Mode::Yolo] {
         let ground = Ground::new();
         ground.put("work/a", "x\n");
@@ -100,9 +100,9 @@ async fn hex_h11_a_denial_binds_tools_that_only_read() {
     }
 }
 
-/// H12: without anybody to ask, "ask" was a yes.
+/// H12: without an attendant, "ask" allowed the call.
 #[tokio::test]
-async fn hex_h12_nobody_to_ask_is_a_no() {
+async fn hex_h12_missing_attendant_is_a_denial() {
     let ground = Ground::new();
     let windlass = ground.unattended();
     for (tool, input) in [("write", write("a")), ("bash", json!({"command": "touch a"}))] {
@@ -113,9 +113,9 @@ async fn hex_h12_nobody_to_ask_is_a_no() {
     assert!(!ground.path("work/a").exists());
 }
 
-/// H13: one click on `bash ls` allowed every command in every project.
+/// H13: one approval of `bash ls` allowed every command in every project.
 #[tokio::test]
-async fn hex_h13_always_is_for_this_very_call() {
+async fn hex_h13_always_allows_only_the_same_call() {
     let ground = Ground::new();
     let person = Says::new(Answer::allow_for(Scope::Always));
     let windlass = ground.open(person.clone());
@@ -125,7 +125,7 @@ async fn hex_h13_always_is_for_this_very_call() {
     assert_eq!(person.count(), 1, "the very same call is not asked about again");
     assert_eq!(call(&windlass, &session("s"), "bash", touch("b")).await.outcome, Outcome::Ok);
     assert_eq!(person.count(), 2, "another one is");
-    // Elsewhere, too, it is this call and no other.
+    // In another workspace, too, only the same call is allowed.
     let unattended = ground.builder("other").build().unwrap();
     for (name, outcome) in [("a", Outcome::Ok), ("c", Outcome::Denied)] {
         let there = call(&unattended, &session("s"), "bash", touch(name)).await;
@@ -135,7 +135,7 @@ async fn hex_h13_always_is_for_this_very_call() {
 
 /// H14: the command was clipped, the path was missing, and there was no diff.
 #[tokio::test]
-async fn hex_h14_the_question_tells_everything() {
+async fn hex_h14_approval_shows_command_path_and_diff() {
     let ground = Ground::new();
     ground.put("work/a", "one\ntwo\n");
     let person = Says::new(Answer::deny(String::new()));
@@ -155,9 +155,9 @@ async fn hex_h14_the_question_tells_everything() {
     assert_eq!(change.after.as_deref(), Some(&b"one\n2\n"[..]));
 }
 
-/// H15: places were compared as texts, and links not followed.
+/// H15: paths were compared as texts, and links not followed.
 #[tokio::test]
-async fn hex_h15_places_are_compared_by_what_they_are() {
+async fn hex_h15_paths_are_compared_by_their_real_targets() {
     let ground = Ground::new();
     ground.put("etcetera", "x\n");
     ground.put("work/.ssh/id_ed25519", "x\n");
@@ -173,9 +173,9 @@ async fn hex_h15_places_are_compared_by_what_they_are() {
     }
 }
 
-/// H20, H21, H22: a sub-agent could not find its tools, or nobody answered for it, or nothing bound it.
+/// H20, H21, H22: a sub-agent could not find its tools, or its approvals were not answered, or no rule bound it.
 #[tokio::test]
-async fn hex_h21_a_sub_agent_asks_the_same_person_and_has_no_more_rights() {
+async fn hex_h21_sub_agent_has_the_same_attendant_and_no_more_rights() {
     let ground = Ground::new();
     ground.put("work/a", "x\n");
     let person = Says::new(Answer::allow());
@@ -195,5 +195,5 @@ async fn hex_h21_a_sub_agent_asks_the_same_person_and_has_no_more_rights() {
     assert_eq!(call(&windlass, &explorer, "read", json!({"path": "a"})).await.outcome, Outcome::Ok);
     let refused = call(&windlass, &explorer, "write", write("c")).await;
     assert_ne!(refused.outcome, Outcome::Ok, "{}", text(&refused));
-    assert_eq!(person.count(), 1, "nobody is asked for what it may not do anyway");
+    assert_eq!(person.count(), 1, "no approval for a call that is denied anyway");
 }

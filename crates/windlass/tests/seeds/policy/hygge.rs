@@ -19,7 +19,7 @@ fn write(path: &str) -> Value {
     json!({"path": path, "content": "x\n"})
 }
 
-/// What the seed decides by category where no rule does; the network asks with us, as the mode says.
+/// Hygge's default decision of each category. Here the network asks, as the mode says.
 #[test]
 fn hygge_categories_have_their_defaults() {
     let policy = Policy::new(Mode::Ask);
@@ -48,10 +48,10 @@ fn hygge_categories_have_their_defaults() {
     }
 }
 
-/// Once, session, project, always; and a "no" can be remembered as well. All of it outlives the program.
+/// The scopes once, session, project and always. A denial can be stored as well. All answers survive a restart.
 #[tokio::test]
-async fn hygge_scopes_reach_as_far_as_they_say() {
-    // The same session, another session, another workspace: where the answer counts.
+async fn hygge_answers_are_valid_in_their_scope_only() {
+    // `counts`: in the same session, in another session, in another workspace.
     for (scope, counts) in [
         (Scope::Once, [false, false, false]),
         (Scope::Session, [true, false, false]),
@@ -87,7 +87,7 @@ async fn hygge_scopes_reach_as_far_as_they_say() {
     }
 }
 
-/// Kept outside of the repository, for the person alone.
+/// Stored outside of the repository, readable by the person only.
 #[tokio::test]
 async fn hygge_approvals_are_kept_outside_the_repository() {
     let ground = Ground::new();
@@ -100,21 +100,21 @@ async fn hygge_approvals_are_kept_outside_the_repository() {
         .map(|entry| entry.unwrap().file_name())
         .collect();
     assert_eq!(names, ["a"], "nothing of ours is in the workspace");
-    // Nor can a tool change what is kept.
+    // A tool cannot change the stored answers either.
     let forge = json!({"path": kept, "content": "[]"});
     let forged = call(&windlass, &session("s"), "write", forge).await;
     assert_eq!(forged.outcome, Outcome::Denied, "{}", text(&forged));
 }
 
-/// G2: what a repository brings along is not what a person said.
+/// G2: an approvals file in a repository is not an answer of a person.
 #[tokio::test]
-async fn hygge_g2_a_repository_brings_no_approvals() {
+async fn hygge_g2_approvals_in_a_repository_are_ignored() {
     let ground = Ground::new();
     let person = Says::new(Answer::allow_for(Scope::Always));
     call(&ground.open(person), &session("s"), "write", write("a")).await;
     let record = fs::read(ground.path("state/approvals.json")).unwrap();
     fs::remove_dir_all(ground.path("state")).unwrap();
-    // A file that is there and was not read would be an error before anybody is asked.
+    // An existing file that was not read would be an error before any approval.
     fs::remove_file(ground.path("work/a")).unwrap();
     for name in ["approvals.json", ".windlass/approvals.json", ".hygge/permissions.json"] {
         ground.put(&format!("work/{name}"), std::str::from_utf8(&record).unwrap());
@@ -123,9 +123,9 @@ async fn hygge_g2_a_repository_brings_no_approvals() {
     assert_eq!(again.outcome, Outcome::Denied);
 }
 
-/// G3: what was approved for one command let through what followed it.
+/// G3: an approval of one command allowed the commands behind it.
 #[tokio::test]
-async fn hygge_g3_an_approved_command_lets_nothing_else_through() {
+async fn hygge_g3_approved_command_does_not_allow_following_ones() {
     let ground = Ground::new();
     ground.put("work/internal/main.go", "x\n");
     let person = Says::new(Answer::allow_for(Scope::Session));
@@ -150,9 +150,9 @@ async fn hygge_g3_an_approved_command_lets_nothing_else_through() {
     }
 }
 
-/// G4: what was approved was read as a pattern, and could break the program for good.
+/// G4: approved text was read as a pattern, and could break the program for good.
 #[tokio::test]
-async fn hygge_g4_what_is_approved_is_no_pattern() {
+async fn hygge_g4_approved_text_is_no_pattern() {
     let ground = Ground::new();
     let person = Says::new(Answer::allow_for(Scope::Always));
     let windlass = ground.open(person.clone());
@@ -161,7 +161,7 @@ async fn hygge_g4_what_is_approved_is_no_pattern() {
         fs::remove_file(ground.path("work").join(name)).unwrap();
     }
     drop(windlass);
-    // It starts again, knows what was approved, and nothing more.
+    // After a restart it knows exactly the approved call.
     let windlass = ground.unattended();
     for (name, outcome) in [
         ("a*", Outcome::Ok),
@@ -176,9 +176,9 @@ async fn hygge_g4_what_is_approved_is_no_pattern() {
     }
 }
 
-/// G4: an entry that cannot be understood is passed over with a warning; the others count.
+/// G4: an invalid entry is skipped with a warning; the others count.
 #[tokio::test]
-async fn hygge_g4_a_broken_entry_is_passed_over() {
+async fn hygge_g4_invalid_entry_is_skipped() {
     let ground = Ground::new();
     let windlass = ground.open(Says::new(Answer::allow_for(Scope::Always)));
     call(&windlass, &session("s"), "write", write("a")).await;
@@ -192,7 +192,7 @@ async fn hygge_g4_a_broken_entry_is_passed_over() {
     assert_eq!(result.outcome, Outcome::Ok, "{}", text(&result));
     let book = windlass::people::ApprovalFile::in_state(&ground.path("state"));
     assert!(book.skipped().unwrap()[0].contains("entry 1"));
-    // A file that is no list at all allows nothing, and stops nothing.
+    // A file that is no list allows no call, and does not prevent the start.
     fs::write(&file, "{").unwrap();
     fs::remove_file(ground.path("work/a")).unwrap();
     let result = call(&ground.unattended(), &session("t"), "write", write("a")).await;
@@ -201,9 +201,9 @@ async fn hygge_g4_a_broken_entry_is_passed_over() {
     assert_eq!(read.outcome, Outcome::Ok, "{}", text(&read));
 }
 
-/// G5: the policy saw the name, the tool followed the link.
+/// G5: the policy checked the name, and the tool followed the link.
 #[tokio::test]
-async fn hygge_g5_a_link_is_judged_by_where_it_leads() {
+async fn hygge_g5_policy_checks_the_target_of_a_link() {
     let ground = Ground::in_sight();
     ground.put("work/.env", "KEY=1\n");
     std::os::unix::fs::symlink(".env", ground.path("work/notes.txt")).unwrap();
@@ -220,9 +220,9 @@ async fn hygge_g5_a_link_is_judged_by_where_it_leads() {
     assert!(!ground.path("escaped").exists());
 }
 
-/// G8: an approval for one session counted in all of them, and one file opened its directory.
+/// G8: an approval for one session counted in all sessions, and one for a file allowed its whole directory.
 #[tokio::test]
-async fn hygge_g8_a_sessions_approval_stays_in_it() {
+async fn hygge_g8_approval_for_a_session_stays_in_it() {
     let ground = Ground::new();
     let person = Says::new(Answer::allow_for(Scope::Session));
     let windlass = ground.open(person.clone());
@@ -238,9 +238,9 @@ async fn hygge_g8_a_sessions_approval_stays_in_it() {
     }
 }
 
-/// G10: a question without anybody who hears it waited for ever.
+/// G10: an approval without a listener waited forever.
 #[tokio::test]
-async fn hygge_g10_a_question_always_comes_to_an_end() {
+async fn hygge_g10_approval_without_a_listener_ends() {
     let ground = Ground::new();
     let unattended = ground.unattended();
     let _hears = unattended.subscribe();
