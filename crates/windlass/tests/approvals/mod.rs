@@ -12,25 +12,25 @@ use windlass::people::{
 use windlass::testing::MockTool;
 use windlass::{Effects, Kinds, Mode, Outcome, Output, ToolCall, Windlass};
 
-use crate::support::Place;
+use crate::support::TestWorkspace;
 
-type Asked = Arc<Mutex<Vec<Vec<FileChange>>>>;
+type ShownChanges = Arc<Mutex<Vec<Vec<FileChange>>>>;
 
 /// Creates a workspace whose attendant allows everything. Returns it and the list of the changes that were shown.
-fn asking(files: &[(&str, &str)]) -> (Place, Asked) {
-    let asked = Asked::default();
+fn workspace_with_approvals(files: &[(&str, &str)]) -> (TestWorkspace, ShownChanges) {
+    let asked = ShownChanges::default();
     let hears = asked.clone();
-    let place = Place::built(files, |builder| {
+    let test = TestWorkspace::with_builder(files, |builder| {
         builder.mode(Mode::Ask).attendant(move |request: &ApprovalRequest| {
             hears.lock().unwrap().push(request.changes.to_vec());
             true
         })
     });
-    (place, asked)
+    (test, asked)
 }
 
-async fn call(place: &Place, tool: &str, input: Value) -> Outcome {
-    place.windlass.call(&place.session, ToolCall::new(tool, input)).await.outcome
+async fn call(test: &TestWorkspace, tool: &str, input: Value) -> Outcome {
+    test.windlass.call(&test.session, ToolCall::new(tool, input)).await.outcome
 }
 
 fn text(bytes: Option<&Vec<u8>>) -> Option<&str> {
@@ -39,13 +39,13 @@ fn text(bytes: Option<&Vec<u8>>) -> Option<&str> {
 
 #[tokio::test]
 async fn every_change_is_shown_before_it_is_made() {
-    let (place, asked) = asking(&[("a.txt", "one\ntwo\n"), ("b.txt", "gone\n")]);
+    let (test, asked) = workspace_with_approvals(&[("a.txt", "one\ntwo\n"), ("b.txt", "gone\n")]);
     let edit = json!({"path": "a.txt", "old_string": "two", "new_string": "three"});
-    assert_eq!(call(&place, "edit", edit).await, Outcome::Ok);
+    assert_eq!(call(&test, "edit", edit).await, Outcome::Ok);
     let new = json!({"path": "d/new.txt", "content": "hello\n"});
-    assert_eq!(call(&place, "write", new).await, Outcome::Ok);
+    assert_eq!(call(&test, "write", new).await, Outcome::Ok);
     let patch = "*** Begin Patch\n*** Delete File: b.txt\n*** End Patch\n";
-    assert_eq!(call(&place, "patch", json!({"patch": patch})).await, Outcome::Ok);
+    assert_eq!(call(&test, "patch", json!({"patch": patch})).await, Outcome::Ok);
     let asked = asked.lock().unwrap();
     let told: Vec<Vec<_>> = asked
         .iter()
@@ -64,32 +64,32 @@ async fn every_change_is_shown_before_it_is_made() {
             [("delete", Some("gone\n"), None)],
         ]
     );
-    assert_eq!(place.text("a.txt"), "one\nthree\n");
+    assert_eq!(test.text("a.txt"), "one\nthree\n");
 }
 
 #[tokio::test]
 async fn call_that_would_fail_needs_no_approval() {
-    let (place, asked) = asking(&[("a.txt", "one\n")]);
+    let (test, asked) = workspace_with_approvals(&[("a.txt", "one\n")]);
     let edit = json!({"path": "a.txt", "old_string": "two", "new_string": "three"});
-    assert_eq!(call(&place, "edit", edit).await, Outcome::Error);
+    assert_eq!(call(&test, "edit", edit).await, Outcome::Error);
     let stale = json!({"path": "a.txt", "content": "all new\n"});
-    assert_eq!(call(&place, "write", stale).await, Outcome::Error);
+    assert_eq!(call(&test, "write", stale).await, Outcome::Error);
     assert!(asked.lock().unwrap().is_empty());
-    assert_eq!(place.text("a.txt"), "one\n");
+    assert_eq!(test.text("a.txt"), "one\n");
 }
 
 #[tokio::test]
 async fn denied_trial_leaves_no_trace() {
-    let place = Place::built(&[("a.txt", "one\n")], |builder| {
+    let test = TestWorkspace::with_builder(&[("a.txt", "one\n")], |builder| {
         builder.mode(Mode::Ask).attendant(|_: &ApprovalRequest| false)
     });
-    let before = place.tree();
+    let before = test.tree();
     let edit = json!({"path": "a.txt", "old_string": "one", "new_string": "three"});
-    assert_eq!(call(&place, "edit", edit.clone()).await, Outcome::Denied);
-    before.assert_is(&place.tree(), "a denied edit");
+    assert_eq!(call(&test, "edit", edit.clone()).await, Outcome::Denied);
+    before.assert_same(&test.tree(), "a denied edit");
     let write = json!({"path": "a.txt", "content": "x\n"});
-    assert_eq!(call(&place, "write", write).await, Outcome::Error, "a trial is no reading");
-    assert!(place.windlass.engine().approvals().await.unwrap().is_empty());
+    assert_eq!(call(&test, "write", write).await, Outcome::Error, "a trial is no reading");
+    assert!(test.windlass.engine().approvals().await.unwrap().is_empty());
 }
 
 /// A link that is changed while the person reads the question is not followed, because the question showed its old target.
@@ -108,13 +108,13 @@ async fn link_changed_during_an_approval_is_not_followed() {
             std::os::unix::fs::symlink("two", link).unwrap();
             true
         };
-        let place = Place::built(&[("one/", ""), ("two/", "")], |builder| {
+        let test = TestWorkspace::with_builder(&[("one/", ""), ("two/", "")], |builder| {
             builder.mode(Mode::Ask).ask_before(true).attendant(swap)
         });
-        *workspace.lock().unwrap() = place.path("");
-        std::os::unix::fs::symlink("one", place.path("link")).unwrap();
-        assert_eq!(call(&place, tool, input).await, Outcome::Denied, "{tool}");
-        assert!(!place.path("one/f").exists() && !place.path("two/f").exists(), "{tool}");
+        *workspace.lock().unwrap() = test.path("");
+        std::os::unix::fs::symlink("one", test.path("link")).unwrap();
+        assert_eq!(call(&test, tool, input).await, Outcome::Denied, "{tool}");
+        assert!(!test.path("one/f").exists() && !test.path("two/f").exists(), "{tool}");
     }
 }
 
@@ -168,7 +168,7 @@ async fn allowed_job_may_write_where_its_approval_says() {
     let hears = shown.clone();
     let script = "echo job > made; echo job > docs/a; echo job > .git/config; true";
     let files = [("docs/a", "a\n"), (".git/HEAD", ""), ("script", script)];
-    let place = Place::built(&files, |builder| {
+    let test = TestWorkspace::with_builder(&files, |builder| {
         builder.mode(Mode::Ask).deny("write docs/**".parse().expect("a rule")).attendant(
             move |request: &ApprovalRequest| {
                 hears.lock().unwrap().push(request.confinement.clone());
@@ -176,13 +176,13 @@ async fn allowed_job_may_write_where_its_approval_says() {
             },
         )
     });
-    let outcome = call(&place, "bash", json!({"command": "sh script", "background": true})).await;
+    let outcome = call(&test, "bash", json!({"command": "sh script", "background": true})).await;
     assert_eq!(outcome, Outcome::Ok);
-    for job in place.session.all_jobs() {
+    for job in test.session.all_jobs() {
         job.wait().await;
     }
-    assert_eq!((place.text("made").as_str(), place.text("docs/a").as_str()), ("job\n", "a\n"));
-    assert!(!place.path(".git/config").exists(), "protected places are not for a job to make");
+    assert_eq!((test.text("made").as_str(), test.text("docs/a").as_str()), ("job\n", "a\n"));
+    assert!(!test.path(".git/config").exists(), "protected places are not for a job to make");
     let shown = shown.lock().unwrap().clone();
     let words = "; the job may write in the workspace, which cannot be undone";
     assert!(shown.len() == 1 && shown[0].ends_with(words), "{shown:?}");

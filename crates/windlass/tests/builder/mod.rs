@@ -1,6 +1,6 @@
 //! Engines that the builder makes, and its errors.
 
-mod knobs;
+mod settings;
 
 use std::fs;
 use std::path::Path;

@@ -12,7 +12,7 @@ use windlass::Mode;
 use windlass::policy::{Decision, Policy};
 
 use super::{explain, text_of};
-use crate::support::{Place, tools};
+use crate::support::{TestWorkspace, tool_links};
 
 /// The search path of bash.
 pub(super) const SYSTEM_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -34,10 +34,10 @@ pub(super) fn policy(row: &Value) -> Policy {
 
 #[tokio::test]
 async fn command_with_effects_beyond_its_rules_is_not_allowed() {
-    let place = Place::new();
+    let test = TestWorkspace::new();
     let (mut wrong, mut asked, mut benign) = (Vec::new(), Vec::new(), 0);
     for row in rows() {
-        let verdict = explain(&place, policy(&row), text_of(&row, "cmd")).await;
+        let verdict = explain(&test, policy(&row), text_of(&row, "cmd")).await;
         let is_allowed = verdict.decision() == Decision::Allow;
         // Effects of configuration files show when the row is run.
         match (text_of(&row, "expect"), text_of(&row, "from")) {
@@ -59,11 +59,11 @@ async fn command_with_effects_beyond_its_rules_is_not_allowed() {
 #[tokio::test]
 async fn programs_configured_in_files_are_not_run() {
     for row in rows().iter().filter(|row| row["from"] == "files") {
-        let place = Place::new();
-        bash(&place.workspace(), SYSTEM_PATH, text_of(row, "setup"));
-        place.windlass.engine().set_policy(policy(row));
-        let result = place.call("bash", json!({"command": row["cmd"]})).await;
-        assert!(!has_canary(&place.workspace()), "{row}: {}", result.output.to_text());
+        let test = TestWorkspace::new();
+        bash(&test.workspace(), SYSTEM_PATH, text_of(row, "setup"));
+        test.windlass.engine().set_policy(policy(row));
+        let result = test.call("bash", json!({"command": row["cmd"]})).await;
+        assert!(!has_canary(&test.workspace()), "{row}: {}", result.output.to_text());
     }
 }
 
@@ -82,8 +82,8 @@ fn the_corpus_is_large_and_its_ids_are_unique() {
 const OPTIONAL: &[&str] = &["ed", "gdb", "sqlite3", "ssh", "vim", "zip"];
 
 /// Runs every denied row of a share in bash, and checks that it creates the file `CANARY`.
-fn fire(share: usize) {
-    let tools = tools();
+fn check_denied_rows(share: usize) {
+    let tools = tool_links();
     let path = format!("{}:{SYSTEM_PATH}", tools.path().display());
     let mut silent = Vec::new();
     for row in rows().iter().skip(share).step_by(SHARES).filter(|row| row["expect"] == "deny") {
@@ -91,7 +91,7 @@ fn fire(share: usize) {
         bash(folder.path(), &path, text_of(row, "setup"));
         assert!(!has_canary(folder.path()), "{row} fires before it is run");
         bash(folder.path(), &path, text_of(row, "cmd"));
-        if !appears(folder.path()) {
+        if !canary_appears(folder.path()) {
             silent.push(row.clone());
         }
     }
@@ -106,22 +106,22 @@ fn fire(share: usize) {
 
 #[test]
 fn rows_fire_in_bash_1() {
-    fire(0);
+    check_denied_rows(0);
 }
 
 #[test]
 fn rows_fire_in_bash_2() {
-    fire(1);
+    check_denied_rows(1);
 }
 
 #[test]
 fn rows_fire_in_bash_3() {
-    fire(2);
+    check_denied_rows(2);
 }
 
 #[test]
 fn rows_fire_in_bash_4() {
-    fire(3);
+    check_denied_rows(3);
 }
 
 fn is_installed(program: &str) -> bool {
@@ -131,7 +131,7 @@ fn is_installed(program: &str) -> bool {
 }
 
 /// Waits a little for the file `CANARY`, because background programs may outlive bash. Returns whether it exists.
-fn appears(directory: &Path) -> bool {
+fn canary_appears(directory: &Path) -> bool {
     (0..40).any(|turn| {
         std::thread::sleep(Duration::from_millis(if turn == 0 { 0 } else { 25 }));
         has_canary(directory)

@@ -16,7 +16,7 @@ use windlass::process::ProcessSettings;
 use windlass::{Mode, ToolCall};
 
 use super::corpus::SYSTEM_PATH;
-use crate::support::{Place, Tree};
+use crate::support::{TestWorkspace, Tree};
 
 /// Number of tests among which the commands are divided.
 const SHARES: usize = 4;
@@ -121,7 +121,7 @@ type Changes = BTreeMap<PathBuf, Option<Vec<u8>>>;
 
 /// An approval that was asked for.
 #[derive(Debug)]
-struct Asked {
+struct AskedApproval {
     has_run: bool,
     /// Its changes, relative to the workspace, with the new contents.
     changes: Changes,
@@ -130,8 +130,8 @@ struct Asked {
 }
 
 struct Project {
-    place: Place,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    test: TestWorkspace,
+    asked: Arc<Mutex<Vec<AskedApproval>>>,
     path: String,
 }
 
@@ -140,7 +140,7 @@ impl Project {
         let asked = Arc::new(Mutex::new(Vec::new()));
         let hears = asked.clone();
         let mut path = String::new();
-        let place = Place::in_sight_of(FILES, |builder, folder| {
+        let test = TestWorkspace::outside_tmp_with(FILES, |builder, folder| {
             let home = folder.canonicalize().expect("a folder").join("home");
             put_stand_ins(&home.join(".cargo/bin"));
             for (name, content) in [("notes.txt", "n\n"), ("Downloads/x", "x\n"), ("bin/x", "x\n")]
@@ -158,17 +158,17 @@ impl Project {
                     ..ProcessSettings::default()
                 })
                 .attendant(move |request: &ApprovalRequest| {
-                    hears.lock().unwrap().push(Asked::of(request));
+                    hears.lock().unwrap().push(AskedApproval::of(request));
                     false
                 })
         });
-        let project = Self { place, asked, path };
-        project.bash(&project.place.workspace(), PREPARE);
+        let project = Self { test, asked, path };
+        project.bash(&project.test.workspace(), PREPARE);
         project
     }
 
     fn home(&self) -> PathBuf {
-        self.place.outside().canonicalize().expect("a folder").join("home")
+        self.test.parent_directory().canonicalize().expect("a folder").join("home")
     }
 
     /// Runs a text in a plain bash.
@@ -188,10 +188,10 @@ impl Project {
 
     /// Runs a text in a copy of the workspace. Returns the changed paths with their new contents.
     fn changed_by(&self, text: &str) -> Changes {
-        let folder = tempfile::tempdir_in(self.place.outside()).expect("a folder");
+        let folder = tempfile::tempdir_in(self.test.parent_directory()).expect("a folder");
         let copy = folder.path().join("work");
         let mut copied = Command::new("cp");
-        copied.arg("-a").arg(self.place.workspace()).arg(&copy);
+        copied.arg("-a").arg(self.test.workspace()).arg(&copy);
         assert!(copied.status().expect("cp runs").success());
         let (before, staged) = (Tree::of(&copy), staged_in(&copy));
         self.bash(&copy, text);
@@ -200,20 +200,20 @@ impl Project {
         let is_refreshed = staged == staged_in(&copy);
         let is_index = |path: &PathBuf| is_refreshed && path == Path::new(".git/index");
         let changed = before.changed(&after).into_iter();
-        let changed = changed.filter(|path| counts(path) && !is_index(path));
+        let changed = changed.filter(|path| is_relevant(path) && !is_index(path));
         changed.map(|path| (path.clone(), after.bytes(&path).map(<[u8]>::to_vec))).collect()
     }
 
     /// Runs a text in the workspace by a call. Returns the approvals that were asked for.
-    async fn asked_about(&self, text: &str) -> Vec<Asked> {
-        let session = self.place.windlass.new_session();
+    async fn asked_about(&self, text: &str) -> Vec<AskedApproval> {
+        let session = self.test.windlass.new_session();
         let call = ToolCall::new("bash", json!({"command": text, "timeout": 30}));
-        self.place.windlass.call(&session, call).await;
+        self.test.windlass.call(&session, call).await;
         std::mem::take(&mut *self.asked.lock().unwrap())
     }
 }
 
-impl Asked {
+impl AskedApproval {
     fn of(request: &ApprovalRequest) -> Self {
         let relative =
             |path: &Path| path.strip_prefix(&request.workspace).unwrap_or(path).to_owned();
@@ -251,14 +251,14 @@ fn staged_in(directory: &Path) -> Vec<u8> {
 }
 
 /// Returns whether a changed path counts as a change: caches of tools do not.
-fn counts(path: &Path) -> bool {
+fn is_relevant(path: &Path) -> bool {
     const CACHES: &[&str] = &["__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"];
     let is_cache = path.iter().any(|part| CACHES.iter().any(|cache| part == *cache));
     !is_cache && path != Path::new(".git")
 }
 
 /// Returns whether the approvals show exactly these changes: one approval if there is any change, else none.
-fn tells(asked: &[Asked], changed: &Changes) -> bool {
+fn match_changes(asked: &[AskedApproval], changed: &Changes) -> bool {
     let [asked] = asked else { return asked.is_empty() && changed.is_empty() };
     let is_real = |(path, after): (&PathBuf, &Option<Vec<u8>>)| {
         changed.get(path) == Some(after) || path.starts_with(".git")
@@ -272,7 +272,7 @@ fn tells(asked: &[Asked], changed: &Changes) -> bool {
 /// Runs a share of the commands.
 async fn run(share: usize) {
     let project = Project::new();
-    let before = Tree::of(&project.place.workspace());
+    let before = Tree::of(&project.test.workspace());
     let rows = include_str!("../../../tools/src/shell/everyday.txt").lines();
     let rows: Vec<_> = rows.filter(|row| !row.starts_with('#')).collect();
     assert!(rows.len() >= 150, "{} commands", rows.len());
@@ -283,8 +283,8 @@ async fn run(share: usize) {
     for row in rows.iter().skip(share).step_by(SHARES) {
         let (expected, text) = row.split_once('\t').expect(row);
         let asked = project.asked_about(text).await;
-        let now = Tree::of(&project.place.workspace());
-        if let Some(difference) = before.difference(&now) {
+        let now = Tree::of(&project.test.workspace());
+        if let Some(difference) = before.describe_differences(&now) {
             wrong.push(format!("{text}: changed in spite of the no: {difference}"));
         }
         let mut changed = Changes::new();
@@ -296,7 +296,7 @@ async fn run(share: usize) {
             }
             ("changes", asked) => {
                 changed = project.changed_by(text);
-                tells(asked, &changed)
+                match_changes(asked, &changed)
             }
             _ => false,
         };

@@ -16,7 +16,7 @@ use windlass::effect::CommandLine;
 use windlass::policy::Policy;
 
 use super::{explain, line};
-use crate::support::Place;
+use crate::support::TestWorkspace;
 
 /// The names of all programs in the search path.
 const PROGRAMS: [&str; 3] = ["a", "b", "c"];
@@ -177,18 +177,18 @@ fn text() -> impl Strategy<Value = String> {
 #[test]
 fn bash_runs_what_was_understood() {
     let cases = env::var("COMMAND_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(200);
-    let place = Place::new();
+    let test = TestWorkspace::new();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let jail = Jail::new();
+    let fake_programs = FakePrograms::new();
     let understood = std::cell::Cell::new(0_u32);
     let config = Config { cases, failure_persistence: None, ..Config::default() };
     let ran = TestRunner::new(config).run(&text(), |text| {
         let text = text.replace('\0', "");
-        let verdict = runtime.block_on(explain(&place, Policy::new(Mode::Ask), &text));
+        let verdict = runtime.block_on(explain(&test, Policy::new(Mode::Ask), &text));
         let line = line(&verdict);
         if line.unclear.is_none() {
             understood.set(understood.get() + 1);
-            jail.check(&text, line, &place.workspace());
+            fake_programs.check(&text, line, &test.workspace());
         }
         Ok(())
     });
@@ -197,11 +197,11 @@ fn bash_runs_what_was_understood() {
 }
 
 /// A directory with programs that print their arguments.
-struct Jail {
+struct FakePrograms {
     folder: tempfile::TempDir,
 }
 
-impl Jail {
+impl FakePrograms {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("bin")).unwrap();
@@ -260,8 +260,8 @@ impl Jail {
 
     /// Runs a text. Returns the lines that the programs printed, and the files that were created.
     fn run(&self, text: &str, code: &str, wanted: Option<usize>) -> (Vec<String>, Vec<PathBuf>) {
-        let place = tempfile::tempdir_in(self.folder.path()).unwrap();
-        let (work, log) = (place.path().join("work"), place.path().join("log"));
+        let test = tempfile::tempdir_in(self.folder.path()).unwrap();
+        let (work, log) = (test.path().join("work"), test.path().join("log"));
         fs::create_dir(&work).unwrap();
         fs::write(&log, "").unwrap();
         let mut child = Command::new("/bin/bash")

@@ -12,14 +12,14 @@ use windlass::ToolCall;
 use windlass::effect::{CommandLine, Effect};
 use windlass::policy::{Policy, Verdict};
 
-use crate::support::Place;
+use crate::support::TestWorkspace;
 
 /// Returns the verdict about a command under a policy.
-async fn explain(place: &Place, policy: Policy, command: &str) -> Verdict {
-    place.windlass.engine().set_policy(policy);
+async fn explain(test: &TestWorkspace, policy: Policy, command: &str) -> Verdict {
+    test.windlass.engine().set_policy(policy);
     let input = json!({"command": command});
     let explained =
-        place.windlass.engine().explain(&place.session, ToolCall::new("bash", input.clone())).await;
+        test.windlass.engine().explain(&test.session, ToolCall::new("bash", input.clone())).await;
     explained.unwrap_or_else(|error| panic!("{input}: {error}"))
 }
 

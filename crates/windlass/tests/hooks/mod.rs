@@ -12,7 +12,7 @@ use windlass::process::{Confinement, Level, ProcessSettings};
 use windlass::tool::Author;
 use windlass::{Builder, Mode, Outcome, ToolCall};
 
-use crate::support::{Place, text};
+use crate::support::{TestWorkspace, text};
 
 /// Parses a hook file that must have no error.
 pub(crate) fn hooks(shape: HookShape, author: Author, content: &str) -> Vec<HookDefinition> {
@@ -30,16 +30,16 @@ pub(crate) fn own(event: &str, command: &str) -> Vec<HookDefinition> {
 }
 
 /// A workspace with these hooks, in the mode `auto`.
-pub(crate) fn place(hooks: Vec<HookDefinition>) -> Place {
-    place_with(hooks, |builder| builder)
+pub(crate) fn test_workspace(hooks: Vec<HookDefinition>) -> TestWorkspace {
+    workspace_with(hooks, |builder| builder)
 }
 
-pub(crate) fn place_with(
+pub(crate) fn workspace_with(
     hooks: Vec<HookDefinition>,
     configure: impl FnOnce(Builder) -> Builder,
-) -> Place {
+) -> TestWorkspace {
     let files = [("a.txt", "alpha\n"), ("src/b.rs", "fn b() {}\n")];
-    Place::built(&files, |builder| configure(builder.mode(Mode::Auto).hooks(hooks)))
+    TestWorkspace::with_builder(&files, |builder| configure(builder.mode(Mode::Auto).hooks(hooks)))
 }
 
 fn read(path: &str) -> Value {
@@ -48,8 +48,8 @@ fn read(path: &str) -> Value {
 
 /// Reads `a.txt` with a `pre_tool` hook of this command, and checks outcome and text.
 async fn check(command: &str, outcome: Outcome, said: &str) {
-    let place = place(own("pre_tool", command));
-    let result = place.call("read", read("a.txt")).await;
+    let test = test_workspace(own("pre_tool", command));
+    let result = test.call("read", read("a.txt")).await;
     assert_eq!(result.outcome, outcome, "{command}: {}", text(&result));
     assert!(text(&result).contains(said), "{command}: {}", text(&result));
 }
@@ -88,8 +88,8 @@ async fn ap7_failing_gate_blocks_and_is_named_with_its_error() {
     check("/no/such/program", Outcome::Denied, &failed("exit code 127")).await;
     for command in [json!(["/no/such/program"]), json!(["no-such-program"]), json!(["./a.txt"])] {
         let file = json!({"hooks": [{"event": "pre_tool", "command": command}]}).to_string();
-        let place = place(hooks(HookShape::Windlass, Author::Person, &file));
-        let result = place.call("read", read("a.txt")).await;
+        let test = test_workspace(hooks(HookShape::Windlass, Author::Person, &file));
+        let result = test.call("read", read("a.txt")).await;
         assert_eq!(result.outcome, Outcome::Denied, "{command}: {}", text(&result));
     }
 }
@@ -97,9 +97,9 @@ async fn ap7_failing_gate_blocks_and_is_named_with_its_error() {
 #[tokio::test]
 async fn ap7_failing_observer_blocks_nothing_and_gives_a_warning() {
     for command in ["exit 1", "kill -SEGV $$", "echo nonsense", "/no/such/program"] {
-        let place = place(own("post_tool", command));
-        let mut events = place.windlass.subscribe();
-        place.ok("read", read("a.txt")).await;
+        let test = test_workspace(own("post_tool", command));
+        let mut events = test.windlass.subscribe();
+        test.call_ok("read", read("a.txt")).await;
         let warned = events.drain().await.iter().any(|event| {
             matches!(&event.kind, EventKind::Warning { message } if message.starts_with("the hook guard (hooks.json) failed at post_tool: "))
         });
@@ -114,12 +114,13 @@ async fn hanging_hook_and_its_processes_are_killed_at_its_time_limit() {
             "command": "echo $$ > /tmp/x; (setsid sleep 98765 &) ; sleep 98765"}]})
         .to_string()
     };
-    let place_of = |event: &str| place(hooks(HookShape::Windlass, Author::Person, &file(event)));
-    let place = place_of("pre_tool");
-    let result = place.call("read", read("a.txt")).await;
+    let place_of =
+        |event: &str| test_workspace(hooks(HookShape::Windlass, Author::Person, &file(event)));
+    let test = place_of("pre_tool");
+    let result = test.call("read", read("a.txt")).await;
     assert_eq!(result.outcome, Outcome::Denied);
     assert!(text(&result).contains("failed: it did not answer within 0.4 s"), "{}", text(&result));
-    place_of("post_tool").ok("read", read("a.txt")).await;
+    place_of("post_tool").call_ok("read", read("a.txt")).await;
     let is_left = || {
         let mut processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
         processes.any(|process| {
@@ -139,21 +140,21 @@ async fn hanging_hook_and_its_processes_are_killed_at_its_time_limit() {
 
 #[tokio::test]
 async fn program_receives_the_event_as_json() {
-    let place = place(own(
+    let test = test_workspace(own(
         "pre_tool",
         r#"printf '{"context": %s}' "$(cat | tr '"' "'" | sed 's/.*/"&"/')""#,
     ));
-    let said = text(&place.ok("write", json!({"path": "n.txt", "content": "x"})).await);
+    let said = text(&test.call_ok("write", json!({"path": "n.txt", "content": "x"})).await);
     let begin = said.find('{').expect("an object");
     let end = said.rfind('}').expect("its end");
     let told: Value = serde_json::from_str(&said[begin..=end].replace('\'', "\"")).unwrap();
-    let path = place.path("n.txt").display().to_string();
-    let workspace = place.workspace().display().to_string();
+    let path = test.path("n.txt").display().to_string();
+    let workspace = test.workspace().display().to_string();
     for (key, value) in [
         ("event", json!("pre_tool")),
         ("hook_event_name", json!("PreToolUse")),
         ("hook_name", json!("guard")),
-        ("session_id", json!(place.session.id().as_str())),
+        ("session_id", json!(test.session.id().as_str())),
         ("agent", json!("main")),
         ("cwd", json!(workspace)),
         ("tool_name", json!("write")),
@@ -170,11 +171,11 @@ async fn arguments_of_a_model_are_never_part_of_the_command() {
     let command = r#"test "$WINDLASS_EVENT" = pre_tool && test -n "$WINDLASS_SESSION" && test "$CLAUDE_PROJECT_DIR" = "$PWD" && cat > /dev/null"#;
     let file =
         json!({"hooks": [{"event": "pre_tool", "command": command, "sandbox": "workspace"}]});
-    let place = place(hooks(HookShape::Windlass, Author::Person, &file.to_string()));
-    place.ok("grep", json!({"pattern": "alpha", "path": ".", "glob": "*.txt"})).await;
-    let result = place.call("read", read(evil)).await;
+    let test = test_workspace(hooks(HookShape::Windlass, Author::Person, &file.to_string()));
+    test.call_ok("grep", json!({"pattern": "alpha", "path": ".", "glob": "*.txt"})).await;
+    let result = test.call("read", read(evil)).await;
     assert_eq!(result.outcome, Outcome::Error, "there is no such file: {}", text(&result));
-    assert!(!place.path("evil").exists());
+    assert!(!test.path("evil").exists());
 }
 
 #[tokio::test]
@@ -191,12 +192,12 @@ async fn a_hook_runs_in_a_sandbox_of_its_own() {
         })
     };
     let tries = "! touch new 2> /dev/null && ! (echo > /dev/tcp/127.0.0.1/9) 2> /dev/null && touch /tmp/mine && test ! -s /proc/net/route || exit 2";
-    place_with(own("pre_tool", tries), off).ok("read", read("a.txt")).await;
+    workspace_with(own("pre_tool", tries), off).call_ok("read", read("a.txt")).await;
     let file =
         json!({"hooks": [{"event": "pre_tool", "command": "touch new", "sandbox": "workspace"}]});
-    let place = place(hooks(HookShape::Windlass, Author::Person, &file.to_string()));
-    place.ok("read", read("a.txt")).await;
-    assert!(place.path("new").exists(), "the person has said so");
+    let test = test_workspace(hooks(HookShape::Windlass, Author::Person, &file.to_string()));
+    test.call_ok("read", read("a.txt")).await;
+    assert!(test.path("new").exists(), "the person has said so");
 }
 
 #[tokio::test]
@@ -207,12 +208,12 @@ async fn secrets_are_redacted_for_hooks_and_kept_in_changed_arguments() {
         builder.configure(|engine| engine.secrets(Secrets::new([("KEY", "hunter2hunter2")])))
     };
     let input = json!({"path": "x.txt", "content": "hunter2hunter2"});
-    let place = place_with(own("pre_tool", command), with);
-    place.ok("write", input.clone()).await;
-    assert_eq!(place.text("n.txt"), "[secret KEY] and more", "it was given as it was shown");
-    let place = place_with(own("pre_tool", keep), with);
-    place.ok("write", input).await;
-    assert_eq!(place.text("m.txt"), "hunter2hunter2", "what was left alone is what it was");
+    let test = workspace_with(own("pre_tool", command), with);
+    test.call_ok("write", input.clone()).await;
+    assert_eq!(test.text("n.txt"), "[secret KEY] and more", "it was given as it was shown");
+    let test = workspace_with(own("pre_tool", keep), with);
+    test.call_ok("write", input).await;
+    assert_eq!(test.text("m.txt"), "hunter2hunter2", "what was left alone is what it was");
 }
 
 #[tokio::test]
@@ -231,8 +232,8 @@ async fn hook_receives_only_matching_events() {
         (json!({"tool": "read", "path": "src/**"}), "read", read("a.txt"), false),
     ] {
         let file = json!({"hooks": [{"event": "pre_tool", "command": "exit 2", "match": matcher}]});
-        let place = place(hooks(HookShape::Windlass, Author::Person, &file.to_string()));
-        let result = place.call(tool, input).await;
+        let test = test_workspace(hooks(HookShape::Windlass, Author::Person, &file.to_string()));
+        let result = test.call(tool, input).await;
         assert_eq!(result.outcome == Outcome::Denied, hears, "{matcher}: {}", text(&result));
     }
 }
@@ -244,10 +245,10 @@ async fn only_a_hook_of_the_person_can_replace_an_approval() {
             let file =
                 json!({"hooks": [{"event": event, "command": r#"echo '{"decision": "allow"}'"#}]});
             let hooks = hooks(HookShape::Windlass, author, &file.to_string());
-            let place = place_with(hooks, |builder| builder.mode(Mode::Ask));
-            let result = place.call("write", json!({"path": "n.txt", "content": "x"})).await;
+            let test = workspace_with(hooks, |builder| builder.mode(Mode::Ask));
+            let result = test.call("write", json!({"path": "n.txt", "content": "x"})).await;
             assert_eq!(result.outcome, outcome, "{event}: {}", text(&result));
-            let denied = place.call("read", read(".env")).await;
+            let denied = test.call("read", read(".env")).await;
             assert_eq!(denied.outcome, Outcome::Denied, "{event}: {}", text(&denied));
         }
     }
@@ -261,8 +262,8 @@ async fn hooks_receive_session_prompt_and_end_events() {
         {"event": "stop", "command": r#"echo '{"decision": "block", "reason": "the tests fail"}'"#},
         {"event": "pre_message", "command": r#"echo '{"text": "shorter"}'"#},
     ]});
-    let place = place(hooks(HookShape::Windlass, Author::Person, &all.to_string()));
-    let (engine, session) = (&place.windlass, &place.session);
+    let test = test_workspace(hooks(HookShape::Windlass, Author::Person, &all.to_string()));
+    let (engine, session) = (&test.windlass, &test.session);
     let heard = engine.engine().session_started(session).await;
     assert_eq!(heard.context.len(), 1);
     assert!(heard.context[0].ends_with("says: tests first]"), "{heard:?}");
@@ -280,18 +281,18 @@ async fn hooks_receive_session_prompt_and_end_events() {
 
 #[tokio::test]
 async fn hooks_bind_every_call_of_a_turn_and_of_sub_sessions() {
-    let place = place(own("pre_tool", "exit 2"));
+    let test = test_workspace(own("pre_tool", "exit 2"));
     let calls = vec![ToolCall::new("read", read("a.txt")), ToolCall::new("list", json!({}))];
-    for result in place.windlass.turn(&place.session, calls).await {
+    for result in test.windlass.turn(&test.session, calls).await {
         assert_eq!(result.outcome, Outcome::Denied);
     }
-    let child = place.session.child(
+    let child = test.session.child(
         windlass::session::SessionId::new("child"),
         windlass::tool::Predicate::All,
         &windlass::tool::Overrides::default(),
     );
     let call = ToolCall::new("read", read("a.txt"));
-    let result = place.windlass.call(&std::sync::Arc::new(child), call).await;
+    let result = test.windlass.call(&std::sync::Arc::new(child), call).await;
     assert_eq!(result.outcome, Outcome::Denied);
 }
 
@@ -309,10 +310,10 @@ async fn approval_of_staged_changes_passes_the_hooks() {
     ] {
         let settings = ProcessSettings { confinement: confinement.clone(), ..Default::default() };
         let hooks = own("permission_request", command);
-        let place = place_with(hooks, |builder| builder.processes(settings));
-        let result = place.call("bash", json!({"command": "echo new > made.txt"})).await;
+        let test = workspace_with(hooks, |builder| builder.processes(settings));
+        let result = test.call("bash", json!({"command": "echo new > made.txt"})).await;
         assert_eq!(result.outcome, outcome, "{command}: {}", text(&result));
         assert!(text(&result).contains(said), "{command}: {}", text(&result));
-        assert_eq!(place.path("made.txt").exists(), is_there, "{command}");
+        assert_eq!(test.path("made.txt").exists(), is_there, "{command}");
     }
 }

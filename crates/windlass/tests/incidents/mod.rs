@@ -27,24 +27,24 @@ use windlass::policy::Decision;
 use windlass::process::{Confinement, Level, ProcessSettings};
 use windlass::{Builder, Mode, ToolCall};
 
-use crate::support::Place;
+use crate::support::TestWorkspace;
 
 /// Creates a workspace with these allow rules in the mode `ask`, without an attendant.
-fn asking(files: &[(&str, &str)], rules: &[&str]) -> Place {
-    in_mode(Mode::Ask, files, rules)
+fn workspace_in_mode_ask(files: &[(&str, &str)], rules: &[&str]) -> TestWorkspace {
+    workspace_in_mode(Mode::Ask, files, rules)
 }
 
 /// Creates a workspace with these allow rules in another mode, without an attendant.
-fn in_mode(mode: Mode, files: &[(&str, &str)], rules: &[&str]) -> Place {
-    Place::built(files, |builder| ruled(builder, mode, rules))
+fn workspace_in_mode(mode: Mode, files: &[(&str, &str)], rules: &[&str]) -> TestWorkspace {
+    TestWorkspace::with_builder(files, |builder| with_rules(builder, mode, rules))
 }
 
 /// The same with a workspace that is not below `/tmp`, so that files beside it are outside of it.
-fn beside_others(mode: Mode, files: &[(&str, &str)], rules: &[&str]) -> Place {
-    Place::in_sight(files, |builder| ruled(builder, mode, rules))
+fn workspace_outside_tmp(mode: Mode, files: &[(&str, &str)], rules: &[&str]) -> TestWorkspace {
+    TestWorkspace::outside_tmp(files, |builder| with_rules(builder, mode, rules))
 }
 
-fn ruled(builder: Builder, mode: Mode, rules: &[&str]) -> Builder {
+fn with_rules(builder: Builder, mode: Mode, rules: &[&str]) -> Builder {
     let allow = |builder: Builder, rule: &&str| builder.allow(rule.parse().unwrap());
     rules.iter().fold(builder.mode(mode), allow)
 }
@@ -56,19 +56,19 @@ fn at_level(level: Level) -> ProcessSettings {
 }
 
 /// Returns the decision about a call, without running it.
-async fn decided(place: &Place, tool: &str, input: Value) -> Decision {
+async fn decide(test: &TestWorkspace, tool: &str, input: Value) -> Decision {
     let call = ToolCall::new(tool, input);
-    place.windlass.engine().explain(&place.session, call).await.unwrap().decision()
+    test.windlass.engine().explain(&test.session, call).await.unwrap().decision()
 }
 
 /// Returns the arguments of `bash` for a command.
-fn shell(command: &str) -> Value {
+fn bash_arguments(command: &str) -> Value {
     json!({"command": command})
 }
 
 /// Creates a directory outside of every workspace that commands in the sandbox see. One in `/tmp` they would not see, because they have their
 /// own `/tmp`.
-fn in_sight() -> tempfile::TempDir {
+fn directory_outside_tmp() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 

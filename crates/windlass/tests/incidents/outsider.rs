@@ -3,12 +3,12 @@
 use std::net::{TcpListener, UdpSocket};
 
 /// A TCP and a UDP socket on the same port of the loopback interface.
-pub(super) struct Outsider {
+pub(super) struct OutsideServer {
     streams: TcpListener,
     datagrams: UdpSocket,
 }
 
-impl Outsider {
+impl OutsideServer {
     pub(super) fn new() -> Self {
         loop {
             let streams = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -10,7 +10,7 @@ use windlass::session::SessionId;
 use windlass::tool::{Author, BoxFuture, Overrides, Predicate};
 use windlass::{Mode, Outcome, ToolCall, ToolError};
 
-use crate::support::{Place, text};
+use crate::support::{TestWorkspace, text};
 
 fn read(shape: HookShape, name: &str, content: &str) -> (Vec<HookDefinition>, Vec<String>) {
     let (path, text) = (name.into(), content.to_owned());
@@ -29,9 +29,9 @@ fn hygge(content: &str) -> Vec<HookDefinition> {
     hooks
 }
 
-fn place(hooks: Vec<HookDefinition>) -> Place {
+fn test_workspace(hooks: Vec<HookDefinition>) -> TestWorkspace {
     let files = [("a.go", "package a\n"), ("a.txt", "alpha\n")];
-    Place::built(&files, |builder| builder.mode(Mode::Auto).hooks(hooks))
+    TestWorkspace::with_builder(&files, |builder| builder.mode(Mode::Auto).hooks(hooks))
 }
 
 #[test]
@@ -62,16 +62,16 @@ fn hex_hook_engine_has_ten_events_with_one_or_many_hooks() {
 async fn hex_hook_engine_matches_by_tool_file_and_sub_agent() {
     let check = async |matcher: Value, path: &str, below: bool, hears: bool| {
         let hook = json!({"hooks": {"PreToolUse": {"command": "exit 2", "match": matcher}}});
-        let place = place(hex(&hook));
+        let test = test_workspace(hex(&hook));
         let session = if below {
             let child =
-                place.session.child(SessionId::new("c"), Predicate::All, &Overrides::default());
+                test.session.child(SessionId::new("c"), Predicate::All, &Overrides::default());
             Arc::new(child)
         } else {
-            place.session.clone()
+            test.session.clone()
         };
         let call = ToolCall::new("read", json!({"path": path}));
-        let result = place.windlass.call(&session, call).await;
+        let result = test.windlass.call(&session, call).await;
         assert_eq!(result.outcome == Outcome::Denied, hears, "{matcher}: {}", text(&result));
     };
     check(json!({"toolName": "read_file"}), "a.go", false, true).await;
@@ -87,7 +87,7 @@ async fn hex_hook_engine_passes_facts_in_variables() {
     let command = r#"test "$CLAUDE_EVENT $CLAUDE_TOOL_NAME $CLAUDE_IS_SUBAGENT $MORE" = "PreToolUse read_file false yes" \
         && test "$CLAUDE_TOOL_FILE_PATH" = "$CLAUDE_PROJECT_PATH/a.go" || exit 2"#;
     let hook = json!({"hooks": {"PreToolUse": {"command": command, "env": {"MORE": "yes"}}}});
-    place(hex(&hook)).ok("read", json!({"path": "a.go"})).await;
+    test_workspace(hex(&hook)).call_ok("read", json!({"path": "a.go"})).await;
 }
 
 /// H38: errors of hooks were ignored, so that no hook could block.
@@ -95,7 +95,7 @@ async fn hex_hook_engine_passes_facts_in_variables() {
 async fn h38_failing_hook_of_hex_blocks_unless_it_is_configured_otherwise() {
     for (ignore, outcome) in [(false, Outcome::Denied), (true, Outcome::Ok)] {
         let hook = json!({"hooks": {"PreToolUse": {"command": "exit 1", "ignoreFailure": ignore}}});
-        let result = place(hex(&hook)).call("read", json!({"path": "a.go"})).await;
+        let result = test_workspace(hex(&hook)).call("read", json!({"path": "a.go"})).await;
         assert_eq!(result.outcome, outcome, "{}", text(&result));
     }
 }
@@ -105,15 +105,15 @@ async fn h38_failing_hook_of_hex_blocks_unless_it_is_configured_otherwise() {
 async fn h19_hooks_get_only_listed_variables() {
     let command = "env | grep -v -E '^(PATH|HOME|USER|LOGNAME|SHELL|LANG|TERM|TZ|TMPDIR|LC_[A-Z]*|GIT_TERMINAL_PROMPT|PAGER|GIT_PAGER|DEBIAN_FRONTEND|GIT_DISCOVERY_ACROSS_FILESYSTEM|[A-Z]+_HOME|[A-Z]+_ROOT|[A-Z_]+_DIR|RUSTUP_TOOLCHAIN|WINDLASS_[A-Z]*|CLAUDE_[A-Z_]*|[A-Za-z_]*_(RETRY|RETRIES|retries)|PIP_DISABLE_PIP_VERSION_CHECK|PWD|SHLVL|_)=' >&2 && exit 2; exit 0";
     let hook = json!({"hooks": {"PreToolUse": {"command": command}}});
-    place(hex(&hook)).ok("read", json!({"path": "a.go"})).await;
+    test_workspace(hex(&hook)).call_ok("read", json!({"path": "a.go"})).await;
 }
 
 /// Hex's permission hook receives each call before it is decided, and may decide it.
 #[tokio::test]
 async fn hex_permission_hook_receives_the_call_and_the_pending_decision() {
     #[derive(Default)]
-    struct Seen(Mutex<Vec<String>>);
-    impl Hook for Seen {
+    struct RecordingHook(Mutex<Vec<String>>);
+    impl Hook for RecordingHook {
         fn name(&self) -> &'static str {
             "permission"
         }
@@ -129,12 +129,12 @@ async fn hex_permission_hook_receives_the_call_and_the_pending_decision() {
             Box::pin(async move { Ok(answer) })
         }
     }
-    let seen = Arc::new(Seen::default());
+    let seen = Arc::new(RecordingHook::default());
     let hook = seen.clone();
-    let place = Place::built(&[], |builder| {
+    let test = TestWorkspace::with_builder(&[], |builder| {
         builder.mode(Mode::Ask).configure(move |engine| engine.hook(hook))
     });
-    place.ok("write", json!({"path": "n.txt", "content": "x"})).await;
+    test.call_ok("write", json!({"path": "n.txt", "content": "x"})).await;
     assert_eq!(*seen.0.lock().unwrap(), ["write \"n.txt\"", "write mode ask"]);
 }
 
@@ -144,7 +144,7 @@ async fn hygge_hooks_decide_allow_deny_or_modify() {
         let file = format!(
             "[hooks.check]\ndescription = \"d\"\nevents = [\"pre_tool\"]\ncommand = \"sh\"\nargs = [\"-c\", '''echo '{answer}' ''']\ntimeout = \"5s\"\nmode = \"sync\"\nfail_closed = true\n"
         );
-        let result = place(hygge(&file)).call("read", json!({"path": "a.go"})).await;
+        let result = test_workspace(hygge(&file)).call("read", json!({"path": "a.go"})).await;
         assert_eq!(result.outcome, outcome, "{answer}: {}", text(&result));
         assert!(text(&result).contains(said), "{answer}: {}", text(&result));
     };
@@ -166,7 +166,7 @@ async fn hygge_hooks_decide_allow_deny_or_modify() {
 #[tokio::test]
 async fn hygge_hooks_deny_by_any_exit_code_with_their_error_output() {
     let file = "[hooks.check]\nevents = [\"pre_tool\"]\ncommand = \"head -c 5000 /dev/zero | tr '\\\\0' x >&2; exit 3\"\n";
-    let result = place(hygge(file)).call("read", json!({"path": "a.go"})).await;
+    let result = test_workspace(hygge(file)).call("read", json!({"path": "a.go"})).await;
     assert_eq!(result.outcome, Outcome::Denied);
     assert_eq!(text(&result).matches('x').count(), 1024, "at most 1 KiB of it");
 }
@@ -175,10 +175,10 @@ async fn hygge_hooks_deny_by_any_exit_code_with_their_error_output() {
 async fn hygge_post_tool_hooks_replace_results_and_messages_can_be_changed() {
     let file = "[hooks.hide]\nevents = [\"post_tool\"]\ncommand = '''echo '{\"decision\": \"modify\", \"modified_tool_result\": \"hidden\"}' '''\n\
         [hooks.words]\nevents = [\"pre_message\", \"post_message\"]\ncommand = '''echo '{\"modified_message\": \"other\"}' '''\n";
-    let place = place(hygge(file));
-    assert_eq!(text(&place.ok("read", json!({"path": "a.go"})).await), "hidden");
+    let test = test_workspace(hygge(file));
+    assert_eq!(text(&test.call_ok("read", json!({"path": "a.go"})).await), "hidden");
     let what = Happening::PreMessage { text: "one" };
-    let heard = place.windlass.engine().happened(&place.session, what).await;
+    let heard = test.windlass.engine().happened(&test.session, what).await;
     assert_eq!(heard.text.as_deref(), Some("other"));
 }
 
@@ -197,8 +197,8 @@ fn g15_order_of_hooks_is_always_the_same() {
 #[tokio::test]
 async fn errata_26_arguments_are_never_put_into_a_command() {
     let hook = json!({"hooks": {"PreToolUse": {"command": "echo $TOOL $TOOL_NAME $CLAUDE_TOOL_FILE_PATH > /dev/null"}}});
-    let place = place(hex(&hook));
-    let result = place.call("read", json!({"path": "x; touch evil; $(touch evil)"})).await;
+    let test = test_workspace(hex(&hook));
+    let result = test.call("read", json!({"path": "x; touch evil; $(touch evil)"})).await;
     assert_eq!(result.outcome, Outcome::Error, "there is no such file: {}", text(&result));
-    assert!(!place.path("evil").exists());
+    assert!(!test.path("evil").exists());
 }

@@ -20,26 +20,26 @@ use windlass::tool::BoxFuture;
 use windlass::{Builder, CallResult, Mode, Session, ToolCall, Windlass};
 
 /// Temporary workspaces with a shared state directory, for several engines in sequence.
-struct Ground {
+struct TestDirectories {
     folder: TempDir,
 }
 
-impl Ground {
+impl TestDirectories {
     fn new() -> Self {
-        Self::inside(tempfile::tempdir().unwrap())
+        Self::in_folder(tempfile::tempdir().unwrap())
     }
 
     /// The same outside of `/tmp`, so that files beside a workspace are outside of it and not in the session's own `/tmp`.
-    fn in_sight() -> Self {
-        Self::inside(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap())
+    fn outside_tmp() -> Self {
+        Self::in_folder(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap())
     }
 
-    fn inside(folder: TempDir) -> Self {
-        let ground = Self { folder };
+    fn in_folder(folder: TempDir) -> Self {
+        let directories = Self { folder };
         for workspace in ["work", "other"] {
-            fs::create_dir(ground.folder.path().join(workspace)).unwrap();
+            fs::create_dir(directories.folder.path().join(workspace)).unwrap();
         }
-        ground
+        directories
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -73,12 +73,12 @@ impl Ground {
 
 /// An attendant that gives the same answer to every approval and records the requests.
 #[derive(Clone)]
-struct Says {
+struct RecordingAttendant {
     answer: Answer,
     heard: Arc<Mutex<Vec<ApprovalRequest>>>,
 }
 
-impl Says {
+impl RecordingAttendant {
     fn new(answer: Answer) -> Self {
         Self { answer, heard: Arc::default() }
     }
@@ -92,7 +92,7 @@ impl Says {
     }
 }
 
-impl Attendant for Says {
+impl Attendant for RecordingAttendant {
     fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>> {
         self.heard.lock().unwrap().push(request.clone());
         Box::pin(std::future::ready(Reply::Answered(self.answer.clone())))
@@ -108,8 +108,8 @@ async fn call(windlass: &Windlass, session: &Arc<Session>, tool: &str, input: Va
 }
 
 /// Makes calls that each need an approval, and leaves these open, as a kill does: recorded, with no call that waits.
-async fn leave_open(ground: &Ground, id: &str, calls: Vec<ToolCall>) {
-    let windlass = ground.open(Listening::default());
+async fn leave_open(directories: &TestDirectories, id: &str, calls: Vec<ToolCall>) {
+    let windlass = directories.open(Listening::default());
     let mut events = windlass.subscribe();
     let (session, count) = (session(id), calls.len());
     let turn = tokio::spawn({
@@ -119,12 +119,12 @@ async fn leave_open(ground: &Ground, id: &str, calls: Vec<ToolCall>) {
     for _ in 0..count {
         while !matches!(events.next().await.kind, EventKind::Approval(_)) {}
     }
-    let file = ground.path("state/approvals.json");
+    let file = directories.path("state/approvals.json");
     let record = fs::read(&file).unwrap();
     turn.abort();
     drop(turn.await);
     // The marks of waiting calls are removed in the background.
-    while fs::read_dir(ground.path("state/waiting")).unwrap().next().is_some() {
+    while fs::read_dir(directories.path("state/waiting")).unwrap().next().is_some() {
         tokio::task::yield_now().await;
     }
     drop((windlass, events));

@@ -18,7 +18,7 @@ use windlass::{Context, Effects, Kinds, Output, ToolError, quote};
 struct Change {
     path: String,
     #[serde(flatten)]
-    to: Becomes,
+    to: NewState,
     /// True if the expected fingerprint is to be an outdated one.
     #[serde(default)]
     stale: bool,
@@ -29,7 +29,7 @@ struct Change {
 
 #[derive(Deserialize)]
 #[serde(tag = "to", rename_all = "snake_case")]
-enum Becomes {
+enum NewState {
     File { content: String, mode: Option<u32> },
     Mode { mode: u32 },
     Symlink { target: String },
@@ -45,7 +45,7 @@ pub(crate) fn delta() -> MockTool {
     MockTool::named("delta").with_effects(kinds, effects).answering(|cx, input| async move {
         let changes: Vec<Change> =
             serde_json::from_value(input["changes"].clone()).expect("a list of changes");
-        cx.blocking(move |cx| make(cx, &changes)).await?
+        cx.blocking(move |cx| commit_changes(cx, &changes)).await?
     })
 }
 
@@ -67,44 +67,44 @@ fn effects(input: &Value) -> Effects {
         .collect()
 }
 
-fn make(cx: &Context, changes: &[Change]) -> Result<Output, ToolError> {
+fn commit_changes(cx: &Context, changes: &[Change]) -> Result<Output, ToolError> {
     let workspace = cx.files().resolve(Path::new("."))?.path;
-    let place = |name: &str| {
+    let resolved = |name: &str| {
         let inside = quote::unpath(name);
         Resolved { path: workspace.join(&inside), inside: Some(inside), exists: true }
     };
-    let prepared: Vec<Prepared> =
-        changes.iter().map(|change| Prepared::of(change, &place)).collect();
-    let steps: Vec<Step<'_>> = prepared.iter().map(Prepared::step).collect();
+    let prepared: Vec<PreparedChange> =
+        changes.iter().map(|change| PreparedChange::of(change, &resolved)).collect();
+    let steps: Vec<Step<'_>> = prepared.iter().map(PreparedChange::step).collect();
     cx.files().commit(&steps)?;
     Ok(Output::text("done"))
 }
 
 /// A change with the values that its commit step borrows.
-struct Prepared<'c> {
+struct PreparedChange<'c> {
     path: Resolved,
     expect: Expect,
-    to: &'c Becomes,
+    to: &'c NewState,
     attributes: Attributes,
     other: Option<(Resolved, Fingerprint)>,
     target: PathBuf,
 }
 
-impl<'c> Prepared<'c> {
-    fn of(change: &'c Change, place: &dyn Fn(&str) -> Resolved) -> Self {
-        let path = place(&change.path);
+impl<'c> PreparedChange<'c> {
+    fn of(change: &'c Change, resolved: &dyn Fn(&str) -> Resolved) -> Self {
+        let path = resolved(&change.path);
         let mut seen = fingerprint(&path.path).filter(|_| !change.unseen);
         if let Some(seen) = seen.as_mut().filter(|_| change.stale) {
             seen.changed += 1;
         }
         let (mode, other, target) = match &change.to {
-            Becomes::File { mode, .. } | Becomes::Directory { mode } => (*mode, None, None),
-            Becomes::Mode { mode } => (Some(*mode), None, None),
-            Becomes::Linked { with: name } | Becomes::Moved { from: name, .. } => {
-                (None, Some(place(name)), None)
+            NewState::File { mode, .. } | NewState::Directory { mode } => (*mode, None, None),
+            NewState::Mode { mode } => (Some(*mode), None, None),
+            NewState::Linked { with: name } | NewState::Moved { from: name, .. } => {
+                (None, Some(resolved(name)), None)
             }
-            Becomes::Symlink { target } => (None, None, Some(quote::unpath(target))),
-            Becomes::Nothing => (None, None, None),
+            NewState::Symlink { target } => (None, None, Some(quote::unpath(target))),
+            NewState::Nothing => (None, None, None),
         };
         let other = other.map(|other| {
             let seen = fingerprint(&other.path).expect("what is linked or moved is there");
@@ -125,12 +125,12 @@ impl<'c> Prepared<'c> {
         let bytes = |content: &'c str| Source::Bytes(content.as_bytes());
         let mut rewrite = None;
         let to = match (self.to, &self.other) {
-            (Becomes::File { content, .. }, _) => To::File { content: bytes(content), attributes },
-            (Becomes::Mode { .. }, _) => To::Attributes(&self.attributes),
-            (Becomes::Symlink { .. }, _) => To::Symlink(&self.target),
-            (Becomes::Directory { .. }, _) => To::Directory { attributes },
-            (Becomes::Linked { .. }, Some((with, seen))) => To::Linked { with, seen: *seen },
-            (Becomes::Moved { content, .. }, Some((from, seen))) => {
+            (NewState::File { content, .. }, _) => To::File { content: bytes(content), attributes },
+            (NewState::Mode { .. }, _) => To::Attributes(&self.attributes),
+            (NewState::Symlink { .. }, _) => To::Symlink(&self.target),
+            (NewState::Directory { .. }, _) => To::Directory { attributes },
+            (NewState::Linked { .. }, Some((with, seen))) => To::Linked { with, seen: *seen },
+            (NewState::Moved { content, .. }, Some((from, seen))) => {
                 rewrite = content
                     .as_deref()
                     .map(|content| To::File { content: bytes(content), attributes: None });

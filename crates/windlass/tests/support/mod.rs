@@ -2,13 +2,13 @@
 //! command does.
 
 mod delta;
-mod dice;
-mod place;
+mod random;
 mod tools;
 mod tree;
+mod workspace;
 
 pub(crate) use delta::delta;
-pub(crate) use dice::Dice;
-pub(crate) use place::{Place, text};
-pub(crate) use tools::tools;
+pub(crate) use random::Random;
+pub(crate) use tools::tool_links;
 pub(crate) use tree::Tree;
+pub(crate) use workspace::{TestWorkspace, text};

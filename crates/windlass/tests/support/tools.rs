@@ -20,10 +20,10 @@ const TOOLS: &[(&str, &str, &[&str])] = &[
 
 /// Creates a directory with a link to each program, for the search path; commands in the sandbox see it. A missing program is a failure, so
 /// that no test is skipped silently.
-pub(crate) fn tools() -> TempDir {
+pub(crate) fn tool_links() -> TempDir {
     let links = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
-    for (name, variable, places) in TOOLS {
-        let path = std::env::var_os(variable).map(PathBuf::from).or_else(|| installed(places));
+    for (name, variable, paths) in TOOLS {
+        let path = std::env::var_os(variable).map(PathBuf::from).or_else(|| installed(paths));
         let path =
             path.unwrap_or_else(|| panic!("{name} is missing: `cargo xtask setup` installs it"));
         symlink(path, links.path().join(name)).expect("a link");
@@ -32,8 +32,8 @@ pub(crate) fn tools() -> TempDir {
 }
 
 /// Returns the first of these paths in `target/tools` that exists.
-fn installed(places: &[&str]) -> Option<PathBuf> {
-    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools");
-    let tools = tools.canonicalize().ok()?;
-    places.iter().map(|place| tools.join(place)).find(|path| path.exists())
+fn installed(paths: &[&str]) -> Option<PathBuf> {
+    let tool_links = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools");
+    let tool_links = tool_links.canonicalize().ok()?;
+    paths.iter().map(|path| tool_links.join(path)).find(|path| path.exists())
 }

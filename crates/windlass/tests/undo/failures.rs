@@ -18,39 +18,39 @@ use windlass_host::{LocalHost, RandomIds};
 use windlass_store::UndoHistory;
 use windlass_tools::BUILTIN;
 
-use crate::support::Place;
+use crate::support::TestWorkspace;
 
 /// The duration of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Lasts {
+enum FailureDuration {
     Once,
     Always,
 }
 
 /// A host on which one look at a file or one change fails, or all from then on.
-struct Failing {
+struct FailingHost {
     inner: LocalHost,
     /// Number of operations that work before the failure.
-    working: AtomicI64,
-    lasts: Lasts,
+    working_operations: AtomicI64,
+    lasts: FailureDuration,
 }
 
-impl Failing {
-    fn new(place: &Place, working: i64, lasts: Lasts) -> Self {
-        let inner = LocalHost::open_with(&place.workspace(), Durability::Kernel).unwrap();
-        Self { inner, working: AtomicI64::new(working), lasts }
+impl FailingHost {
+    fn new(test: &TestWorkspace, working_operations: i64, lasts: FailureDuration) -> Self {
+        let inner = LocalHost::open_with(&test.workspace(), Durability::Kernel).unwrap();
+        Self { inner, working_operations: AtomicI64::new(working_operations), lasts }
     }
 
     fn count(&self, doing: &'static str, path: &Resolved) -> Result<(), FileError> {
-        let left = self.working.fetch_sub(1, Ordering::Relaxed);
-        if left == 0 || (left < 0 && self.lasts == Lasts::Always) {
+        let left = self.working_operations.fetch_sub(1, Ordering::Relaxed);
+        if left == 0 || (left < 0 && self.lasts == FailureDuration::Always) {
             return Err(FileError::new(doing, &path.path, FileErrorKind::NoSpace));
         }
         Ok(())
     }
 }
 
-impl Host for Failing {
+impl Host for FailingHost {
     fn files(&self) -> &dyn Files {
         self
     }
@@ -60,7 +60,7 @@ impl Host for Failing {
     }
 }
 
-impl Files for Failing {
+impl Files for FailingHost {
     fn workspace(&self) -> &Path {
         self.inner.files().workspace()
     }
@@ -128,7 +128,7 @@ const PATCH: &str = "\
 *** End Patch
 ";
 
-fn place() -> Place {
+fn test_workspace() -> TestWorkspace {
     let files = [
         ("one.txt", "one\n"),
         ("two.txt", "two\n"),
@@ -136,18 +136,18 @@ fn place() -> Place {
         ("shared.txt", "shared\n"),
         ("last.txt", "last\n"),
     ];
-    let place = Place::with(&files);
+    let test = TestWorkspace::with(&files);
     for (name, other) in [("first-name.txt", "second-name.txt"), ("shared.txt", "also-shared.txt")]
     {
-        std::fs::hard_link(place.path(name), place.path(other)).unwrap();
+        std::fs::hard_link(test.path(name), test.path(other)).unwrap();
     }
-    place
+    test
 }
 
 /// Applies a patch of several files on a failing host.
-async fn patch(place: &Place, working: i64, lasts: Lasts) -> Outcome {
-    let history = UndoHistory::open(&place.state()).unwrap();
-    let engine = Engine::builder(Arc::new(Failing::new(place, working, lasts)))
+async fn patch(test: &TestWorkspace, working_operations: i64, lasts: FailureDuration) -> Outcome {
+    let history = UndoHistory::open(&test.state()).unwrap();
+    let engine = Engine::builder(Arc::new(FailingHost::new(test, working_operations, lasts)))
         .ids(Arc::new(RandomIds::default()))
         .toolbox(Toolbox::of(BUILTIN).unwrap())
         .policy(Policy::new(Mode::Yolo))
@@ -159,46 +159,53 @@ async fn patch(place: &Place, working: i64, lasts: Lasts) -> Outcome {
 }
 
 /// Counts the looks and changes that the patch takes.
-async fn length() -> i64 {
-    let mut length = 0;
-    while patch(&place(), length, Lasts::Once).await != Outcome::Ok {
-        length += 1;
+async fn operations_of_patch() -> i64 {
+    let mut operations_of_patch = 0;
+    while patch(&test_workspace(), operations_of_patch, FailureDuration::Once).await != Outcome::Ok
+    {
+        operations_of_patch += 1;
     }
-    length
+    operations_of_patch
 }
 
 #[tokio::test]
 async fn wr_6_change_that_fails_at_any_step_leaves_no_trace() {
-    for lasts in [Lasts::Once, Lasts::Always] {
-        for working in 0.. {
-            let place = place();
-            let before = place.tree();
-            let outcome = patch(&place, working, lasts).await;
-            let place = place.restart();
+    for lasts in [FailureDuration::Once, FailureDuration::Always] {
+        for working_operations in 0.. {
+            let test = test_workspace();
+            let before = test.tree();
+            let outcome = patch(&test, working_operations, lasts).await;
+            let test = test.restart();
             if outcome == Outcome::Ok {
-                assert!(working > 10, "it takes only {working} looks and changes");
+                assert!(
+                    working_operations > 10,
+                    "it takes only {working_operations} looks and changes"
+                );
                 break;
             }
-            before.assert_is(&place.tree(), &format!("{lasts:?} after {working}"));
+            before.assert_same(&test.tree(), &format!("{lasts:?} after {working_operations}"));
         }
     }
 }
 
 #[tokio::test]
 async fn un_2_recovery_that_fails_at_any_step_is_tried_again() {
-    let almost = length().await - 1;
-    for lasts in [Lasts::Once, Lasts::Always] {
+    let almost = operations_of_patch().await - 1;
+    for lasts in [FailureDuration::Once, FailureDuration::Always] {
         let mut postponed = 0;
-        for working in 0.. {
-            let place = place();
-            let before = place.tree();
-            patch(&place, almost, Lasts::Always).await;
-            let failing = Failing::new(&place, working, lasts);
-            let outcome = put_right(&place, &failing);
-            let place = place.restart();
-            before.assert_is(&place.tree(), &format!("{lasts:?} after {working}: {outcome:?}"));
+        for working_operations in 0.. {
+            let test = test_workspace();
+            let before = test.tree();
+            patch(&test, almost, FailureDuration::Always).await;
+            let failing = FailingHost::new(&test, working_operations, lasts);
+            let outcome = recover_on(&test, &failing);
+            let test = test.restart();
+            before.assert_same(
+                &test.tree(),
+                &format!("{lasts:?} after {working_operations}: {outcome:?}"),
+            );
             postponed += usize::from(matches!(outcome, Recovered::Postponed { .. }));
-            if failing.working.into_inner() >= 0 {
+            if failing.working_operations.into_inner() >= 0 {
                 break;
             }
         }
@@ -207,8 +214,8 @@ async fn un_2_recovery_that_fails_at_any_step_is_tried_again() {
 }
 
 /// Recovers the unfinished change as the next start does, on a failing host.
-fn put_right(place: &Place, failing: &Failing) -> Recovered {
-    let history = UndoHistory::open(&place.state()).unwrap();
+fn recover_on(test: &TestWorkspace, failing: &FailingHost) -> Recovered {
+    let history = UndoHistory::open(&test.state()).unwrap();
     let unfinished = history.unfinished().unwrap().pop().unwrap();
     let content = |hash: &_| unfinished.content(hash).map_err(ToolError::from);
     let outcome = recover(failing, &unfinished.changes, &content);
@@ -224,22 +231,22 @@ fn put_right(place: &Place, failing: &Failing) -> Recovered {
 /// the link.
 #[tokio::test]
 async fn un_2_unfinished_swap_of_link_and_directory_is_recovered() {
-    let place = Place::with(&[("d/e/f", "content\n"), ("other/e/f", "other\n")]);
-    let put_right = |call: &CallId| {
-        let checkpoints = place.windlass.history().checkpoints(&Query::Call(call.clone())).unwrap();
-        let host = LocalHost::open_with(&place.workspace(), Durability::Kernel).unwrap();
+    let test = TestWorkspace::with(&[("d/e/f", "content\n"), ("other/e/f", "other\n")]);
+    let recover_on = |call: &CallId| {
+        let checkpoints = test.windlass.history().checkpoints(&Query::Call(call.clone())).unwrap();
+        let host = LocalHost::open_with(&test.workspace(), Durability::Kernel).unwrap();
         let changes = &checkpoints.first().unwrap().changes;
         recover(host.files(), changes, &|_| unreachable!("nothing has to be restored"))
     };
-    let linked = place.ok("bash", json!({"command": "rm -r d; ln -s other d"})).await;
-    let after = place.tree();
-    assert_eq!(put_right(&linked.call), Recovered::Finished);
-    let undone = place.undo(Undo::Last).await;
+    let linked = test.call_ok("bash", json!({"command": "rm -r d; ln -s other d"})).await;
+    let after = test.tree();
+    assert_eq!(recover_on(&linked.call), Recovered::Finished);
+    let undone = test.undo(Undo::Last).await;
     assert_eq!(undone.outcome, Outcome::Ok);
-    let again = place.undo(Undo::Call(undone.call.clone())).await;
+    let again = test.undo(Undo::Call(undone.call.clone())).await;
     assert_eq!(again.outcome, Outcome::Ok);
     // The state is as before the undo: as if the undo had only been begun.
     let nothing = Recovered::RolledBack { restored: Vec::new(), left: Vec::new() };
-    assert_eq!(put_right(&undone.call), nothing);
-    after.assert_is(&place.tree(), "put right");
+    assert_eq!(recover_on(&undone.call), nothing);
+    after.assert_same(&test.tree(), "put right");
 }

@@ -3,10 +3,10 @@
 mod commands;
 mod conflicts;
 mod failures;
+mod inspections;
 mod jobs;
 mod killed_build;
 mod kinds;
-mod looks;
 mod many;
 mod one_engine;
 mod player;

@@ -8,7 +8,7 @@ use windlass::session::SessionId;
 use windlass::tool::{Overrides, Predicate, Role};
 use windlass::{Mode, Outcome, Session, Windlass};
 
-use super::{Ground, call, session};
+use super::{TestDirectories, call, session};
 use crate::support::text;
 
 fn with(predicate: Predicate) -> Arc<Session> {
@@ -21,8 +21,8 @@ async fn names(windlass: &Windlass, session: &Arc<Session>) -> Vec<String> {
 
 #[tokio::test]
 async fn errata_allow_list_unset_is_all_and_empty_is_none() {
-    let ground = Ground::new();
-    let windlass = ground.builder("work").mode(Mode::Yolo).build().unwrap();
+    let directories = TestDirectories::new();
+    let windlass = directories.builder("work").mode(Mode::Yolo).build().unwrap();
     let all = names(&windlass, &session("s")).await;
     assert_eq!(names(&windlass, &with(Predicate::All)).await, all);
     assert!(all.len() > 10, "{all:?}");
@@ -35,8 +35,8 @@ async fn errata_allow_list_unset_is_all_and_empty_is_none() {
 /// 3C-2: an unlisted tool ran if a model named it.
 #[tokio::test]
 async fn errata_3c_2_unlisted_tool_is_not_run() {
-    let ground = Ground::new();
-    let windlass = ground.builder("work").mode(Mode::Yolo).build().unwrap();
+    let directories = TestDirectories::new();
+    let windlass = directories.builder("work").mode(Mode::Yolo).build().unwrap();
     for predicate in [
         Predicate::None,
         Predicate::allow(Vec::<String>::new()),
@@ -52,7 +52,7 @@ async fn errata_3c_2_unlisted_tool_is_not_run() {
         ] {
             let result = call(&windlass, &session, tool, input).await;
             assert_ne!(result.outcome, Outcome::Ok, "{predicate:?} {tool}: {}", text(&result));
-            assert!(!ground.path("work/a").exists(), "{predicate:?} {tool}");
+            assert!(!directories.path("work/a").exists(), "{predicate:?} {tool}");
         }
     }
 }
@@ -60,8 +60,8 @@ async fn errata_3c_2_unlisted_tool_is_not_run() {
 /// 3C-8: a role enabled disabled tools again, and an unknown role had all rights.
 #[tokio::test]
 async fn errata_3c_8_role_does_not_enable_disabled_tools() {
-    let ground = Ground::new();
-    let windlass = ground.builder("work").mode(Mode::Yolo).build().unwrap();
+    let directories = TestDirectories::new();
+    let windlass = directories.builder("work").mode(Mode::Yolo).build().unwrap();
     let parent = Session::new(SessionId::new("s")).narrow(Predicate::deny(["bash", "grep"]));
     for role in [Role::Explorer, Role::Planner, Role::Coder] {
         let child = parent.child(SessionId::new("c"), role.predicate(), &Overrides::default());

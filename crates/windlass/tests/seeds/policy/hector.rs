@@ -9,7 +9,7 @@ use windlass::session::{ApprovalId, SessionId};
 use windlass::tool::{Overrides, Predicate};
 use windlass::{Outcome, Session, ToolCall, Windlass};
 
-use super::{Ground, Says, call, leave_open, session};
+use super::{RecordingAttendant, TestDirectories, call, leave_open, session};
 use crate::support::text;
 
 fn write(path: &str) -> ToolCall {
@@ -32,12 +32,12 @@ async fn resume(
 
 #[tokio::test]
 async fn hector_hitl_pending_call_survives_a_restart_and_runs_once_approved() {
-    let ground = Ground::new();
-    leave_open(&ground, "s", vec![write("a")]).await;
-    let windlass = ground.unattended();
+    let directories = TestDirectories::new();
+    leave_open(&directories, "s", vec![write("a")]).await;
+    let windlass = directories.unattended();
     let [question] = &open(&windlass).await[..] else { panic!("one question is open") };
     assert_eq!((question.tool.as_str(), question.session.as_str()), ("write", "s"));
-    assert!(!ground.path("work/a").exists());
+    assert!(!directories.path("work/a").exists());
     windlass.engine().answer(&question.id, Answer::allow()).await.unwrap();
     assert!(
         windlass.engine().answer(&question.id, Answer::allow()).await.is_err(),
@@ -45,29 +45,29 @@ async fn hector_hitl_pending_call_survives_a_restart_and_runs_once_approved() {
     );
     drop(windlass);
     // A restart between the answer and the call makes no difference.
-    let windlass = ground.unattended();
+    let windlass = directories.unattended();
     let session = session("s");
     let result = resume(&windlass, &session, &question.id).await;
     assert_eq!(result.outcome, Outcome::Ok, "{}", text(&result));
-    assert!(ground.path("work/a").exists());
+    assert!(directories.path("work/a").exists());
     assert!(windlass.engine().approvals().await.unwrap().is_empty(), "the decision is used up");
     assert!(windlass.engine().resume(&session, &question.id).await.is_err());
-    std::fs::remove_file(ground.path("work/a")).unwrap();
+    std::fs::remove_file(directories.path("work/a")).unwrap();
     let again = windlass.call(&session, write("a")).await;
     assert_eq!(again.outcome, Outcome::Denied, "the same call asks again");
 }
 
 #[tokio::test]
 async fn hector_hitl_denial_is_no_error_and_runs_no_call() {
-    let ground = Ground::new();
-    leave_open(&ground, "s", vec![write("a")]).await;
-    let windlass = ground.unattended();
+    let directories = TestDirectories::new();
+    leave_open(&directories, "s", vec![write("a")]).await;
+    let windlass = directories.unattended();
     let id = open(&windlass).await[0].id.clone();
     windlass.engine().answer(&id, Answer::deny("not this one")).await.unwrap();
     let result = resume(&windlass, &session("s"), &id).await;
     assert_eq!(result.outcome, Outcome::Denied);
     assert!(text(&result).contains("not this one"), "{}", text(&result));
-    assert!(!ground.path("work/a").exists());
+    assert!(!directories.path("work/a").exists());
     assert!(windlass.engine().approvals().await.unwrap().is_empty());
     let failed = call(&windlass, &session("s"), "read", json!({"path": "a"})).await;
     assert_eq!(failed.outcome, Outcome::Error, "which is something else");
@@ -76,9 +76,9 @@ async fn hector_hitl_denial_is_no_error_and_runs_no_call() {
 /// The model may make the same call again: it gets the stored answer.
 #[tokio::test]
 async fn hector_hitl_stored_answer_is_used_when_the_model_calls_again() {
-    let ground = Ground::new();
-    leave_open(&ground, "s", vec![write("a")]).await;
-    let windlass = ground.unattended();
+    let directories = TestDirectories::new();
+    leave_open(&directories, "s", vec![write("a")]).await;
+    let windlass = directories.unattended();
     let id = open(&windlass).await[0].id.clone();
     windlass.engine().answer(&id, Answer::allow()).await.unwrap();
     assert_eq!(
@@ -92,23 +92,23 @@ async fn hector_hitl_stored_answer_is_used_when_the_model_calls_again() {
         "another call"
     );
     assert_eq!(windlass.call(&session("s"), write("a")).await.outcome, Outcome::Ok);
-    std::fs::remove_file(ground.path("work/a")).unwrap();
+    std::fs::remove_file(directories.path("work/a")).unwrap();
     assert_eq!(windlass.call(&session("s"), write("a")).await.outcome, Outcome::Denied, "once");
 }
 
 /// 3B-6: an approval of one call ran every open call of that tool, with arguments that the person had not seen.
 #[tokio::test]
 async fn hector_3b_6_approval_is_for_one_call() {
-    let ground = Ground::new();
-    leave_open(&ground, "s", vec![write("a"), write("b"), write("c")]).await;
-    let windlass = ground.unattended();
+    let directories = TestDirectories::new();
+    leave_open(&directories, "s", vec![write("a"), write("b"), write("c")]).await;
+    let windlass = directories.unattended();
     let questions = open(&windlass).await;
     assert_eq!(questions.len(), 3);
     let is_b = |one: &&Approval| one.input.as_ref().is_some_and(|input| input["path"] == "b");
     let chosen = questions.iter().find(is_b).unwrap();
     windlass.engine().answer(&chosen.id, Answer::allow()).await.unwrap();
     resume(&windlass, &session("s"), &chosen.id).await;
-    let there = ["a", "b", "c"].map(|name| ground.path("work").join(name).exists());
+    let there = ["a", "b", "c"].map(|name| directories.path("work").join(name).exists());
     assert_eq!(there, [false, true, false]);
     assert_eq!(open(&windlass).await.len(), 2, "the others wait");
 }
@@ -116,26 +116,26 @@ async fn hector_3b_6_approval_is_for_one_call() {
 /// 3B-6: the target of a link or directory at the time of the approval is part of the approval.
 #[tokio::test]
 async fn hector_3b_6_approval_is_for_the_shown_target() {
-    let ground = Ground::new();
-    ground.put("work/d/keep", "");
-    ground.put("work/e/keep", "");
-    std::os::unix::fs::symlink("d", ground.path("work/link")).unwrap();
-    leave_open(&ground, "s", vec![write("link/a")]).await;
-    let windlass = ground.unattended();
+    let directories = TestDirectories::new();
+    directories.put("work/d/keep", "");
+    directories.put("work/e/keep", "");
+    std::os::unix::fs::symlink("d", directories.path("work/link")).unwrap();
+    leave_open(&directories, "s", vec![write("link/a")]).await;
+    let windlass = directories.unattended();
     let id = open(&windlass).await[0].id.clone();
     windlass.engine().answer(&id, Answer::allow()).await.unwrap();
-    std::fs::remove_file(ground.path("work/link")).unwrap();
-    std::os::unix::fs::symlink("e", ground.path("work/link")).unwrap();
+    std::fs::remove_file(directories.path("work/link")).unwrap();
+    std::os::unix::fs::symlink("e", directories.path("work/link")).unwrap();
     assert_eq!(resume(&windlass, &session("s"), &id).await.outcome, Outcome::Denied);
-    assert!(!ground.path("work/e/a").exists() && !ground.path("work/d/a").exists());
+    assert!(!directories.path("work/e/a").exists() && !directories.path("work/d/a").exists());
 }
 
 /// 3B-7: the text "approve" was taken for an answer, or lost. An answer names its approval.
 #[tokio::test]
 async fn hector_3b_7_answer_names_its_approval() {
-    let ground = Ground::new();
-    leave_open(&ground, "s", vec![write("a")]).await;
-    let windlass = ground.unattended();
+    let directories = TestDirectories::new();
+    leave_open(&directories, "s", vec![write("a")]).await;
+    let windlass = directories.unattended();
     for id in ["approve", "write", "", "s"] {
         assert!(
             windlass.engine().answer(&ApprovalId::new(id), Answer::allow()).await.is_err(),
@@ -148,9 +148,9 @@ async fn hector_3b_7_answer_names_its_approval() {
 /// 3B-8, 3B-21: other results of a turn were lost if one call waited, and a denial ended the other calls.
 #[tokio::test]
 async fn hector_3b_8_turn_has_all_its_results_despite_a_denial() {
-    let ground = Ground::new();
-    ground.put("work/a", "here\n");
-    let windlass = ground.open(Says::new(Answer::deny("no")));
+    let directories = TestDirectories::new();
+    directories.put("work/a", "here\n");
+    let windlass = directories.open(RecordingAttendant::new(Answer::deny("no")));
     let read = || ToolCall::new("read", json!({"path": "a"}));
     let results = windlass.turn(&session("s"), vec![read(), write("b"), read()]).await;
     let outcomes: Vec<Outcome> = results.iter().map(|result| result.outcome).collect();
@@ -161,8 +161,8 @@ async fn hector_3b_8_turn_has_all_its_results_despite_a_denial() {
 /// 3B-9: an approved call that failed was reported as a success.
 #[tokio::test]
 async fn hector_3b_9_failing_approved_call_is_an_error() {
-    let ground = Ground::new();
-    let windlass = ground.open(Says::new(Answer::allow()));
+    let directories = TestDirectories::new();
+    let windlass = directories.open(RecordingAttendant::new(Answer::allow()));
     let result =
         call(&windlass, &session("s"), "bash", json!({"command": "echo out; exit 3"})).await;
     assert_eq!((result.outcome, result.output.is_error), (Outcome::Error, true));
@@ -173,8 +173,8 @@ async fn hector_3b_9_failing_approved_call_is_an_error() {
 /// 3B-27: an approval of a child session never reached a listener that could answer.
 #[tokio::test]
 async fn hector_3b_27_childs_approval_reaches_the_listener() {
-    let ground = Ground::new();
-    let windlass = ground.unattended();
+    let directories = TestDirectories::new();
+    let windlass = directories.unattended();
     let (mut events, parent) = (windlass.subscribe(), session("s"));
     let _there = windlass.engine().attend(parent.id(), windlass::people::Listening::default());
     let child = parent.child(SessionId::new("c"), Predicate::All, &Overrides::default());
@@ -193,13 +193,13 @@ async fn hector_3b_27_childs_approval_reaches_the_listener() {
 /// Arguments with a secret are not stored with the approval, so such a call cannot be made from the record.
 #[tokio::test]
 async fn hector_hitl_secret_is_not_stored_with_an_approval() {
-    let ground = Ground::new();
-    leave_open(&ground, "s", vec![write("a")]).await;
-    let file = ground.path("state/approvals.json");
+    let directories = TestDirectories::new();
+    leave_open(&directories, "s", vec![write("a")]).await;
+    let file = directories.path("state/approvals.json");
     let mut all: Vec<Value> = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
     all[0]["input"] = Value::Null;
     std::fs::write(&file, serde_json::to_vec(&all).unwrap()).unwrap();
-    let windlass = ground.unattended();
+    let windlass = directories.unattended();
     let id = open(&windlass).await[0].id.clone();
     windlass.engine().answer(&id, Answer::allow()).await.unwrap();
     let error = windlass.engine().resume(&session("s"), &id).await.unwrap_err();

@@ -7,7 +7,7 @@ use windlass::session::SessionId;
 use windlass::tool::{Overrides, Predicate, Role};
 use windlass::{Mode, Outcome};
 
-use super::{Ground, Says, call, session};
+use super::{RecordingAttendant, TestDirectories, call, session};
 use crate::support::text;
 
 fn write(path: &str) -> Value {
@@ -19,12 +19,12 @@ async fn hex_approval_function_decides() {
     for (answer, outcome) in
         [(Answer::allow(), Outcome::Ok), (Answer::deny("not now"), Outcome::Denied)]
     {
-        let ground = Ground::new();
-        let person = Says::new(answer);
-        let windlass = ground.open(person.clone());
+        let directories = TestDirectories::new();
+        let person = RecordingAttendant::new(answer);
+        let windlass = directories.open(person.clone());
         let result = call(&windlass, &session("s"), "write", write("a")).await;
         assert_eq!((result.outcome, person.count()), (outcome, 1), "{}", text(&result));
-        assert_eq!(ground.path("work/a").exists(), outcome == Outcome::Ok);
+        assert_eq!(directories.path("work/a").exists(), outcome == Outcome::Ok);
         if outcome == Outcome::Denied {
             assert!(result.output.is_error && text(&result).contains("not now"));
         }
@@ -48,10 +48,10 @@ async fn hex_permission_checker_modes_and_lists() {
         (Mode::Plan, &[], &[], ok, no),
     ];
     for (mode, allow, deny, reads, writes) in rows {
-        let ground = Ground::new();
-        ground.put("work/a", "x\n");
+        let directories = TestDirectories::new();
+        directories.put("work/a", "x\n");
         let rule = |text: &&str| text.parse().expect("a rule");
-        let builder = ground.builder("work").mode(mode);
+        let builder = directories.builder("work").mode(mode);
         let builder = allow.iter().map(rule).fold(builder, windlass::Builder::allow);
         let builder = deny.iter().map(rule).fold(builder, windlass::Builder::deny);
         let windlass = builder.build().unwrap();
@@ -65,9 +65,9 @@ async fn hex_permission_checker_modes_and_lists() {
 /// H8: Hex reads its cache before it checks the permission.
 #[tokio::test]
 async fn hex_h8_cached_result_is_not_returned_to_a_denied_call() {
-    let ground = Ground::new();
-    ground.put("work/a", "secret plan\n");
-    let windlass = ground.unattended();
+    let directories = TestDirectories::new();
+    directories.put("work/a", "secret plan\n");
+    let windlass = directories.unattended();
     let session = session("s");
     for _ in 0..2 {
         assert_eq!(
@@ -85,9 +85,9 @@ async fn hex_h8_cached_result_is_not_returned_to_a_denied_call() {
 #[tokio::test]
 async fn hex_h11_deny_list_binds_read_only_tools() {
     for mode in [Mode::Ask, Mode::Auto, Mode::Plan, Mode::Deny, Mode::Yolo] {
-        let ground = Ground::new();
-        ground.put("work/a", "x\n");
-        let builder = ground.builder("work").mode(mode).deny("read a".parse().unwrap());
+        let directories = TestDirectories::new();
+        directories.put("work/a", "x\n");
+        let builder = directories.builder("work").mode(mode).deny("read a".parse().unwrap());
         let windlass = builder.build().unwrap();
         for (tool, input) in [
             ("read", json!({"path": "a"})),
@@ -103,22 +103,22 @@ async fn hex_h11_deny_list_binds_read_only_tools() {
 /// H12: without an attendant, "ask" allowed the call.
 #[tokio::test]
 async fn hex_h12_missing_attendant_is_a_denial() {
-    let ground = Ground::new();
-    let windlass = ground.unattended();
+    let directories = TestDirectories::new();
+    let windlass = directories.unattended();
     for (tool, input) in [("write", write("a")), ("bash", json!({"command": "touch a"}))] {
         let result = call(&windlass, &session("s"), tool, input).await;
         assert_eq!(result.outcome, Outcome::Denied);
         assert!(text(&result).contains("nobody is there to ask"), "{}", text(&result));
     }
-    assert!(!ground.path("work/a").exists());
+    assert!(!directories.path("work/a").exists());
 }
 
 /// H13: one approval of `bash ls` allowed every command in every project.
 #[tokio::test]
 async fn hex_h13_always_allows_only_the_same_call() {
-    let ground = Ground::new();
-    let person = Says::new(Answer::allow_for(Scope::Always));
-    let windlass = ground.open(person.clone());
+    let directories = TestDirectories::new();
+    let person = RecordingAttendant::new(Answer::allow_for(Scope::Always));
+    let windlass = directories.open(person.clone());
     let touch = |name: &str| json!({"command": format!("touch {name}")});
     assert_eq!(call(&windlass, &session("s"), "bash", touch("a")).await.outcome, Outcome::Ok);
     assert_eq!(call(&windlass, &session("t"), "bash", touch("a")).await.outcome, Outcome::Ok);
@@ -126,7 +126,7 @@ async fn hex_h13_always_allows_only_the_same_call() {
     assert_eq!(call(&windlass, &session("s"), "bash", touch("b")).await.outcome, Outcome::Ok);
     assert_eq!(person.count(), 2, "another one is");
     // In another workspace, too, only the same call is allowed.
-    let unattended = ground.builder("other").build().unwrap();
+    let unattended = directories.builder("other").build().unwrap();
     for (name, outcome) in [("a", Outcome::Ok), ("c", Outcome::Denied)] {
         let there = call(&unattended, &session("s"), "bash", touch(name)).await;
         assert_eq!(there.outcome, outcome, "{name}");
@@ -136,10 +136,10 @@ async fn hex_h13_always_allows_only_the_same_call() {
 /// H14: the command was clipped, the path was missing, and there was no diff.
 #[tokio::test]
 async fn hex_h14_approval_shows_command_path_and_diff() {
-    let ground = Ground::new();
-    ground.put("work/a", "one\ntwo\n");
-    let person = Says::new(Answer::deny(String::new()));
-    let windlass = ground.open(person.clone());
+    let directories = TestDirectories::new();
+    directories.put("work/a", "one\ntwo\n");
+    let person = RecordingAttendant::new(Answer::deny(String::new()));
+    let windlass = directories.open(person.clone());
     let session = session("s");
     let command = format!("echo {} && rm -r all", "x".repeat(500));
     call(&windlass, &session, "bash", json!({"command": command})).await;
@@ -149,7 +149,7 @@ async fn hex_h14_approval_shows_command_path_and_diff() {
     let edit = json!({"path": "a", "old_string": "two", "new_string": "2"});
     call(&windlass, &session, "edit", edit).await;
     let request = person.last();
-    assert!(request.effects.to_string().contains(&*ground.path("work/a").to_string_lossy()));
+    assert!(request.effects.to_string().contains(&*directories.path("work/a").to_string_lossy()));
     let [change] = &request.changes[..] else { panic!("{:?}", request.changes) };
     assert_eq!(change.before.as_deref(), Some(&b"one\ntwo\n"[..]));
     assert_eq!(change.after.as_deref(), Some(&b"one\n2\n"[..]));
@@ -158,12 +158,12 @@ async fn hex_h14_approval_shows_command_path_and_diff() {
 /// H15: paths were compared as texts, and links not followed.
 #[tokio::test]
 async fn hex_h15_paths_are_compared_by_their_real_targets() {
-    let ground = Ground::new();
-    ground.put("etcetera", "x\n");
-    ground.put("work/.ssh/id_ed25519", "x\n");
-    std::os::unix::fs::symlink("/etc/hostname", ground.path("work/link")).unwrap();
-    std::os::unix::fs::symlink(".ssh/id_ed25519", ground.path("work/key")).unwrap();
-    let windlass = ground.unattended();
+    let directories = TestDirectories::new();
+    directories.put("etcetera", "x\n");
+    directories.put("work/.ssh/id_ed25519", "x\n");
+    std::os::unix::fs::symlink("/etc/hostname", directories.path("work/link")).unwrap();
+    std::os::unix::fs::symlink(".ssh/id_ed25519", directories.path("work/key")).unwrap();
+    let windlass = directories.unattended();
     for (path, rule) in
         [("link", "mode ask"), ("key", "hard deny"), (".ssh/id_ed25519", "hard deny")]
     {
@@ -176,10 +176,10 @@ async fn hex_h15_paths_are_compared_by_their_real_targets() {
 /// H20, H21, H22: a sub-agent could not find its tools, or its approvals were not answered, or no rule bound it.
 #[tokio::test]
 async fn hex_h21_sub_agent_has_the_same_attendant_and_no_more_rights() {
-    let ground = Ground::new();
-    ground.put("work/a", "x\n");
-    let person = Says::new(Answer::allow());
-    let windlass = ground.open(person.clone());
+    let directories = TestDirectories::new();
+    directories.put("work/a", "x\n");
+    let person = RecordingAttendant::new(Answer::allow());
+    let windlass = directories.open(person.clone());
     let child = |id: &str, predicate: Predicate| {
         session("s")
             .child(SessionId::new(id), predicate, &Overrides::default())

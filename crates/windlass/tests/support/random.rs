@@ -1,9 +1,9 @@
 //! A random generator that gives the same numbers for the same seed on every machine.
 
 /// A random generator (SplitMix64) with its state.
-pub(crate) struct Dice(u64);
+pub(crate) struct Random(u64);
 
-impl Dice {
+impl Random {
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }

@@ -13,58 +13,58 @@ use windlass::{Builder, CallResult, Mode, Outcome, Session, ToolCall, Undo, Wind
 use super::{Tree, delta};
 
 /// A temporary workspace, its state directory beside it, and an engine in the mode `yolo`, which never asks a person.
-pub(crate) struct Place {
+pub(crate) struct TestWorkspace {
     folder: TempDir,
     pub(crate) windlass: Windlass,
     /// The session in which [`call`](Self::call) makes calls, as a model does.
     pub(crate) session: Arc<Session>,
 }
 
-impl Place {
+impl TestWorkspace {
     pub(crate) fn new() -> Self {
         Self::with(&[])
     }
 
     /// Creates a workspace with these files. A name may be quoted as tools write it, and one that ends in `/` is a directory.
     pub(crate) fn with(files: &[(&str, &str)]) -> Self {
-        Self::built(files, |builder| builder)
+        Self::with_builder(files, |builder| builder)
     }
 
     /// The same with additional settings of the builder.
-    pub(crate) fn built(
+    pub(crate) fn with_builder(
         files: &[(&str, &str)],
         configure: impl FnOnce(Builder) -> Builder,
     ) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        Self::inside(folder, files, configure)
+        Self::in_folder(folder, files, configure)
     }
 
     /// The same in a directory that is not below `/tmp`, so that files beside the workspace are outside of it, and not in the `/tmp` of the
     /// session.
-    pub(crate) fn in_sight(
+    pub(crate) fn outside_tmp(
         files: &[(&str, &str)],
         configure: impl FnOnce(Builder) -> Builder,
     ) -> Self {
-        Self::in_sight_of(files, |builder, _| configure(builder))
+        Self::outside_tmp_with(files, |builder, _| configure(builder))
     }
 
     /// The same, where the builder's settings can use the parent directory of the workspace.
-    pub(crate) fn in_sight_of(
+    pub(crate) fn outside_tmp_with(
         files: &[(&str, &str)],
         configure: impl FnOnce(Builder, &Path) -> Builder,
     ) -> Self {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
         let path = folder.path().to_owned();
-        Self::inside(folder, files, |builder| configure(builder, &path))
+        Self::in_folder(folder, files, |builder| configure(builder, &path))
     }
 
     /// Creates a workspace in `/dev/shm` if the system has it, for tests that make many changes.
     pub(crate) fn in_memory(files: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
-        Self::inside(folder.expect("a folder"), files, |builder| builder)
+        Self::in_folder(folder.expect("a folder"), files, |builder| builder)
     }
 
-    fn inside(
+    fn in_folder(
         folder: TempDir,
         files: &[(&str, &str)],
         configure: impl FnOnce(Builder) -> Builder,
@@ -72,11 +72,11 @@ impl Place {
         fs::create_dir(folder.path().join("work")).expect("a folder");
         let windlass = configure(builder(folder.path())).build().expect("a workspace");
         let session = windlass.new_session();
-        let place = Self { folder, windlass, session };
+        let test = Self { folder, windlass, session };
         for (name, content) in files {
-            place.put(name, content);
+            test.put(name, content);
         }
-        place
+        test
     }
 
     /// Opens a new engine, as a new process would: same workspace, same state, same session id.
@@ -89,7 +89,7 @@ impl Place {
     }
 
     /// Opens a new engine with additional settings of the builder, in a new session.
-    pub(crate) fn reopened(self, configure: impl FnOnce(Builder) -> Builder) -> Self {
+    pub(crate) fn reopen_with(self, configure: impl FnOnce(Builder) -> Builder) -> Self {
         let Self { folder, windlass, .. } = self;
         drop(windlass);
         let windlass = configure(builder(folder.path())).build().expect("a workspace");
@@ -105,7 +105,7 @@ impl Place {
         self.folder.path().join("state")
     }
 
-    pub(crate) fn outside(&self) -> &Path {
+    pub(crate) fn parent_directory(&self) -> &Path {
         self.folder.path()
     }
 
@@ -147,7 +147,7 @@ impl Place {
 
     /// Makes a call that must succeed. Returns its result.
     #[track_caller]
-    pub(crate) fn ok(&self, tool: &str, input: Value) -> impl Future<Output = CallResult> {
+    pub(crate) fn call_ok(&self, tool: &str, input: Value) -> impl Future<Output = CallResult> {
         let caller = std::panic::Location::caller();
         async move {
             let result = self.call(tool, input).await;
@@ -157,11 +157,11 @@ impl Place {
     }
 
     /// Makes a call that must fail and change no file. Returns its text.
-    pub(crate) async fn refused(&self, tool: &str, input: Value) -> String {
+    pub(crate) async fn call_refused(&self, tool: &str, input: Value) -> String {
         let before = self.tree();
         let result = self.call(tool, input).await;
         assert_ne!(result.outcome, Outcome::Ok, "{}", text(&result));
-        before.assert_is(&self.tree(), "a refused call changed a file");
+        before.assert_same(&self.tree(), "a refused call changed a file");
         text(&result)
     }
 
