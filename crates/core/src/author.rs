@@ -1,11 +1,6 @@
 //! The author of a file that acts: a command file, or a file of hooks.
 
 /// The author of a file that acts, which decides how far its word counts.
-///
-/// ```
-/// use windlass_core::Author;
-/// assert_ne!(Author::Person, Author::Workspace);
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Author {
     /// The person whose machine it is.

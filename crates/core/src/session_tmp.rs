@@ -11,10 +11,6 @@ use std::sync::Arc;
 use crate::{Files, Host, SessionId};
 
 /// The names of the directory, the usual one first.
-///
-/// ```
-/// assert_eq!(windlass_core::SESSION_TMP, ["/tmp", "/var/tmp"]);
-/// ```
 pub const SESSION_TMP: [&str; 2] = ["/tmp", "/var/tmp"];
 
 /// Returns the way from a session's directory for temporary files to an absolute path, if that is at or below it.

@@ -50,10 +50,6 @@ pub struct Passage {
 }
 
 /// The documents that a store has.
-///
-/// ```
-/// assert!(windlass_core::Indexed::default().fingerprints.is_empty());
-/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Indexed {
     /// The fingerprints, by id: a document whose fingerprint is another now has to be put again.

@@ -12,13 +12,6 @@ use super::HookCommand;
 const MAX_PINNED_BYTES: u64 = 4 << 20;
 
 /// A path in the workspace and the hash of its content when a person trusted it.
-///
-/// ```
-/// use windlass_core::ContentHash;
-/// use windlass_hooks::Pin;
-/// let pin = Pin { path: "check.sh".into(), hash: Some(ContentHash::of(b"exit 0\n")) };
-/// assert_ne!(pin, Pin { path: "check.sh".into(), hash: None }, "an absent file has another pin");
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pin {
     /// Path relative to the workspace.

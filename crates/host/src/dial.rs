@@ -43,11 +43,6 @@ pub trait Resolver: fmt::Debug + Send + Sync {
 }
 
 /// Asks as the machine is configured to.
-///
-/// ```
-/// let settings = windlass_host::HttpSettings::default();
-/// assert_eq!(format!("{:?}", settings.resolver), "SystemResolver");
-/// ```
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemResolver;
 

@@ -88,12 +88,6 @@ pub struct Isolated {
 }
 
 /// What happened to one object in a second place.
-///
-/// ```
-/// use windlass_host::{IsolatedChange, IsolatedChangeKind};
-/// let change = IsolatedChange { path: "src/lib.rs".into(), kind: IsolatedChangeKind::Created };
-/// assert_eq!(format!("{} {}", change.kind, change.path.display()), "created src/lib.rs");
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IsolatedChange {
     /// Relative to the workspace.

@@ -334,15 +334,15 @@ const SESSION_PROCESS_FACTOR: u64 = 16;
 
 /// Returns the value of `RLIMIT_NPROC` for a launch; none if the program is not confined.
 fn process_count_limit(launch: &Launch<'_>, user: u32) -> Option<u64> {
-    let most = launch.limits.processes;
+    let limit = launch.limits.processes;
     match (&launch.view, &launch.fence) {
         (None, None) => None,
         // The kernel counts the processes of a user namespace by themselves, and one of ours has nothing else in it.
         (Some(_), _) if launch.session.is_some() => {
-            Some(most.saturating_mul(SESSION_PROCESS_FACTOR))
+            Some(limit.saturating_mul(SESSION_PROCESS_FACTOR))
         }
-        (Some(_), _) if launch.users.is_none() => Some(most),
-        _ => Some(most.saturating_add(usage::count_threads(user))),
+        (Some(_), _) if launch.users.is_none() => Some(limit),
+        _ => Some(limit.saturating_add(usage::count_threads(user))),
     }
 }
 

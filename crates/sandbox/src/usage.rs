@@ -34,7 +34,7 @@ impl Usage {
     /// Measures the program's processes. Uses the exact and slow readers only if the faster ones find more than the limit.
     pub(crate) fn of(plan: &LaunchPlan) -> Self {
         let tree = ProcessTree::of(plan);
-        let most = plan.limits.memory;
+        let limit = plan.limits.memory;
         let kernel = measure_kernel_memory(plan);
         let mut memory = 0;
         for reader in [read_resident, read_written, read_proportional] {
@@ -43,7 +43,7 @@ impl Usage {
             // Mapped files and segments are counted by both: the larger number covers them.
             let shared = all.shared.max(kernel.shared);
             memory = all.private.saturating_add(kernel.private).saturating_add(shared);
-            if memory <= most {
+            if memory <= limit {
                 break;
             }
         }
@@ -64,9 +64,9 @@ impl Usage {
 
     /// Returns the milliseconds until the next measurement. In this time the memory cannot grow to more than a quarter above the limit.
     pub(crate) fn pause(self, plan: &LaunchPlan) -> i64 {
-        let most = plan.limits.memory;
-        let room = most.saturating_add(most / 4).saturating_sub(self.memory);
-        i64::try_from(room / Self::MAX_FILLED_BYTES_PER_MS)
+        let limit = plan.limits.memory;
+        let remaining = limit.saturating_add(limit / 4).saturating_sub(self.memory);
+        i64::try_from(remaining / Self::MAX_FILLED_BYTES_PER_MS)
             .unwrap_or(i64::MAX)
             .clamp(Self::MIN_PAUSE_MS, Self::MAX_PAUSE_MS)
     }

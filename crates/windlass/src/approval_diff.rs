@@ -39,10 +39,10 @@ pub struct Difference {
 impl Difference {
     /// Formats the changes of an approval.
     pub fn of(request: &ApprovalRequest, look: &Look) -> Self {
-        let place = request.workspace.as_path();
+        let workspace = request.workspace.as_path();
         // A trial's changes are not held, so no command can show them.
         let handle = request.has_run.then(|| format!("windlass policy diff {}", request.id));
-        Self::between(&request.changes, &request.built, place, look, handle)
+        Self::between(&request.changes, &request.built, workspace, look, handle)
     }
 
     /// Formats changes of files and build directories of a workspace. `handle` is the command that shows the whole diff.

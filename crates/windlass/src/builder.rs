@@ -495,8 +495,9 @@ impl Builder {
         let mut processes = processes.with_shell_found(&self.workspace)?;
         let (confinement, shell) = (processes.confinement.clone(), processes.shell.clone());
         let policy = self.policy.with_confinement(confinement.clone());
-        let own = self.state.iter().map(|place| absolute(place)).chain(self.protected);
-        let mut hard_denies = HardDenies::default().protect(own).except(self.readable);
+        let denied_paths =
+            self.state.iter().map(|directory| absolute(directory)).chain(self.protected);
+        let mut hard_denies = HardDenies::default().protect(denied_paths).except(self.readable);
         if let Some(home) = &self.home {
             hard_denies = hard_denies.home(absolute(home));
         }

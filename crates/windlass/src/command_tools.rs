@@ -72,10 +72,9 @@ pub fn command_files(directory: &Path) -> (Vec<CommandFile>, Vec<String>) {
     };
     paths.sort();
     if paths.len() > MAX_COMMAND_FILES {
-        let (count, place) = (paths.len(), quote::path(directory));
-        warnings.push(format!(
-            "{place} has {count} files; only the first {MAX_COMMAND_FILES} are read"
-        ));
+        let (count, name) = (paths.len(), quote::path(directory));
+        warnings
+            .push(format!("{name} has {count} files; only the first {MAX_COMMAND_FILES} are read"));
         paths.truncate(MAX_COMMAND_FILES);
     }
     for path in paths {

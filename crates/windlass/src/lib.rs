@@ -377,12 +377,6 @@ pub struct Windlass {
 /// # Building, and the parts
 impl Windlass {
     /// Begins to build an engine for a workspace.
-    ///
-    /// ```
-    /// use windlass::{Mode, Windlass};
-    /// let builder = Windlass::builder(".").mode(Mode::Plan);
-    /// # drop(builder);
-    /// ```
     pub fn builder(workspace: impl Into<PathBuf>) -> Builder {
         Builder::new(workspace.into())
     }
@@ -403,14 +397,6 @@ impl Windlass {
     }
 
     /// Returns the recoveries that were made when this engine was built: one line for each change that a killed process had left unfinished.
-    ///
-    /// ```
-    /// # use windlass::Windlass;
-    /// # let (folder, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    /// let windlass = Windlass::builder(folder.path()).state(state.path()).build()?;
-    /// assert!(windlass.recovered().is_empty());
-    /// # Ok::<(), windlass::Error>(())
-    /// ```
     pub fn recovered(&self) -> &[String] {
         &self.undo_stores.recovered
     }

@@ -115,12 +115,6 @@ pub struct SimpleCommand {
 }
 
 /// A word with which a program does more than its name says: runs another, writes a file, loads code.
-///
-/// ```
-/// use windlass_core::Risk;
-/// let risk = Risk { word: 2, why: "runs another program".into() };
-/// assert_eq!(risk.why, "runs another program");
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Risk {
     /// Which word, the program being 0.
@@ -130,11 +124,6 @@ pub struct Risk {
 }
 
 /// Whether a command is known to do nothing but read.
-///
-/// ```
-/// use windlass_core::OnlyReads;
-/// assert_eq!(OnlyReads::default(), OnlyReads::No);
-/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnlyReads {

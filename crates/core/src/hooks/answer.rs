@@ -36,11 +36,6 @@ pub struct HookAnswer {
 }
 
 /// Whether something may happen, as far as a hook is concerned.
-///
-/// ```
-/// use windlass_core::HookVerdict;
-/// assert_eq!(HookVerdict::default(), HookVerdict::GoOn);
-/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum HookVerdict {
     /// Nothing special.

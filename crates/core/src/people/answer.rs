@@ -108,11 +108,6 @@ impl Answer {
 }
 
 /// The reply of an attendant that is to ask a person something.
-///
-/// ```
-/// use windlass_core::{Answer, Reply};
-/// assert_ne!(Reply::Answered(Answer::allow()), Reply::Deferred);
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply<A> {
     /// The person answered.

@@ -70,11 +70,6 @@ pub trait Inquiry: Clone + Send + Sync + 'static {
 }
 
 /// The state of a record.
-///
-/// ```
-/// use windlass_core::InquiryState;
-/// assert_ne!(InquiryState::Open, InquiryState::Expired);
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InquiryState {
     /// It waits for an answer.
@@ -175,12 +170,6 @@ impl std::fmt::Debug for Held {
 }
 
 /// Keeps records as long as the process lives. All clones are one book.
-///
-/// ```
-/// use windlass_core::{Approval, Book, MemoryBook};
-/// assert!(MemoryBook::<Approval>::default().list()?.is_empty());
-/// # Ok::<(), String>(())
-/// ```
 #[derive(Debug, Clone)]
 pub struct MemoryBook<R>(Arc<Lock<Kept<R>>>);
 

@@ -15,13 +15,6 @@ use super::{Diff, Version, render_file};
 use crate::shown;
 
 /// What the three texts are called in front of a person.
-///
-/// ```
-/// use windlass_tools::diff::Names;
-///
-/// let names = Names { ours: "the proposal", ..Names::default() };
-/// assert_eq!(names.theirs, "the file now");
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Names<'a> {
     /// What both others come from.

@@ -175,7 +175,7 @@ fn text() -> impl Strategy<Value = String> {
 }
 
 #[test]
-fn bash_runs_what_was_understood() {
+fn bash_runs_the_parsed_commands() {
     let cases = env::var("COMMAND_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(200);
     let test = TestWorkspace::new();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -14,7 +14,7 @@ fn policy(mode: Mode, rules: &[(Decision, &str)]) -> Policy {
 }
 
 #[tokio::test]
-async fn a_rule_that_denies_binds_whatever_the_spelling() {
+async fn deny_rule_binds_every_spelling() {
     let test = TestWorkspace::new();
     let rules = [(Decision::Deny, "exec rm")];
     for command in [

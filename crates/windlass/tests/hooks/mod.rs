@@ -179,7 +179,7 @@ async fn arguments_of_a_model_are_never_part_of_the_command() {
 }
 
 #[tokio::test]
-async fn a_hook_runs_in_a_sandbox_of_its_own() {
+async fn hook_runs_in_its_own_sandbox() {
     // The sandbox of commands is off.
     let off = |builder: Builder| {
         builder.processes(windlass::process::ProcessSettings {

@@ -16,7 +16,7 @@ fn examples() -> Vec<Vec<HookDefinition>> {
 }
 
 #[tokio::test]
-async fn the_examples_do_what_the_page_says() {
+async fn examples_behave_as_the_page_says() {
     let [removing, generated, late, reminding]: [Vec<HookDefinition>; 4] =
         examples().try_into().expect("four examples");
     let tried = test_workspace(removing);

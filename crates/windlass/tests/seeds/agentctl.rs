@@ -10,7 +10,7 @@ use crate::support::{TestWorkspace, text};
 
 /// `AgentCTL` keeps prior bytes in memory and undoes one write at a time.
 #[tokio::test]
-async fn agentctl_undo_stack_restores_bytes_or_removes_what_was_created() {
+async fn agentctl_undo_stack_restores_bytes_or_removes_new_files() {
     let test = TestWorkspace::with(&[("old.txt", "old\n")]);
     test.call_ok("read", json!({"path": "old.txt"})).await;
     test.call_ok("write", json!({"path": "old.txt", "content": "new\n"})).await;
@@ -95,7 +95,7 @@ async fn agentctl_diff_is_shown_before_it_is_confirmed() {
         let mut shown = shown.lock().expect("no panic").pop().expect("a question");
         shown.sort();
         assert_eq!(shown, expected, "{tool}");
-        before.assert_same(&test.tree(), "nobody agreed");
+        before.assert_same(&test.tree(), "a denied call changed a file");
     }
 }
 

@@ -139,7 +139,7 @@ async fn deltas(events: &mut windlass::event::Subscription) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn hygge_bash_streams_what_is_printed() {
+async fn hygge_bash_streams_its_output() {
     let test = TestWorkspace::new();
     let mut events = test.windlass.subscribe();
     let command = "echo one; sleep 0.2; echo two >&2; sleep 0.2; printf '\\033[1mthree\\n'";

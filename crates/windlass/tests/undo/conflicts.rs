@@ -192,7 +192,7 @@ async fn un_4_conflict_names_the_kind_of_an_object_that_is_no_file() {
 
 /// A file that another process created first at the path of a change stays, also if it equals the one that the call would have made.
 #[tokio::test]
-async fn un_4_a_failed_call_leaves_what_another_process_made() {
+async fn un_4_failed_call_leaves_files_of_another_process() {
     let test = TestWorkspace::with(&[("theirs.txt", "the same\n"), ("a.txt", "the same\n")]);
     std::os::unix::fs::symlink("somewhere", test.path("link")).expect("a link");
     std::fs::create_dir(test.path("directory")).expect("a directory");
@@ -211,7 +211,7 @@ async fn un_4_a_failed_call_leaves_what_another_process_made() {
 
 /// A call of another workspace can be undone only there.
 #[tokio::test]
-async fn un_4_a_call_of_another_workspace_is_refused_with_what_to_do() {
+async fn un_4_call_of_another_workspace_is_refused_with_a_remedy() {
     let test = TestWorkspace::with(&[("a.txt", "one\n")]);
     let call = test.call_ok("write", json!({"path": "b.txt", "content": "two\n"})).await.call;
     let there = test.workspace();
