@@ -9,6 +9,7 @@ pub(crate) struct PathBuffer {
 }
 
 impl PathBuffer {
+    /// Maximum length of a path in bytes, with the NUL at its end.
     const MAX_BYTES: usize = 256;
 
     /// Starts a path with some text.

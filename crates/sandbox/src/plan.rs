@@ -229,6 +229,7 @@ impl std::fmt::Debug for LaunchPlan {
 }
 
 impl PlannedView {
+    /// Converts a view. Fails if a path has a NUL in it.
     fn of(view: &View) -> Result<Self, LaunchError> {
         let protected = view.protected.iter().map(|protected| {
             Ok(PlannedProtected {
@@ -252,6 +253,7 @@ impl PlannedView {
 }
 
 impl PlannedMount {
+    /// Converts a mount. Fails if a path has a NUL in it.
     fn of(mount: &Mount) -> Result<Self, LaunchError> {
         let source = match &mount.source {
             Source::ReadOnly(object) => PlannedSource::ReadOnly(PlannedObject::of(object)?),
@@ -363,6 +365,7 @@ fn c_string(text: &OsStr, what: &'static str) -> Result<CString, LaunchError> {
     CString::new(text.as_bytes()).map_err(|_| LaunchError::Name { what })
 }
 
+/// Converts a list of strings; `what` names the kind of value in the error.
 fn c_strings<T: AsRef<OsStr>>(list: &[T], what: &'static str) -> Result<Vec<CString>, LaunchError> {
     list.iter().map(|one| c_string(one.as_ref(), what)).collect()
 }

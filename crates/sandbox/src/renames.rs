@@ -54,6 +54,7 @@ impl<'a> RenameService<'a> {
     /// Maximum milliseconds that the end of a program waits for a directory that is half moved.
     const MAX_END_WAIT_MS: i64 = 10_000;
 
+    /// Prepares the service; the threads are started later.
     pub(crate) fn new(
         plan: &'a LaunchPlan,
         threads: &'a PlannedRenames,

@@ -58,6 +58,7 @@ pub(crate) fn make_network(plan: &LaunchPlan, network: Network) -> Result<Option
 
 /// Sets the loopback interface `lo` to up.
 fn bring_up_loopback() -> sys::Result {
+    /// The kernel's `ifreq`, with the flags of an interface.
     #[repr(C)]
     struct InterfaceRequest {
         name: [u8; 16],
@@ -112,6 +113,7 @@ mod rights {
     const TRUNCATE: u64 = 1 << 14;
     const IOCTL_DEV: u64 = 1 << 15;
 
+    /// Rights to read and execute files and to list directories.
     pub(super) const READ: u64 = EXECUTE | READ_FILE | READ_DIR | IOCTL_DEV;
     /// Rights that a rule for a single file can have.
     pub(super) const FILE_RIGHTS: u64 = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV;
@@ -157,7 +159,9 @@ pub(crate) fn apply_fence(fence: &PlannedFence, rules: Option<Fd>, is_in_group: 
 
 /// Returns the oldest version of Landlock that suffices for a fence; 0 if the view enforces it without Landlock.
 fn min_landlock_version(plan: &LaunchPlan, fence: &PlannedFence) -> u32 {
+    /// First version of Landlock that restricts truncation.
     const TRUNCATE_VERSION: u32 = 3;
+    /// First version of Landlock that restricts TCP.
     const TCP_VERSION: u32 = 4;
     let network = plan.view.as_ref().map_or(Network::Machine, |view| view.network);
     if fence.internet && !fence.connect && network == Network::Machine {
@@ -171,7 +175,9 @@ fn min_landlock_version(plan: &LaunchPlan, fence: &PlannedFence) -> u32 {
 
 /// Creates a Landlock ruleset with the paths of a fence.
 fn build_ruleset(plan: &LaunchPlan, fence: &PlannedFence) -> sys::Result<Fd> {
+    /// Rights to bind and to connect TCP sockets.
     const TCP: u64 = 0b11;
+    /// Scopes: abstract local sockets and signals.
     const ABSTRACT_SOCKETS_AND_SIGNALS: u64 = 0b11;
     let known = rights::known(fence.landlock);
     let tcp = if fence.landlock >= 4 && !fence.connect { TCP } else { 0 };

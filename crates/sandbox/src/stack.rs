@@ -17,6 +17,7 @@ struct StackMemory {
 
 /// Unused stacks, kept for the next program. To unmap one, the kernel would have to interrupt every processor that could have it cached.
 static UNUSED_STACKS: Mutex<Vec<StackMemory>> = Mutex::new(Vec::new());
+/// Maximum number of unused stacks that are kept.
 const MAX_UNUSED_STACKS: usize = 8;
 
 // SAFETY: memory of our own, which knows no threads.

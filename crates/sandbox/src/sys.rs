@@ -14,6 +14,7 @@ use crate::stack::Stack;
 pub(crate) type Errno = c_int;
 pub(crate) type Result<T = ()> = std::result::Result<T, Errno>;
 
+/// A file descriptor.
 pub(crate) type Fd = c_int;
 
 /// Performs a system call by its number, with up to six arguments. Gives the result or the error number.
@@ -55,6 +56,7 @@ fn to_length(result: c_long) -> usize {
     usize::try_from(result).unwrap_or(0)
 }
 
+/// Returns the size of a type in bytes, with a short name.
 const fn size<T>() -> usize {
     size_of::<T>()
 }
@@ -190,6 +192,7 @@ unsafe fn clone(
     to_result(pid).map(to_int)
 }
 
+/// Closes a descriptor; errors are ignored.
 pub(crate) fn close(fd: Fd) {
     // An error does no harm: this process is single-threaded or owns the descriptor.
     let _ = syscall!(libc::SYS_close, fd);
@@ -220,8 +223,11 @@ struct OpenHow {
     resolve: u64,
 }
 
+/// Refuses magic links, such as those in `/proc/self/fd`.
 const RESOLVE_NO_MAGICLINKS: u64 = 0x02;
+/// Refuses symbolic links in any component.
 const RESOLVE_NO_SYMLINKS: u64 = 0x04;
+/// Refuses paths that lead out of the directory.
 const RESOLVE_BENEATH: u64 = 0x08;
 
 /// Opens an `O_PATH` handle on a path below a directory. Fails if the path has a symbolic link in it or leads out of the directory.
@@ -288,6 +294,7 @@ pub(crate) fn change_root(directory: Fd) -> Result {
     chdir(c"/")
 }
 
+/// Reads bytes once. Returns their number; 0 at the end.
 pub(crate) fn read(fd: Fd, buffer: &mut [u8]) -> Result<usize> {
     syscall!(libc::SYS_read, fd, buffer.as_mut_ptr(), buffer.len()).map(to_length)
 }
@@ -354,6 +361,7 @@ pub(crate) fn is_memory_hidden() -> bool {
     syscall!(libc::SYS_prctl, libc::PR_GET_DUMPABLE).is_ok_and(|dumpable| dumpable != 1)
 }
 
+/// Sets the soft and the hard limit of a resource.
 pub(crate) fn set_limit(resource: c_uint, soft: u64, hard: u64) -> Result {
     let limit = libc::rlimit64 { rlim_cur: soft, rlim_max: hard };
     let none: *const c_void = std::ptr::null();
@@ -372,6 +380,7 @@ pub(crate) fn kill(pid: libc::pid_t, signal: c_int) -> Result {
     syscall!(libc::SYS_kill, pid, signal).map(drop)
 }
 
+/// Sends a signal to the process of a descriptor.
 pub(crate) fn signal_pidfd(pidfd: Fd, signal: c_int) -> Result {
     syscall!(libc::SYS_pidfd_send_signal, pidfd, signal, std::ptr::null::<c_void>(), 0).map(drop)
 }
@@ -388,6 +397,7 @@ pub(crate) fn reap(block: bool) -> Result<Option<(libc::pid_t, c_int)>> {
     }
 }
 
+/// Exits this process at once, without destructors.
 pub(crate) fn exit(code: c_int) -> ! {
     // SAFETY: ends this process and nothing else; no destructor runs.
     unsafe { libc::_exit(code) }
@@ -473,6 +483,7 @@ pub(crate) struct ReadyEvents(libc::c_short);
 impl ReadyEvents {
     pub(crate) const READABLE: Self = Self(libc::POLLIN);
 
+    /// Returns whether there is any event, also an error or the end.
     pub(crate) fn is_any(self) -> bool {
         self.0 != 0
     }
@@ -581,6 +592,7 @@ pub(crate) fn install_filter(program: &[libc::sock_filter]) -> Result {
 
 /// Gives up every capability, for good.
 pub(crate) fn drop_capabilities() -> Result {
+    /// Secure bits: no special rights for root, each locked.
     const NO_ROOT_AND_LOCKED: c_ulong = 0b1010_1111;
     for capability in 0..64 {
         match prctl(libc::PR_CAPBSET_DROP, capability) {

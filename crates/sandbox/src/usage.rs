@@ -165,6 +165,7 @@ fn read_proportional(process: &PathBuffer) -> Option<Memory> {
 /// The kernel does not report the content of a pipe. Once a user's pipes are beyond `pipe-user-pages-soft`, a new one has two pages, one for
 /// each of its ends; the first 256 descriptors, which programs usually have, are not counted.
 fn estimate_kernel_overhead(status: &StatusFile) -> u64 {
+    /// Number of descriptors that are not counted.
     const USUAL_DESCRIPTORS: u64 = 256;
     const PIPE_BYTES_PER_DESCRIPTOR: u64 = 4096;
     let descriptors = status
@@ -223,6 +224,7 @@ impl<const MAX_BYTES: usize> KernelFile<MAX_BYTES> {
         }
     }
 
+    /// Returns the bytes that were read.
     fn bytes(&self) -> &[u8] {
         self.bytes.get(..self.length).unwrap_or_default()
     }

@@ -67,6 +67,7 @@ impl Report {
         Self { kind, ..Self::default() }
     }
 
+    /// Makes a report of a failed step.
     fn failure(failure: SetupFailure) -> Self {
         Self { step: failure.step as i32, errno: failure.errno, ..Self::of(Self::FAILED) }
     }
@@ -184,6 +185,7 @@ pub(crate) fn run(plan: &LaunchPlan, control: Fd) -> ! {
 /// Closes all inherited descriptors but those that the warden needs, which get numbers from 10 on. They are copies: an inherited pipe that
 /// stayed open here could keep another process waiting for its end.
 fn close_inherited_descriptors(plan: &LaunchPlan, control: Fd) -> sys::Result<KeptDescriptors> {
+    /// Lowest number of a kept descriptor.
     const FIRST: Fd = 10;
     let _ = sys::block_signals(true);
     let stdin = match plan.stdin {
@@ -502,6 +504,7 @@ pub(crate) struct ProcessTree {
 }
 
 impl ProcessTree {
+    /// Maximum number of listed processes; further ones are left out.
     const MAX_PROCESSES: usize = 8192;
 
     #[expect(

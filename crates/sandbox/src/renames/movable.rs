@@ -11,18 +11,21 @@ use crate::sys::files::FileFacts;
 pub(super) struct MovableDirectories([AtomicU64; Self::SLOTS]);
 
 impl MovableDirectories {
+    /// Number of directories that the table can hold.
     const SLOTS: usize = 1024;
 
     pub(super) const fn new() -> Self {
         Self([const { AtomicU64::new(0) }; Self::SLOTS])
     }
 
+    /// Records a directory as movable.
     pub(super) fn add(&self, directory: &FileFacts) {
         if let Some(slot) = self.slot(directory) {
             slot.store(key(directory), Ordering::Relaxed);
         }
     }
 
+    /// Returns whether a directory is recorded as movable.
     pub(super) fn has(&self, directory: &FileFacts) -> bool {
         self.slot(directory).is_some_and(|slot| slot.load(Ordering::Relaxed) == key(directory))
     }

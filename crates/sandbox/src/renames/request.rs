@@ -103,6 +103,7 @@ impl Request {
 pub(super) struct EntryName([u8; Self::MAX_BYTES + 1]);
 
 impl EntryName {
+    /// Maximum length of a name in bytes, without the NUL.
     pub(super) const MAX_BYTES: usize = 255;
 
     /// Returns none for a name that cannot be renamed: empty, `.`, `..`, too long, or with a NUL.

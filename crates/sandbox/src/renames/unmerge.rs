@@ -246,6 +246,7 @@ struct DirectoryPair {
 }
 
 impl DirectoryPair {
+    /// Opens both directories for listing.
     fn open(source: &DirectoryEntry<'_>, target: &DirectoryEntry<'_>) -> Result<Self> {
         let source = files::open_directory(source.parent, source.name)?;
         match files::open_directory(target.parent, target.name) {
@@ -257,6 +258,7 @@ impl DirectoryPair {
         }
     }
 
+    /// Closes both directories.
     fn close(&self) {
         sys::close(self.source);
         sys::close(self.target);
@@ -419,6 +421,7 @@ struct ListedEntry {
 }
 
 impl ListedEntry {
+    /// Bytes of an entry before its name.
     const HEADER_BYTES: usize = 19;
 
     /// Reads the entry at an offset of the buffer and advances the offset. Skips `.` and `..`. Returns none at the end.

@@ -29,6 +29,7 @@ impl FileFacts {
         self.kind == libc::S_IFDIR
     }
 
+    /// Returns whether both are the same inode of the same device.
     pub(crate) fn is_same_file(&self, other: &Self) -> bool {
         (self.device, self.inode) == (other.device, other.inode)
     }
@@ -93,6 +94,7 @@ pub(crate) fn make_file(at: Fd, name: &CStr, mode: c_uint) -> Result<Fd> {
     super::open_at(at, name, libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL, mode)
 }
 
+/// Removes an entry that is no directory.
 pub(crate) fn unlink(at: Fd, name: &CStr) -> Result {
     syscall!(libc::SYS_unlinkat, at, name.as_ptr(), 0).map(drop)
 }
@@ -127,14 +129,17 @@ pub(crate) fn has_xattrs(file: Fd, names: &mut [u8]) -> bool {
     }
 }
 
+/// Renames an entry by `renameat2`.
 pub(crate) fn rename(from: Fd, old: &CStr, to: Fd, new: &CStr, flags: c_uint) -> Result {
     syscall!(libc::SYS_renameat2, from, old.as_ptr(), to, new.as_ptr(), flags).map(drop)
 }
 
+/// Removes an empty directory.
 pub(crate) fn remove_directory(at: Fd, name: &CStr) -> Result {
     syscall!(libc::SYS_unlinkat, at, name.as_ptr(), libc::AT_REMOVEDIR).map(drop)
 }
 
+/// Sets the mode of an entry.
 pub(crate) fn set_mode(at: Fd, name: &CStr, mode: c_uint) -> Result {
     syscall!(libc::SYS_fchmodat, at, name.as_ptr(), mode).map(drop)
 }

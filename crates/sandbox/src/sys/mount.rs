@@ -2,12 +2,18 @@
 
 use super::{CStr, Fd, Result, c_int, c_uint, c_void, size, to_int};
 
+/// Mount attribute: read-only.
 pub(crate) const RDONLY: u64 = 0x01;
+/// Mount attribute: set-id bits have no effect.
 pub(crate) const NOSUID: u64 = 0x02;
+/// Mount attribute: device files cannot be opened.
 pub(crate) const NODEV: u64 = 0x04;
 
+/// Names the mount of the descriptor itself by an empty path (`AT_EMPTY_PATH`).
 const EMPTY_PATH: c_uint = 0x1000;
+/// Includes all submounts (`AT_RECURSIVE`).
 const RECURSIVE: c_uint = 0x8000;
+/// Copies the mount instead of opening it.
 const OPEN_TREE_CLONE: c_uint = 1;
 
 /// The kernel's `mount_attr`.

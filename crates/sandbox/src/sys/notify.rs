@@ -5,6 +5,7 @@ use libc::{c_ulong, seccomp_notif, seccomp_notif_resp};
 use super::{Errno, Fd, Result, c_int, c_void, ioctl, size, to_int, to_length};
 
 const SET_MODE_FILTER: c_int = 1;
+/// Flag by which the kernel runs the woken thread on the same processor.
 const SYNC_WAKE_UP: u64 = 1;
 
 /// Installs a filter on this thread whose notified calls wait for an answer. Returns the descriptor on which they arrive.

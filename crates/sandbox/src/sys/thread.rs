@@ -21,6 +21,7 @@ pub(crate) unsafe fn start(stack: &Stack, entry: EntryPoint, data: *const c_void
     unsafe { clone(&mut arguments, entry, data) }.map(drop)
 }
 
+/// Returns the flags as the number that `clone3` takes.
 fn flags() -> u64 {
     u64::from(THREAD_FLAGS.cast_unsigned())
 }

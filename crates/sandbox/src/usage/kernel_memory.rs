@@ -95,23 +95,37 @@ enum SocketKind {
 
 /// Constants of `linux/netlink.h`, `linux/sock_diag.h`, `linux/unix_diag.h` and `linux/inet_diag.h`.
 mod diag {
+    /// Type of a request for the sockets of an address family.
     pub(super) const SOCK_DIAG_BY_FAMILY: u8 = 20;
     /// `NLM_F_REQUEST | NLM_F_DUMP`, from the lower byte on.
     pub(super) const FLAGS: [u8; 2] = [0x01, 0x03];
+    /// Netlink protocol that lists sockets.
     pub(super) const NETLINK_SOCK_DIAG: i32 = 4;
+    /// Bytes of the header of a netlink message.
     pub(super) const HEADER: usize = 16;
+    /// Type of the message that ends a list.
     pub(super) const DONE: u16 = 3;
+    /// Type of a message that reports an error.
     pub(super) const ERROR: u16 = 2;
 
+    /// Asks for the queue lengths and the memory of local sockets.
     pub(super) const UDIAG_SHOW_RQLEN_AND_MEMINFO: u8 = 0x30;
+    /// Bytes of a request for local sockets, without the header.
     pub(super) const UNIX_REQUEST: usize = 24;
+    /// Bytes of the fixed part of a local socket's description; attributes follow.
     pub(super) const UNIX_MESSAGE: usize = 16;
+    /// Attribute with the queue lengths.
     pub(super) const UNIX_DIAG_RQLEN: u16 = 4;
+    /// Attribute with the memory of a local socket.
     pub(super) const UNIX_DIAG_MEMINFO: u16 = 5;
 
+    /// Asks for the memory of internet sockets.
     pub(super) const ASK_FOR_SKMEMINFO: u8 = 1 << 6;
+    /// Bytes of a request for internet sockets, without the header.
     pub(super) const INET_REQUEST: usize = 56;
+    /// Bytes of the fixed part of an internet socket's description; attributes follow.
     pub(super) const INET_MESSAGE: usize = 72;
+    /// Attribute with the memory of an internet socket.
     pub(super) const INET_DIAG_SKMEMINFO: u16 = 7;
 }
 
