@@ -1,6 +1,6 @@
 //! A random generator that gives the same numbers for the same seed on every machine.
 
-/// A random generator (SplitMix64) with its state.
+/// A random generator (`SplitMix64`) with its state.
 pub(crate) struct Random(u64);
 
 impl Random {
