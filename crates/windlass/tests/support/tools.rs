@@ -33,7 +33,7 @@ pub(crate) fn tool_links() -> TempDir {
 
 /// Returns the first of these paths in `target/tools` that exists.
 fn installed(paths: &[&str]) -> Option<PathBuf> {
-    let tool_links = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools");
-    let tool_links = tool_links.canonicalize().ok()?;
-    paths.iter().map(|path| tool_links.join(path)).find(|path| path.exists())
+    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools");
+    let tools = tools.canonicalize().ok()?;
+    paths.iter().map(|path| tools.join(path)).find(|path| path.exists())
 }
