@@ -32,18 +32,18 @@ struct FailingHost {
     inner: LocalHost,
     /// Number of operations that work before the failure.
     working_operations: AtomicI64,
-    lasts: FailureDuration,
+    duration: FailureDuration,
 }
 
 impl FailingHost {
-    fn new(test: &TestWorkspace, working_operations: i64, lasts: FailureDuration) -> Self {
+    fn new(test: &TestWorkspace, working_operations: i64, duration: FailureDuration) -> Self {
         let inner = LocalHost::open_with(&test.workspace(), Durability::Kernel).unwrap();
-        Self { inner, working_operations: AtomicI64::new(working_operations), lasts }
+        Self { inner, working_operations: AtomicI64::new(working_operations), duration }
     }
 
     fn count(&self, doing: &'static str, path: &Resolved) -> Result<(), FileError> {
         let left = self.working_operations.fetch_sub(1, Ordering::Relaxed);
-        if left == 0 || (left < 0 && self.lasts == FailureDuration::Always) {
+        if left == 0 || (left < 0 && self.duration == FailureDuration::Always) {
             return Err(FileError::new(doing, &path.path, FileErrorKind::NoSpace));
         }
         Ok(())
@@ -145,9 +145,13 @@ fn test_workspace() -> TestWorkspace {
 }
 
 /// Applies a patch of several files on a failing host.
-async fn patch(test: &TestWorkspace, working_operations: i64, lasts: FailureDuration) -> Outcome {
+async fn patch(
+    test: &TestWorkspace,
+    working_operations: i64,
+    duration: FailureDuration,
+) -> Outcome {
     let history = UndoHistory::open(&test.state()).unwrap();
-    let engine = Engine::builder(Arc::new(FailingHost::new(test, working_operations, lasts)))
+    let engine = Engine::builder(Arc::new(FailingHost::new(test, working_operations, duration)))
         .ids(Arc::new(RandomIds::default()))
         .toolbox(Toolbox::of(BUILTIN).unwrap())
         .policy(Policy::new(Mode::Yolo))
@@ -170,11 +174,11 @@ async fn operations_of_patch() -> i64 {
 
 #[tokio::test]
 async fn wr_6_change_that_fails_at_any_step_leaves_no_trace() {
-    for lasts in [FailureDuration::Once, FailureDuration::Always] {
+    for duration in [FailureDuration::Once, FailureDuration::Always] {
         for working_operations in 0.. {
             let test = test_workspace();
             let before = test.tree();
-            let outcome = patch(&test, working_operations, lasts).await;
+            let outcome = patch(&test, working_operations, duration).await;
             let test = test.restart();
             if outcome == Outcome::Ok {
                 assert!(
@@ -183,7 +187,7 @@ async fn wr_6_change_that_fails_at_any_step_leaves_no_trace() {
                 );
                 break;
             }
-            before.assert_same(&test.tree(), &format!("{lasts:?} after {working_operations}"));
+            before.assert_same(&test.tree(), &format!("{duration:?} after {working_operations}"));
         }
     }
 }
@@ -191,25 +195,25 @@ async fn wr_6_change_that_fails_at_any_step_leaves_no_trace() {
 #[tokio::test]
 async fn un_2_recovery_that_fails_at_any_step_is_tried_again() {
     let almost = operations_of_patch().await - 1;
-    for lasts in [FailureDuration::Once, FailureDuration::Always] {
+    for duration in [FailureDuration::Once, FailureDuration::Always] {
         let mut postponed = 0;
         for working_operations in 0.. {
             let test = test_workspace();
             let before = test.tree();
             patch(&test, almost, FailureDuration::Always).await;
-            let failing = FailingHost::new(&test, working_operations, lasts);
+            let failing = FailingHost::new(&test, working_operations, duration);
             let outcome = recover_on(&test, &failing);
             let test = test.restart();
             before.assert_same(
                 &test.tree(),
-                &format!("{lasts:?} after {working_operations}: {outcome:?}"),
+                &format!("{duration:?} after {working_operations}: {outcome:?}"),
             );
             postponed += usize::from(matches!(outcome, Recovered::Postponed { .. }));
             if failing.working_operations.into_inner() >= 0 {
                 break;
             }
         }
-        assert!(postponed > 10, "{lasts:?}: only {postponed}");
+        assert!(postponed > 10, "{duration:?}: only {postponed}");
     }
 }
 

@@ -11,7 +11,7 @@ use windlass::{Outcome, ToolCall, Undo};
 use super::player::Player;
 use crate::support::{Random, TestWorkspace, text};
 
-/// Number of sessions. `WINDLASS_SESSIONS` overrides it.
+/// Minimum number of sessions. `WINDLASS_SESSIONS` raises it.
 const SESSIONS: u64 = 1_000;
 /// Number of sessions that follow each other in one workspace.
 const SESSIONS_PER_WORKSPACE: u64 = 8;
@@ -25,6 +25,7 @@ fn seed() -> u64 {
     u64::from_str_radix(given.trim_start_matches("0x"), 16).expect("a hexadecimal number")
 }
 
+/// Returns the number of workspaces that are needed for all sessions.
 fn workspaces() -> u64 {
     let given = std::env::var("WINDLASS_SESSIONS").ok();
     let given = given.map(|given| given.parse::<u64>().expect("WINDLASS_SESSIONS is a number"));
@@ -44,9 +45,9 @@ fn un_1_un_5_full_undo_restores_the_exact_tree_in_1_000_sessions() {
                     if number >= workspaces {
                         break;
                     }
-                    let told = SeedReport { seed: seed ^ number, next: &next };
-                    runtime.block_on(play_sessions(told.seed));
-                    drop(told);
+                    let report = SeedReport { seed: seed ^ number, next: &next };
+                    runtime.block_on(play_sessions(report.seed));
+                    drop(report);
                 }
             });
         }
