@@ -294,7 +294,7 @@ fn pinned_directories(view: &View) -> Result<Vec<CString>, LaunchError> {
     for protected in &view.protected {
         pinned.append(&mut parent_directories(&without_cur_dir(&protected.path))?);
     }
-    // A directory that is moved takes what is masked in it to a path that is not masked for others.
+    // If such a directory were moved, the masked path in it would move to a path that is not masked for other programs.
     let masked = view.masked.iter().filter_map(|path| path.strip_prefix(&view.workspace).ok());
     for path in masked {
         pinned.append(&mut parent_directories(&without_cur_dir(path))?);
@@ -339,7 +339,7 @@ fn process_count_limit(launch: &Launch<'_>, user: u32) -> Option<u64> {
     let limit = launch.limits.processes;
     match (&launch.view, &launch.fence) {
         (None, None) => None,
-        // The kernel counts the processes of a user namespace by themselves, and one of ours has nothing else in it.
+        // The kernel counts the processes of each user namespace separately, and one of ours has no other processes than those of this program or session.
         (Some(_), _) if launch.session.is_some() => {
             Some(limit.saturating_mul(SESSION_PROCESS_FACTOR))
         }

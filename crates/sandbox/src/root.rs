@@ -160,7 +160,7 @@ fn mount_overlay(
             }
         }
     };
-    // The descriptors of the layers go with this process's own, before the program begins.
+    // The descriptors of the layers are not closed here. They are close-on-exec, so the program does not inherit them.
     mount::set_attributes_recursive(overlay, c"", NOSUID_NODEV)?;
     attach_at(root, at, overlay, true)
 }
@@ -216,7 +216,7 @@ fn open_or_create_target(root: Fd, at: &[CString], is_directory: bool) -> sys::R
         let is_last = number + 1 == at.len();
         let next = match sys::open_handle_beneath(current, name) {
             Err(libc::ENOENT) => {
-                // Another program may have been quicker: directories of a session or a workspace belong to several.
+                // Another program may create it at the same time: several programs share the directories of a session or a workspace.
                 match create_entry(current, name, is_directory || !is_last) {
                     Ok(()) | Err(libc::EEXIST) => sys::open_handle_beneath(current, name)?,
                     Err(errno) => return Err(errno),

@@ -29,18 +29,18 @@ const ARCHITECTURE: u32 = 0xc000_00b7;
 
 /// Calls that are refused with any arguments.
 const ALWAYS_REFUSED: &[c_long] = &[
-    // Looking into other processes.
+    // Inspection of other processes.
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
     libc::SYS_process_madvise,
     libc::SYS_kcmp,
     libc::SYS_pidfd_getfd,
-    // Ways around the filter itself.
+    // Ways to bypass the filter itself.
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,
-    // The kernel's own programs and events.
+    // Programs and events in the kernel.
     libc::SYS_bpf,
     libc::SYS_perf_event_open,
     libc::SYS_userfaultfd,
@@ -59,14 +59,14 @@ const ALWAYS_REFUSED: &[c_long] = &[
     libc::SYS_fspick,
     libc::SYS_mount_setattr,
     OPEN_TREE_ATTR,
-    // Files by handle go around paths.
+    // Files by handle, which bypass paths.
     libc::SYS_open_by_handle_at,
     libc::SYS_name_to_handle_at,
-    // Keys.
+    // Keyrings of the kernel.
     libc::SYS_keyctl,
     libc::SYS_add_key,
     libc::SYS_request_key,
-    // The machine.
+    // Settings of the whole machine.
     libc::SYS_reboot,
     libc::SYS_kexec_load,
     libc::SYS_kexec_file_load,
@@ -134,7 +134,7 @@ const SET_ID: u32 = 0o6000;
 /// Flags with which `open` uses its mode argument: `O_CREAT`, and the bit of `O_TMPFILE` that is not `O_DIRECTORY`.
 const CREATES: u32 = (libc::O_CREAT | (libc::O_TMPFILE & !libc::O_DIRECTORY)).cast_unsigned();
 
-// Newer than the C library's names for them; the same number on every architecture.
+// Numbers of calls that the C library has no names for yet; they are the same on every architecture.
 const FCHMODAT2: c_long = 452;
 const SETXATTRAT: c_long = 463;
 const OPEN_TREE_ATTR: c_long = 467;
@@ -145,9 +145,9 @@ const ANSWERED_ENOSYS: &[c_long] = &[
     // `openat2` for a file that is set-id. `clone` and `openat` do the same with arguments that the filter can read.
     libc::SYS_clone3,
     libc::SYS_openat2,
-    // A pipe keeps pages that the program has unmapped, and of a huge page all of it: gigabytes that no counter shows.
+    // A pipe keeps pages that the program has unmapped, and a whole huge page for a part of it: gigabytes that no counter shows.
     libc::SYS_vmsplice,
-    // Pages that not even the kernel maps.
+    // Pages that the kernel itself does not map.
     libc::SYS_memfd_secret,
 ];
 
@@ -169,7 +169,7 @@ pub(crate) fn build_filter(options: FilterOptions) -> Vec<sock_filter> {
     // The x32 calls have numbers of their own, which the rules below do not know.
     #[cfg(target_arch = "x86_64")]
     program.extend([bpf::at_least(0x4000_0000, 1), end_with(fail_with(libc::ENOSYS))]);
-    // Asked for most often, so checked first.
+    // The most frequent calls are checked first.
     refuse_opening_set_id(&mut program);
     for number in ALWAYS_REFUSED {
         program.extend([is_call(*number, 1), end_with(fail_with(libc::EPERM))]);

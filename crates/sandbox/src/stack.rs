@@ -22,7 +22,7 @@ const MAX_UNUSED_STACKS: usize = 8;
 
 // SAFETY: memory of our own, which knows no threads.
 unsafe impl Send for StackMemory {}
-// SAFETY: shared, only its place can be asked.
+// SAFETY: shared, only its address can be read.
 unsafe impl Sync for StackMemory {}
 
 impl Stack {

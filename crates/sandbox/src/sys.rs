@@ -30,7 +30,7 @@ macro_rules! syscall {
     }};
 }
 
-// Behind the macro, which they use.
+// Declared after the macro, which these modules use.
 pub(crate) mod files;
 pub(crate) mod landlock;
 pub(crate) mod mount;

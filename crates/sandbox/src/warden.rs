@@ -160,7 +160,7 @@ extern "C" fn fork_in_namespaces(data: *const c_void) -> ! {
     let Some(users) = request.plan.users else { sys::exit(1) };
     let forked = sys::fork_into_namespaces(users, request.plan.session, request.plan.namespaces());
     if forked == Ok(0) {
-        // In the copy. What it was given is in its own memory now.
+        // This is the forked warden, which has its own copy of the data.
         run(request.plan, request.control)
     }
     // SAFETY: it is not read before we have ended.
@@ -174,7 +174,7 @@ pub(crate) fn run(plan: &LaunchPlan, control: Fd) -> ! {
     match set_up_and_start(plan, kept) {
         Ok(program) => {
             watch_program(plan, kept.control, &program);
-            // Here, because its threads may use it to the last moment.
+            // Exits here, while `program` is valid, because its threads may use it until the end.
             sys::exit(0)
         }
         Err(failure) => Report::failure(failure).send(kept.control, None),
@@ -592,7 +592,7 @@ pub(crate) fn for_each_numeric_name(directory: &CStr, act: &mut dyn FnMut(pid_t)
     let mut buffer = [0; 8192];
     while let Ok(read @ 1..) = sys::read_entries(fd, &mut buffer) {
         let mut rest = buffer.get(..read).unwrap_or_default();
-        // Each entry: two numbers of eight bytes, its length in two, its kind in one, its name.
+        // Each entry has two numbers of eight bytes, its length in two, its kind in one, and its name.
         while let Some((length, name)) = rest.get(16..18).zip(rest.get(19..)) {
             let length = usize::from(u16::from_ne_bytes([
                 length.first().copied().unwrap_or(0),

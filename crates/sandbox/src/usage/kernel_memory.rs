@@ -47,7 +47,7 @@ fn sum_columns(path: &CStr, columns: &[(usize, u64)]) -> u64 {
                     value = value.saturating_mul(10).saturating_add(u64::from(byte - b'0'));
                     in_word = true;
                 }
-                // A letter of the heading.
+                // A letter of the header line.
                 _ => in_word = true,
             }
         }
