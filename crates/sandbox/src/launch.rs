@@ -30,8 +30,8 @@ pub struct Launch<'a> {
     pub terminal: bool,
     /// The files and the network that it sees; all of the machine if not given.
     pub view: Option<View>,
-    /// An existing user namespace in which the view is made and to which this user is mapped; a new one if not given. Some machines let only
-    /// certain programs create one, and one of theirs can be passed here.
+    /// An existing user namespace in which the view is made and to which this user is mapped; a new one if not given. Some machines let
+    /// only certain programs create one, and one of theirs can be passed here.
     pub users: Option<BorrowedFd<'a>>,
     /// The namespaces of an earlier program whose loopback interface this one shares.
     pub session: Option<&'a SessionNamespaces>,

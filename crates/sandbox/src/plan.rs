@@ -339,7 +339,8 @@ fn process_count_limit(launch: &Launch<'_>, user: u32) -> Option<u64> {
     let limit = launch.limits.processes;
     match (&launch.view, &launch.fence) {
         (None, None) => None,
-        // The kernel counts the processes of each user namespace separately, and one of ours has no other processes than those of this program or session.
+        // The kernel counts the processes of each user namespace separately, and one of ours has no other processes than those of this
+        // program or session.
         (Some(_), _) if launch.session.is_some() => {
             Some(limit.saturating_mul(SESSION_PROCESS_FACTOR))
         }

@@ -213,8 +213,8 @@ impl Confined {
         report
     }
 
-    /// Takes the listener on the program's own loopback interface, if [`Network::Listener`](crate::Network) was asked for. Later calls return
-    /// none.
+    /// Takes the listener on the program's own loopback interface, if [`Network::Listener`](crate::Network) was asked for. Later calls
+    /// return none.
     pub fn take_listener(&mut self) -> Option<TcpListener> {
         self.listener.take()
     }
@@ -226,8 +226,8 @@ impl Confined {
         Some(SessionNamespaces { users, network })
     }
 
-    /// Takes the mount namespace of the program; later calls return none. The kernel unmounts the view when this descriptor is closed and the
-    /// program has ended, which takes about as long as the setup. If another thread closes it, the caller need not wait.
+    /// Takes the mount namespace of the program; later calls return none. The kernel unmounts the view when this descriptor is closed and
+    /// the program has ended, which takes about as long as the setup. If another thread closes it, the caller need not wait.
     pub fn take_mounts(&mut self) -> Option<OwnedFd> {
         self.mounts.take()
     }
@@ -301,8 +301,8 @@ impl Drop for Confined {
         if is_readable(self.pidfd.as_fd()) {
             return reap(self.pidfd.as_fd());
         }
-        // Its end takes a moment, for which the caller need not wait; a thread reaps it. If no thread can be started, the zombie stays, with
-        // the memory that it uses.
+        // Its end takes a moment, for which the caller need not wait; a thread reaps it. If no thread can be started, the zombie stays,
+        // with the memory that it uses.
         let shared = ManuallyDrop::new(self.shared.take());
         if let Ok(pidfd) = self.pidfd.try_clone() {
             let wait = move || {

@@ -340,8 +340,8 @@ fn protect_warden(program: &mut Vec<sock_filter>, options: FilterOptions) {
     }
 }
 
-/// Refuses ways to other programs for a program without a view: shared memory and queues, and socket pairs of datagram or raw type, which can
-/// be pointed at any other socket.
+/// Refuses ways to other programs for a program without a view: shared memory and queues, and socket pairs of datagram or raw type, which
+/// can be pointed at any other socket.
 fn refuse_shared_ipc(program: &mut Vec<sock_filter>) {
     const WITHOUT_CONNECTION: u32 = 0b10;
     for number in SHARED_IPC {

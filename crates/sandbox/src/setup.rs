@@ -33,8 +33,8 @@ impl<T> AtStep<T> for sys::Result<T> {
 
 /// Maps our user and group into the new user namespace.
 pub(crate) fn map_user_and_group(plan: &LaunchPlan) -> Result {
-    // The files below belong to root while the process is hidden from others. This process is a copy, and hidden again before another one is
-    // in the namespace.
+    // The files below belong to root while the process is hidden from others. This process is a copy, and hidden again before another one
+    // is in the namespace.
     sys::prctl(libc::PR_SET_DUMPABLE, 1).at(Step::Identity)?;
     // A kernel without this file does not allow the call anyway.
     match sys::write_file(c"/proc/self/setgroups", b"deny") {

@@ -162,8 +162,8 @@ fn read_proportional(process: &PathBuffer) -> Option<Memory> {
 
 /// Estimates the kernel's own memory for a process: page tables, and pipe buffers behind its descriptors.
 ///
-/// The kernel does not report the content of a pipe. Once a user's pipes are beyond `pipe-user-pages-soft`, a new one has two pages, one for
-/// each of its ends; the first 256 descriptors, which programs usually have, are not counted.
+/// The kernel does not report the content of a pipe. Once a user's pipes are beyond `pipe-user-pages-soft`, a new one has two pages, one
+/// for each of its ends; the first 256 descriptors, which programs usually have, are not counted.
 fn estimate_kernel_overhead(status: &StatusFile) -> u64 {
     /// Number of descriptors that are not counted.
     const USUAL_DESCRIPTORS: u64 = 256;

@@ -111,8 +111,8 @@ impl Builder {
         self
     }
 
-    /// Sets a file outside of the state directory that keeps the journal's last hash, so that a state directory replaced by an older copy is
-    /// noticed. Default: none.
+    /// Sets a file outside of the state directory that keeps the journal's last hash, so that a state directory replaced by an older copy
+    /// is noticed. Default: none.
     pub fn outside_anchor(mut self, file: Option<PathBuf>) -> Self {
         self.outside_anchor = file;
         self
@@ -166,8 +166,8 @@ impl Builder {
     /// Sets the shell for the commands of `bash`, `test` and command files. Default: bash.
     ///
     /// Commands are read before they run if the shell is bash, `sh`, `dash`, `ash` or `busybox`. A command for another shell counts as not
-    /// understood: no `exec` rule allows it, it runs on a stage and a person decides about its changes, and if a `deny exec` rule could apply, a
-    /// person is asked before it runs. Hooks are always run by bash. [`Builder::build`] fails if the shell is not there.
+    /// understood: no `exec` rule allows it, it runs on a stage and a person decides about its changes, and if a `deny exec` rule could
+    /// apply, a person is asked before it runs. Hooks are always run by bash. [`Builder::build`] fails if the shell is not there.
     ///
     /// ```
     /// use windlass::Windlass;
@@ -315,8 +315,8 @@ impl Builder {
     }
 
     /// Adds the command files of a directory: each is a tool that runs a command. They are read when they are first needed; a file with an
-    /// error gives an [`EventKind::Warning`](crate::event::EventKind::Warning). The directory belongs to the person and is trusted: a file that declares that it only
-    /// reads files needs no permission to run its program, as long as the sandbox enforces that.
+    /// error gives an [`EventKind::Warning`](crate::event::EventKind::Warning). The directory belongs to the person and is trusted: a file
+    /// that declares that it only reads files needs no permission to run its program, as long as the sandbox enforces that.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -463,8 +463,8 @@ impl Builder {
 
 /// # Stores of your own
 impl Builder {
-    /// Sets the store of values that last from call to call. Default: the state directory if there is one, else memory. The [guide](crate#stores)
-    /// has an example.
+    /// Sets the store of values that last from call to call. Default: the state directory if there is one, else memory. The
+    /// [guide](crate#stores) has an example.
     pub fn state_store(self, store: Arc<dyn StateStore>) -> Self {
         self.configure(|engine| engine.state_store(store))
     }

@@ -84,9 +84,9 @@
 //!
 //! # Decisions by people
 //!
-//! Where nothing allows or denies a call, a person is asked, through an [`Attendant`](people::Attendant). Without one, such a call is denied
-//! at once. A closure is an attendant. A page or a chat registers [`Listening`](people::Listening) instead, hears of the question as an
-//! event and answers by its id:
+//! Where nothing allows or denies a call, a person is asked, through an [`Attendant`](people::Attendant). Without one, such a call is
+//! denied at once. A closure is an attendant. A page or a chat registers [`Listening`](people::Listening) instead, hears of the question as
+//! an event and answers by its id:
 //!
 //! ```
 //! use serde_json::json;
@@ -213,9 +213,9 @@
 //!
 //! # Stores
 //!
-//! With [`Builder::state`], the journal, whole outputs, the history of changes and the values that tools keep are in one directory. Without,
-//! nothing is written outside of the workspace. The values and the full-text index can be in stores of your own: a list of things to do,
-//! or a memory, in your database.
+//! With [`Builder::state`], the journal, whole outputs, the history of changes and the values that tools keep are in one directory.
+//! Without, nothing is written outside of the workspace. The values and the full-text index can be in stores of your own: a list of things
+//! to do, or a memory, in your database.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -316,7 +316,8 @@
 //! | test your tools | [`testing`] |
 //!
 //! The most used names stand here as well as in their modules. Settings have a `Default`: fill in what you need and end with
-//! `..Limits::default()`, so that a new field breaks nothing. Some examples on the pages of types name the crate below that a type comes from:
+//! `..Limits::default()`, so that a new field breaks nothing. Some examples on the pages of types name the crate below that a type comes
+//! from:
 //! `windlass_core::Budget` is `windlass::session::Budget` for you.
 
 mod approval_diff;
@@ -386,7 +387,8 @@ impl Windlass {
         self.store.as_ref()
     }
 
-    /// Returns the engine, for operations that have no method here: answers to approvals, explanations, the policy, the cache, toolsets; see [`engine`].
+    /// Returns the engine, for operations that have no method here: answers to approvals, explanations, the policy, the cache, toolsets;
+    /// see [`engine`].
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
@@ -396,7 +398,8 @@ impl Windlass {
         &self.undo_stores.history
     }
 
-    /// Returns the recoveries that were made when this engine was built: one line for each change that a killed process had left unfinished.
+    /// Returns the recoveries that were made when this engine was built: one line for each change that a killed process had left
+    /// unfinished.
     pub fn recovered(&self) -> &[String] {
         &self.undo_stores.recovered
     }
@@ -429,7 +432,8 @@ impl Windlass {
         Arc::new(Session::new(self.engine.new_session_id()).narrow(limits))
     }
 
-    /// Begins a child session, for a sub-agent. It has at most the rights of its parent, shares its budget, and ends with it. [`Session::child`] takes an id of your own and settings too.
+    /// Begins a child session, for a sub-agent. It has at most the rights of its parent, shares its budget, and ends with it.
+    /// [`Session::child`] takes an id of your own and settings too.
     ///
     /// ```
     /// use windlass::session::Limits;

@@ -1,7 +1,7 @@
 //! Undo, proposals and snapshots, and the recovery at the start.
 //!
-//! Each operation is a call of the engine on behalf of a person ([`Engine::act_for_person`](windlass_core::Engine::act_for_person)), so it is
-//! published as events, is in the journal, and can be undone.
+//! Each operation is a call of the engine on behalf of a person ([`Engine::act_for_person`](windlass_core::Engine::act_for_person)), so it
+//! is published as events, is in the journal, and can be undone.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -39,8 +39,8 @@ use crate::{Error, Windlass};
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Undo {
-    /// The last change of the workspace that is not undone. Undos do not count; [`Undo::Call`] undoes one. Changes without a history (a build
-    /// directory, a job) are skipped: the last change with a history is undone, and the result names the skipped ones.
+    /// The last change of the workspace that is not undone. Undos do not count; [`Undo::Call`] undoes one. Changes without a history (a
+    /// build directory, a job) are skipped: the last change with a history is undone, and the result names the skipped ones.
     Last,
     /// The changes of one call, without those of calls that it made.
     Call(CallId),
@@ -218,8 +218,8 @@ impl Windlass {
         self.engine().act_for_person(&session, Handle::Static(UNDO_ANY), input).await
     }
 
-    /// Turns a session into one whose changes become proposals instead of changing files. Needs [`Builder::state`](crate::Builder::state). The
-    /// [guide](crate#undo-and-proposals) has an example.
+    /// Turns a session into one whose changes become proposals instead of changing files. Needs [`Builder::state`](crate::Builder::state).
+    /// The [guide](crate#undo-and-proposals) has an example.
     pub fn proposing(&self, session: Session) -> Result<Arc<Session>, Error> {
         let proposals = self.proposals(session.id())?;
         Ok(Arc::new(session.with_proposals(proposals)))
@@ -263,7 +263,8 @@ impl Windlass {
         }
     }
 
-    /// Takes a snapshot of these paths and the files below them, for [`restore`](Self::restore). Needs [`Builder::state`](crate::Builder::state).
+    /// Takes a snapshot of these paths and the files below them, for [`restore`](Self::restore). Needs
+    /// [`Builder::state`](crate::Builder::state).
     ///
     /// ```
     /// # use windlass::Windlass;

@@ -210,8 +210,8 @@ impl DirectoryEntry<'_> {
         }
     }
 
-    /// Moves all entries into another directory, gives it the attributes of this one, and calls `finish`. After a failure, moves the entries
-    /// back.
+    /// Moves all entries into another directory, gives it the attributes of this one, and calls `finish`. After a failure, moves the
+    /// entries back.
     fn move_to(
         &self,
         target: &DirectoryEntry<'_>,

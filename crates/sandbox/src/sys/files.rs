@@ -69,8 +69,8 @@ pub(crate) fn is_on_overlay(directory: Fd) -> bool {
     result.is_ok() && statx.f_type == libc::OVERLAYFS_SUPER_MAGIC
 }
 
-/// Opens an `O_PATH` handle on a directory. Refuses magic links, because those below `/proc/self` would lead to our own files instead of the
-/// caller's.
+/// Opens an `O_PATH` handle on a directory. Refuses magic links, because those below `/proc/self` would lead to our own files instead of
+/// the caller's.
 pub(crate) fn open_directory_handle(at: Fd, path: &CStr) -> Result<Fd> {
     let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
     let flags = u64::from(flags.cast_unsigned());

@@ -495,8 +495,8 @@ fn tree_that_is_too_deep_stays_unchanged() {
     }
 }
 
-/// Other renames of a program work after one that the listener cannot read because the caller hides its memory, and after one of a directory
-/// that the mover has replaced.
+/// Other renames of a program work after one that the listener cannot read because the caller hides its memory, and after one of a
+/// directory that the mover has replaced.
 #[test]
 fn renames_of_a_hidden_caller_work() {
     let hide = "import ctypes, os; ctypes.CDLL(None).prctl(4, 0)";

@@ -160,8 +160,8 @@ async fn tools_question_is_answered_through_the_state_directory() {
     assert!(there.engine().questions().await.unwrap().is_empty(), "it is used up");
 }
 
-/// The approval of a job says that allowing it lets the job write in the workspace. It does so for this job only, except where a rule denies
-/// it.
+/// The approval of a job says that allowing it lets the job write in the workspace. It does so for this job only, except where a rule
+/// denies it.
 #[tokio::test]
 async fn allowed_job_may_write_where_its_approval_says() {
     let shown: Arc<Mutex<Vec<String>>> = Arc::default();

@@ -68,7 +68,8 @@ command: |
     assert_eq!(result.output.metadata["truncated"], json!(true));
 }
 
-/// The approval names the command that has run, also if it is not in the arguments: for a command tool, and for `test`, which finds its own.
+/// The approval names the command that has run, also if it is not in the arguments: for a command tool, and for `test`, which finds its
+/// own.
 #[tokio::test]
 async fn approval_of_changes_names_the_command_that_has_run() {
     let asked = Arc::new(Mutex::new(Vec::new()));

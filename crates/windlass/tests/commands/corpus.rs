@@ -77,8 +77,8 @@ fn the_corpus_is_large_and_its_ids_are_unique() {
     assert!(rows.len() >= 300, "{}", rows.len());
 }
 
-/// Programs that a machine may lack and that `cargo xtask setup` does not install. Rows with them are run only where they are installed; the
-/// decisions about these rows are tested everywhere.
+/// Programs that a machine may lack and that `cargo xtask setup` does not install. Rows with them are run only where they are installed;
+/// the decisions about these rows are tested everywhere.
 const OPTIONAL: &[&str] = &["ed", "gdb", "sqlite3", "ssh", "vim", "zip"];
 
 /// Runs every denied row of a share in bash, and checks that it creates the file `CANARY`.

@@ -18,8 +18,8 @@ use crate::support::{TestWorkspace, text};
 /// Files in the workspace of every command.
 const FILES: &[(&str, &str)] = &[("a", "one\ntwo\n"), ("sub/b", "three\n")];
 
-/// Checks that these allow rules allow no attack, although each attack changes a file when it is run, and allow every benign command, so that
-/// a policy which always asks would fail.
+/// Checks that these allow rules allow no attack, although each attack changes a file when it is run, and allow every benign command, so
+/// that a policy which always asks would fail.
 async fn check(rules: &[&str], attacks: &[&str], benign: &[&str]) {
     let test = workspace_in_mode_ask(FILES, rules);
     let free = TestWorkspace::in_memory(&[]);

@@ -66,8 +66,8 @@ fn bash_arguments(command: &str) -> Value {
     json!({"command": command})
 }
 
-/// Creates a directory outside of every workspace that commands in the sandbox see. One in `/tmp` they would not see, because they have their
-/// own `/tmp`.
+/// Creates a directory outside of every workspace that commands in the sandbox see. One in `/tmp` they would not see, because they have
+/// their own `/tmp`.
 fn directory_outside_tmp() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }

@@ -1,5 +1,5 @@
-//! Behaviours of Errata: proposals, snapshots, rewind and direct writes; a shell with allowed prefixes, time limits and sandbox modes. An id
-//! such as 3C-4 names one of its weaknesses, which Windlass must not have.
+//! Behaviours of Errata: proposals, snapshots, rewind and direct writes; a shell with allowed prefixes, time limits and sandbox modes. An
+//! id such as 3C-4 names one of its weaknesses, which Windlass must not have.
 
 use std::sync::Arc;
 use std::time::Duration;

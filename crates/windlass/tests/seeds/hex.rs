@@ -1,5 +1,5 @@
-//! Behaviours of Hex: reading a file, alone and through its executor; modes of writing, and locks; commands and jobs. An id such as H31 names
-//! one of its weaknesses, which Windlass must not have.
+//! Behaviours of Hex: reading a file, alone and through its executor; modes of writing, and locks; commands and jobs. An id such as H31
+//! names one of its weaknesses, which Windlass must not have.
 //!
 //! Hex counts `limit` and `offset` in bytes, and ours counts lines, so the examples with `0123456789` have one digit on each line here.
 
@@ -153,7 +153,8 @@ async fn hex_example_complete_workflow_on_real_files() {
     assert!(!outside.path().join("passwd").exists());
 }
 
-/// Its modes `create` (its default; ours is `overwrite` of a seen file), `overwrite` and `append`, missing parents, and the limit of 10 MiB.
+/// Its modes `create` (its default; ours is `overwrite` of a seen file), `overwrite` and `append`, missing parents, and the limit of 10
+/// MiB.
 #[tokio::test]
 async fn hex_write_modes() {
     let test = TestWorkspace::with(&[("there.txt", "one\n")]);

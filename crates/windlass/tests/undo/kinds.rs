@@ -200,8 +200,8 @@ async fn un_1_a_file_that_its_owner_cannot_read() {
     }
 }
 
-/// A file with a hard link outside of the workspace: the undo creates the name inside again, if needed as a separate file, and never touches
-/// the one outside.
+/// A file with a hard link outside of the workspace: the undo creates the name inside again, if needed as a separate file, and never
+/// touches the one outside.
 #[tokio::test]
 async fn un_3_hard_link_outside_of_the_workspace_is_not_touched() {
     for command in ["rm one", "echo more >> one", "chmod 600 one", "mv one two; echo x >> two"] {
