@@ -1,11 +1,6 @@
 //! The author of a file that configures actions: a command file or a hook file.
 
 /// The author of a command file or hook file, which decides what the file may do.
-///
-/// ```
-/// use windlass_core::Author;
-/// assert_ne!(Author::Person, Author::Workspace);
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Author {
     /// The person who owns the machine.

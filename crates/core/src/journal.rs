@@ -120,12 +120,6 @@ impl RecordKind {
 }
 
 /// The reason why a record could not be written, in words.
-///
-/// ```
-/// use windlass_core::JournalError;
-/// let error = JournalError("no space is left on the device".into());
-/// assert_eq!(error.to_string(), "no space is left on the device");
-/// ```
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{0}")]
 pub struct JournalError(pub String);

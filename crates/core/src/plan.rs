@@ -118,12 +118,6 @@ pub trait PlannedTool: Send + Sync + 'static {
 }
 
 /// The effects of a call, and the plan to run it.
-///
-/// ```
-/// use windlass_core::{Effects, Planned};
-/// let planned = Planned { effects: Effects::read("a.md"), plan: "a.md" };
-/// assert_eq!(planned.effects.to_string(), "read a.md");
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Planned<Plan> {
     /// Effects to decide on. Paths may be as the model wrote them.

@@ -11,10 +11,6 @@ use std::sync::Arc;
 use crate::{Files, Host, SessionId};
 
 /// The paths of the directory, the usual one first.
-///
-/// ```
-/// assert_eq!(windlass_core::SESSION_TMP, ["/tmp", "/var/tmp"]);
-/// ```
 pub const SESSION_TMP: [&str; 2] = ["/tmp", "/var/tmp"];
 
 /// Returns an absolute path relative to the session's directory for temporary files, or `None` if it is not there.

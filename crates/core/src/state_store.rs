@@ -9,12 +9,6 @@ use crate::sync::Lock;
 use crate::{SessionId, ToolError};
 
 /// The owner of a value.
-///
-/// ```
-/// use windlass_core::{SessionId, StatePlace};
-/// let (one, two) = (StatePlace::Session(SessionId::new("s1")), StatePlace::Person);
-/// assert_ne!(one, two);
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum StatePlace {
     /// One session.
@@ -26,12 +20,6 @@ pub enum StatePlace {
 }
 
 /// A stored value and its version.
-///
-/// ```
-/// use serde_json::json;
-/// let entry = windlass_core::StateEntry { value: json!([]), version: 7 };
-/// assert_eq!(entry.version, 7);
-/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct StateEntry {
     /// The value.
@@ -68,12 +56,6 @@ pub trait StateStore: Send + Sync {
 }
 
 /// Keeps values in memory as long as the process lives. Embedders without a store get this one.
-///
-/// ```
-/// use windlass_core::{MemoryState, StatePlace, StateStore};
-/// assert_eq!(MemoryState::default().get(&StatePlace::Person, "todo")?, None);
-/// # Ok::<(), windlass_core::ToolError>(())
-/// ```
 #[derive(Debug, Default)]
 pub struct MemoryState(Lock<Memory>);
 

@@ -48,11 +48,6 @@ impl Clock for FixedClock {
 }
 
 /// A host with a clock and without files or programs, for tools that only compute.
-///
-/// ```
-/// use windlass_core::{Host, testing::EmptyHost};
-/// assert!(EmptyHost::default().files().resolve("a".as_ref()).is_ok());
-/// ```
 #[derive(Debug)]
 pub struct EmptyHost {
     clock: FixedClock,
@@ -76,11 +71,6 @@ impl Host for EmptyHost {
 }
 
 /// An [`EmptyHost`] with programs: each prints its own command line and ends.
-///
-/// ```
-/// use windlass_core::{Host, testing::EchoHost};
-/// assert!(EchoHost::default().processes().is_some());
-/// ```
 #[derive(Debug, Default)]
 pub struct EchoHost {
     empty: EmptyHost,
@@ -324,11 +314,6 @@ impl From<MockTool> for Handle {
 }
 
 /// A journal in memory that a test can read.
-///
-/// ```
-/// use windlass_core::testing::MemoryJournal;
-/// assert!(MemoryJournal::default().records().is_empty());
-/// ```
 #[derive(Debug, Default)]
 pub struct MemoryJournal(Lock<Vec<Record>>);
 

@@ -50,10 +50,6 @@ pub struct Passage {
 }
 
 /// The documents that a store has, as [`TextIndex::indexed`] lists them.
-///
-/// ```
-/// assert!(windlass_core::Indexed::default().fingerprints.is_empty());
-/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Indexed {
     /// The fingerprints, by document id. A document whose fingerprint differs now has to be put again.

@@ -63,13 +63,6 @@ pub enum PinError {
 }
 
 /// A path in the workspace and the hash of its content when a person trusted it.
-///
-/// ```
-/// use windlass_core::ContentHash;
-/// use windlass_hooks::Pin;
-/// let pin = Pin { path: "check.sh".into(), hash: Some(ContentHash::of(b"exit 0\n")) };
-/// assert_ne!(pin, Pin { path: "check.sh".into(), hash: None }, "an absent file has another pin");
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pin {
     /// Path relative to the workspace.

@@ -57,11 +57,6 @@ impl fmt::Display for NotPublicAddress {
 }
 
 /// Looks up names as the machine is configured to.
-///
-/// ```
-/// let settings = windlass_host::HttpSettings::default();
-/// assert_eq!(format!("{:?}", settings.resolver), "SystemResolver");
-/// ```
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemResolver;
 

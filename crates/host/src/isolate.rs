@@ -93,12 +93,6 @@ pub struct Isolated {
 }
 
 /// Change of one object in an isolated copy.
-///
-/// ```
-/// use windlass_host::{IsolatedChange, IsolatedChangeKind};
-/// let change = IsolatedChange { path: "src/lib.rs".into(), kind: IsolatedChangeKind::Created };
-/// assert_eq!(format!("{} {}", change.kind, change.path.display()), "created src/lib.rs");
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct IsolatedChange {
     /// Path relative to the workspace.

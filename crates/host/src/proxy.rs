@@ -56,11 +56,6 @@ pub struct Proxy {
 }
 
 /// Limits and permissions of a proxy.
-///
-/// ```
-/// let usual = windlass_host::ProxySettings::default();
-/// assert_eq!((usual.allow_private, usual.max_connections), (false, 128));
-/// ```
 #[derive(Debug, Clone)]
 pub struct ProxySettings {
     /// Listed hosts may have addresses that are not public.

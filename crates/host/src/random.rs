@@ -15,12 +15,6 @@ const IDS_PER_CALL: usize = 32;
 const BYTES_PER_ID: usize = 5;
 
 /// Creates ids that are unique across processes and over time: each holds the time and 40 random bits.
-///
-/// ```
-/// use windlass_core::IdSource;
-/// let ids = windlass_host::RandomIds::default();
-/// assert_ne!(ids.next(), ids.next());
-/// ```
 #[derive(Debug, Default)]
 pub struct RandomIds(Mutex<Vec<u8>>);
 

@@ -20,12 +20,6 @@ use crate::stdio;
 use crate::transport::LineTransport;
 
 /// Options of a server.
-///
-/// ```
-/// use windlass_mcp::Options;
-/// let options = Options { instructions: Some("Read before you write.".into()), ..Options::default() };
-/// assert_eq!(options.name, "windlass");
-/// ```
 #[derive(Debug, Clone)]
 pub struct Options {
     /// Name of the server.

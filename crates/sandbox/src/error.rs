@@ -1,35 +1,36 @@
-//! Why a program could not be started.
+//! The errors of a launch, and the setup steps that they name.
 
 use std::io;
 
-/// Why a program could not be started.
+/// The reason why a program was not started.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
-    /// Something about it is no name: there is a NUL in it.
+    /// A path, an argument or a variable has a NUL in it.
     #[error("{what} cannot have a NUL in it")]
     Name {
-        /// What it is about.
+        /// The kind of value, such as `an argument`.
         what: &'static str,
     },
-    /// The machine could not be asked at all.
+    /// The machine gave no process, socket or memory for the warden.
     #[error("a process could not be made: {0}")]
     Machine(#[source] io::Error),
-    /// The surroundings could not be made.
+    /// The sandbox could not be set up.
     #[error("{step}: {source}")]
     Surroundings {
-        /// What was tried.
+        /// The step that failed.
         step: Step,
-        /// Why not.
+        /// The error of that step.
         source: io::Error,
     },
-    /// The program itself could not be executed.
+    /// The sandbox was ready, but the program itself could not be executed.
     #[error("{0}")]
     Program(#[source] io::Error),
 }
 
+/// Defines the steps with their numbers and their error messages.
 macro_rules! steps {
     ($($(#[$doc:meta])* $name:ident = $number:literal $words:literal;)*) => {
-        /// A step on the way to the surroundings of a program.
+        /// A step in the setup of a program's sandbox.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[repr(i32)]
         pub enum Step {
@@ -37,6 +38,7 @@ macro_rules! steps {
         }
 
         impl Step {
+            /// Returns the step with this number; [`Start`](Self::Start) for an unknown one.
             pub(crate) fn of(number: i32) -> Self {
                 match number {
                     $($number => Self::$name,)*
@@ -56,44 +58,44 @@ macro_rules! steps {
 }
 
 steps! {
-    /// New namespaces.
+    /// Creates the namespaces.
     Namespaces = 0 "new namespaces could not be made";
-    /// Who we are in them.
+    /// Maps the user and the group into the user namespace.
     Identity = 1 "the user could not be taken into the namespace";
-    /// Mounts of its own.
+    /// Makes the mounts private to the mount namespace.
     Mounts = 2 "mounts could not be made private";
-    /// The directories that it may change.
+    /// Mounts writable files and directories.
     Writable = 3 "a writable directory could not be mounted";
-    /// A file system of its own processes.
+    /// Mounts `/proc`.
     Proc = 4 "/proc could not be mounted";
-    /// Devices.
+    /// Mounts `/dev`.
     Dev = 5 "/dev could not be mounted";
-    /// The files and directories that it may only read.
+    /// Mounts read-only files and directories.
     ReadOnly = 6 "a read-only directory could not be mounted";
-    /// An overlay.
+    /// Mounts an overlay.
     Overlay = 7 "an overlay could not be mounted";
-    /// A place that must stay as it is.
+    /// Protects paths of the workspace.
     Protected = 8 "a protected path could not be protected";
-    /// A path that it must not open.
+    /// Masks paths.
     Masked = 9 "a secret path could not be masked";
-    /// Its root.
+    /// Makes the new root and enters it.
     Root = 10 "its root file system could not be made";
-    /// Its network.
+    /// Sets up the network.
     Network = 11 "its own network could not be set up";
-    /// What it may not do.
+    /// Drops capabilities and forbids new privileges.
     Privileges = 12 "privileges could not be dropped";
-    /// Limits.
+    /// Sets the resource limits.
     Limits = 13 "limits could not be set";
-    /// Landlock.
+    /// Applies the Landlock rules.
     Landlock = 14 "Landlock could not be applied";
-    /// The filter of system calls.
+    /// Installs the seccomp filters.
     Seccomp = 15 "the filter of system calls could not be applied";
-    /// Where it starts.
+    /// Enters the working directory.
     Directory = 16 "the working directory could not be entered";
-    /// Its input and output.
+    /// Sets up standard input, output and error.
     Descriptors = 17 "its input and output could not be set up";
-    /// The process itself.
+    /// Starts the program's process.
     Start = 18 "the process could not be started";
-    /// The program.
+    /// Executes the program.
     Program = 19 "the program could not be executed";
 }

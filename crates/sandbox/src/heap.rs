@@ -1,14 +1,10 @@
-//! The heap of this process.
+//! A setting of the C library's memory allocator.
 
-/// Has all threads of this process share one heap.
+/// Makes all threads of this process share one heap.
 ///
-/// The C library gives each thread a heap of its own, and what was freed in one is not used again by another. A process that works on
-/// many files on one thread after another then holds the memory of each step at once. Called before the first thread is started;
-/// other C libraries than glibc have one heap anyway.
-///
-/// ```
-/// windlass_sandbox::share_heap();
-/// ```
+/// glibc gives each thread a heap of its own, and memory freed in one is not reused in another. A process that works on many files on one
+/// thread after another would then hold the memory of all steps at once. Must be called before the first thread is started. Does nothing
+/// with other C libraries, which have one heap anyway.
 pub fn share_heap() {
     #[cfg(target_env = "gnu")]
     // SAFETY: it sets a number; the allocator takes its own lock for that.

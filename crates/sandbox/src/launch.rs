@@ -1,4 +1,4 @@
-//! What is to be started, and in which surroundings: a plain description, made by whoever decides.
+//! The description of a program to start and of its sandbox, as plain data that the caller fills in.
 
 use std::ffi::{CString, OsString};
 use std::io;
@@ -14,86 +14,85 @@ use crate::sys;
 pub struct Launch<'a> {
     /// The program's absolute path.
     pub program: PathBuf,
-    /// Its arguments, its own name first.
+    /// Its arguments; the first is its own name.
     pub arguments: Vec<OsString>,
-    /// Its environment, all of it: `NAME=value`.
+    /// Its whole environment, as `NAME=value`. Nothing is inherited.
     pub environment: Vec<OsString>,
-    /// Where it starts.
+    /// Its working directory.
     pub directory: PathBuf,
-    /// Its standard input; nothing if there is none.
+    /// Its standard input; `/dev/null` if not given.
     pub stdin: Option<BorrowedFd<'a>>,
-    /// Its standard output and, unless that is given apart, its standard error.
+    /// Its standard output, and its standard error if `errors` is not given.
     pub output: BorrowedFd<'a>,
     /// Its standard error.
     pub errors: Option<BorrowedFd<'a>>,
-    /// Whether these three are a terminal, and its own.
+    /// True if these three are a terminal that becomes the program's controlling terminal.
     pub terminal: bool,
-    /// What it sees of the machine; all of it if not given.
+    /// The files and the network that it sees; all of the machine if not given.
     pub view: Option<View>,
-    /// A user namespace in which the view is made, with this person in it; a new one if not given. Not everybody may make one,
-    /// and who may not can be given one of somebody who may.
+    /// An existing user namespace in which the view is made and to which this user is mapped; a new one if not given. Some machines let
+    /// only certain programs create one, and one of theirs can be passed here.
     pub users: Option<BorrowedFd<'a>>,
     /// The namespaces of an earlier program whose loopback interface this one shares.
     pub session: Option<&'a SessionNamespaces>,
-    /// What the kernel refuses it whatever it sees.
+    /// Operations that Landlock and seccomp refuse it.
     pub fence: Option<Fence>,
-    /// How much it may use.
+    /// The resources that it may use.
     pub limits: Limits,
-    /// The file of a control group's members, open for writing: the program joins it before it begins.
+    /// The `cgroup.procs` file of a control group, open for writing: the program joins the group before it begins.
     pub group: Option<BorrowedFd<'a>>,
 }
 
 /// The file system that a program sees, and the network that it is in.
 ///
-/// The root is empty but for what [`mounts`](View::mounts) lays into it, a `/proc` of the program's own processes and a `/dev` with
-/// few devices. It cannot be changed.
+/// The root has only the [`mounts`](View::mounts), a `/proc` of the program's own processes and a `/dev` with few devices. It is
+/// read-only.
 #[derive(Debug, Clone, Default)]
 pub struct View {
-    /// Laid into the root in this order, so that one may lie in another. Directories on the way are made.
+    /// Mounted in this order, so that one may lie in another. Missing parent directories are created.
     pub mounts: Vec<Mount>,
-    /// The directory that [`protected`](View::protected) paths are relative to.
+    /// The directory to which [`protected`](View::protected) paths are relative.
     pub workspace: PathBuf,
-    /// Paths in the workspace that stay as they are, also if nothing is there. For a workspace that is mounted writable: the
-    /// changes of an overlay can be judged afterwards.
+    /// Paths in the workspace that the program cannot change, nor create if they do not exist. Needed for a workspace that is mounted
+    /// writable; the changes of an overlay can be checked afterwards.
     ///
-    /// A protection ends when a process outside removes the path or renames another over it: with the directory entry, the kernel
-    /// removes the mount that lies on it. The same is true of a mask.
+    /// A protection ends when a process outside the sandbox removes the path or renames another over it, because the kernel then unmounts
+    /// the mount on it. The same is true of a mask.
     pub protected: Vec<Protected>,
-    /// Absolute paths that cannot be opened, though they are in a mount. What is not there is passed over.
+    /// Absolute paths in a mount that the program cannot open. Paths that do not exist are skipped.
     pub masked: Vec<PathBuf>,
-    /// The network that the program is in.
+    /// The network that the program can use.
     pub network: Network,
 }
 
-/// Something that a view has at a path.
+/// A path of a view and the object that is mounted there.
 #[derive(Debug, Clone)]
 pub struct Mount {
-    /// The absolute path, without links.
+    /// The absolute path, without symbolic links.
     pub at: PathBuf,
-    /// What is there.
+    /// The object that is mounted there.
     pub source: Source,
 }
 
-/// What a view has at a path.
+/// An object that is mounted at a path of a view.
 #[derive(Debug, Clone)]
 pub enum Source {
-    /// A file or directory of the machine, with what is mounted below it, read-only.
+    /// A file or directory of the machine, with its submounts, read-only.
     ReadOnly(Object),
-    /// The same, writable.
+    /// A file or directory of the machine, with its submounts, writable.
     Writable(Object),
-    /// Directories merged by overlayfs, the first over the second and so on; at least two in all.
+    /// Directories merged by overlayfs, the first over the second and so on; at least two in all, the upper layer included.
     Overlay {
-        /// The layers that are only read.
+        /// The read-only layers.
         lower: Vec<Object>,
-        /// The layer that takes the changes; without one there can be none.
+        /// The layer that takes the changes; without one the overlay is read-only.
         upper: Option<Upper>,
     },
-    /// The same with changes that are held in memory and go with the program.
+    /// An overlay over these directories whose changes are held in memory and end with the program.
     Scratch(Vec<Object>),
-    /// The kernel's own description of devices: one of the program's network namespace where the kernel allows it, else this one of
-    /// the machine, read-only.
+    /// A read-only sysfs: a new one for the program's network namespace if the kernel allows it, else this one of the machine.
     Sysfs(Object),
-    /// A symbolic link that points there.
+    /// A symbolic link with this target.
     Link(PathBuf),
     /// An empty directory.
     Directory,
@@ -104,14 +103,14 @@ pub enum Source {
 pub struct Upper {
     /// The directory that takes the changes.
     pub upper: Object,
-    /// An empty directory on the same file system, for the kernel.
+    /// An empty directory on the same file system that overlayfs uses as its work directory.
     pub work: Object,
 }
 
 /// A file or directory of the machine, by handle.
 ///
-/// The namespaces of a program have mounts of their own, so the path is opened there once more; if it leads to another object by
-/// then, the launch fails. The handle is kept so that no other object can get the same inode number meanwhile.
+/// A program's mount namespace has its own mounts, so the path is opened there a second time; if it leads to another object by then, the
+/// launch fails. The handle is kept so that no other object can get the same inode number meanwhile.
 #[derive(Debug, Clone)]
 pub struct Object {
     path: PathBuf,
@@ -121,10 +120,10 @@ pub struct Object {
 }
 
 impl Object {
-    /// Takes hold of what is at an absolute path that leads through no link.
+    /// Opens a handle on an absolute path. Fails if the path has a symbolic link in it.
     pub fn open(path: &Path) -> io::Result<Self> {
         let name = CString::new(path.as_os_str().as_bytes())?;
-        let opened = sys::place(&name).map_err(io::Error::from_raw_os_error)?;
+        let opened = sys::open_handle(&name).map_err(io::Error::from_raw_os_error)?;
         // SAFETY: the kernel has just made it for us.
         let handle = unsafe { OwnedFd::from_raw_fd(opened) };
         let (device, inode) = sys::identity(opened).map_err(io::Error::from_raw_os_error)?;
@@ -142,55 +141,55 @@ impl Object {
     }
 }
 
-/// A place that stays as it is.
+/// A path in the workspace that the program cannot change.
 #[derive(Debug, Clone)]
 pub struct Protected {
-    /// Where it is in the workspace.
+    /// The path relative to the workspace.
     pub path: PathBuf,
-    /// Whether an empty directory stands for it while nothing is there, or an empty file.
+    /// True if an empty directory is created where the path does not exist, false for an empty file.
     pub is_directory: bool,
 }
 
-/// The network that a program is in.
+/// The network that a program can use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Network {
     /// A loopback interface and nothing else: that of the [session](Launch::session), or a new one.
     #[default]
     Loopback,
-    /// The same, with a listener on this port of it that we are given to serve.
+    /// The same, with a listener on this port of it, which the caller gets and serves.
     Listener(u16),
-    /// The machine's own.
+    /// The network of the machine.
     Machine,
 }
 
-/// The user and network namespace of a program, for others that share its loopback interface. They last as long as this.
+/// The user and network namespace of a program, which later programs join to share its loopback interface. The namespaces exist at least
+/// as long as this value.
 #[derive(Debug)]
 pub struct SessionNamespaces {
     pub(crate) users: OwnedFd,
     pub(crate) network: OwnedFd,
 }
 
-/// What the kernel refuses a program, by Landlock and seccomp.
+/// The operations that Landlock and seccomp refuse a program.
 ///
-/// Without a [view](Launch::view) it holds less: modes, times and attributes of files can be changed wherever they are, names and
-/// sizes be asked for, other processes be seen. There a program gets no sockets of the machine, so that it can ask nobody to do
-/// what it may not.
+/// Without a [view](Launch::view) a fence is weaker: the program can change modes, times and attributes of any file, read names and
+/// sizes, and see other processes. It then gets no local sockets, so that it cannot ask another process to do what it may not do itself.
 #[derive(Debug, Clone, Default)]
 pub struct Fence {
-    /// What it may read and execute.
+    /// Paths that it may read and execute.
     pub readable: Vec<PathBuf>,
-    /// Where it may change things.
+    /// Paths that it may read, execute and change.
     pub writable: Vec<PathBuf>,
-    /// Whether it may make sockets for the internet; its own network may make that harmless.
+    /// True if it may create internet sockets. In a network of its own these reach only the loopback interface.
     pub internet: bool,
-    /// Whether it may connect by TCP.
+    /// True if it may connect by TCP.
     pub connect: bool,
-    /// The program cannot set extended attributes. On a real directory it could plant those by which overlayfs hides files, or keeps
-    /// them from being opened, when the directory is a lower layer later; an overlay stores these under other names.
+    /// True if it cannot set extended attributes. On a real directory it could set those by which overlayfs hides files or keeps them from
+    /// being opened when the directory is a lower layer later; an overlay stores these under other names.
     pub without_attributes: bool,
 }
 
-/// How much a program may use, with all that it starts.
+/// The resources that a program and all processes that it starts may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of memory.

@@ -1,31 +1,31 @@
-//! Starts programs in surroundings from which they cannot reach further than they are meant to, and from which nothing of them
-//! survives.
+//! Starts programs in a sandbox and ends every process that they leave behind.
 //!
-//! The only crate with unsafe code, and with no knowledge of the rest: it is told what a program may see and change as a plain
-//! [`Launch`]. Between us and the program stands a process of our own, the *warden*. It makes the surroundings, is the first process
-//! in them, waits for the program, and goes only when nothing of it is left; when we are gone, it ends everything by itself.
+//! This is the only crate with unsafe code. It knows nothing about the other crates: the caller describes the files and the network
+//! that a program may use as a [`Launch`]. A process of our own, the *warden*, stands between us and the program. It sets up the
+//! sandbox, is the first process in it, waits for the program, and exits only after every process in the sandbox has ended. If this
+//! process ends first, the warden ends them by itself.
 //!
-//! What holds: namespaces (users, processes, mounts, network, IPC), a root file system that has only what is laid into it, Landlock
-//! on top of it, a filter of system calls, no capabilities, limits. Each can be missing on a machine; [`launch`] never goes on without one that
-//! was asked for.
+//! The sandbox consists of namespaces (user, PID, mount, network, IPC), a root file system with only the requested mounts, Landlock, a
+//! seccomp filter, dropped capabilities and resource limits. A machine may lack any of these; [`launch`] fails if one that the caller
+//! asked for is missing.
 #![allow(unsafe_code, reason = "this is the crate for it")]
 
 #[cfg(not(target_os = "linux"))]
-compile_error!("the sandbox is made of parts of Linux");
+compile_error!("the sandbox needs Linux: it uses namespaces, Landlock and seccomp");
 
 mod error;
 mod heap;
 mod launch;
-mod name;
 mod owner;
+mod path_buffer;
 mod plan;
 mod process;
 mod raw;
 mod renames;
 mod root;
 mod seccomp;
+mod setup;
 mod stack;
-mod surroundings;
 mod sys;
 mod usage;
 mod warden;
@@ -40,7 +40,7 @@ pub use owner::open_as_owner;
 pub use process::{Confined, Ending, hide_memory, is_memory_hidden, launch};
 pub use renames::RENAME_PREFIX;
 
-/// Which version of Landlock the kernel speaks; 0 if none.
+/// Returns the version of Landlock that the kernel supports; 0 if it has none.
 pub fn landlock_version() -> u32 {
     sys::landlock::version()
 }

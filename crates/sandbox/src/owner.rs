@@ -1,8 +1,8 @@
-//! Opens what its own mode keeps from its owner: a file of mode 0, or one below such a directory.
+//! Opens a file whose mode denies its owner access: a file of mode 0, or one below a directory of mode 0.
 //!
-//! To give it another mode for a moment would change its stamps, and others could see it meanwhile. So a process of ours opens it that
-//! is root of a user namespace with nobody but us in it: there the kernel minds no modes of what belongs to our user and group. The
-//! process does nothing else and is gone when this returns.
+//! A change of its mode for a moment would change its ctime, and other processes could see the other mode. So a child process opens the
+//! file as root of a new user namespace that has only our user and group in it: there the kernel ignores the modes of files that belong
+//! to them. The child does nothing else and has ended when this returns.
 
 use std::ffi::CString;
 use std::io;
@@ -10,21 +10,22 @@ use std::os::fd::{AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
-use crate::process::socket_pair;
-use crate::sys::{self, Fd, Side};
+use crate::process::message_socket_pair;
+use crate::sys::{self, Fd, ForkSide};
 
-/// Opens a path below a directory, through no link, as its owner could if modes did not matter.
+/// Opens a path below a directory, as if file modes did not matter to the owner. Follows no symbolic link in parent directories. Fails on a
+/// machine that allows no user namespaces.
 ///
 /// ```
 /// use std::io::Read as _;
 /// use std::os::fd::AsFd as _;
 /// use std::os::unix::fs::PermissionsExt as _;
-/// let ground = tempfile::tempdir()?;
-/// let file = ground.path().join("shut");
+/// let directory = tempfile::tempdir()?;
+/// let file = directory.path().join("shut");
 /// std::fs::write(&file, "inside")?;
 /// std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0))?;
-/// let directory = std::fs::File::open(ground.path())?;
-/// // A machine that gives out no user namespaces refuses it.
+/// let directory = std::fs::File::open(directory.path())?;
+/// // A machine that allows no user namespaces refuses it.
 /// if let Ok(opened) = windlass_sandbox::open_as_owner(directory.as_fd(), "shut".as_ref(), 0) {
 ///     let mut text = String::new();
 ///     std::fs::File::from(opened).read_to_string(&mut text)?;
@@ -37,61 +38,64 @@ pub fn open_as_owner(at: BorrowedFd<'_>, path: &Path, flags: u32) -> io::Result<
     let path = CString::new(path.as_os_str().as_bytes())?;
     // SAFETY: these only ask who we are.
     let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
-    let request = Request {
+    let request = OpenRequest {
         at: at.as_raw_fd(),
         path,
         flags: flags.cast_signed() | libc::O_CLOEXEC,
-        users: format!("0 {user} 1\n"),
-        groups: format!("0 {group} 1\n"),
+        user_map: format!("0 {user} 1\n"),
+        group_map: format!("0 {group} 1\n"),
     };
-    let (ours, theirs) = socket_pair()?;
+    let (ours, theirs) = message_socket_pair()?;
     match sys::fork(libc::CLONE_NEWUSER).map_err(io::Error::from_raw_os_error)? {
-        Side::Child => {
-            let answered = request.serve(theirs.as_raw_fd());
+        ForkSide::Child => {
+            let answered = request.open_and_send(theirs.as_raw_fd());
             sys::exit(i32::from(answered.is_err()))
         }
-        Side::Parent { pid, pidfd } => {
+        ForkSide::Parent { pid, pidfd } => {
             drop(theirs);
-            let answer = receive(&ours);
+            let answer = receive_opened(&ours);
             sys::close(pidfd);
-            sys::wait_for(pid);
+            sys::wait_and_reap(pid);
             answer
         }
     }
 }
 
-/// Everything that the other process needs: it cannot allocate.
-struct Request {
+/// All data that the child process needs, because it cannot allocate.
+struct OpenRequest {
     at: Fd,
     path: CString,
     flags: i32,
-    users: String,
-    groups: String,
+    user_map: String,
+    group_map: String,
 }
 
-impl Request {
-    fn serve(&self, control: Fd) -> sys::Result {
+impl OpenRequest {
+    /// Opens the file in the child and sends the descriptor, or the error number, to the parent.
+    fn open_and_send(&self, control: Fd) -> sys::Result {
         match self.open() {
             Ok(opened) => sys::send(control, &0_i32.to_ne_bytes(), Some(opened)),
             Err(errno) => sys::send(control, &errno.to_ne_bytes(), None),
         }
     }
 
+    /// Makes this process root of its new user namespace and opens the file.
     fn open(&self) -> sys::Result<Fd> {
-        // The files below are root's where nobody may look into the process. This one is a copy, and hidden again at once.
+        // The files below belong to root while the process is hidden from others. This process is a copy, and hidden again at once.
         sys::prctl(libc::PR_SET_DUMPABLE, 1)?;
-        match sys::put(c"/proc/self/setgroups", b"deny") {
+        match sys::write_file(c"/proc/self/setgroups", b"deny") {
             Ok(()) | Err(libc::ENOENT) => {}
             Err(errno) => return Err(errno),
         }
-        sys::put(c"/proc/self/uid_map", self.users.as_bytes())?;
-        sys::put(c"/proc/self/gid_map", self.groups.as_bytes())?;
+        sys::write_file(c"/proc/self/uid_map", self.user_map.as_bytes())?;
+        sys::write_file(c"/proc/self/gid_map", self.group_map.as_bytes())?;
         sys::prctl(libc::PR_SET_DUMPABLE, 0)?;
         sys::open_beneath(self.at, &self.path, self.flags)
     }
 }
 
-fn receive(from: &OwnedFd) -> io::Result<OwnedFd> {
+/// Receives the child's answer: the descriptor, or the error number.
+fn receive_opened(from: &OwnedFd) -> io::Result<OwnedFd> {
     let mut answer = [0; 4];
     match sys::receive(from.as_raw_fd(), &mut answer).map_err(io::Error::from_raw_os_error)? {
         // SAFETY: the kernel has just made it for us.

@@ -1,4 +1,5 @@
-//! A launch, made ready: every text ended by a NUL, every list in place, so that nothing need be allocated after the fork.
+//! Converts a [`Launch`] before the fork: every string to a C string, every list to its final form, so that the forked process need not
+//! allocate memory.
 
 use std::ffi::{CStr, CString, OsStr};
 use std::os::fd::AsRawFd as _;
@@ -8,121 +9,140 @@ use std::path::{Component, Path, PathBuf};
 use libc::{c_char, c_int, sock_filter};
 
 use crate::launch::{Fence, Launch, Limits, Mount, Network, Object, Source, Upper, View};
-use crate::seccomp::{self, Held};
+use crate::seccomp::{self, FilterOptions};
 use crate::stack::Stack;
 use crate::sys::{self, Fd};
 use crate::{LaunchError, usage};
 
-pub(crate) struct Plan {
+/// All data that the warden needs to start one program, in a form that needs no allocation.
+pub(crate) struct LaunchPlan {
     pub(crate) program: CString,
     arguments: Vec<CString>,
     environment: Vec<CString>,
+    /// Pointers into the texts above, ended by a null pointer, for `execve`.
     pub(crate) argument_pointers: Vec<*const c_char>,
     pub(crate) environment_pointers: Vec<*const c_char>,
+    /// Working directory in which the program starts.
     pub(crate) directory: CString,
     pub(crate) stdin: Option<Fd>,
     pub(crate) output: Fd,
     pub(crate) errors: Fd,
+    /// True if standard input, output and error are the program's own terminal.
     pub(crate) terminal: bool,
-    /// Where that terminal is, if there is one and it has a name.
+    /// Path of the device file of that terminal, if it has one.
     pub(crate) terminal_path: Option<CString>,
     pub(crate) limits: Limits,
-    /// Where the program's process writes itself to be counted by the kernel.
+    /// The `cgroup.procs` file of the control group that the program joins.
     pub(crate) group: Option<Fd>,
-    /// How many processes and threads the kernel may count, if it can be told: in a namespace of users that is new those of the
-    /// program alone, elsewhere all that the person runs.
-    pub(crate) counted: Option<u64>,
+    /// Value of `RLIMIT_NPROC`, if it is set. In a new user namespace the kernel counts only the program's processes and threads; elsewhere
+    /// it counts all of the user.
+    pub(crate) process_count_limit: Option<u64>,
     pub(crate) view: Option<PlannedView>,
-    /// The user namespace that the others belong to, if it is not a new one.
+    /// The existing user namespace to join; none for a new one.
     pub(crate) users: Option<Fd>,
-    /// The network namespace to join.
+    /// The existing network namespace to join.
     pub(crate) session: Option<Fd>,
     pub(crate) fence: Option<PlannedFence>,
-    /// Set if the view has an overlay that can be changed.
+    /// Set if the view has an overlay with an upper layer.
     pub(crate) renames: Option<PlannedRenames>,
-    /// Lines for the files in which the kernel keeps who is who in a user namespace.
+    /// Lines for `uid_map` and `gid_map`, which map the user and the group into a user namespace.
     pub(crate) user_map: CString,
     pub(crate) group_map: CString,
-    pub(crate) most_processes: CString,
-    /// Bytes that can be shared as files.
+    /// Value for `/proc/sys/kernel/pid_max`.
+    pub(crate) pid_max: CString,
+    /// Maximum size of the `tmpfs` at `/dev`, in bytes; it holds `/dev/shm`.
     pub(crate) shared_memory: CString,
-    /// What the program's process begins on.
+    /// Stack on which the program's process starts.
     pub(crate) stack: Stack,
 }
 
-// SAFETY: the pointers are to texts of its own, which nobody changes.
-unsafe impl Send for Plan {}
+// SAFETY: the pointers are to texts of its own, which are never changed.
+unsafe impl Send for LaunchPlan {}
 // SAFETY: the same.
-unsafe impl Sync for Plan {}
+unsafe impl Sync for LaunchPlan {}
 
+/// A [`View`] with C strings and with the directories that need a mount of their own.
 pub(crate) struct PlannedView {
     pub(crate) mounts: Vec<PlannedMount>,
-    /// The parts of the path to the workspace.
+    /// Components of the path to the workspace.
     pub(crate) workspace: Vec<CString>,
     pub(crate) protected: Vec<PlannedProtected>,
-    /// The directories above those, each once and the outermost first.
-    pub(crate) pinned: Vec<CString>,
-    /// Relative to the root.
+    /// Parent directories of protected and masked paths in the workspace, sorted, without duplicates, relative to the workspace.
+    pub(crate) pinned_directories: Vec<CString>,
+    /// Paths relative to the root.
     pub(crate) masked: Vec<CString>,
     pub(crate) network: Network,
 }
 
+/// A [`Mount`] with C strings.
 pub(crate) struct PlannedMount {
-    /// The parts of the path in the view; none for the root itself.
-    pub(crate) at: Vec<CString>,
+    /// Components of the path in the view; none for the root itself.
+    pub(crate) path_components: Vec<CString>,
     pub(crate) source: PlannedSource,
 }
 
+/// A [`Source`] with C strings.
 pub(crate) enum PlannedSource {
     ReadOnly(PlannedObject),
     Writable(PlannedObject),
     Sysfs(PlannedObject),
-    Overlay { lower: Vec<PlannedObject>, upper: Option<[PlannedObject; 2]> },
+    /// The two directories of `upper` are the upper directory and the work directory.
+    Overlay {
+        lower: Vec<PlannedObject>,
+        upper: Option<[PlannedObject; 2]>,
+    },
+    /// An overlay over these lower directories whose changes are held in memory.
     Scratch(Vec<PlannedObject>),
     Link(CString),
     Directory,
 }
 
+/// A file or directory of the machine, with the identity that it must still have when it is mounted.
 pub(crate) struct PlannedObject {
     pub(crate) path: CString,
+    /// Numbers of its device and inode.
     pub(crate) identity: (u64, u64),
 }
 
+/// A protected path as a C string.
 pub(crate) struct PlannedProtected {
-    /// Relative to the workspace.
+    /// Path relative to the workspace.
     pub(crate) path: CString,
     pub(crate) is_directory: bool,
 }
 
+/// A [`Fence`] with C strings and compiled seccomp filters.
 pub(crate) struct PlannedFence {
     pub(crate) readable: Vec<CString>,
     pub(crate) writable: Vec<CString>,
     pub(crate) internet: bool,
     pub(crate) connect: bool,
+    /// Version of Landlock that the kernel supports.
     pub(crate) landlock: u32,
     pub(crate) filter: Vec<sock_filter>,
-    /// Applies besides if the program is in no control group.
+    /// Additional filter for a program that is in no control group.
     pub(crate) filter_without_group: Vec<sock_filter>,
 }
 
-/// What serving the renames of a program takes.
+/// The filter and the stack that are needed to serve a program's renames of directories.
 pub(crate) struct PlannedRenames {
     pub(crate) filter: Vec<sock_filter>,
-    /// What the second thread runs on; the first has that of the plan.
+    /// Stack of the second thread; the first uses the stack of the plan.
     pub(crate) stack: Stack,
 }
 
 impl PlannedRenames {
+    /// Returns none if the view has no overlay with an upper layer.
     fn of(launch: &Launch<'_>) -> Result<Option<Self>, LaunchError> {
         if !has_upper(launch) {
             return Ok(None);
         }
         let stack = Stack::new().map_err(LaunchError::Machine)?;
-        Ok(Some(Self { filter: seccomp::renames(), stack }))
+        Ok(Some(Self { filter: seccomp::build_rename_filter(), stack }))
     }
 }
 
-/// Returns whether the view has an overlay that can be changed.
+/// Returns whether the view has an overlay with an upper layer.
 fn has_upper(launch: &Launch<'_>) -> bool {
     let mounts = launch.view.iter().flat_map(|view| &view.mounts);
     mounts
@@ -130,19 +150,20 @@ fn has_upper(launch: &Launch<'_>) -> bool {
         .any(|source| matches!(source, Source::Overlay { upper: Some(_), .. }))
 }
 
-impl Plan {
+impl LaunchPlan {
+    /// Converts a launch. Fails if a string has a NUL in it or if memory for a stack is missing.
     pub(crate) fn of(launch: &Launch<'_>) -> Result<Self, LaunchError> {
-        let arguments = texts(&launch.arguments, "an argument")?;
-        let environment = texts(&launch.environment, "a variable")?;
+        let arguments = c_strings(&launch.arguments, "an argument")?;
+        let environment = c_strings(&launch.environment, "a variable")?;
         // SAFETY: these only ask who we are.
         let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
         Ok(Self {
-            program: text(launch.program.as_os_str(), "the program")?,
-            argument_pointers: pointers(&arguments),
-            environment_pointers: pointers(&environment),
+            program: c_string(launch.program.as_os_str(), "the program")?,
+            argument_pointers: null_terminated_pointers(&arguments),
+            environment_pointers: null_terminated_pointers(&environment),
             arguments,
             environment,
-            directory: text(launch.directory.as_os_str(), "the directory")?,
+            directory: c_string(launch.directory.as_os_str(), "the directory")?,
             stdin: launch.stdin.map(|fd| fd.as_raw_fd()),
             output: launch.output.as_raw_fd(),
             errors: launch.errors.unwrap_or(launch.output).as_raw_fd(),
@@ -150,7 +171,7 @@ impl Plan {
             terminal_path: terminal_path(launch),
             limits: launch.limits,
             group: launch.group.map(|fd| fd.as_raw_fd()),
-            counted: counted(launch, user),
+            process_count_limit: process_count_limit(launch, user),
             view: launch.view.as_ref().map(PlannedView::of).transpose()?,
             users: launch
                 .session
@@ -167,20 +188,23 @@ impl Plan {
                 .map(|fence| PlannedFence::of(fence, launch.view.is_none()))
                 .transpose()?,
             renames: PlannedRenames::of(launch)?,
-            user_map: line(&format!("{user} {user} 1\n")),
-            group_map: line(&format!("{group} {group} 1\n")),
-            most_processes: line(&most_processes(&launch.limits)),
-            shared_memory: line(&launch.limits.memory.clamp(1 << 20, 1 << 30).to_string()),
+            user_map: c_string_or_empty(&format!("{user} {user} 1\n")),
+            group_map: c_string_or_empty(&format!("{group} {group} 1\n")),
+            pid_max: c_string_or_empty(&pid_max(&launch.limits)),
+            shared_memory: c_string_or_empty(
+                &launch.limits.memory.clamp(1 << 20, 1 << 30).to_string(),
+            ),
             stack: Stack::new().map_err(LaunchError::Machine)?,
         })
     }
 
-    /// Whether nothing is confined, and nobody may look into us: then nothing is gained by a copy of us that nobody may look into.
+    /// Returns whether the warden may share the memory of this process: nothing confines the program, and this process is already hidden
+    /// from other programs of the user, so that a separate, hidden copy would gain nothing.
     pub(crate) fn may_share_memory(&self) -> bool {
-        self.view.is_none() && self.fence.is_none() && sys::is_hidden()
+        self.view.is_none() && self.fence.is_none() && sys::is_memory_hidden()
     }
 
-    /// The namespaces that the view needs.
+    /// Returns the `CLONE_NEW…` flags of the namespaces that the view needs; 0 without a view.
     pub(crate) fn namespaces(&self) -> c_int {
         let Some(view) = &self.view else { return 0 };
         let users = if self.users.is_none() { libc::CLONE_NEWUSER } else { 0 };
@@ -194,9 +218,9 @@ impl Plan {
     }
 }
 
-impl std::fmt::Debug for Plan {
+impl std::fmt::Debug for LaunchPlan {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Plan")
+        f.debug_struct("LaunchPlan")
             .field("program", &self.program)
             .field("arguments", &self.arguments)
             .field("environment", &self.environment.len())
@@ -205,22 +229,23 @@ impl std::fmt::Debug for Plan {
 }
 
 impl PlannedView {
+    /// Converts a view. Fails if a path has a NUL in it.
     fn of(view: &View) -> Result<Self, LaunchError> {
         let protected = view.protected.iter().map(|protected| {
             Ok(PlannedProtected {
-                path: text(normal(&protected.path).as_os_str(), "a protected path")?,
+                path: c_string(without_cur_dir(&protected.path).as_os_str(), "a protected path")?,
                 is_directory: protected.is_directory,
             })
         });
         let masked = view.masked.iter().map(|path| {
             let inside = path.strip_prefix("/").unwrap_or(path);
-            text(normal(inside).as_os_str(), "a masked path")
+            c_string(without_cur_dir(inside).as_os_str(), "a masked path")
         });
         Ok(Self {
             mounts: view.mounts.iter().map(PlannedMount::of).collect::<Result<_, _>>()?,
-            workspace: parts(&view.workspace)?,
+            workspace: path_components(&view.workspace)?,
             protected: protected.collect::<Result<_, LaunchError>>()?,
-            pinned: pinned(view)?,
+            pinned_directories: pinned_directories(view)?,
             masked: masked.collect::<Result<_, LaunchError>>()?,
             network: view.network,
         })
@@ -228,6 +253,7 @@ impl PlannedView {
 }
 
 impl PlannedMount {
+    /// Converts a mount. Fails if a path has a NUL in it.
     fn of(mount: &Mount) -> Result<Self, LaunchError> {
         let source = match &mount.source {
             Source::ReadOnly(object) => PlannedSource::ReadOnly(PlannedObject::of(object)?),
@@ -243,10 +269,10 @@ impl PlannedMount {
             },
             Source::Scratch(lower) => PlannedSource::Scratch(PlannedObject::all(lower)?),
             Source::Sysfs(object) => PlannedSource::Sysfs(PlannedObject::of(object)?),
-            Source::Link(target) => PlannedSource::Link(text(target.as_os_str(), "a link")?),
+            Source::Link(target) => PlannedSource::Link(c_string(target.as_os_str(), "a link")?),
             Source::Directory => PlannedSource::Directory,
         };
-        Ok(Self { at: parts(&mount.at)?, source })
+        Ok(Self { path_components: path_components(&mount.at)?, source })
     }
 }
 
@@ -256,22 +282,22 @@ impl PlannedObject {
     }
 
     fn of(object: &Object) -> Result<Self, LaunchError> {
-        let path = text(object.path().as_os_str(), "a path")?;
+        let path = c_string(object.path().as_os_str(), "a path")?;
         Ok(Self { path, identity: object.identity() })
     }
 }
 
-/// The directories above protected and masked paths of the workspace. Mounts are copied with all that is mounted below, so one that is copied for each path
-/// in it would double each time.
-fn pinned(view: &View) -> Result<Vec<CString>, LaunchError> {
+/// Lists the parent directories of protected and masked paths of the workspace, sorted and without duplicates. A mount is copied with all
+/// mounts below it, so a directory that were pinned once for each path in it would double its mounts each time.
+fn pinned_directories(view: &View) -> Result<Vec<CString>, LaunchError> {
     let mut pinned = Vec::new();
     for protected in &view.protected {
-        pinned.append(&mut above(&normal(&protected.path))?);
+        pinned.append(&mut parent_directories(&without_cur_dir(&protected.path))?);
     }
-    // A directory that is moved takes what is masked in it to a path that is not masked for others.
+    // If such a directory were moved, the masked path in it would move to a path that is not masked for other programs.
     let masked = view.masked.iter().filter_map(|path| path.strip_prefix(&view.workspace).ok());
     for path in masked {
-        pinned.append(&mut above(&normal(path))?);
+        pinned.append(&mut parent_directories(&without_cur_dir(path))?);
     }
     pinned.sort();
     pinned.dedup();
@@ -279,94 +305,101 @@ fn pinned(view: &View) -> Result<Vec<CString>, LaunchError> {
 }
 
 impl PlannedFence {
-    /// Without a view it stands among all others.
+    /// `among_others` is true if the program has no view and so can see the processes of the machine.
     fn of(fence: &Fence, among_others: bool) -> Result<Self, LaunchError> {
         Ok(Self {
-            readable: texts(&fence.readable, "a path")?,
-            writable: texts(&fence.writable, "a path")?,
+            readable: c_strings(&fence.readable, "a path")?,
+            writable: c_strings(&fence.writable, "a path")?,
             internet: fence.internet,
             connect: fence.connect,
             landlock: sys::landlock::version(),
-            filter: seccomp::program(Held {
+            filter: seccomp::build_filter(FilterOptions {
                 internet: fence.internet,
                 without_attributes: fence.without_attributes,
                 among_others,
             }),
-            filter_without_group: seccomp::without_group(),
+            filter_without_group: seccomp::build_no_group_filter(),
         })
     }
 }
 
-/// The numbers of processes. Those below 300 are given out once, so that there must be as many more: else nothing could be started
-/// any more after some hundred programs that have long ended.
-fn most_processes(limits: &Limits) -> String {
-    const GIVEN_OUT_ONCE: u64 = 300;
-    limits.processes.saturating_add(GIVEN_OUT_ONCE).clamp(GIVEN_OUT_ONCE + 2, 4 << 20).to_string()
+/// Returns the value for `pid_max`: the limit of processes and 300 more. The kernel does not use numbers below 300 a second time, so
+/// without these the program could start no process after some hundred that have ended.
+fn pid_max(limits: &Limits) -> String {
+    const RESERVED_PIDS: u64 = 300;
+    limits.processes.saturating_add(RESERVED_PIDS).clamp(RESERVED_PIDS + 2, 4 << 20).to_string()
 }
 
-/// Programs of one session that may run at once before the kernel's count of processes gets in their way. Each of them has a
-/// limit of its own besides, which its warden watches.
-const PROGRAMS_OF_A_SESSION: u64 = 16;
+/// Factor for the kernel's process limit of a session, whose programs share one count. Each program also has its own limit, which its
+/// warden watches.
+const SESSION_PROCESS_FACTOR: u64 = 16;
 
-fn counted(launch: &Launch<'_>, user: u32) -> Option<u64> {
-    let most = launch.limits.processes;
+/// Returns the value of `RLIMIT_NPROC` for a launch; none if the program is not confined.
+fn process_count_limit(launch: &Launch<'_>, user: u32) -> Option<u64> {
+    let limit = launch.limits.processes;
     match (&launch.view, &launch.fence) {
         (None, None) => None,
-        // The kernel counts the processes of a user namespace by themselves, and one of ours has nothing else in it.
+        // The kernel counts the processes of each user namespace separately, and one of ours has no other processes than those of this
+        // program or session.
         (Some(_), _) if launch.session.is_some() => {
-            Some(most.saturating_mul(PROGRAMS_OF_A_SESSION))
+            Some(limit.saturating_mul(SESSION_PROCESS_FACTOR))
         }
-        (Some(_), _) if launch.users.is_none() => Some(most),
-        _ => Some(most.saturating_add(usage::threads_of(user))),
+        (Some(_), _) if launch.users.is_none() => Some(limit),
+        _ => Some(limit.saturating_add(usage::count_threads(user))),
     }
 }
 
+/// Returns whether the view has a network of its own, with a loopback interface only.
 fn is_on_loopback(launch: &Launch<'_>) -> bool {
     launch.view.as_ref().is_some_and(|view| view.network != Network::Machine)
 }
 
+/// Returns the path of the program's terminal, if it has one and its path can be read.
 fn terminal_path(launch: &Launch<'_>) -> Option<CString> {
     let stdin = launch.stdin.filter(|_| launch.terminal)?;
     let path = std::fs::read_link(format!("/proc/self/fd/{}", stdin.as_raw_fd())).ok()?;
-    text(path.as_os_str(), "the terminal").ok()
+    c_string(path.as_os_str(), "the terminal").ok()
 }
 
-fn text(text: &OsStr, what: &'static str) -> Result<CString, LaunchError> {
+/// Converts to a C string; `what` names the value in the error if it has a NUL in it.
+fn c_string(text: &OsStr, what: &'static str) -> Result<CString, LaunchError> {
     CString::new(text.as_bytes()).map_err(|_| LaunchError::Name { what })
 }
 
-fn texts<T: AsRef<OsStr>>(list: &[T], what: &'static str) -> Result<Vec<CString>, LaunchError> {
-    list.iter().map(|one| text(one.as_ref(), what)).collect()
+/// Converts a list of strings; `what` names the kind of value in the error.
+fn c_strings<T: AsRef<OsStr>>(list: &[T], what: &'static str) -> Result<Vec<CString>, LaunchError> {
+    list.iter().map(|one| c_string(one.as_ref(), what)).collect()
 }
 
-/// Text of our own.
-fn line(text: &str) -> CString {
+/// Converts text without a NUL to a C string; with a NUL the result is empty.
+fn c_string_or_empty(text: &str) -> CString {
     CString::new(text).unwrap_or_default()
 }
 
-/// The parts of an absolute path.
-fn parts(path: &Path) -> Result<Vec<CString>, LaunchError> {
+/// Splits an absolute path into its normal components, as C strings.
+fn path_components(path: &Path) -> Result<Vec<CString>, LaunchError> {
     let names = path.components().filter_map(|part| match part {
-        Component::Normal(name) => Some(text(name, "a path")),
+        Component::Normal(name) => Some(c_string(name, "a path")),
         _ => None,
     });
     names.collect()
 }
 
-/// Without `.` and without a root of its own making.
-fn normal(path: &Path) -> PathBuf {
+/// Removes `.` components.
+fn without_cur_dir(path: &Path) -> PathBuf {
     path.components().filter(|part| !matches!(part, Component::CurDir)).collect()
 }
 
-/// The directories above a place, the outermost first; not the root.
-fn above(path: &Path) -> Result<Vec<CString>, LaunchError> {
+/// Lists the parent directories of a path, the outermost first, without the root.
+fn parent_directories(path: &Path) -> Result<Vec<CString>, LaunchError> {
     let mut above: Vec<&Path> = path.ancestors().skip(1).collect();
     above.retain(|path| !path.as_os_str().is_empty() && path.parent().is_some());
     above.reverse();
-    texts(&above, "a path")
+    c_strings(&above, "a path")
 }
 
-/// For `execve`: each, and a null at the end. They stay valid for as long as the texts are not dropped, wherever those are moved.
-fn pointers(texts: &[CString]) -> Vec<*const c_char> {
+/// Returns the array of pointers for `execve`, with a null pointer at the end. The pointers stay valid until the texts are dropped, also
+/// if the texts are moved.
+fn null_terminated_pointers(texts: &[CString]) -> Vec<*const c_char> {
     texts.iter().map(|text| CStr::as_ptr(text)).chain([std::ptr::null()]).collect()
 }

@@ -1,4 +1,4 @@
-//! A program that was started, from the outside.
+//! Starts a program with its warden, and the handle by which the caller signals it and waits for it.
 
 use std::io;
 use std::mem::ManuallyDrop;
@@ -6,42 +6,44 @@ use std::net::TcpListener;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
 use crate::launch::{Launch, SessionNamespaces};
-use crate::plan::Plan;
-use crate::sys::{self, Fd, Side};
-use crate::warden::{self, Report, Shared};
+use crate::plan::LaunchPlan;
+use crate::sys::{self, Fd, ForkSide};
+use crate::warden::{self, Report, SharedWarden};
 use crate::{LaunchError, Step};
 
-/// A program that was started, with its warden. Dropped, it is ended.
+/// A started program and its warden. Dropping it ends the program and every process that it started.
 #[derive(Debug)]
 pub struct Confined {
-    /// The warden's.
+    /// Process descriptor of the warden.
     pidfd: OwnedFd,
     pid: libc::pid_t,
+    /// Socket to the warden: it sends reports, and takes signals for the program.
     control: OwnedFd,
     is_namespaced: bool,
     listener: Option<TcpListener>,
     users: Option<OwnedFd>,
     network: Option<OwnedFd>,
     mounts: Option<OwnedFd>,
+    /// Indices of the protected paths at which an empty file or directory was created.
     stood_in: Vec<usize>,
-    /// What the warden lives on, if it shares our memory. It may go only after the warden.
-    shared: Option<Box<Shared>>,
+    /// The plan and the stack of a warden that shares our memory. They may be freed only after the warden has ended.
+    shared: Option<Box<SharedWarden>>,
 }
 
-/// How a program ended.
+/// The end of a program: exit code, signal or exceeded limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// By itself, with this code.
+    /// It exited with this code.
     Exited(i32),
-    /// By this signal.
+    /// This signal ended it.
     Signalled(i32),
-    /// It and what it started used more memory than they may: this many bytes.
+    /// It and the processes that it started used more memory than the limit of this many bytes.
     OverMemory(u64),
-    /// It started more processes than it may: this many.
+    /// It had more processes than the limit of this many.
     OverProcesses(u64),
 }
 
-/// Starts a program in its surroundings. Takes as long as making those does: some milliseconds.
+/// Sets up the sandbox and starts the program in it; returns when the program has begun. Takes some milliseconds for the mounts.
 ///
 /// ```
 /// use std::os::fd::AsFd;
@@ -67,13 +69,13 @@ pub enum Ending {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn launch(launch: &Launch<'_>) -> Result<Confined, LaunchError> {
-    let plan = Plan::of(launch)?;
+    let plan = LaunchPlan::of(launch)?;
     let is_namespaced = plan.view.is_some();
-    let (ours, theirs) = socket_pair().map_err(LaunchError::Machine)?;
-    let Warden { pid, pidfd, shared } = if plan.may_share_memory() {
+    let (ours, theirs) = message_socket_pair().map_err(LaunchError::Machine)?;
+    let StartedWarden { pid, pidfd, shared } = if plan.may_share_memory() {
         start_shared(plan, theirs.as_raw_fd())?
     } else {
-        start_copy(&plan, theirs.as_raw_fd())?
+        start_forked(&plan, theirs.as_raw_fd())?
     };
     drop(theirs);
     let confined = Confined {
@@ -91,24 +93,24 @@ pub fn launch(launch: &Launch<'_>) -> Result<Confined, LaunchError> {
     confined.wait_for_start()
 }
 
-/// A warden that was started.
-struct Warden {
+/// A warden process that was just started.
+struct StartedWarden {
     pid: libc::pid_t,
     pidfd: OwnedFd,
-    shared: Option<Box<Shared>>,
+    shared: Option<Box<SharedWarden>>,
 }
 
-/// A warden that is a copy of us.
-fn start_copy(plan: &Plan, control: Fd) -> Result<Warden, LaunchError> {
+/// Starts a warden as a forked copy of this process.
+fn start_forked(plan: &LaunchPlan, control: Fd) -> Result<StartedWarden, LaunchError> {
     let forked = match plan.users {
-        Some(_) => warden::start_within(plan, control),
+        Some(_) => warden::start_in_namespaces(plan, control),
         None => sys::fork(plan.namespaces()),
     };
     match forked {
-        Ok(Side::Child) => warden::run(plan, control),
-        Ok(Side::Parent { pid, pidfd }) => {
+        Ok(ForkSide::Child) => warden::run(plan, control),
+        Ok(ForkSide::Parent { pid, pidfd }) => {
             // SAFETY: the kernel has just made it for us.
-            Ok(Warden { pid, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) }, shared: None })
+            Ok(StartedWarden { pid, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) }, shared: None })
         }
         Err(errno) if plan.view.is_some() => {
             let source = io::Error::from_raw_os_error(errno);
@@ -118,19 +120,18 @@ fn start_copy(plan: &Plan, control: Fd) -> Result<Warden, LaunchError> {
     }
 }
 
-/// A warden that shares our memory.
-fn start_shared(plan: Plan, control: Fd) -> Result<Warden, LaunchError> {
-    let shared = Box::new(Shared::new(plan, control).map_err(LaunchError::Machine)?);
+/// Starts a warden that shares the memory of this process.
+fn start_shared(plan: LaunchPlan, control: Fd) -> Result<StartedWarden, LaunchError> {
+    let shared = Box::new(SharedWarden::new(plan, control).map_err(LaunchError::Machine)?);
     // SAFETY: it is kept until the warden is gone.
     let (pid, pidfd) = unsafe { shared.start() }
         .map_err(|errno| LaunchError::Machine(io::Error::from_raw_os_error(errno)))?;
     // SAFETY: the kernel has just made it for us.
-    Ok(Warden { pid, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) }, shared: Some(shared) })
+    Ok(StartedWarden { pid, pidfd: unsafe { OwnedFd::from_raw_fd(pidfd) }, shared: Some(shared) })
 }
 
-/// Lets no other program of this person look into the memory and the environment of this process, nor the kernel write an image of
-/// it when it crashes. Programs that it starts are not concerned. With that, starting one that is not confined needs no copy of this
-/// process.
+/// Hides the memory and the environment of this process from other programs of the same user, and disables core dumps. Programs that it
+/// starts are not affected. After this, a program that is not confined is started without a copy of this process, which is faster.
 ///
 /// ```
 /// windlass_sandbox::hide_memory()?;
@@ -140,7 +141,7 @@ pub fn hide_memory() -> io::Result<()> {
     sys::prctl(libc::PR_SET_DUMPABLE, 0).map_err(io::Error::from_raw_os_error)
 }
 
-/// Whether that was done.
+/// Returns whether the memory of this process is hidden from other programs of the same user, as after [`hide_memory`].
 ///
 /// ```
 /// windlass_sandbox::hide_memory()?;
@@ -148,11 +149,11 @@ pub fn hide_memory() -> io::Result<()> {
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub fn is_memory_hidden() -> bool {
-    sys::is_hidden()
+    sys::is_memory_hidden()
 }
 
-/// Keeps messages apart, and says when the other side is gone.
-pub(crate) fn socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
+/// Creates a pair of connected sockets that keep message boundaries and report when the other side is closed.
+pub(crate) fn message_socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut both = [-1; 2];
     let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
     // SAFETY: there is room for two.
@@ -165,6 +166,7 @@ pub(crate) fn socket_pair() -> io::Result<(OwnedFd, OwnedFd)> {
 }
 
 impl Confined {
+    /// Reads the warden's reports until the program has begun. Fails if the warden reports a failure or ends before.
     fn wait_for_start(mut self) -> Result<Self, LaunchError> {
         loop {
             match self.next_report(true) {
@@ -176,7 +178,7 @@ impl Confined {
                         step => LaunchError::Surroundings { step, source },
                     });
                 }
-                Some(Report { kind: Report::STOOD_IN, number, .. }) => {
+                Some(Report { kind: Report::STAND_IN_CREATED, number, .. }) => {
                     self.stood_in.extend(usize::try_from(number));
                 }
                 Some(_) => {}
@@ -188,7 +190,8 @@ impl Confined {
         }
     }
 
-    /// What the warden says next; `None` if there is nothing (more).
+    /// Receives the warden's next report and stores a descriptor that comes with it. `None` if the warden is gone or, without `wait`, if no
+    /// report is waiting.
     fn next_report(&mut self, wait: bool) -> Option<Report> {
         if !wait && !is_readable(self.control.as_fd()) {
             return None;
@@ -210,53 +213,54 @@ impl Confined {
         report
     }
 
-    /// The listener on the program's own loopback interface, if one was wanted; given once.
+    /// Takes the listener on the program's own loopback interface, if [`Network::Listener`](crate::Network) was asked for. Later calls
+    /// return none.
     pub fn take_listener(&mut self) -> Option<TcpListener> {
         self.listener.take()
     }
 
-    /// The namespaces that other programs join to share this one's loopback interface; given once, and not by a program that has
-    /// joined those of another.
+    /// Takes the namespaces that other programs join to share this one's loopback interface. Later calls return none, and so does a program
+    /// that has joined those of another.
     pub fn take_session(&mut self) -> Option<SessionNamespaces> {
         let (users, network) = self.users.take().zip(self.network.take())?;
         Some(SessionNamespaces { users, network })
     }
 
-    /// The mount namespace of the program; given once. The kernel takes the mounts of a view down when this is closed and the
-    /// program is gone, which takes about as long as making them did. Closed on another thread, that delays nobody.
+    /// Takes the mount namespace of the program; later calls return none. The kernel unmounts the view when this descriptor is closed and
+    /// the program has ended, which takes about as long as the setup. If another thread closes it, the caller need not wait.
     pub fn take_mounts(&mut self) -> Option<OwnedFd> {
         self.mounts.take()
     }
 
-    /// The protected places, by their number, for which something had to be put into the workspace.
+    /// Returns the indices of the protected paths that did not exist and for which an empty file or directory was created.
     pub fn stood_in(&self) -> &[usize] {
         &self.stood_in
     }
 
-    /// The warden's process, as it is called outside.
+    /// Returns the process id of the warden, as seen outside the sandbox.
     pub fn warden(&self) -> i32 {
         self.pid
     }
 
-    /// Sends a signal to everything that belongs to the program.
+    /// Sends a signal to every process of the program.
     pub fn signal(&self, signal: i32) -> io::Result<()> {
         let byte = u8::try_from(signal).map_err(io::Error::other)?;
         sys::send(self.control.as_raw_fd(), &[byte], None).map_err(io::Error::from_raw_os_error)
     }
 
-    /// Ends everything that belongs to the program.
+    /// Ends every process of the program with SIGKILL.
     pub fn kill(&self) {
         if self.is_namespaced {
-            // With the first process of a namespace the kernel ends all.
-            let _ = sys::signal_by_fd(self.pidfd.as_raw_fd(), libc::SIGKILL);
+            // The warden is the first process of its PID namespace: when it ends, the kernel ends all others in it.
+            let _ = sys::signal_pidfd(self.pidfd.as_raw_fd(), libc::SIGKILL);
         } else {
-            // The warden reads that we are gone. It alone knows what belongs to it.
+            // The warden reads the end of the socket as our end and ends the processes, which it alone knows.
             // SAFETY: a descriptor of ours.
             unsafe { libc::shutdown(self.control.as_raw_fd(), libc::SHUT_WR) };
         }
     }
 
-    /// How it ended, if everything that belongs to it is gone. [`AsFd`] is readable then.
+    /// Returns the ending if every process of the program has ended, else none. The descriptor of [`AsFd`] becomes readable then.
     pub fn try_wait(&mut self) -> io::Result<Option<Ending>> {
         if !is_readable(self.pidfd.as_fd()) {
             return Ok(None);
@@ -274,7 +278,7 @@ impl Confined {
         Ok(Some(ending))
     }
 
-    /// Waits until everything that belongs to it is gone.
+    /// Waits until every process of the program has ended, and returns the ending.
     pub fn wait(mut self) -> io::Result<Ending> {
         loop {
             if let Some(ending) = self.try_wait()? {
@@ -297,8 +301,8 @@ impl Drop for Confined {
         if is_readable(self.pidfd.as_fd()) {
             return reap(self.pidfd.as_fd());
         }
-        // Its end takes a moment, for which nobody need wait; but somebody must take it. Where nobody can, it stays, with what it
-        // lives on.
+        // Its end takes a moment, for which the caller need not wait; a thread reaps it. If no thread can be started, the zombie stays,
+        // with the memory that it uses.
         let shared = ManuallyDrop::new(self.shared.take());
         if let Ok(pidfd) = self.pidfd.try_clone() {
             let wait = move || {
@@ -312,6 +316,7 @@ impl Drop for Confined {
 }
 
 impl Ending {
+    /// Converts a wait status.
     fn of(status: i32) -> Self {
         if libc::WIFSIGNALED(status) {
             Self::Signalled(libc::WTERMSIG(status))
@@ -321,27 +326,29 @@ impl Ending {
     }
 }
 
+/// Returns whether a descriptor is readable now.
 fn is_readable(fd: BorrowedFd<'_>) -> bool {
     wait_readable(fd, 0)
 }
 
+/// Waits until a descriptor is readable; returns false after a timeout or a signal. A negative timeout means no limit.
 fn wait_readable(fd: BorrowedFd<'_>, milliseconds: i32) -> bool {
     let mut polled = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     // SAFETY: one entry, which is ours.
     unsafe { libc::poll(&raw mut polled, 1, milliseconds) > 0 }
 }
 
-/// Also when a signal comes in between.
+/// Waits until a process has ended; signals do not interrupt it.
 fn wait_until_gone(pidfd: BorrowedFd<'_>) {
     while !wait_readable(pidfd, -1) {}
 }
 
-/// Takes a process that has ended, so that it is no zombie.
+/// Reaps a process that has ended, so that it does not stay a zombie.
 fn reap(pidfd: BorrowedFd<'_>) {
     let id = pidfd.as_raw_fd().unsigned_abs();
     let flags = libc::WEXITED | libc::WNOHANG;
     // SAFETY: all zero is a valid place for the answer.
-    let mut ignored: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let mut unused_info: libc::siginfo_t = unsafe { std::mem::zeroed() };
     // SAFETY: a descriptor that is open, and room for the answer.
-    unsafe { libc::waitid(libc::P_PIDFD, id, &raw mut ignored, flags) };
+    unsafe { libc::waitid(libc::P_PIDFD, id, &raw mut unused_info, flags) };
 }

@@ -1,77 +1,78 @@
-//! The kernel without the C library in between.
+//! System calls in assembly, without the C library.
 //!
-//! The C library notes each error in memory of the thread that called. A warden that shares our memory would write over the note of
-//! one of our threads, so nothing that it calls may go through there. The same goes for a process that begins on a stack of its
-//! own: no function of Rust can return twice.
+//! The C library stores each error in `errno`, in memory of the calling thread. A warden that shares our memory would overwrite the `errno`
+//! of one of our threads, so it must not call the C library. `clone3` on a new stack is here as well, because a Rust function cannot
+//! return twice.
 
 use std::arch::asm;
 use std::ffi::c_void;
 
 use libc::c_long;
 
-/// What the kernel takes: a number or a pointer, as wide as a register.
-pub(crate) trait Word {
-    fn word(self) -> usize;
+/// An argument of a system call: a number or a pointer that fits into a register.
+pub(crate) trait RegisterValue {
+    /// Converts to the value of the register.
+    fn to_register(self) -> usize;
 }
 
-/// Signed numbers keep their sign: the kernel looks at as many bits as it likes.
-macro_rules! words {
+/// Implements the trait for signed numbers by sign extension, because the kernel may read any number of bits.
+macro_rules! impl_register_value {
     ($($number:ty)*) => {
-        $(impl Word for $number {
+        $(impl RegisterValue for $number {
             #[expect(clippy::cast_sign_loss, reason = "registers have no sign")]
-            fn word(self) -> usize {
+            fn to_register(self) -> usize {
                 self as isize as usize
             }
         })*
     };
 }
 
-words! { i32 isize }
+impl_register_value! { i32 isize }
 
-impl Word for u32 {
-    fn word(self) -> usize {
+impl RegisterValue for u32 {
+    fn to_register(self) -> usize {
         self as usize
     }
 }
 
-impl Word for usize {
-    fn word(self) -> usize {
+impl RegisterValue for usize {
+    fn to_register(self) -> usize {
         self
     }
 }
 
-impl Word for u64 {
-    /// Both processors that we know have registers of this width.
-    fn word(self) -> usize {
+impl RegisterValue for u64 {
+    /// Never saturates: both supported architectures have registers of 64 bits.
+    fn to_register(self) -> usize {
         usize::try_from(self).unwrap_or(usize::MAX)
     }
 }
 
-impl<T> Word for *const T {
-    fn word(self) -> usize {
+impl<T> RegisterValue for *const T {
+    fn to_register(self) -> usize {
         self as usize
     }
 }
 
-impl<T> Word for *mut T {
-    fn word(self) -> usize {
+impl<T> RegisterValue for *mut T {
+    fn to_register(self) -> usize {
         self as usize
     }
 }
 
-/// Asks the kernel. What is below zero is an error.
+/// Performs a system call. A result below zero is a negated error number.
 ///
 /// # Safety
-/// As the call is. What it is given pointers to must be there, and of the size that it expects.
+/// That of the call itself: memory behind pointer arguments must be valid, and of the size that the call expects.
 #[cfg(target_arch = "x86_64")]
-pub(crate) unsafe fn ask(number: c_long, arguments: [usize; 6]) -> isize {
+pub(crate) unsafe fn syscall(number: c_long, arguments: [usize; 6]) -> isize {
     let [first, second, third, fourth, fifth, sixth] = arguments;
-    let answer: isize;
+    let result: isize;
     // SAFETY: the registers are those in which the kernel looks, and those that it changes are named.
     unsafe {
         asm!(
             "syscall",
-            inlateout("rax") number => answer,
+            inlateout("rax") number => result,
             in("rdi") first,
             in("rsi") second,
             in("rdx") third,
@@ -83,23 +84,23 @@ pub(crate) unsafe fn ask(number: c_long, arguments: [usize; 6]) -> isize {
             options(nostack),
         );
     }
-    answer
+    result
 }
 
-/// Asks the kernel. What is below zero is an error.
+/// Performs a system call. A result below zero is a negated error number.
 ///
 /// # Safety
-/// As the call is. What it is given pointers to must be there, and of the size that it expects.
+/// That of the call itself: memory behind pointer arguments must be valid, and of the size that the call expects.
 #[cfg(target_arch = "aarch64")]
-pub(crate) unsafe fn ask(number: c_long, arguments: [usize; 6]) -> isize {
+pub(crate) unsafe fn syscall(number: c_long, arguments: [usize; 6]) -> isize {
     let [first, second, third, fourth, fifth, sixth] = arguments;
-    let answer: isize;
+    let result: isize;
     // SAFETY: the registers are those in which the kernel looks, and those that it changes are named.
     unsafe {
         asm!(
             "svc 0",
             in("x8") number,
-            inlateout("x0") first => answer,
+            inlateout("x0") first => result,
             in("x1") second,
             in("x2") third,
             in("x3") fourth,
@@ -108,25 +109,26 @@ pub(crate) unsafe fn ask(number: c_long, arguments: [usize; 6]) -> isize {
             options(nostack),
         );
     }
-    answer
+    result
 }
 
-/// What a process begins with.
-pub(crate) type Entry = extern "C" fn(*const c_void) -> !;
+/// The function with which a child process begins; it never returns.
+pub(crate) type EntryPoint = extern "C" fn(*const c_void) -> !;
 
-/// `clone3`, for a child that begins at `entry`, with `given`, on the stack that `arguments` name.
+/// Calls `clone3` for a child that runs `entry(data)` on the stack that `arguments` name. Returns the child's number, or a negated error
+/// number.
 ///
 /// # Safety
-/// `arguments` are those of `clone3`, so many bytes, and name a stack that nobody else uses for as long as the child lives. What
-/// `entry` does with `given` must be sound in that child.
+/// `arguments` must be those of `clone3`, of `size` bytes, and name a stack that is used by nothing else for as long as the child lives.
+/// `entry` must be sound in that child when it is called with `data`.
 #[cfg(target_arch = "x86_64")]
 pub(crate) unsafe fn clone(
     arguments: *mut c_void,
     size: usize,
-    entry: Entry,
-    given: *const c_void,
+    entry: EntryPoint,
+    data: *const c_void,
 ) -> isize {
-    let answer: isize;
+    let result: isize;
     // SAFETY: the child has a stack of its own, and never leaves this; here, it is a call like any other.
     unsafe {
         asm!(
@@ -138,32 +140,33 @@ pub(crate) unsafe fn clone(
             "call r13",
             "ud2",
             "2:",
-            inlateout("rax") libc::SYS_clone3 => answer,
+            inlateout("rax") libc::SYS_clone3 => result,
             in("rdi") arguments,
             in("rsi") size,
-            in("r12") given,
+            in("r12") data,
             in("r13") entry,
             lateout("rcx") _,
             lateout("r11") _,
             options(nostack),
         );
     }
-    answer
+    result
 }
 
-/// `clone3`, for a child that begins at `entry`, with `given`, on the stack that `arguments` name.
+/// Calls `clone3` for a child that runs `entry(data)` on the stack that `arguments` name. Returns the child's number, or a negated error
+/// number.
 ///
 /// # Safety
-/// `arguments` are those of `clone3`, so many bytes, and name a stack that nobody else uses for as long as the child lives. What
-/// `entry` does with `given` must be sound in that child.
+/// `arguments` must be those of `clone3`, of `size` bytes, and name a stack that is used by nothing else for as long as the child lives.
+/// `entry` must be sound in that child when it is called with `data`.
 #[cfg(target_arch = "aarch64")]
 pub(crate) unsafe fn clone(
     arguments: *mut c_void,
     size: usize,
-    entry: Entry,
-    given: *const c_void,
+    entry: EntryPoint,
+    data: *const c_void,
 ) -> isize {
-    let answer: isize;
+    let result: isize;
     // SAFETY: the child has a stack of its own, and never leaves this; here, it is a call like any other.
     unsafe {
         asm!(
@@ -175,14 +178,14 @@ pub(crate) unsafe fn clone(
             "brk #1",
             "2:",
             in("x8") libc::SYS_clone3,
-            inlateout("x0") arguments => answer,
+            inlateout("x0") arguments => result,
             in("x1") size,
-            in("x20") given,
+            in("x20") data,
             in("x21") entry,
             options(nostack),
         );
     }
-    answer
+    result
 }
 
 #[cfg(test)]
@@ -190,12 +193,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_answers_and_the_c_library_does_not_hear_of_it() {
+    fn system_call_leaves_errno_of_the_c_library_alone() {
         // SAFETY: the pointer is to this thread's own number.
         unsafe { *libc::__errno_location() = 7 };
         // SAFETY: asks who we are; then closes what cannot be open.
         let (own, refused) = unsafe {
-            (ask(libc::SYS_getpid, [0; 6]), ask(libc::SYS_close, [(-1i32).word(), 0, 0, 0, 0, 0]))
+            (
+                syscall(libc::SYS_getpid, [0; 6]),
+                syscall(libc::SYS_close, [(-1i32).to_register(), 0, 0, 0, 0, 0]),
+            )
         };
         assert_eq!(own.unsigned_abs(), std::process::id() as usize);
         assert_eq!(refused, -isize::try_from(libc::EBADF).unwrap());

@@ -1,18 +1,18 @@
-//! Renames of directories on an overlay.
+//! Makes renames of directories work on an overlay.
 //!
-//! An overlay cannot rename a directory of which a lower layer has a part: it answers `EXDEV`. So the calls that rename wait for two
-//! threads of the warden. The first, the *listener*, looks whether the call is about a directory on an overlay; all others it lets
-//! proceed at once. The second, the *mover*, makes the directory movable: it replaces it, in place, by one that is in the upper layer
-//! alone and has the same entries ([`unmerge`]). Then the call proceeds as well.
+//! An overlay cannot rename a directory that is in a lower layer, even in part: the call fails with `EXDEV`. So a seccomp filter makes the
+//! program's renames wait for two threads of the warden. The first, the *listener*, checks whether the call renames a directory on an
+//! overlay; all other calls proceed at once. The second, the *mover*, makes the directory movable: it replaces it, in place, by one that is
+//! in the upper layer alone and has the same entries ([`unmerge`]). Then the call proceeds as well.
 //!
-//! The kernel itself performs the call, with the caller's rights, and the answer is the kernel's own. A program that changes its
-//! arguments meanwhile gains nothing: nothing was permitted because of them, and what the mover changes is the same to see before and
-//! after. Where anything fails, the call proceeds and gets the `EXDEV` that it would have got. Only `ENOTEMPTY` is answered here: the
-//! kernel says `EXDEV` before it looks, and no directory need be moved for that.
+//! The kernel itself performs the call, with the caller's rights, and the result is the kernel's own. A program that changes its
+//! arguments meanwhile gains nothing: nothing was permitted because of them, and the directory that the mover replaces looks the same
+//! before and after. If anything fails, the call proceeds and fails with `EXDEV`, as it would have without us. Only `ENOTEMPTY` is
+//! answered here: the kernel reports `EXDEV` before it checks for that, and no directory need be moved to find it out.
 //!
-//! They are threads of the warden, and not processes, for three reasons: a program sees no process that it did not start, it cannot
-//! end them, and Yama lets a process read the memory of its descendants alone. The listener only looks. The mover is behind the
-//! program's own Landlock rules and filter of system calls.
+//! Listener and mover are threads of the warden, and not processes, for three reasons: a program sees no process that it did not start,
+//! it cannot end them, and Yama lets a process read the memory of its descendants alone. The listener changes nothing. The mover is behind
+//! the program's own Landlock rules and seccomp filter.
 //!
 //! Nothing here allocates, locks or panics; the C library is not used, because these threads have none of its memory.
 
@@ -21,9 +21,9 @@ use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 use libc::seccomp_notif;
 
-use crate::plan::{Plan, PlannedRenames};
+use crate::plan::{LaunchPlan, PlannedRenames};
 use crate::sys::{self, Fd, files, landlock, notify, thread};
-use movable::Movable;
+use movable::MovableDirectories;
 use request::Request;
 
 mod copy;
@@ -31,34 +31,32 @@ mod movable;
 mod request;
 mod unmerge;
 
-/// The beginning of the names of directories in which the entries of a directory are collected while it becomes movable. Only a program
-/// that was killed meanwhile leaves one.
-///
-/// ```
-/// assert!(windlass_sandbox::RENAME_PREFIX.starts_with(".windlass-"));
-/// ```
+/// The name prefix of temporary directories that collect the entries of a directory while it becomes movable. One is left over only if the
+/// program was killed meanwhile.
 pub const RENAME_PREFIX: &str = ".windlass-rename-";
 
-/// The threads that serve the renames of one program, and what they have in common. It stays until the warden ends.
-pub(crate) struct Renames<'a> {
-    plan: &'a Plan,
+/// The state that the two threads for the renames of one program share. It is valid until the warden ends.
+pub(crate) struct RenameService<'a> {
+    plan: &'a LaunchPlan,
     threads: &'a PlannedRenames,
     listener: Fd,
-    /// The program's own Landlock rules.
+    /// Landlock ruleset of the program.
     ruleset: Option<Fd>,
-    /// The mover's end of the pipe on which it gets requests.
+    /// The mover's end of the pipe on which it receives requests; -1 before it is started.
     requests: AtomicI32,
-    /// Requests that the mover has not finished.
+    /// Number of requests that the mover has not finished.
     pending: AtomicU32,
-    movable: Movable,
+    /// Directories that are known to be movable.
+    movable: MovableDirectories,
 }
 
-impl<'a> Renames<'a> {
-    /// For how many milliseconds the end of a program waits for a directory that is half moved.
-    const LONGEST_END: i64 = 10_000;
+impl<'a> RenameService<'a> {
+    /// Maximum milliseconds that the end of a program waits for a directory that is half moved.
+    const MAX_END_WAIT_MS: i64 = 10_000;
 
+    /// Prepares the service; the threads are started later.
     pub(crate) fn new(
-        plan: &'a Plan,
+        plan: &'a LaunchPlan,
         threads: &'a PlannedRenames,
         listener: Fd,
         ruleset: Option<Fd>,
@@ -70,37 +68,37 @@ impl<'a> Renames<'a> {
             ruleset,
             requests: AtomicI32::new(-1),
             pending: AtomicU32::new(0),
-            movable: Movable::new(),
+            movable: MovableDirectories::new(),
         }
     }
 
-    /// The descriptor on which calls arrive.
+    /// Returns the seccomp notifier on which calls arrive.
     pub(crate) fn listener(&self) -> Fd {
         self.listener
     }
 
-    /// Starts the listener. It receives the calls from now on.
+    /// Starts the listener thread, which receives the calls from now on.
     pub(crate) fn start(&self) -> sys::Result {
-        // One descriptor for every directory on the way down, and for every request that waits.
-        if let Ok(most) = sys::limit_of(libc::RLIMIT_NOFILE) {
-            let _ = sys::set_limit(libc::RLIMIT_NOFILE, most, most);
+        // Descriptors are needed for every level of directories and for every request that waits.
+        if let Ok(hard_limit) = sys::hard_limit(libc::RLIMIT_NOFILE) {
+            let _ = sys::set_limit(libc::RLIMIT_NOFILE, hard_limit, hard_limit);
         }
-        let given = std::ptr::from_ref(self).cast();
+        let data = std::ptr::from_ref(self).cast();
         // SAFETY: the program has begun, so nothing is on that stack any more; both are there until the warden ends.
-        unsafe { thread::start(&self.plan.stack, serve, given) }
+        unsafe { thread::start(&self.plan.stack, run_listener, data) }
     }
 
-    /// Lets one call proceed that has arrived. Where there is no thread to be had, this is all that can be done.
+    /// Receives one call and lets it proceed unchanged; used if the listener thread cannot be started.
     pub(crate) fn let_one_proceed(&self) {
         if let Ok(call) = notify::receive(self.listener) {
             notify::proceed(self.listener, call.id);
         }
     }
 
-    /// Waits until no directory is half moved, but not forever. The program must have ended.
-    pub(crate) fn settle(&self) {
-        let until = sys::now() + Self::LONGEST_END;
-        while self.pending.load(Ordering::Acquire) > 0 && sys::now() < until {
+    /// Waits until no directory is half moved, for ten seconds at most. The program must have ended.
+    pub(crate) fn wait_until_moved(&self) {
+        let until = sys::now_ms() + Self::MAX_END_WAIT_MS;
+        while self.pending.load(Ordering::Acquire) > 0 && sys::now_ms() < until {
             let _ = sys::poll([-1], 1);
         }
     }
@@ -110,18 +108,19 @@ impl<'a> Renames<'a> {
         self.pending.load(Ordering::Acquire) > 0
     }
 
-    fn handle(&self, call: &seccomp_notif, mover: &mut Option<Fd>) {
+    /// Passes a call to the mover if it renames a directory that may need it; lets any other call proceed.
+    fn handle_call(&self, call: &seccomp_notif, mover: &mut Option<Fd>) {
         let Some(request) = Request::of(self.listener, call, &self.movable) else {
             return notify::proceed(self.listener, call.id);
         };
-        if !self.pass_on(&request, mover) {
+        if !self.send_to_mover(&request, mover) {
             request.close();
             notify::proceed(self.listener, call.id);
         }
     }
 
-    /// Gives a request to the mover, which answers it.
-    fn pass_on(&self, request: &Request, mover: &mut Option<Fd>) -> bool {
+    /// Sends a request to the mover, which answers it. Starts the mover first if needed. Returns false if that fails.
+    fn send_to_mover(&self, request: &Request, mover: &mut Option<Fd>) -> bool {
         let Some(to) = mover.or_else(|| self.start_mover().ok()) else { return false };
         *mover = Some(to);
         self.pending.fetch_add(1, Ordering::AcqRel);
@@ -132,13 +131,13 @@ impl<'a> Renames<'a> {
         is_passed
     }
 
-    /// The end of the pipe on which the mover gets requests.
+    /// Starts the mover thread. Returns the end of the pipe to which requests are written.
     fn start_mover(&self) -> sys::Result<Fd> {
         let [from, to] = files::pipe()?;
         self.requests.store(from, Ordering::Release);
-        let given = std::ptr::from_ref(self).cast();
+        let data = std::ptr::from_ref(self).cast();
         // SAFETY: the stack is used for nothing else; both are there until the warden ends.
-        let started = unsafe { thread::start(&self.threads.stack, make_movable, given) };
+        let started = unsafe { thread::start(&self.threads.stack, run_mover, data) };
         if let Err(errno) = started {
             sys::close(from);
             sys::close(to);
@@ -147,32 +146,32 @@ impl<'a> Renames<'a> {
         Ok(to)
     }
 
-    /// Puts the mover behind the program's own fence.
-    fn confine(&self) -> sys::Result {
+    /// Applies the program's Landlock rules and seccomp filter to the mover.
+    fn apply_program_fence(&self) -> sys::Result {
         sys::umask(0);
         if let Some(ruleset) = self.ruleset {
             landlock::restrict_self(ruleset)?;
         }
         match &self.plan.fence {
-            Some(fence) => sys::filter(&fence.filter),
+            Some(fence) => sys::install_filter(&fence.filter),
             None => Ok(()),
         }
     }
 }
 
-/// The life of the listener.
-extern "C" fn serve(given: *const c_void) -> ! {
+/// Entry point of the listener thread. Ends when no process can rename any more.
+extern "C" fn run_listener(data: *const c_void) -> ! {
     // SAFETY: that is what it is started with.
-    let renames = unsafe { &*given.cast::<Renames<'_>>() };
-    notify::wake_in_place(renames.listener);
+    let renames = unsafe { &*data.cast::<RenameService<'_>>() };
+    notify::enable_sync_wake_up(renames.listener);
     let mut mover = None;
     loop {
         match notify::receive(renames.listener) {
-            Ok(call) => renames.handle(&call, &mut mover),
+            Ok(call) => renames.handle_call(&call, &mut mover),
             Err(libc::EINTR) => {}
             Err(libc::ENOENT) if has_callers(renames.listener) => {}
             Err(_) => {
-                // Nothing can arrive any more; if it did, the kernel would refuse it rather than wait.
+                // No call can arrive any more; if one did, it would fail rather than wait.
                 sys::close(renames.listener);
                 thread::end()
             }
@@ -180,7 +179,7 @@ extern "C" fn serve(given: *const c_void) -> ! {
     }
 }
 
-/// Waits until a call arrives, or until none can any more.
+/// Waits until a call arrives. Returns false once no process is left that could call.
 fn has_callers(listener: Fd) -> bool {
     match sys::poll([listener], -1) {
         Ok([ready]) => ready.is_readable() || !ready.is_any(),
@@ -188,13 +187,13 @@ fn has_callers(listener: Fd) -> bool {
     }
 }
 
-/// The life of the mover.
-extern "C" fn make_movable(given: *const c_void) -> ! {
+/// Entry point of the mover thread. Answers requests until the pipe is closed.
+extern "C" fn run_mover(data: *const c_void) -> ! {
     // SAFETY: that is what it is started with.
-    let renames = unsafe { &*given.cast::<Renames<'_>>() };
+    let renames = unsafe { &*data.cast::<RenameService<'_>>() };
     let from = renames.requests.load(Ordering::Acquire);
-    let is_confined = renames.confine().is_ok();
-    let mut room = unmerge::Room::new();
+    let is_confined = renames.apply_program_fence().is_ok();
+    let mut buffers = unmerge::WorkBuffers::new();
     loop {
         let mut bytes = [0; Request::SIZE];
         match sys::read(from, &mut bytes) {
@@ -204,7 +203,7 @@ extern "C" fn make_movable(given: *const c_void) -> ! {
         }
         let request = Request::from_bytes(&bytes);
         let answer = if is_confined {
-            unmerge::for_request(&request, &renames.movable, &mut room)
+            unmerge::make_request_movable(&request, &renames.movable, &mut buffers)
         } else {
             Ok(())
         };
@@ -212,7 +211,7 @@ extern "C" fn make_movable(given: *const c_void) -> ! {
         renames.pending.fetch_sub(1, Ordering::AcqRel);
         match answer {
             Ok(()) => notify::proceed(renames.listener, request.id),
-            Err(errno) => notify::refuse(renames.listener, request.id, errno),
+            Err(errno) => notify::fail(renames.listener, request.id, errno),
         }
     }
 }

@@ -1,23 +1,24 @@
-//! The filter of system calls: what has no place in a tool's command is refused before the kernel does anything.
+//! Builds the seccomp filters, which refuse system calls that a command of a tool does not need.
 //!
-//! Refused calls fail with an error, as if the kernel did not have them; programs know how to live with that. The filter decides by
-//! number and by arguments that are numbers: nothing that a program could change after it was looked at.
+//! Refused calls fail with an error, as if the kernel did not have them, which programs can handle. A filter decides by the call's number
+//! and by arguments that are numbers, which a program cannot change after the check.
 //!
 //! A second, smaller filter ([`without_group`]) is for programs that are in no control group: it refuses memory that only a control
 //! group counts.
 
 use libc::{c_long, sock_filter};
 
-use code::{ARCH, NUMBER, answer, any_bit, argument, equal, is_call, load, unless_equal};
+use bpf::{ARCH, NUMBER, any_bit, argument, end_with, equal, is_call, load, skip_if_equal};
 
-mod code;
+mod bpf;
 #[cfg(test)]
 mod tests;
 
 const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
 const KILL: u32 = libc::SECCOMP_RET_KILL_PROCESS;
 
-const fn refuse(errno: i32) -> u32 {
+/// Returns the filter result that makes a call fail with an error number.
+const fn fail_with(errno: i32) -> u32 {
     libc::SECCOMP_RET_ERRNO | errno.cast_unsigned()
 }
 
@@ -26,20 +27,20 @@ const ARCHITECTURE: u32 = 0xc000_003e;
 #[cfg(target_arch = "aarch64")]
 const ARCHITECTURE: u32 = 0xc000_00b7;
 
-/// Refused whatever the arguments are.
-const REFUSED: &[c_long] = &[
-    // Looking into other processes.
+/// Calls that are refused with any arguments.
+const ALWAYS_REFUSED: &[c_long] = &[
+    // Inspection of other processes.
     libc::SYS_ptrace,
     libc::SYS_process_vm_readv,
     libc::SYS_process_vm_writev,
     libc::SYS_process_madvise,
     libc::SYS_kcmp,
     libc::SYS_pidfd_getfd,
-    // Ways around the filter itself.
+    // Ways to bypass the filter itself.
     libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,
-    // The kernel's own programs and events.
+    // Programs and events in the kernel.
     libc::SYS_bpf,
     libc::SYS_perf_event_open,
     libc::SYS_userfaultfd,
@@ -58,14 +59,14 @@ const REFUSED: &[c_long] = &[
     libc::SYS_fspick,
     libc::SYS_mount_setattr,
     OPEN_TREE_ATTR,
-    // Files by handle go around paths.
+    // Files by handle, which bypass paths.
     libc::SYS_open_by_handle_at,
     libc::SYS_name_to_handle_at,
-    // Keys.
+    // Keyrings of the kernel.
     libc::SYS_keyctl,
     libc::SYS_add_key,
     libc::SYS_request_key,
-    // The machine.
+    // Settings of the whole machine.
     libc::SYS_reboot,
     libc::SYS_kexec_load,
     libc::SYS_kexec_file_load,
@@ -93,9 +94,9 @@ const REFUSED: &[c_long] = &[
     libc::SYS_modify_ldt,
 ];
 
-/// Refused where there is no namespace of its own for them: memory, queues and locks of other programs, which anybody can reach who
-/// knows their number.
-const SHARED: &[c_long] = &[
+/// Calls on shared memory, queues and semaphores, which any program can reach that knows their number. Refused if the program has no IPC
+/// namespace of its own.
+const SHARED_IPC: &[c_long] = &[
     libc::SYS_shmget,
     libc::SYS_shmat,
     libc::SYS_shmctl,
@@ -111,11 +112,11 @@ const SHARED: &[c_long] = &[
     libc::SYS_mq_unlink,
 ];
 
-/// Set an extended attribute. Its name lies in memory, so the filter can refuse all names or none.
+/// Calls that set an extended attribute. Its name lies in memory, so the filter can refuse all names or none.
 const SET_ATTRIBUTES: &[c_long] =
     &[libc::SYS_setxattr, libc::SYS_lsetxattr, libc::SYS_fsetxattr, SETXATTRAT];
 
-/// Every flag that asks for a new namespace.
+/// Flags of `clone` and `unshare` that ask for a new namespace.
 const NEW_NAMESPACES: u32 = (libc::CLONE_NEWUSER
     | libc::CLONE_NEWNS
     | libc::CLONE_NEWPID
@@ -126,158 +127,160 @@ const NEW_NAMESPACES: u32 = (libc::CLONE_NEWUSER
     .cast_unsigned()
     | 0x80;
 
-/// Types into a terminal as if somebody did; whatever else it does to a console.
+/// `ioctl` requests that put input into a terminal as if a person had typed it: `TIOCSTI`, and `TIOCLINUX`, which can paste.
 const FAKE_INPUT: [u32; 2] = [0x5412, 0x541c];
-/// Runs with the rights of the file's owner or group.
+/// The set-user-id and set-group-id bits, with which a program runs with the rights of its file's owner or group.
 const SET_ID: u32 = 0o6000;
-/// Flags with which `open` looks at its mode: `O_CREAT`, and the part of `O_TMPFILE` that is its own.
+/// Flags with which `open` uses its mode argument: `O_CREAT`, and the bit of `O_TMPFILE` that is not `O_DIRECTORY`.
 const CREATES: u32 = (libc::O_CREAT | (libc::O_TMPFILE & !libc::O_DIRECTORY)).cast_unsigned();
 
-// Newer than the C library's names for them; the same number on every architecture.
+// Numbers of calls that the C library has no names for yet; they are the same on every architecture.
 const FCHMODAT2: c_long = 452;
 const SETXATTRAT: c_long = 463;
 const OPEN_TREE_ATTR: c_long = 467;
 
-/// Calls that the filter answers as a kernel without them would, so that programs fall back to older ones.
-const MISSING: &[c_long] = &[
+/// Calls that fail with `ENOSYS`, as on a kernel without them, so that programs fall back to older ones.
+const ANSWERED_ENOSYS: &[c_long] = &[
     // Their flags and modes lie in memory, which can change between the check and the call: `clone3` could ask for namespaces,
     // `openat2` for a file that is set-id. `clone` and `openat` do the same with arguments that the filter can read.
     libc::SYS_clone3,
     libc::SYS_openat2,
-    // A pipe keeps pages that the program has unmapped, and of a huge page all of it: gigabytes that no counter shows.
+    // A pipe keeps pages that the program has unmapped, and a whole huge page for a part of it: gigabytes that no counter shows.
     libc::SYS_vmsplice,
-    // Pages that not even the kernel maps.
+    // Pages that the kernel itself does not map.
     libc::SYS_memfd_secret,
 ];
 
-/// What a filter has to hold.
+/// The options of a filter.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Held {
-    /// Sockets of the internet can be made.
+pub(crate) struct FilterOptions {
+    /// Internet sockets can be created.
     pub(crate) internet: bool,
     /// Extended attributes cannot be set.
     pub(crate) without_attributes: bool,
-    /// There is no view: all other programs are within reach, the warden too.
+    /// The program has no view, so it can reach all other programs, including the warden.
     pub(crate) among_others: bool,
 }
 
-/// The filter.
-pub(crate) fn program(held: Held) -> Vec<sock_filter> {
-    let mut program = vec![load(ARCH), unless_equal(ARCHITECTURE, 1), answer(KILL), load(NUMBER)];
+/// Builds the filter that every fenced program gets.
+pub(crate) fn build_filter(options: FilterOptions) -> Vec<sock_filter> {
+    let mut program =
+        vec![load(ARCH), skip_if_equal(ARCHITECTURE, 1), end_with(KILL), load(NUMBER)];
     // The x32 calls have numbers of their own, which the rules below do not know.
     #[cfg(target_arch = "x86_64")]
-    program.extend([code::at_least(0x4000_0000, 1), answer(refuse(libc::ENOSYS))]);
-    // Asked for most often, so checked first.
-    openings(&mut program);
-    for number in REFUSED {
-        program.extend([is_call(*number, 1), answer(refuse(libc::EPERM))]);
+    program.extend([bpf::at_least(0x4000_0000, 1), end_with(fail_with(libc::ENOSYS))]);
+    // The most frequent calls are checked first.
+    refuse_opening_set_id(&mut program);
+    for number in ALWAYS_REFUSED {
+        program.extend([is_call(*number, 1), end_with(fail_with(libc::EPERM))]);
     }
-    for number in MISSING {
-        program.extend([is_call(*number, 1), answer(refuse(libc::ENOSYS))]);
+    for number in ANSWERED_ENOSYS {
+        program.extend([is_call(*number, 1), end_with(fail_with(libc::ENOSYS))]);
     }
-    if held.without_attributes {
-        // As a file system without attributes says it: programs that copy files go on without them.
+    if options.without_attributes {
+        // As on a file system without attributes: programs that copy files go on without them.
         for number in SET_ATTRIBUTES {
-            program.extend([is_call(*number, 1), answer(refuse(libc::EOPNOTSUPP))]);
+            program.extend([is_call(*number, 1), end_with(fail_with(libc::EOPNOTSUPP))]);
         }
     }
     for call in [libc::SYS_clone, libc::SYS_unshare] {
-        with_bits(&mut program, call, 0, NEW_NAMESPACES);
+        refuse_if_any_bit(&mut program, call, 0, NEW_NAMESPACES);
     }
-    modes(&mut program);
-    ioctls(&mut program);
-    processes(&mut program, held);
-    if held.among_others {
-        others(&mut program);
+    refuse_set_id_modes(&mut program);
+    refuse_terminal_input(&mut program);
+    protect_warden(&mut program, options);
+    if options.among_others {
+        refuse_shared_ipc(&mut program);
     }
-    huge_pages(&mut program);
-    sockets(&mut program, held);
-    program.push(answer(ALLOW));
+    refuse_huge_pages(&mut program);
+    restrict_sockets(&mut program, options);
+    program.push(end_with(ALLOW));
     program
 }
 
-/// The filter for a program in no control group, on top of [`program`].
+/// Builds the additional filter for a program in no control group, used on top of [`build_filter`].
 ///
 /// The memory of a `memfd` belongs to no process unless it is mapped, so the warden cannot count it. Programs fall back to files
 /// in `/dev/shm`, whose size is bounded.
-pub(crate) fn without_group() -> Vec<sock_filter> {
+pub(crate) fn build_no_group_filter() -> Vec<sock_filter> {
     vec![
         load(NUMBER),
         is_call(libc::SYS_memfd_create, 1),
-        answer(refuse(libc::ENOSYS)),
-        answer(ALLOW),
+        end_with(fail_with(libc::ENOSYS)),
+        end_with(ALLOW),
     ]
 }
 
-/// The filter that makes calls that rename wait for an answer (see [`crate::renames`]). All others pass; a number of another
-/// architecture means another call.
-pub(crate) fn renames() -> Vec<sock_filter> {
-    let mut program = vec![load(ARCH), unless_equal(ARCHITECTURE, 1), answer(ALLOW), load(NUMBER)];
+/// Builds the filter that makes rename calls wait for an answer (see [`crate::renames`]). All other calls pass, and so do calls of another
+/// architecture, whose numbers have another meaning.
+pub(crate) fn build_rename_filter() -> Vec<sock_filter> {
+    let mut program =
+        vec![load(ARCH), skip_if_equal(ARCHITECTURE, 1), end_with(ALLOW), load(NUMBER)];
     for number in [
         #[cfg(target_arch = "x86_64")]
         libc::SYS_rename,
         libc::SYS_renameat,
         libc::SYS_renameat2,
     ] {
-        program.extend([is_call(number, 1), answer(libc::SECCOMP_RET_USER_NOTIF)]);
+        program.extend([is_call(number, 1), end_with(libc::SECCOMP_RET_USER_NOTIF)]);
     }
-    program.push(answer(ALLOW));
+    program.push(end_with(ALLOW));
     program
 }
 
-/// Adds a rule for one call. It must end with an answer on every path.
-fn rule(program: &mut Vec<sock_filter>, call: c_long, steps: &[sock_filter]) {
-    let length = u8::try_from(steps.len()).unwrap_or(u8::MAX);
+/// Adds instructions that apply to one call only. They must end with an answer on every path.
+fn add_rule(program: &mut Vec<sock_filter>, call: c_long, instructions: &[sock_filter]) {
+    let length = u8::try_from(instructions.len()).unwrap_or(u8::MAX);
     program.push(is_call(call, length));
-    program.extend_from_slice(steps);
+    program.extend_from_slice(instructions);
 }
 
 /// Refuses a call if one of these bits is set in an argument.
-fn with_bits(program: &mut Vec<sock_filter>, call: c_long, at: u32, bits: u32) {
-    let refused = answer(refuse(libc::EPERM));
-    rule(program, call, &[load(argument(at)), any_bit(bits, 1), refused, answer(ALLOW)]);
+fn refuse_if_any_bit(program: &mut Vec<sock_filter>, call: c_long, at: u32, bits: u32) {
+    let refused = end_with(fail_with(libc::EPERM));
+    add_rule(program, call, &[load(argument(at)), any_bit(bits, 1), refused, end_with(ALLOW)]);
 }
 
 /// Refuses to open a file that would be set-id from its beginning. Without [`CREATES`], the argument for the mode is not set.
-fn openings(program: &mut Vec<sock_filter>) {
+fn refuse_opening_set_id(program: &mut Vec<sock_filter>) {
     for (call, flags, mode) in [
         (libc::SYS_openat, 2, 3),
         #[cfg(target_arch = "x86_64")]
         (libc::SYS_open, 1, 2),
     ] {
-        let steps = [
+        let instructions = [
             load(argument(flags)),
             any_bit(CREATES, 3),
             load(argument(mode)),
             any_bit(SET_ID, 1),
-            answer(refuse(libc::EPERM)),
-            answer(ALLOW),
+            end_with(fail_with(libc::EPERM)),
+            end_with(ALLOW),
         ];
-        rule(program, call, &steps);
+        add_rule(program, call, &instructions);
     }
 }
 
 /// Refuses huge pages from the machine's pool, which neither the warden nor a control group counts as memory. `ENOMEM` is what a
 /// machine without a pool says.
-fn huge_pages(program: &mut Vec<sock_filter>) {
+fn refuse_huge_pages(program: &mut Vec<sock_filter>) {
     for (call, flags, bit) in [
         (libc::SYS_mmap, 3, libc::MAP_HUGETLB),
         (libc::SYS_shmget, 2, libc::SHM_HUGETLB),
         (libc::SYS_memfd_create, 1, libc::MFD_HUGETLB.cast_signed()),
     ] {
-        let steps = [
+        let instructions = [
             load(argument(flags)),
             any_bit(bit.cast_unsigned(), 1),
-            answer(refuse(libc::ENOMEM)),
-            answer(ALLOW),
+            end_with(fail_with(libc::ENOMEM)),
+            end_with(ALLOW),
         ];
-        rule(program, call, &steps);
+        add_rule(program, call, &instructions);
     }
 }
 
 /// Refuses modes that are set-id. `mkdir` needs no rule: the kernel ignores these bits there, and a set-group-ID bit that a
 /// directory inherits only passes on its group.
-fn modes(program: &mut Vec<sock_filter>) {
+fn refuse_set_id_modes(program: &mut Vec<sock_filter>) {
     for (call, mode) in [
         #[cfg(target_arch = "x86_64")]
         (libc::SYS_chmod, 1),
@@ -290,27 +293,28 @@ fn modes(program: &mut Vec<sock_filter>) {
         (libc::SYS_mknod, 1),
         (libc::SYS_mknodat, 2),
     ] {
-        with_bits(program, call, mode, SET_ID);
+        refuse_if_any_bit(program, call, mode, SET_ID);
     }
 }
 
-fn ioctls(program: &mut Vec<sock_filter>) {
+/// Refuses the `ioctl` requests that put input into a terminal.
+fn refuse_terminal_input(program: &mut Vec<sock_filter>) {
     let [first, second] = FAKE_INPUT;
-    let refused = answer(refuse(libc::EPERM));
-    let steps =
-        [load(argument(1)), equal(first, 1), refused, equal(second, 1), refused, answer(ALLOW)];
-    rule(program, libc::SYS_ioctl, &steps);
+    let refused = end_with(fail_with(libc::EPERM));
+    let instructions =
+        [load(argument(1)), equal(first, 1), refused, equal(second, 1), refused, end_with(ALLOW)];
+    add_rule(program, libc::SYS_ioctl, &instructions);
 }
 
-/// Keeps the warden's limits and priorities from the program: without open files, or without processor time, it could not count.
+/// Refuses calls that change limits and priorities of the warden: without open files, or without processor time, it could not measure.
 ///
 /// In a view the warden is process 1, and all others are the program's. Elsewhere its number is not known, so that a process can
 /// change only itself, named 0.
-fn processes(program: &mut Vec<sock_filter>, held: Held) {
+fn protect_warden(program: &mut Vec<sock_filter>, options: FilterOptions) {
     const IOPRIO_WHO_USER: u32 = 3;
-    let refused = answer(refuse(libc::EPERM));
-    // Goes on with what is refused, or skips it.
-    let is_warden = if held.among_others { unless_equal(0, 1) } else { equal(1, 1) };
+    let refused = end_with(fail_with(libc::EPERM));
+    // Continues with the refusal, or skips it.
+    let is_warden = if options.among_others { skip_if_equal(0, 1) } else { equal(1, 1) };
     for call in [
         libc::SYS_prlimit64,
         libc::SYS_sched_setaffinity,
@@ -318,47 +322,47 @@ fn processes(program: &mut Vec<sock_filter>, held: Held) {
         libc::SYS_sched_setparam,
         libc::SYS_sched_setattr,
     ] {
-        rule(program, call, &[load(argument(0)), is_warden, refused, answer(ALLOW)]);
+        add_rule(program, call, &[load(argument(0)), is_warden, refused, end_with(ALLOW)]);
     }
-    // All processes of a user: the warden is among them.
+    // These can name all processes of a user, the warden among them.
     for (call, user) in
         [(libc::SYS_setpriority, libc::PRIO_USER), (libc::SYS_ioprio_set, IOPRIO_WHO_USER)]
     {
-        let steps = [
+        let instructions = [
             load(argument(0)),
-            unless_equal(user, 2),
+            skip_if_equal(user, 2),
             load(argument(1)),
             is_warden,
             refused,
-            answer(ALLOW),
+            end_with(ALLOW),
         ];
-        rule(program, call, &steps);
+        add_rule(program, call, &instructions);
     }
 }
 
-/// Ways to other programs that a view has not: of a pair of sockets, those that keep messages apart without a connection can be
-/// made to talk to any other.
-fn others(program: &mut Vec<sock_filter>) {
+/// Refuses ways to other programs for a program without a view: shared memory and queues, and socket pairs of datagram or raw type, which
+/// can be pointed at any other socket.
+fn refuse_shared_ipc(program: &mut Vec<sock_filter>) {
     const WITHOUT_CONNECTION: u32 = 0b10;
-    for number in SHARED {
-        program.extend([is_call(*number, 1), answer(refuse(libc::EPERM))]);
+    for number in SHARED_IPC {
+        program.extend([is_call(*number, 1), end_with(fail_with(libc::EPERM))]);
     }
-    with_bits(program, libc::SYS_socketpair, 1, WITHOUT_CONNECTION);
+    refuse_if_any_bit(program, libc::SYS_socketpair, 1, WITHOUT_CONNECTION);
 }
 
-/// Local sockets, unless there are others to talk to: who serves one may do whatever it is asked for, and Landlock does not know
-/// whose it is. With the internet, those of the internet and questions about routes; nothing else, be it new or old.
-fn sockets(program: &mut Vec<sock_filter>, held: Held) {
+/// Allows local sockets only in a view: outside one, another program's server could act for the program, and Landlock cannot tell whose
+/// socket it is. With the internet option, allows internet sockets and netlink routing queries. Refuses all other kinds of sockets.
+fn restrict_sockets(program: &mut Vec<sock_filter>, options: FilterOptions) {
     let [local, v4, v6, netlink] =
         [libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK].map(i32::cast_unsigned);
-    let mut steps = vec![load(argument(0))];
-    if !held.among_others {
-        steps.extend([equal(local, 1), answer(ALLOW)]);
+    let mut instructions = vec![load(argument(0))];
+    if !options.among_others {
+        instructions.extend([equal(local, 1), end_with(ALLOW)]);
     }
-    if held.internet {
-        steps.extend([equal(v4, 1), answer(ALLOW), equal(v6, 1), answer(ALLOW)]);
-        steps.extend([equal(netlink, 3), load(argument(2)), equal(0, 1), answer(ALLOW)]);
+    if options.internet {
+        instructions.extend([equal(v4, 1), end_with(ALLOW), equal(v6, 1), end_with(ALLOW)]);
+        instructions.extend([equal(netlink, 3), load(argument(2)), equal(0, 1), end_with(ALLOW)]);
     }
-    steps.push(answer(refuse(libc::EAFNOSUPPORT)));
-    rule(program, libc::SYS_socket, &steps);
+    instructions.push(end_with(fail_with(libc::EAFNOSUPPORT)));
+    add_rule(program, libc::SYS_socket, &instructions);
 }

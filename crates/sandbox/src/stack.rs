@@ -1,39 +1,43 @@
-//! Room for a process that begins in memory that it shares.
+//! Stacks for processes and threads that share the memory of this process.
 
 use std::ffi::c_void;
 use std::io;
 use std::ptr::NonNull;
 use std::sync::{Mutex, PoisonError};
 
-/// A stack. Below it lies a page that nobody may touch: who goes too deep ends, and writes over nothing.
+/// A stack with an inaccessible guard area below it: an overflow ends the process and overwrites nothing. Dropped, it is kept for reuse.
 #[derive(Debug)]
-pub(crate) struct Stack(Room);
+pub(crate) struct Stack(StackMemory);
 
+/// The mapped memory of a stack, guard area included.
 #[derive(Debug)]
-struct Room {
+struct StackMemory {
     base: NonNull<c_void>,
 }
 
-/// What nobody runs on at the moment. To take memory back, the kernel has to interrupt every processor that could have a part of it
-/// at hand; and it is asked for again with the next program.
-static FREE: Mutex<Vec<Room>> = Mutex::new(Vec::new());
-const MOST_FREE: usize = 8;
+/// Unused stacks, kept for the next program. To unmap one, the kernel would have to interrupt every processor that could have it cached.
+static UNUSED_STACKS: Mutex<Vec<StackMemory>> = Mutex::new(Vec::new());
+/// Maximum number of unused stacks that are kept.
+const MAX_UNUSED_STACKS: usize = 8;
 
 // SAFETY: memory of our own, which knows no threads.
-unsafe impl Send for Room {}
-// SAFETY: shared, only its place can be asked.
-unsafe impl Sync for Room {}
+unsafe impl Send for StackMemory {}
+// SAFETY: shared, only its address can be read.
+unsafe impl Sync for StackMemory {}
 
 impl Stack {
-    const GUARD: usize = 64 << 10;
-    pub(crate) const SIZE: usize = Self::GUARD + (1 << 20);
+    /// Bytes of the inaccessible area at the lowest address.
+    const GUARD_BYTES: usize = 64 << 10;
+    /// Bytes of the whole mapping, guard area included.
+    pub(crate) const BYTES: usize = Self::GUARD_BYTES + (1 << 20);
 
+    /// Takes an unused stack, or maps a new one.
     pub(crate) fn new() -> io::Result<Self> {
-        let free = FREE.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        free.map_or_else(Room::new, Ok).map(Self)
+        let free = UNUSED_STACKS.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        free.map_or_else(StackMemory::new, Ok).map(Self)
     }
 
-    /// Its lowest address.
+    /// Returns the lowest address, at which the guard area begins.
     pub(crate) fn base(&self) -> u64 {
         self.0.base.as_ptr() as u64
     }
@@ -41,30 +45,32 @@ impl Stack {
 
 impl Drop for Stack {
     fn drop(&mut self) {
-        let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
-        if free.len() < MOST_FREE {
-            free.push(Room { base: self.0.base });
+        let mut free = UNUSED_STACKS.lock().unwrap_or_else(PoisonError::into_inner);
+        if free.len() < MAX_UNUSED_STACKS {
+            free.push(StackMemory { base: self.0.base });
         } else {
-            // SAFETY: ours, and nobody runs on it any more.
-            unsafe { libc::munmap(self.0.base.as_ptr(), Self::SIZE) };
+            // SAFETY: ours, and nothing runs on it any more.
+            unsafe { libc::munmap(self.0.base.as_ptr(), Self::BYTES) };
         }
     }
 }
 
-impl Room {
+impl StackMemory {
+    /// Maps memory for a stack and makes its guard area inaccessible.
     fn new() -> io::Result<Self> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK | libc::MAP_NORESERVE;
-        let rights = libc::PROT_READ | libc::PROT_WRITE;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: asks for new memory.
-        let base = unsafe { libc::mmap(std::ptr::null_mut(), Stack::SIZE, rights, flags, -1, 0) };
+        let base =
+            unsafe { libc::mmap(std::ptr::null_mut(), Stack::BYTES, protection, flags, -1, 0) };
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
         // SAFETY: the beginning of that memory.
-        if unsafe { libc::mprotect(base, Stack::GUARD, libc::PROT_NONE) } < 0 {
+        if unsafe { libc::mprotect(base, Stack::GUARD_BYTES, libc::PROT_NONE) } < 0 {
             let error = io::Error::last_os_error();
-            // SAFETY: nobody has it yet.
-            unsafe { libc::munmap(base, Stack::SIZE) };
+            // SAFETY: nothing uses it yet.
+            unsafe { libc::munmap(base, Stack::BYTES) };
             return Err(error);
         }
         Ok(Self { base: NonNull::new(base).ok_or(io::ErrorKind::OutOfMemory)? })

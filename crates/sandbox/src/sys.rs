@@ -1,4 +1,4 @@
-//! The kernel, one function for each call that the C library has no name for, or that must not allocate.
+//! Wrappers of system calls, for processes that cannot use the C library.
 //!
 //! Everything here may be called between `fork` and `exec`, in a process that was one of many threads: nothing allocates, locks or
 //! panics.
@@ -7,58 +7,61 @@ use std::ffi::CStr;
 
 use libc::{c_char, c_int, c_long, c_uint, c_ulong, c_void};
 
-use crate::raw::{self, Entry};
+use crate::raw::{self, EntryPoint};
 use crate::stack::Stack;
 
-/// What the kernel answered when it did not do as it was asked.
+/// The error number of a system call, such as `ENOENT`.
 pub(crate) type Errno = c_int;
 pub(crate) type Result<T = ()> = std::result::Result<T, Errno>;
 
+/// A file descriptor.
 pub(crate) type Fd = c_int;
 
-/// A system call by number.
-macro_rules! call {
+/// Performs a system call by its number, with up to six arguments. Gives the result or the error number.
+macro_rules! syscall {
     ($number:expr $(, $argument:expr)* $(,)?) => {{
         let mut arguments = [0; 6];
-        let given = [$($crate::raw::Word::word($argument)),*];
-        for (place, argument) in arguments.iter_mut().zip::<&[usize]>(&given) {
-            *place = *argument;
+        let values = [$($crate::raw::RegisterValue::to_register($argument)),*];
+        for (argument, value) in arguments.iter_mut().zip::<&[usize]>(&values) {
+            *argument = *value;
         }
         // SAFETY: the arguments are numbers, or pointers to memory that outlives the call and is of the size that it expects.
-        $crate::sys::answer(unsafe { $crate::raw::ask($number, arguments) })
+        $crate::sys::to_result(unsafe { $crate::raw::syscall($number, arguments) })
     }};
 }
 
-// Behind the macro, which they use.
+// Declared after the macro, which these modules use.
 pub(crate) mod files;
 pub(crate) mod landlock;
 pub(crate) mod mount;
 pub(crate) mod notify;
 pub(crate) mod thread;
 
-/// Tells answers and errors apart.
-fn answer(answer: isize) -> Result<c_long> {
-    match c_long::try_from(answer).unwrap_or(c_long::MAX) {
-        errno if errno < 0 => Err(fd(-errno)),
-        answer => Ok(answer),
+/// Converts the result of a system call: negative numbers are errors.
+fn to_result(result: isize) -> Result<c_long> {
+    match c_long::try_from(result).unwrap_or(c_long::MAX) {
+        errno if errno < 0 => Err(to_int(-errno)),
+        value => Ok(value),
     }
 }
 
-/// Descriptors are small.
+/// Narrows a result to a descriptor, a process id or an error number, which all fit.
 #[expect(clippy::cast_possible_truncation, reason = "the kernel gives out ints")]
-fn fd(answer: c_long) -> Fd {
-    answer as Fd
+fn to_int(result: c_long) -> c_int {
+    result as c_int
 }
 
-/// As many bytes as there was room for, at most.
-fn count(answer: c_long) -> usize {
-    usize::try_from(answer).unwrap_or(0)
+/// Converts a result to a number of bytes.
+fn to_length(result: c_long) -> usize {
+    usize::try_from(result).unwrap_or(0)
 }
 
+/// Returns the size of a type in bytes, with a short name.
 const fn size<T>() -> usize {
     size_of::<T>()
 }
 
+/// The kernel's `clone_args`.
 #[repr(C)]
 #[derive(Default)]
 struct CloneArguments {
@@ -73,7 +76,7 @@ struct CloneArguments {
 }
 
 impl CloneArguments {
-    /// Whose parent hears of its end, and which has no handlers of signals.
+    /// Arguments for a child that sends SIGCHLD when it ends and has no signal handlers.
     fn new(flags: c_int) -> Self {
         const CLONE_CLEAR_SIGHAND: u64 = 0x1_0000_0000;
         Self {
@@ -83,130 +86,136 @@ impl CloneArguments {
         }
     }
 
+    /// Sets the stack of the child.
     fn on(self, stack: &Stack) -> Self {
-        Self { stack: stack.base(), stack_size: Stack::SIZE as u64, ..self }
+        Self { stack: stack.base(), stack_size: Stack::BYTES as u64, ..self }
     }
 }
 
-/// Which side of a fork this is.
-pub(crate) enum Side {
+/// The result of a fork in the parent or in the child.
+pub(crate) enum ForkSide {
     Parent { pid: libc::pid_t, pidfd: Fd },
     Child,
 }
 
-/// A copy of this process, in new namespaces if so told, with no handlers of signals.
+/// Forks this process, into new namespaces if flags for them are given. The child has no signal handlers.
 ///
 /// The child has only this thread, and must not touch what another thread may have held.
-pub(crate) fn fork(namespaces: c_int) -> Result<Side> {
+pub(crate) fn fork(namespaces: c_int) -> Result<ForkSide> {
     let mut pidfd: c_int = -1;
     let mut arguments = CloneArguments::new(namespaces | libc::CLONE_PIDFD);
     arguments.pidfd = std::ptr::from_mut(&mut pidfd) as u64;
-    match copy(&mut arguments)? {
-        0 => Ok(Side::Child),
-        pid => Ok(Side::Parent { pid, pidfd }),
+    match clone3(&mut arguments)? {
+        0 => Ok(ForkSide::Child),
+        pid => Ok(ForkSide::Parent { pid, pidfd }),
     }
 }
 
-/// Opens a descriptor of a child whose end nobody has taken yet.
-pub(crate) fn open_child(pid: libc::pid_t) -> Result<Fd> {
-    call!(libc::SYS_pidfd_open, pid, 0).map(fd)
+/// Opens a process descriptor of a child that was not reaped yet.
+pub(crate) fn open_pidfd(pid: libc::pid_t) -> Result<Fd> {
+    syscall!(libc::SYS_pidfd_open, pid, 0).map(to_int)
 }
 
-/// Enters namespaces and has a child of our parent's born there, as a copy of this process; its number, or 0 in the child.
-pub(crate) fn born_within(
+/// Enters existing namespaces and forks there; the copy is a child of our parent. Returns its process id, or 0 in the copy.
+pub(crate) fn fork_into_namespaces(
     users: Fd,
     network: Option<Fd>,
     namespaces: c_int,
 ) -> Result<libc::pid_t> {
-    call!(libc::SYS_setns, users, libc::CLONE_NEWUSER)?;
+    syscall!(libc::SYS_setns, users, libc::CLONE_NEWUSER)?;
     if let Some(network) = network {
-        call!(libc::SYS_setns, network, libc::CLONE_NEWNET)?;
+        syscall!(libc::SYS_setns, network, libc::CLONE_NEWNET)?;
     }
     let mut arguments = CloneArguments::new(namespaces | libc::CLONE_PARENT);
-    // It is told as our own end would be.
+    // The kernel signals its end as it would signal ours.
     arguments.exit_signal = 0;
-    copy(&mut arguments)
+    clone3(&mut arguments)
 }
 
-/// The number of the copy, or 0 in it.
-fn copy(arguments: &mut CloneArguments) -> Result<libc::pid_t> {
+/// Forks by `clone3`. Returns the child's process id, or 0 in the child.
+fn clone3(arguments: &mut CloneArguments) -> Result<libc::pid_t> {
     let pointer = std::ptr::from_mut(arguments);
-    call!(libc::SYS_clone3, pointer, size::<CloneArguments>()).map(fd)
+    syscall!(libc::SYS_clone3, pointer, size::<CloneArguments>()).map(to_int)
 }
 
-/// Takes the end of a child.
-pub(crate) fn wait_for(pid: libc::pid_t) {
+/// Waits until a child has ended, and reaps it.
+pub(crate) fn wait_and_reap(pid: libc::pid_t) {
     let none: *mut c_void = std::ptr::null_mut();
-    let wait = || call!(libc::SYS_waitid, libc::P_PID, pid, none, libc::WEXITED, none);
+    let wait = || syscall!(libc::SYS_waitid, libc::P_PID, pid, none, libc::WEXITED, none);
     while wait() == Err(libc::EINTR) {}
 }
 
-/// A process in the memory of this one, which begins at `entry` with `given`. Nothing is copied, whatever there is. Its number, and
-/// its descriptor.
+/// Starts a process that shares the memory of this one and runs `entry(data)`. Returns its process id and its descriptor.
 ///
 /// # Safety
-/// The child must keep to what may be done in memory that others use at the same time; the stack, and what `given` points to, must
-/// be there for as long as it is in that memory.
+/// The child must do only what is sound in memory that others use at the same time; the stack, and the data that `data` points to, must
+/// be valid for as long as it is in that memory.
 pub(crate) unsafe fn spawn_shared(
     stack: &Stack,
-    entry: Entry,
-    given: *const c_void,
+    entry: EntryPoint,
+    data: *const c_void,
 ) -> Result<(libc::pid_t, Fd)> {
     let mut pidfd: c_int = -1;
     let mut arguments = CloneArguments::new(libc::CLONE_VM | libc::CLONE_PIDFD).on(stack);
     arguments.pidfd = std::ptr::from_mut(&mut pidfd) as u64;
     // SAFETY: as above.
-    let pid = unsafe { clone(&mut arguments, entry, given) }?;
+    let pid = unsafe { clone(&mut arguments, entry, data) }?;
     Ok((pid, pidfd))
 }
 
-/// The same for a process that soon becomes another program: this one goes on when it has, or when it has ended. Its number.
+/// Starts such a process and waits until it has executed another program or has ended. Returns its process id.
 ///
 /// # Safety
-/// The child must do nothing that would surprise this process when it goes on.
+/// The child must change no memory in a way that is unsound for this process when it goes on.
 pub(crate) unsafe fn spawn_and_wait(
     stack: &Stack,
-    entry: Entry,
-    given: *const c_void,
+    entry: EntryPoint,
+    data: *const c_void,
 ) -> Result<libc::pid_t> {
     let mut arguments = CloneArguments::new(libc::CLONE_VM | libc::CLONE_VFORK).on(stack);
     // SAFETY: as above.
-    unsafe { clone(&mut arguments, entry, given) }
+    unsafe { clone(&mut arguments, entry, data) }
 }
 
+/// Calls `clone3` for a child that runs `entry(data)` on the stack in the arguments.
+///
 /// # Safety
-/// That of who calls.
+/// As for the calling function.
 unsafe fn clone(
     arguments: &mut CloneArguments,
-    entry: Entry,
-    given: *const c_void,
+    entry: EntryPoint,
+    data: *const c_void,
 ) -> Result<libc::pid_t> {
     let pointer = std::ptr::from_mut(arguments).cast();
     // SAFETY: the arguments are of that size, and name a stack of the child's own.
-    let pid = unsafe { raw::clone(pointer, size::<CloneArguments>(), entry, given) };
-    answer(pid).map(fd)
+    let pid = unsafe { raw::clone(pointer, size::<CloneArguments>(), entry, data) };
+    to_result(pid).map(to_int)
 }
 
+/// Closes a descriptor; errors are ignored.
 pub(crate) fn close(fd: Fd) {
-    // That it was closed already is no harm to this process, which is single-threaded or owns it.
-    let _ = call!(libc::SYS_close, fd);
+    // An error does no harm: this process is single-threaded or owns the descriptor.
+    let _ = syscall!(libc::SYS_close, fd);
 }
 
-/// Closes everything from one number to another, both included.
+/// Closes all descriptors from one number to another, both included.
 pub(crate) fn close_range(from: Fd, to: Fd) {
     if from <= to {
-        let _ = call!(libc::SYS_close_range, from.cast_unsigned(), to.cast_unsigned(), 0);
+        let _ = syscall!(libc::SYS_close_range, from.cast_unsigned(), to.cast_unsigned(), 0);
     }
 }
 
+/// Opens a path, close-on-exec. A relative path begins at the working directory.
 pub(crate) fn open(path: &CStr, flags: c_int) -> Result<Fd> {
     open_at(libc::AT_FDCWD, path, flags, 0)
 }
 
+/// Opens a path relative to a directory, close-on-exec.
 pub(crate) fn open_at(at: Fd, path: &CStr, flags: c_int, mode: c_uint) -> Result<Fd> {
-    call!(libc::SYS_openat, at, path.as_ptr(), flags | libc::O_CLOEXEC, mode).map(fd)
+    syscall!(libc::SYS_openat, at, path.as_ptr(), flags | libc::O_CLOEXEC, mode).map(to_int)
 }
 
+/// The kernel's `open_how`.
 #[repr(C)]
 struct OpenHow {
     flags: u64,
@@ -214,45 +223,51 @@ struct OpenHow {
     resolve: u64,
 }
 
+/// Refuses magic links, such as those in `/proc/self/fd`.
 const RESOLVE_NO_MAGICLINKS: u64 = 0x02;
+/// Refuses symbolic links in any component.
 const RESOLVE_NO_SYMLINKS: u64 = 0x04;
+/// Refuses paths that lead out of the directory.
 const RESOLVE_BENEATH: u64 = 0x08;
 
-/// A handle on what is at a path below a directory, through no link at all.
-pub(crate) fn place_beneath(at: Fd, path: &CStr) -> Result<Fd> {
-    open_how(at, path, 0, RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH)
+/// Opens an `O_PATH` handle on a path below a directory. Fails if the path has a symbolic link in it or leads out of the directory.
+pub(crate) fn open_handle_beneath(at: Fd, path: &CStr) -> Result<Fd> {
+    open_handle_with(at, path, 0, RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH)
 }
 
-/// Opens what is at a path below a handle, through no link but perhaps the last, as these flags say.
+/// Opens a path below a directory with these flags. Fails if the path has a symbolic link in it; with `O_NOFOLLOW` the last component may
+/// be one.
 pub(crate) fn open_beneath(at: Fd, path: &CStr, flags: c_int) -> Result<Fd> {
     let resolve = RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH;
     let how = OpenHow { flags: u64::from(flags.cast_unsigned()), mode: 0, resolve };
     let pointer = std::ptr::from_ref(&how);
-    call!(libc::SYS_openat2, at, path.as_ptr(), pointer, size::<OpenHow>()).map(fd)
+    syscall!(libc::SYS_openat2, at, path.as_ptr(), pointer, size::<OpenHow>()).map(to_int)
 }
 
-/// The same, where a link at the very end is the object itself.
-pub(crate) fn place_or_link_beneath(at: Fd, path: &CStr) -> Result<Fd> {
+/// Opens an `O_PATH` handle on a path below a directory. If the last component is a symbolic link, the handle is on the link itself; a link
+/// before it is an error.
+pub(crate) fn open_link_handle_beneath(at: Fd, path: &CStr) -> Result<Fd> {
     let resolve = RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH;
-    open_how(at, path, libc::O_NOFOLLOW, resolve)
+    open_handle_with(at, path, libc::O_NOFOLLOW, resolve)
 }
 
-/// A handle on what is at an absolute path, through no link at all.
-pub(crate) fn place(path: &CStr) -> Result<Fd> {
-    open_how(libc::AT_FDCWD, path, 0, RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS)
+/// Opens an `O_PATH` handle on an absolute path. Fails if the path has a symbolic link in it.
+pub(crate) fn open_handle(path: &CStr) -> Result<Fd> {
+    open_handle_with(libc::AT_FDCWD, path, 0, RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS)
 }
 
-fn open_how(at: Fd, path: &CStr, flags: c_int, resolve: u64) -> Result<Fd> {
+/// Opens an `O_PATH` handle by `openat2`.
+fn open_handle_with(at: Fd, path: &CStr, flags: c_int, resolve: u64) -> Result<Fd> {
     let flags = u64::from((flags | libc::O_PATH | libc::O_CLOEXEC).cast_unsigned());
     let how = OpenHow { flags, mode: 0, resolve };
     let pointer = std::ptr::from_ref(&how);
-    call!(libc::SYS_openat2, at, path.as_ptr(), pointer, size::<OpenHow>()).map(fd)
+    syscall!(libc::SYS_openat2, at, path.as_ptr(), pointer, size::<OpenHow>()).map(to_int)
 }
 
-/// The numbers of the device and the inode behind a handle.
+/// Returns the device and the inode number of an open file.
 pub(crate) fn identity(handle: Fd) -> Result<(u64, u64)> {
-    let found = stat(handle)?;
-    Ok((found.st_dev, found.st_ino))
+    let facts = stat(handle)?;
+    Ok((facts.st_dev, facts.st_ino))
 }
 
 pub(crate) fn is_directory(handle: Fd) -> Result<bool> {
@@ -261,180 +276,192 @@ pub(crate) fn is_directory(handle: Fd) -> Result<bool> {
 
 fn stat(handle: Fd) -> Result<libc::stat> {
     // SAFETY: all zero is a valid place for the answer.
-    let mut found: libc::stat = unsafe { std::mem::zeroed() };
-    let pointer = std::ptr::from_mut(&mut found);
-    call!(libc::SYS_newfstatat, handle, c"".as_ptr(), pointer, libc::AT_EMPTY_PATH)?;
-    Ok(found)
+    let mut facts: libc::stat = unsafe { std::mem::zeroed() };
+    let pointer = std::ptr::from_mut(&mut facts);
+    syscall!(libc::SYS_newfstatat, handle, c"".as_ptr(), pointer, libc::AT_EMPTY_PATH)?;
+    Ok(facts)
 }
 
-/// Makes a directory the root. Where it cannot take the place of the old one (as on an initial ram disk), the old one stays mounted
-/// below it, where nobody without the right to change the root can get to.
+/// Makes a directory the root and the working directory. If it cannot replace the old root (as on an initial ram disk), the old one stays
+/// mounted below it, where only a process with the right to change the root can reach it.
 pub(crate) fn change_root(directory: Fd) -> Result {
-    call!(libc::SYS_fchdir, directory)?;
-    match call!(libc::SYS_pivot_root, c".".as_ptr(), c".".as_ptr()) {
-        Ok(_) => call!(libc::SYS_umount2, c".".as_ptr(), libc::MNT_DETACH).map(drop)?,
-        Err(libc::EINVAL) => call!(libc::SYS_chroot, c".".as_ptr()).map(drop)?,
+    syscall!(libc::SYS_fchdir, directory)?;
+    match syscall!(libc::SYS_pivot_root, c".".as_ptr(), c".".as_ptr()) {
+        Ok(_) => syscall!(libc::SYS_umount2, c".".as_ptr(), libc::MNT_DETACH).map(drop)?,
+        Err(libc::EINVAL) => syscall!(libc::SYS_chroot, c".".as_ptr()).map(drop)?,
         Err(errno) => return Err(errno),
     }
     chdir(c"/")
 }
 
+/// Reads bytes once. Returns their number; 0 at the end.
 pub(crate) fn read(fd: Fd, buffer: &mut [u8]) -> Result<usize> {
-    call!(libc::SYS_read, fd, buffer.as_mut_ptr(), buffer.len()).map(count)
+    syscall!(libc::SYS_read, fd, buffer.as_mut_ptr(), buffer.len()).map(to_length)
 }
 
-/// The next entries of a directory, as the kernel writes them.
-pub(crate) fn list(fd: Fd, buffer: &mut [u8]) -> Result<usize> {
-    call!(libc::SYS_getdents64, fd, buffer.as_mut_ptr(), buffer.len()).map(count)
+/// Reads the next entries of a directory in the kernel's binary format. Returns the number of bytes; 0 at the end.
+pub(crate) fn read_entries(fd: Fd, buffer: &mut [u8]) -> Result<usize> {
+    syscall!(libc::SYS_getdents64, fd, buffer.as_mut_ptr(), buffer.len()).map(to_length)
 }
 
+/// Writes bytes once; a short write is not continued.
 pub(crate) fn write(fd: Fd, bytes: &[u8]) -> Result {
-    call!(libc::SYS_write, fd, bytes.as_ptr(), bytes.len()).map(drop)
+    syscall!(libc::SYS_write, fd, bytes.as_ptr(), bytes.len()).map(drop)
 }
 
-/// Writes a small file of the kernel's.
-pub(crate) fn put(path: &CStr, bytes: &[u8]) -> Result {
+/// Writes bytes to an existing file at a path, such as a setting in `/proc`.
+pub(crate) fn write_file(path: &CStr, bytes: &[u8]) -> Result {
     let fd = open(path, libc::O_WRONLY)?;
     let written = write(fd, bytes);
     close(fd);
     written
 }
 
-pub(crate) fn dup_from(fd: Fd, least: Fd) -> Result<Fd> {
-    call!(libc::SYS_fcntl, fd, libc::F_DUPFD_CLOEXEC, least).map(self::fd)
+/// Duplicates a descriptor to the lowest free number that is at least `least`, close-on-exec.
+pub(crate) fn dup_at_least(fd: Fd, least: Fd) -> Result<Fd> {
+    syscall!(libc::SYS_fcntl, fd, libc::F_DUPFD_CLOEXEC, least).map(to_int)
 }
 
-/// The same under another number, open over an `exec`.
+/// Duplicates a descriptor to a given number that stays open over `exec`.
 pub(crate) fn dup_to(fd: Fd, to: Fd) -> Result {
     if fd == to {
-        return call!(libc::SYS_fcntl, fd, libc::F_SETFD, 0).map(drop);
+        return syscall!(libc::SYS_fcntl, fd, libc::F_SETFD, 0).map(drop);
     }
-    call!(libc::SYS_dup3, fd, to, 0).map(drop)
+    syscall!(libc::SYS_dup3, fd, to, 0).map(drop)
 }
 
 pub(crate) fn mkdir_at(at: Fd, path: &CStr, mode: c_uint) -> Result {
-    call!(libc::SYS_mkdirat, at, path.as_ptr(), mode).map(drop)
+    syscall!(libc::SYS_mkdirat, at, path.as_ptr(), mode).map(drop)
 }
 
 pub(crate) fn symlink_at(target: &CStr, at: Fd, path: &CStr) -> Result {
-    call!(libc::SYS_symlinkat, target.as_ptr(), at, path.as_ptr()).map(drop)
+    syscall!(libc::SYS_symlinkat, target.as_ptr(), at, path.as_ptr()).map(drop)
 }
 
 pub(crate) fn chdir(path: &CStr) -> Result {
-    call!(libc::SYS_chdir, path.as_ptr()).map(drop)
+    syscall!(libc::SYS_chdir, path.as_ptr()).map(drop)
 }
 
+/// Sets the umask and returns the old one.
 pub(crate) fn umask(mask: c_uint) -> c_uint {
-    call!(libc::SYS_umask, mask).map_or(0o022, |old| fd(old).cast_unsigned())
+    syscall!(libc::SYS_umask, mask).map_or(0o022, |old| to_int(old).cast_unsigned())
 }
 
+/// Starts a new session (`setsid`).
 pub(crate) fn set_session() -> Result {
-    call!(libc::SYS_setsid).map(drop)
+    syscall!(libc::SYS_setsid).map(drop)
 }
 
 pub(crate) fn prctl(option: c_int, argument: c_ulong) -> Result {
-    call!(libc::SYS_prctl, option, argument, 0, 0, 0).map(drop)
+    syscall!(libc::SYS_prctl, option, argument, 0, 0, 0).map(drop)
 }
 
-/// Whether other processes of the same person may not look into this one.
-pub(crate) fn is_hidden() -> bool {
-    call!(libc::SYS_prctl, libc::PR_GET_DUMPABLE).is_ok_and(|dumpable| dumpable != 1)
+/// Returns whether this process is hidden from other processes of the same user (not dumpable).
+pub(crate) fn is_memory_hidden() -> bool {
+    syscall!(libc::SYS_prctl, libc::PR_GET_DUMPABLE).is_ok_and(|dumpable| dumpable != 1)
 }
 
+/// Sets the soft and the hard limit of a resource.
 pub(crate) fn set_limit(resource: c_uint, soft: u64, hard: u64) -> Result {
     let limit = libc::rlimit64 { rlim_cur: soft, rlim_max: hard };
     let none: *const c_void = std::ptr::null();
-    call!(libc::SYS_prlimit64, 0, resource, std::ptr::from_ref(&limit), none).map(drop)
+    syscall!(libc::SYS_prlimit64, 0, resource, std::ptr::from_ref(&limit), none).map(drop)
 }
 
-pub(crate) fn limit_of(resource: c_uint) -> Result<u64> {
+/// Returns the hard limit of a resource.
+pub(crate) fn hard_limit(resource: c_uint) -> Result<u64> {
     let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
     let none: *const c_void = std::ptr::null();
-    call!(libc::SYS_prlimit64, 0, resource, none, std::ptr::from_mut(&mut limit))?;
+    syscall!(libc::SYS_prlimit64, 0, resource, none, std::ptr::from_mut(&mut limit))?;
     Ok(limit.rlim_max)
 }
 
 pub(crate) fn kill(pid: libc::pid_t, signal: c_int) -> Result {
-    call!(libc::SYS_kill, pid, signal).map(drop)
+    syscall!(libc::SYS_kill, pid, signal).map(drop)
 }
 
-pub(crate) fn signal_by_fd(pidfd: Fd, signal: c_int) -> Result {
-    call!(libc::SYS_pidfd_send_signal, pidfd, signal, std::ptr::null::<c_void>(), 0).map(drop)
+/// Sends a signal to the process of a descriptor.
+pub(crate) fn signal_pidfd(pidfd: Fd, signal: c_int) -> Result {
+    syscall!(libc::SYS_pidfd_send_signal, pidfd, signal, std::ptr::null::<c_void>(), 0).map(drop)
 }
 
-/// A child that has ended, and how; `None` if those that there are go on. `ECHILD` if there are none.
+/// Reaps any child that has ended. Returns its process id and wait status; `None` if all children still run. Fails with `ECHILD` if there
+/// are none.
 pub(crate) fn reap(block: bool) -> Result<Option<(libc::pid_t, c_int)>> {
     let mut status: c_int = 0;
     let flags = libc::__WALL | if block { 0 } else { libc::WNOHANG };
     let none: *const c_void = std::ptr::null();
-    match call!(libc::SYS_wait4, -1, std::ptr::from_mut(&mut status), flags, none)? {
+    match syscall!(libc::SYS_wait4, -1, std::ptr::from_mut(&mut status), flags, none)? {
         0 => Ok(None),
-        pid => Ok(Some((fd(pid), status))),
+        pid => Ok(Some((to_int(pid), status))),
     }
 }
 
+/// Exits this process at once, without destructors.
 pub(crate) fn exit(code: c_int) -> ! {
     // SAFETY: ends this process and nothing else; no destructor runs.
     unsafe { libc::_exit(code) }
 }
 
-/// Puts every signal aside, or none.
+/// Blocks all signals, or none.
 pub(crate) fn block_signals(all: bool) -> Result {
     let mask: u64 = if all { !0 } else { 0 };
     let none: *const c_void = std::ptr::null();
     let pointer = std::ptr::from_ref(&mask);
-    call!(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, pointer, none, size::<u64>()).map(drop)
+    syscall!(libc::SYS_rt_sigprocmask, libc::SIG_SETMASK, pointer, none, size::<u64>()).map(drop)
 }
 
-/// Bytes of memory that the files of a `tmpfs` use, each with a KiB for its inode.
-pub(crate) fn used(path: &CStr) -> Result<u64> {
+/// Returns the bytes of memory that the files of a `tmpfs` use, each with a KiB for its inode.
+pub(crate) fn tmpfs_bytes(path: &CStr) -> Result<u64> {
     // SAFETY: all zero is a valid place for the answer.
-    let mut found: libc::statfs64 = unsafe { std::mem::zeroed() };
-    call!(libc::SYS_statfs, path.as_ptr(), std::ptr::from_mut(&mut found))?;
-    let size = u64::try_from(found.f_bsize).unwrap_or(0);
-    let content = found.f_blocks.saturating_sub(found.f_bfree).saturating_mul(size);
-    let inodes = found.f_files.saturating_sub(found.f_ffree).saturating_mul(1024);
+    let mut facts: libc::statfs64 = unsafe { std::mem::zeroed() };
+    syscall!(libc::SYS_statfs, path.as_ptr(), std::ptr::from_mut(&mut facts))?;
+    let size = u64::try_from(facts.f_bsize).unwrap_or(0);
+    let content = facts.f_blocks.saturating_sub(facts.f_bfree).saturating_mul(size);
+    let inodes = facts.f_files.saturating_sub(facts.f_ffree).saturating_mul(1024);
     Ok(content.saturating_add(inodes))
 }
 
-/// Lets every signal do what it does of itself, also those that we, or who started us, ignore.
+/// Resets every signal to its default action, also those that we or our parent ignore.
 pub(crate) fn default_signals() {
-    /// As the kernel has it; all zero is what a signal does of itself.
-    const NOTHING: [u64; 4] = [0; 4];
-    const MOST: c_int = 64;
+    /// The kernel's `sigaction`; all zero is the default action.
+    const DEFAULT_ACTION: [u64; 4] = [0; 4];
+    const MAX_SIGNAL: c_int = 64;
     let none: *const c_void = std::ptr::null();
-    for signal in 1..=MOST {
-        // Two of them can only do that.
-        let _ = call!(libc::SYS_rt_sigaction, signal, NOTHING.as_ptr(), none, size::<u64>());
+    for signal in 1..=MAX_SIGNAL {
+        // Fails for SIGKILL and SIGSTOP, which always have it.
+        let _ =
+            syscall!(libc::SYS_rt_sigaction, signal, DEFAULT_ACTION.as_ptr(), none, size::<u64>());
     }
 }
 
-/// Milliseconds since some time.
-pub(crate) fn now() -> i64 {
+/// Returns the monotonic clock in milliseconds.
+pub(crate) fn now_ms() -> i64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: room for the answer.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
     now.tv_sec.wrapping_mul(1_000).wrapping_add(now.tv_nsec / 1_000_000)
 }
 
-/// A descriptor that is readable when a child has ended, or when we are asked to end.
+/// Opens a descriptor that is readable when SIGCHLD, SIGTERM or SIGINT is pending.
 pub(crate) fn signal_fd() -> Result<Fd> {
     let bit = |signal: c_int| 1u64 << (signal - 1);
     let mask = bit(libc::SIGCHLD) | bit(libc::SIGTERM) | bit(libc::SIGINT);
     let flags = libc::SFD_CLOEXEC | libc::SFD_NONBLOCK;
-    call!(libc::SYS_signalfd4, -1, std::ptr::from_ref(&mask), size::<u64>(), flags).map(fd)
+    syscall!(libc::SYS_signalfd4, -1, std::ptr::from_ref(&mask), size::<u64>(), flags).map(to_int)
 }
 
-/// A pair of connected sockets that keep messages apart.
+/// Creates a pair of connected sockets that keep message boundaries.
 pub(crate) fn socket_pair() -> Result<[Fd; 2]> {
     let mut both: [c_int; 2] = [-1; 2];
     let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
-    call!(libc::SYS_socketpair, libc::AF_UNIX, kind, 0, both.as_mut_ptr())?;
+    syscall!(libc::SYS_socketpair, libc::AF_UNIX, kind, 0, both.as_mut_ptr())?;
     Ok(both)
 }
 
-/// Waits until a descriptor is readable or the time is over; what is ready of each. A descriptor below zero is passed over.
-pub(crate) fn poll<const N: usize>(fds: [Fd; N], milliseconds: c_int) -> Result<[Ready; N]> {
+/// Waits until a descriptor is readable or the time is over. Returns the events of each descriptor. Negative descriptors are ignored; a
+/// negative time means no limit.
+pub(crate) fn poll<const N: usize>(fds: [Fd; N], milliseconds: c_int) -> Result<[ReadyEvents; N]> {
     let one = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     let mut polled = fds.map(one);
     let seconds = i64::from(milliseconds / 1_000);
@@ -443,19 +470,20 @@ pub(crate) fn poll<const N: usize>(fds: [Fd; N], milliseconds: c_int) -> Result<
     let timeout: *const libc::timespec =
         if milliseconds < 0 { std::ptr::null() } else { std::ptr::from_ref(&timeout) };
     let none: *const c_void = std::ptr::null();
-    match call!(libc::SYS_ppoll, polled.as_mut_ptr(), N, timeout, none, 0) {
-        Ok(_) | Err(libc::EINTR) => Ok(polled.map(|one| Ready(one.revents))),
+    match syscall!(libc::SYS_ppoll, polled.as_mut_ptr(), N, timeout, none, 0) {
+        Ok(_) | Err(libc::EINTR) => Ok(polled.map(|one| ReadyEvents(one.revents))),
         Err(errno) => Err(errno),
     }
 }
 
 /// The events of a descriptor that was polled.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Ready(libc::c_short);
+pub(crate) struct ReadyEvents(libc::c_short);
 
-impl Ready {
+impl ReadyEvents {
     pub(crate) const READABLE: Self = Self(libc::POLLIN);
 
+    /// Returns whether there is any event, also an error or the end.
     pub(crate) fn is_any(self) -> bool {
         self.0 != 0
     }
@@ -465,26 +493,27 @@ impl Ready {
     }
 }
 
+/// Executes a program in this process. Returns only on failure, with the error number.
 pub(crate) fn execute(
     program: &CStr,
     arguments: *const *const c_char,
     environment: *const *const c_char,
 ) -> Errno {
-    match call!(libc::SYS_execve, program.as_ptr(), arguments, environment) {
+    match syscall!(libc::SYS_execve, program.as_ptr(), arguments, environment) {
         Ok(_) => 0,
         Err(errno) => errno,
     }
 }
 
 pub(crate) fn ioctl(fd: Fd, request: c_ulong, argument: *mut c_void) -> Result {
-    call!(libc::SYS_ioctl, fd, request, argument).map(drop)
+    syscall!(libc::SYS_ioctl, fd, request, argument).map(drop)
 }
 
 pub(crate) fn socket(domain: c_int, kind: c_int, protocol: c_int) -> Result<Fd> {
-    call!(libc::SYS_socket, domain, kind | libc::SOCK_CLOEXEC, protocol).map(fd)
+    syscall!(libc::SYS_socket, domain, kind | libc::SOCK_CLOEXEC, protocol).map(to_int)
 }
 
-/// A socket that listens on a port of the loopback interface.
+/// Opens a socket that listens on a port of 127.0.0.1.
 pub(crate) fn listen_on_loopback(port: u16) -> Result<Fd> {
     let fd = socket(libc::AF_INET, libc::SOCK_STREAM, 0)?;
     let address = libc::sockaddr_in {
@@ -494,14 +523,14 @@ pub(crate) fn listen_on_loopback(port: u16) -> Result<Fd> {
         sin_zero: [0; 8],
     };
     let pointer = std::ptr::from_ref(&address);
-    call!(libc::SYS_bind, fd, pointer, size::<libc::sockaddr_in>())?;
-    call!(libc::SYS_listen, fd, 128)?;
+    syscall!(libc::SYS_bind, fd, pointer, size::<libc::sockaddr_in>())?;
+    syscall!(libc::SYS_listen, fd, 128)?;
     Ok(fd)
 }
 
-/// Sends bytes over a socket, with a descriptor if there is one.
+/// Sends bytes over a socket, with a descriptor if one is given.
 pub(crate) fn send(fd: Fd, bytes: &[u8], passed: Option<Fd>) -> Result {
-    /// Room for one descriptor: a header of 16 bytes, and 4 bytes rounded up to 8.
+    /// Control data with one descriptor: a header of 16 bytes, and 4 bytes rounded up to 8.
     #[repr(C, align(8))]
     struct Control {
         header: libc::cmsghdr,
@@ -523,10 +552,10 @@ pub(crate) fn send(fd: Fd, bytes: &[u8], passed: Option<Fd>) -> Result {
         message.msg_controllen = size::<Control>() as _;
     }
     let pointer = std::ptr::from_mut(&mut message);
-    call!(libc::SYS_sendmsg, fd, pointer, libc::MSG_NOSIGNAL).map(drop)
+    syscall!(libc::SYS_sendmsg, fd, pointer, libc::MSG_NOSIGNAL).map(drop)
 }
 
-/// Receives one message, and the descriptor that came with it. No bytes: the other side is gone.
+/// Receives one message, and the descriptor that came with it. Returns 0 bytes if the other side is closed.
 pub(crate) fn receive(fd: Fd, bytes: &mut [u8]) -> Result<(usize, Option<Fd>)> {
     let mut control = [0u64; 4];
     let mut part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
@@ -538,7 +567,7 @@ pub(crate) fn receive(fd: Fd, bytes: &mut [u8]) -> Result<(usize, Option<Fd>)> {
     message.msg_controllen = size_of_val(&control) as _;
     let pointer = std::ptr::from_mut(&mut message);
     let read = loop {
-        match call!(libc::SYS_recvmsg, fd, pointer, libc::MSG_CMSG_CLOEXEC) {
+        match syscall!(libc::SYS_recvmsg, fd, pointer, libc::MSG_CMSG_CLOEXEC) {
             Err(libc::EINTR) => {}
             other => break other?,
         }
@@ -552,33 +581,35 @@ pub(crate) fn receive(fd: Fd, bytes: &mut [u8]) -> Result<(usize, Option<Fd>)> {
     Ok((usize::try_from(read).unwrap_or(0), passed))
 }
 
-/// Lets a program of the kernel's own machine decide about every system call from now on.
-pub(crate) fn filter(program: &[libc::sock_filter]) -> Result {
+/// Installs a seccomp filter on this thread.
+pub(crate) fn install_filter(program: &[libc::sock_filter]) -> Result {
     const SET_MODE_FILTER: c_int = 1;
     let length = libc::c_ushort::try_from(program.len()).map_err(|_| libc::EINVAL)?;
     let filter = libc::sock_fprog { len: length, filter: program.as_ptr().cast_mut() };
     let pointer = std::ptr::from_ref(&filter);
-    call!(libc::SYS_seccomp, SET_MODE_FILTER, 0, pointer).map(drop)
+    syscall!(libc::SYS_seccomp, SET_MODE_FILTER, 0, pointer).map(drop)
 }
 
 /// Gives up every capability, for good.
 pub(crate) fn drop_capabilities() -> Result {
+    /// Secure bits: no special rights for root, each locked.
     const NO_ROOT_AND_LOCKED: c_ulong = 0b1010_1111;
     for capability in 0..64 {
         match prctl(libc::PR_CAPBSET_DROP, capability) {
             Ok(()) => {}
-            // There are no more.
+            // The kernel has no capability with this number or a higher one.
             Err(libc::EINVAL) => break,
-            // Who may not give up what could be given to others gets nothing from others either: no new privileges.
-            Err(libc::EPERM) => return give_up_own_capabilities(),
+            // Without the right to change the bounding set there is nothing to gain from it either: new privileges are forbidden.
+            Err(libc::EPERM) => return clear_capabilities(),
             Err(errno) => return Err(errno),
         }
     }
     prctl(libc::PR_SET_SECUREBITS, NO_ROOT_AND_LOCKED)?;
-    give_up_own_capabilities()
+    clear_capabilities()
 }
 
-fn give_up_own_capabilities() -> Result {
+/// Empties the capability sets of this thread.
+fn clear_capabilities() -> Result {
     #[repr(C)]
     struct Header {
         version: u32,
@@ -587,5 +618,5 @@ fn give_up_own_capabilities() -> Result {
     const VERSION_3: u32 = 0x2008_0522;
     let header = Header { version: VERSION_3, pid: 0 };
     let none = [0u32; 6];
-    call!(libc::SYS_capset, std::ptr::from_ref(&header), none.as_ptr()).map(drop)
+    syscall!(libc::SYS_capset, std::ptr::from_ref(&header), none.as_ptr()).map(drop)
 }

@@ -1,21 +1,21 @@
-//! How much a program and all that it started use of the machine.
+//! Measures the memory and counts the processes of a program and of all processes that it started.
 //!
-//! Looked at from time to time: what the kernel could count by itself, in control groups, is not everybody's to use. What is looked
-//! at is cheap as long as it is far from the limit, and exact only when it is not.
+//! The warden measures from time to time, because not every user may create control groups, with which the kernel could count. The
+//! measurement is cheap and too high at first, and exact only if the cheap one is above the limit.
 
 use std::ffi::CStr;
 
 use libc::pid_t;
 
 use crate::launch::Network;
-use crate::name::Name;
-use crate::plan::Plan;
+use crate::path_buffer::PathBuffer;
+use crate::plan::LaunchPlan;
 use crate::sys;
-use crate::warden::{Report, Tree, each_number_in};
+use crate::warden::{ProcessTree, Report, for_each_numeric_name};
 
-mod kernel;
+mod kernel_memory;
 
-/// What is used.
+/// Memory and processes that a program uses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Usage {
     /// Bytes of memory.
@@ -24,32 +24,34 @@ pub(crate) struct Usage {
 }
 
 impl Usage {
-    /// How long nobody looks, at most, in milliseconds.
-    pub(crate) const LONGEST: i64 = 100;
-    const SHORTEST: i64 = 2;
-    /// Bytes that a machine may fill in a millisecond.
-    const FAST: u64 = 16 << 20;
+    /// Maximum milliseconds between two measurements.
+    pub(crate) const MAX_PAUSE_MS: i64 = 100;
+    /// Minimum milliseconds between two measurements.
+    const MIN_PAUSE_MS: i64 = 2;
+    /// Bytes that a fast machine can fill in a millisecond.
+    const MAX_FILLED_BYTES_PER_MS: u64 = 16 << 20;
 
-    /// Looks closer only where a look from farther away would say that it is too much.
-    pub(crate) fn of(plan: &Plan) -> Self {
-        let tree = Tree::of(plan);
-        let most = plan.limits.memory;
-        let kernel = held_by_kernel(plan);
+    /// Measures the program's processes. Uses the exact and slow readers only if the faster ones find more than the limit.
+    pub(crate) fn of(plan: &LaunchPlan) -> Self {
+        let tree = ProcessTree::of(plan);
+        let limit = plan.limits.memory;
+        let kernel = measure_kernel_memory(plan);
         let mut memory = 0;
-        for look in [resident, written, own_part] {
-            let of_process = |sum: Memory, pid: &pid_t| sum.and(of_process(*pid, look));
-            let all = tree.pids().iter().fold(Memory::default(), of_process);
-            // Files and segments can be mapped: they are the same memory then.
+        for reader in [read_resident, read_written, read_proportional] {
+            let add_process = |sum: Memory, pid: &pid_t| sum.plus(measure_process(*pid, reader));
+            let all = tree.pids().iter().fold(Memory::default(), add_process);
+            // Mapped files and segments are counted by both: the larger number covers them.
             let shared = all.shared.max(kernel.shared);
             memory = all.private.saturating_add(kernel.private).saturating_add(shared);
-            if memory <= most {
+            if memory <= limit {
                 break;
             }
         }
         Self { memory, processes: tree.pids().len() as u64 }
     }
 
-    pub(crate) fn over_limits(self, plan: &Plan) -> Option<Report> {
+    /// Returns a report for the warden's parent if memory or processes are above their limit.
+    pub(crate) fn over_limits(self, plan: &LaunchPlan) -> Option<Report> {
         let limits = &plan.limits;
         if self.memory > limits.memory {
             return Some(Report { number: limits.memory, ..Report::of(Report::OVER_MEMORY) });
@@ -60,24 +62,27 @@ impl Usage {
         None
     }
 
-    /// For how many milliseconds nobody need look: until then nothing can have grown by a quarter over the limit.
-    pub(crate) fn pause(self, plan: &Plan) -> i64 {
-        let most = plan.limits.memory;
-        let room = most.saturating_add(most / 4).saturating_sub(self.memory);
-        i64::try_from(room / Self::FAST).unwrap_or(i64::MAX).clamp(Self::SHORTEST, Self::LONGEST)
+    /// Returns the milliseconds until the next measurement. In this time the memory cannot grow to more than a quarter above the limit.
+    pub(crate) fn pause(self, plan: &LaunchPlan) -> i64 {
+        let limit = plan.limits.memory;
+        let remaining = limit.saturating_add(limit / 4).saturating_sub(self.memory);
+        i64::try_from(remaining / Self::MAX_FILLED_BYTES_PER_MS)
+            .unwrap_or(i64::MAX)
+            .clamp(Self::MIN_PAUSE_MS, Self::MAX_PAUSE_MS)
     }
 }
 
-/// Bytes of one process, or of several.
+/// Bytes of memory of one or several processes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Memory {
     private: u64,
-    /// Meant to be seen by others, such as what is mapped of files that are in memory only.
+    /// Bytes that processes have in common, such as mapped files of a `tmpfs`.
     shared: u64,
 }
 
 impl Memory {
-    fn and(self, other: Self) -> Self {
+    /// Adds two amounts.
+    fn plus(self, other: Self) -> Self {
         Self {
             private: self.private.saturating_add(other.private),
             shared: self.shared.saturating_add(other.shared),
@@ -85,87 +90,102 @@ impl Memory {
     }
 }
 
-/// Memory that is there whether or not a process maps it. Counted only where it is the program's alone.
-fn held_by_kernel(plan: &Plan) -> Memory {
+/// Measures memory that exists whether or not a process maps it: sockets, message queues, segments and files in `/dev`. Returns 0 without a
+/// view, where it could belong to other programs.
+fn measure_kernel_memory(plan: &LaunchPlan) -> Memory {
     let Some(view) = &plan.view else { return Memory::default() };
-    let sockets = if view.network == Network::Machine { 0 } else { kernel::sockets() };
+    let sockets = if view.network == Network::Machine { 0 } else { kernel_memory::socket_bytes() };
     Memory {
-        private: kernel::queues().saturating_add(sockets),
-        shared: sys::used(c"/dev").unwrap_or(0).saturating_add(kernel::segments()),
+        private: kernel_memory::queue_bytes().saturating_add(sockets),
+        shared: sys::tmpfs_bytes(c"/dev")
+            .unwrap_or(0)
+            .saturating_add(kernel_memory::segment_bytes()),
     }
 }
 
-/// Looks at a process by the directory that `/proc` has for it.
-type Look = fn(&Name) -> Option<Memory>;
+/// A function that measures a process by its directory in `/proc`. Returns none if its files cannot be read.
+type MemoryReader = fn(&PathBuffer) -> Option<Memory>;
 
-/// If its first thread has ended, `/proc/PID` has nothing to show; one of the others has.
-fn of_process(pid: pid_t, look: Look) -> Memory {
-    let process = Name::of(b"/proc/").number(pid);
-    if let Some(found) = look(&process) {
+/// Measures a process. If its first thread has ended, `/proc/PID` shows no memory, so another thread is read. Returns 0 for a process that
+/// does not exist.
+fn measure_process(pid: pid_t, reader: MemoryReader) -> Memory {
+    let process = PathBuffer::new(b"/proc/").push_number(pid);
+    if let Some(found) = reader(&process) {
         return found;
     }
     let mut found = None;
-    each_number_in(process.text(b"/task").as_c_str(), &mut |thread| {
+    for_each_numeric_name(process.push(b"/task").as_c_str(), &mut |thread| {
         if found.is_none() && thread != pid {
-            found = look(&Name::of(b"/proc/").number(pid).text(b"/task/").number(thread));
+            found = reader(
+                &PathBuffer::new(b"/proc/").push_number(pid).push(b"/task/").push_number(thread),
+            );
         }
     });
     found.unwrap_or_default()
 }
 
-/// All that a process has in memory, with what it only reads and what it has in common with others.
-fn resident(process: &Name) -> Option<Memory> {
-    let status = Status::read_in(process, b"/status")?;
-    let resident = status.bytes_of(b"VmRSS:")?.saturating_add(status.bytes_of(b"VmSwap:")?);
-    Some(Memory { private: resident.saturating_add(overhead(&status)), shared: 0 })
+/// Measures all memory of a process, including pages that it only reads and pages that it shares with others.
+fn read_resident(process: &PathBuffer) -> Option<Memory> {
+    let status = StatusFile::read_in(process, b"/status")?;
+    let resident =
+        status.kib_line_as_bytes(b"VmRSS:")?.saturating_add(status.kib_line_as_bytes(b"VmSwap:")?);
+    Some(Memory { private: resident.saturating_add(estimate_kernel_overhead(&status)), shared: 0 })
 }
 
-/// What a process has written, with what it has in common with others.
-fn written(process: &Name) -> Option<Memory> {
-    let status = Status::read_in(process, b"/status")?;
-    let anonymous = status.bytes_of(b"RssAnon:")?.saturating_add(status.bytes_of(b"VmSwap:")?);
+/// Measures the memory that a process has written, including all pages that it shares with others.
+fn read_written(process: &PathBuffer) -> Option<Memory> {
+    let status = StatusFile::read_in(process, b"/status")?;
+    let anonymous = status
+        .kib_line_as_bytes(b"RssAnon:")?
+        .saturating_add(status.kib_line_as_bytes(b"VmSwap:")?);
     Some(Memory {
-        private: anonymous.saturating_add(overhead(&status)),
-        shared: status.bytes_of(b"RssShmem:")?,
+        private: anonymous.saturating_add(estimate_kernel_overhead(&status)),
+        shared: status.kib_line_as_bytes(b"RssShmem:")?,
     })
 }
 
-/// What a process has written, and of what it has in common with others its part: dear, because the kernel looks at each page.
-/// It does so only for those who may look into the process.
-fn own_part(process: &Name) -> Option<Memory> {
-    let Some(rollup) = Text::<4096>::read_in(process, b"/smaps_rollup") else {
-        return written(process);
+/// Measures the memory that a process has written, with only its proportional part of shared pages. Slow, because the kernel looks at each
+/// page. Without permission to inspect the process, returns the same as [`read_written`].
+fn read_proportional(process: &PathBuffer) -> Option<Memory> {
+    let Some(rollup) = KernelFile::<4096>::read_in(process, b"/smaps_rollup") else {
+        return read_written(process);
     };
-    let status = Status::read_in(process, b"/status")?;
-    let anonymous = rollup.bytes_of(b"Pss_Anon:")?.saturating_add(rollup.bytes_of(b"SwapPss:")?);
+    let status = StatusFile::read_in(process, b"/status")?;
+    let anonymous = rollup
+        .kib_line_as_bytes(b"Pss_Anon:")?
+        .saturating_add(rollup.kib_line_as_bytes(b"SwapPss:")?);
     Some(Memory {
-        private: anonymous.saturating_add(overhead(&status)),
-        shared: rollup.bytes_of(b"Pss_Shmem:")?,
+        private: anonymous.saturating_add(estimate_kernel_overhead(&status)),
+        shared: rollup.kib_line_as_bytes(b"Pss_Shmem:")?,
     })
 }
 
-/// The kernel's own memory for a process: page tables, and what its descriptors may hold.
+/// Estimates the kernel's own memory for a process: page tables, and pipe buffers behind its descriptors.
 ///
-/// Nobody says how full a pipe is. Once a user's pipes are beyond `pipe-user-pages-soft`, a new one has two pages, one for each of
-/// its ends; so many descriptors as programs usually have are not counted.
-fn overhead(status: &Status) -> u64 {
+/// The kernel does not report the content of a pipe. Once a user's pipes are beyond `pipe-user-pages-soft`, a new one has two pages, one
+/// for each of its ends; the first 256 descriptors, which programs usually have, are not counted.
+fn estimate_kernel_overhead(status: &StatusFile) -> u64 {
+    /// Number of descriptors that are not counted.
     const USUAL_DESCRIPTORS: u64 = 256;
-    const EACH: u64 = 4096;
-    let descriptors = status.line(b"FDSize:").map_or(0, number).saturating_sub(USUAL_DESCRIPTORS);
-    let tables = status.bytes_of(b"VmPTE:").unwrap_or(0);
-    tables.saturating_add(descriptors.saturating_mul(EACH))
+    const PIPE_BYTES_PER_DESCRIPTOR: u64 = 4096;
+    let descriptors = status
+        .line_with_prefix(b"FDSize:")
+        .map_or(0, join_digits)
+        .saturating_sub(USUAL_DESCRIPTORS);
+    let tables = status.kib_line_as_bytes(b"VmPTE:").unwrap_or(0);
+    tables.saturating_add(descriptors.saturating_mul(PIPE_BYTES_PER_DESCRIPTOR))
 }
 
-/// All digits as one number.
-fn number(text: &[u8]) -> u64 {
+/// Joins all digits of a text to one number.
+fn join_digits(text: &[u8]) -> u64 {
     let digits = text.iter().filter(|byte| byte.is_ascii_digit());
     digits.fold(0, |sum: u64, digit| sum.saturating_mul(10).saturating_add(u64::from(digit - b'0')))
 }
 
-/// How many threads a person has now. Must not be called where nothing may be allocated.
-pub(crate) fn threads_of(user: u32) -> u64 {
+/// Counts the threads of all processes of a user. Allocates, so it must not be called after a fork.
+pub(crate) fn count_threads(user: u32) -> u64 {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let of_process = |entry: std::fs::DirEntry| {
+    let threads_of_process = |entry: std::fs::DirEntry| {
         entry.file_name().to_str()?.parse::<pid_t>().ok()?;
         let text = std::fs::read_to_string(entry.path().join("status")).ok()?;
         let after = |name| text.lines().find_map(|line: &str| line.strip_prefix(name));
@@ -173,28 +193,29 @@ pub(crate) fn threads_of(user: u32) -> u64 {
         let threads: u64 = after("Threads:")?.trim().parse().ok()?;
         (real == user).then_some(threads)
     };
-    entries.filter_map(of_process).sum()
+    entries.filter_map(threads_of_process).sum()
 }
 
-/// What the kernel says about a process. It lists all groups of its user before its memory, and there may be thousands.
-type Status = Text<{ 16 << 10 }>;
+/// The text of `/proc/PID/status`. It lists all groups of the user before the memory, and there may be thousands.
+type StatusFile = KernelFile<{ 16 << 10 }>;
 
-/// A small file of the kernel's.
-struct Text<const MOST: usize> {
-    bytes: [u8; MOST],
+/// The first bytes of a small file of the kernel's, read at once into a fixed buffer.
+struct KernelFile<const MAX_BYTES: usize> {
+    bytes: [u8; MAX_BYTES],
     length: usize,
 }
 
-impl<const MOST: usize> Text<MOST> {
-    /// A file in a directory of `/proc`.
-    fn read_in(directory: &Name, file: &[u8]) -> Option<Self> {
-        let directory = Name::of(directory.as_c_str().to_bytes());
-        Self::read_path(directory.text(file).as_c_str())
+impl<const MAX_BYTES: usize> KernelFile<MAX_BYTES> {
+    /// Reads a file in a directory of `/proc`; none if it is empty or cannot be read.
+    fn read_in(directory: &PathBuffer, file: &[u8]) -> Option<Self> {
+        let directory = PathBuffer::new(directory.as_c_str().to_bytes());
+        Self::read(directory.push(file).as_c_str())
     }
 
-    fn read_path(path: &CStr) -> Option<Self> {
+    /// Reads a file; none if it is empty or cannot be read.
+    fn read(path: &CStr) -> Option<Self> {
         let fd = sys::open(path, libc::O_RDONLY).ok()?;
-        let mut bytes = [0; MOST];
+        let mut bytes = [0; MAX_BYTES];
         let read = sys::read(fd, &mut bytes);
         sys::close(fd);
         match read {
@@ -203,18 +224,19 @@ impl<const MOST: usize> Text<MOST> {
         }
     }
 
+    /// Returns the bytes that were read.
     fn bytes(&self) -> &[u8] {
         self.bytes.get(..self.length).unwrap_or_default()
     }
 
-    /// The first line that begins with a name.
-    fn line(&self, name: &[u8]) -> Option<&[u8]> {
+    /// Finds the first line that begins with a name.
+    fn line_with_prefix(&self, name: &[u8]) -> Option<&[u8]> {
         self.bytes().split(|byte| *byte == b'\n').find(|line| line.starts_with(name))
     }
 
-    /// The number of KiB in such a line, in bytes.
-    fn bytes_of(&self, name: &[u8]) -> Option<u64> {
-        self.line(name).map(|line| number(line).saturating_mul(1024))
+    /// Converts the number of KiB in the line that begins with a name to bytes.
+    fn kib_line_as_bytes(&self, name: &[u8]) -> Option<u64> {
+        self.line_with_prefix(name).map(|line| join_digits(line).saturating_mul(1024))
     }
 }
 
@@ -222,21 +244,25 @@ impl<const MOST: usize> Text<MOST> {
 mod tests {
     use super::*;
 
-    const LOOKS: [Look; 3] = [resident, written, own_part];
+    const READERS: [MemoryReader; 3] = [read_resident, read_written, read_proportional];
 
     #[test]
-    fn what_we_use_is_found() {
-        const MORE: u64 = 64 << 20;
+    fn new_memory_of_this_process_is_measured() {
+        const ADDED_BYTES: u64 = 64 << 20;
         let own = std::process::id().cast_signed();
-        let look = || LOOKS.map(|look| of_process(own, look).private);
-        let before = look();
-        let more = std::hint::black_box(vec![1u8; usize::try_from(MORE).unwrap()]);
-        for (before, after) in before.into_iter().zip(look()) {
-            // Others give back what they had meanwhile.
-            assert!(after >= before + MORE - (8 << 20), "{before} {after}");
+        let measure = || READERS.map(|reader| measure_process(own, reader).private);
+        let before = measure();
+        let more = std::hint::black_box(vec![1u8; usize::try_from(ADDED_BYTES).unwrap()]);
+        for (before, after) in before.into_iter().zip(measure()) {
+            // Other threads free memory meanwhile.
+            assert!(after >= before + ADDED_BYTES - (8 << 20), "{before} {after}");
         }
         drop(more);
-        assert_eq!(LOOKS.map(|look| of_process(0, look)), [Memory::default(); 3], "nobody");
+        assert_eq!(
+            READERS.map(|reader| measure_process(0, reader)),
+            [Memory::default(); 3],
+            "no process"
+        );
     }
 
     #[test]
@@ -244,7 +270,7 @@ mod tests {
         let status = |text: &[u8]| {
             let mut bytes = [0; 16 << 10];
             bytes[..text.len()].copy_from_slice(text);
-            overhead(&Text { bytes, length: text.len() })
+            estimate_kernel_overhead(&KernelFile { bytes, length: text.len() })
         };
         for (text, wanted) in [
             (&b"FDSize:\t64\nVmPTE:\t      44 kB\n"[..], 44 << 10),
@@ -257,21 +283,21 @@ mod tests {
     }
 
     #[test]
-    fn threads_are_counted() {
+    fn threads_of_a_user_are_counted() {
         // SAFETY: asks who we are.
         let user = unsafe { libc::getuid() };
         let (stop, stopped) = std::sync::mpsc::channel::<()>();
         let waiting = std::thread::spawn(move || stopped.recv());
-        assert!(threads_of(user) >= 2, "this one, and the one that waits");
+        assert!(count_threads(user) >= 2, "this one, and the one that waits");
         drop(stop);
         assert!(waiting.join().unwrap().is_err());
-        assert_eq!(threads_of(u32::MAX), 0, "nobody is that");
+        assert_eq!(count_threads(u32::MAX), 0, "no process has this user");
     }
 
     #[test]
-    fn numbers_are_read() {
-        assert_eq!(number(b"Pss_Anon:        1234 kB"), 1234);
-        assert_eq!(number(b"99999999999999999999999"), u64::MAX);
-        assert_eq!(number(b""), 0);
+    fn digits_of_a_text_make_one_number() {
+        assert_eq!(join_digits(b"Pss_Anon:        1234 kB"), 1234);
+        assert_eq!(join_digits(b"99999999999999999999999"), u64::MAX);
+        assert_eq!(join_digits(b""), 0);
     }
 }

@@ -1,11 +1,11 @@
 //! The warden: the process between us and a program.
 //!
-//! It is a copy of us that never becomes another program, so it must not allocate, lock or panic. In namespaces of its own it is the
-//! first process: when it ends, the kernel ends all others in there. Without them it is the one to whom orphans are given, and
-//! ends those that are there until none is left.
+//! It is a copy of us that never executes another program, so it must not allocate, lock or panic. In a PID namespace of its own it is
+//! the first process: when it ends, the kernel ends all others in there. Without namespaces it is a child subreaper, so that it gets all
+//! orphans, and kills its descendants until none is left.
 //!
-//! A copy costs the more the more memory we have. Where nothing is confined, and nobody may look into us anyway, the warden shares
-//! our memory instead: it keeps to a stack of its own and asks the kernel without the C library.
+//! A copy costs more the more memory we have. If nothing is confined, and this process is hidden from others anyway, the warden shares
+//! our memory instead: it uses a stack of its own, and makes system calls without the C library.
 
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_void};
@@ -15,55 +15,60 @@ use libc::{c_int, pid_t};
 
 use crate::Step;
 use crate::launch::Network;
-use crate::name::Name;
-use crate::plan::{Plan, PlannedView};
-use crate::renames::Renames;
+use crate::path_buffer::PathBuffer;
+use crate::plan::{LaunchPlan, PlannedView};
+use crate::renames::RenameService;
 use crate::root;
+use crate::setup::{self, SetupFailure};
 use crate::stack::Stack;
-use crate::surroundings::{self, Failure};
-use crate::sys::{self, Fd, Ready};
+use crate::sys::{self, Fd, ReadyEvents};
 use crate::usage::Usage;
 
-/// What the warden tells us.
+/// A message from the warden to us.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Report {
     pub(crate) kind: u32,
+    /// Number of the [`Step`] that failed.
     pub(crate) step: i32,
     pub(crate) errno: i32,
+    /// Wait status of a program that has ended.
     pub(crate) status: i32,
+    /// Limit that was exceeded, or index of a protected path.
     pub(crate) number: u64,
 }
 
 impl Report {
-    /// The program runs.
+    /// The program has begun.
     pub(crate) const STARTED: u32 = 1;
-    /// It could not be started.
+    /// The program could not be started.
     pub(crate) const FAILED: u32 = 2;
-    /// It has ended.
+    /// The program has ended.
     pub(crate) const ENDED: u32 = 3;
-    /// It used too much memory.
+    /// The program used more memory than its limit.
     pub(crate) const OVER_MEMORY: u32 = 4;
-    /// It started too many processes.
+    /// The program had more processes than its limit.
     pub(crate) const OVER_PROCESSES: u32 = 5;
-    /// Something was put where a protected place was empty.
-    pub(crate) const STOOD_IN: u32 = 6;
-    /// The listener, which comes with it.
+    /// An empty file or directory was created at a protected path that did not exist.
+    pub(crate) const STAND_IN_CREATED: u32 = 6;
+    /// Comes with the descriptor of the listener on the loopback interface.
     pub(crate) const LISTENER: u32 = 7;
-    /// Our user namespace, which comes with it.
+    /// Comes with a descriptor of the user namespace.
     pub(crate) const USER_NAMESPACE: u32 = 8;
-    /// Our network namespace, which comes with it.
+    /// Comes with a descriptor of the network namespace.
     pub(crate) const NETWORK_NAMESPACE: u32 = 9;
-    /// Our mount namespace, which comes with it.
+    /// Comes with a descriptor of the mount namespace.
     pub(crate) const MOUNT_NAMESPACE: u32 = 10;
 
     pub(crate) const SIZE: usize = size_of::<Self>();
 
+    /// Makes a report of a kind with all other fields 0.
     pub(crate) fn of(kind: u32) -> Self {
         Self { kind, ..Self::default() }
     }
 
-    fn failure(failure: Failure) -> Self {
+    /// Makes a report of a failed step.
+    fn failure(failure: SetupFailure) -> Self {
         Self { step: failure.step as i32, errno: failure.errno, ..Self::of(Self::FAILED) }
     }
 
@@ -77,15 +82,16 @@ impl Report {
         unsafe { std::mem::transmute(bytes) }
     }
 
+    /// Sends the report, with a descriptor if one is given. Ignores errors.
     fn send(self, to: Fd, passed: Option<Fd>) {
-        // Nobody listens any more: then nobody needs to know.
+        // If the other side is closed, no process needs the report.
         let _ = sys::send(to, &self.to_bytes(), passed);
     }
 }
 
-/// The descriptors that a warden keeps.
+/// The descriptors that a warden keeps open; it closes all others.
 #[derive(Clone, Copy)]
-struct Kept {
+struct KeptDescriptors {
     control: Fd,
     stdin: Fd,
     output: Fd,
@@ -93,79 +99,82 @@ struct Kept {
     group: Option<Fd>,
 }
 
-/// What a warden that shares our memory lives on. It must be there for as long as the warden is.
+/// The data of a warden that shares our memory. It must not be freed before the warden has ended.
 #[derive(Debug)]
-pub(crate) struct Shared {
-    plan: Plan,
+pub(crate) struct SharedWarden {
+    plan: LaunchPlan,
     control: Fd,
     stack: Stack,
 }
 
-impl Shared {
-    pub(crate) fn new(plan: Plan, control: Fd) -> io::Result<Self> {
+impl SharedWarden {
+    /// Takes a plan, the warden's end of the control socket, and a new stack.
+    pub(crate) fn new(plan: LaunchPlan, control: Fd) -> io::Result<Self> {
         Ok(Self { plan, control, stack: Stack::new()? })
     }
 
-    /// Starts the warden; its number and its descriptor.
+    /// Starts the warden. Returns its process id and its descriptor.
     ///
     /// # Safety
-    /// This must stay where it is for as long as the warden is there.
+    /// `self` must not be moved or freed before the warden has ended.
     pub(crate) unsafe fn start(&self) -> sys::Result<(pid_t, Fd)> {
         // SAFETY: the warden only asks the kernel, without the C library, and keeps to its stack.
         unsafe { sys::spawn_shared(&self.stack, run_shared, std::ptr::from_ref(self).cast()) }
     }
 }
 
-extern "C" fn run_shared(given: *const c_void) -> ! {
+/// Entry point of a warden that shares our memory.
+extern "C" fn run_shared(data: *const c_void) -> ! {
     // SAFETY: that is what it is started with.
-    let shared = unsafe { &*given.cast::<Shared>() };
+    let shared = unsafe { &*data.cast::<SharedWarden>() };
     run(&shared.plan, shared.control)
 }
 
-/// A warden that is to be born in namespaces which are there already.
-struct Birth<'a> {
-    plan: &'a Plan,
+/// A request to fork a warden in existing namespaces, and its result.
+struct NamespaceFork<'a> {
+    plan: &'a LaunchPlan,
     control: Fd,
-    /// Its number, or why there is none.
-    born: UnsafeCell<sys::Result<pid_t>>,
+    /// Process id of the warden, or the error.
+    forked: UnsafeCell<sys::Result<pid_t>>,
 }
 
-/// Starts a warden in a user namespace that is there already. Only a process of one thread can enter one: another does, which
-/// shares our memory while we wait, leaves us a child that is born there, and ends.
-pub(crate) fn start_within(plan: &Plan, control: Fd) -> sys::Result<sys::Side> {
+/// Starts a warden in an existing user namespace. Only a process with a single thread can enter one, so a helper process does it: it shares
+/// our memory while we wait, forks the warden as our child, and exits.
+pub(crate) fn start_in_namespaces(plan: &LaunchPlan, control: Fd) -> sys::Result<sys::ForkSide> {
     let stack = Stack::new().map_err(|error| error.raw_os_error().unwrap_or(libc::ENOMEM))?;
-    let birth = Birth { plan, control, born: UnsafeCell::new(Err(libc::EIO)) };
-    let given = std::ptr::from_ref(&birth).cast();
+    let request = NamespaceFork { plan, control, forked: UnsafeCell::new(Err(libc::EIO)) };
+    let data = std::ptr::from_ref(&request).cast();
     // SAFETY: it only asks the kernel, and writes down what came of it, before we go on.
-    let between = unsafe { sys::spawn_and_wait(&stack, enter, given) }?;
-    sys::wait_for(between);
-    // SAFETY: whoever could write there has ended.
-    let pid = unsafe { birth.born.get().read_volatile() }?;
-    // It is our child: nobody else gets its number before we have taken its end.
-    Ok(sys::Side::Parent { pid, pidfd: sys::open_child(pid)? })
+    let helper = unsafe { sys::spawn_and_wait(&stack, fork_in_namespaces, data) }?;
+    sys::wait_and_reap(helper);
+    // SAFETY: the process that could write there has ended.
+    let pid = unsafe { request.forked.get().read_volatile() }?;
+    // It is our child: no other process gets its number before we have reaped it.
+    Ok(sys::ForkSide::Parent { pid, pidfd: sys::open_pidfd(pid)? })
 }
 
-extern "C" fn enter(given: *const c_void) -> ! {
-    // SAFETY: that is what it is started with; who started it waits.
-    let birth = unsafe { &*given.cast::<Birth<'_>>() };
-    let Some(users) = birth.plan.users else { sys::exit(1) };
-    let born = sys::born_within(users, birth.plan.session, birth.plan.namespaces());
-    if born == Ok(0) {
-        // In the copy. What it was given is in its own memory now.
-        run(birth.plan, birth.control)
+/// Entry point of the helper process: enters the namespaces, forks the warden and stores the result.
+extern "C" fn fork_in_namespaces(data: *const c_void) -> ! {
+    // SAFETY: that is what it is started with; the process that started it waits.
+    let request = unsafe { &*data.cast::<NamespaceFork<'_>>() };
+    let Some(users) = request.plan.users else { sys::exit(1) };
+    let forked = sys::fork_into_namespaces(users, request.plan.session, request.plan.namespaces());
+    if forked == Ok(0) {
+        // This is the forked warden, which has its own copy of the data.
+        run(request.plan, request.control)
     }
-    // SAFETY: nobody looks before we have ended.
-    unsafe { birth.born.get().write_volatile(born) };
+    // SAFETY: it is not read before we have ended.
+    unsafe { request.forked.get().write_volatile(forked) };
     sys::exit(0)
 }
 
-/// All of the warden's life.
-pub(crate) fn run(plan: &Plan, control: Fd) -> ! {
-    let Ok(kept) = keep(plan, control) else { sys::exit(1) };
-    match start(plan, kept) {
+/// Runs the warden: sets up the sandbox, starts the program, watches it, ends all of it, and exits.
+pub(crate) fn run(plan: &LaunchPlan, control: Fd) -> ! {
+    let Ok(kept) = close_inherited_descriptors(plan, control) else { sys::exit(1) };
+    match set_up_and_start(plan, kept) {
         Ok(program) => {
-            watch(plan, kept.control, &program);
-            // Here, because its threads may use it to the last moment.
+            watch_program(plan, kept.control, &program);
+            // Exits here, while `program` is valid, because its threads may use it until the end.
             sys::exit(0)
         }
         Err(failure) => Report::failure(failure).send(kept.control, None),
@@ -173,80 +182,82 @@ pub(crate) fn run(plan: &Plan, control: Fd) -> ! {
     sys::exit(0)
 }
 
-/// Lets go of everything that the process before us had open. Its descriptors are copies: what is left open here could keep a
-/// pipe alive that somebody waits for.
-fn keep(plan: &Plan, control: Fd) -> sys::Result<Kept> {
+/// Closes all inherited descriptors but those that the warden needs, which get numbers from 10 on. They are copies: an inherited pipe that
+/// stayed open here could keep another process waiting for its end.
+fn close_inherited_descriptors(plan: &LaunchPlan, control: Fd) -> sys::Result<KeptDescriptors> {
+    /// Lowest number of a kept descriptor.
     const FIRST: Fd = 10;
     let _ = sys::block_signals(true);
     let stdin = match plan.stdin {
         Some(stdin) => stdin,
         None => sys::open(c"/dev/null", libc::O_RDONLY)?,
     };
-    let control = sys::dup_from(control, FIRST)?;
-    let stdin = sys::dup_from(stdin, control + 1)?;
-    let output = sys::dup_from(plan.output, stdin + 1)?;
-    let errors = sys::dup_from(plan.errors, output + 1)?;
-    let group = plan.group.map(|group| sys::dup_from(group, errors + 1)).transpose()?;
+    let control = sys::dup_at_least(control, FIRST)?;
+    let stdin = sys::dup_at_least(stdin, control + 1)?;
+    let output = sys::dup_at_least(plan.output, stdin + 1)?;
+    let errors = sys::dup_at_least(plan.errors, output + 1)?;
+    let group = plan.group.map(|group| sys::dup_at_least(group, errors + 1)).transpose()?;
     let mut from = 0;
     for kept in [control, stdin, output, errors].into_iter().chain(group) {
         sys::close_range(from, kept - 1);
         from = kept + 1;
     }
     sys::close_range(from, Fd::MAX);
-    // What asks for the lowest number must not get one of the usual three.
+    // Later calls that take the lowest free number must not get one of the usual three.
     for _ in 0..3 {
         sys::open(c"/dev/null", libc::O_RDWR)?;
     }
-    Ok(Kept { control, stdin, output, errors, group })
+    Ok(KeptDescriptors { control, stdin, output, errors, group })
 }
 
-/// A program that has begun.
-struct Program<'a> {
+/// A program that the warden has started.
+struct RunningProgram<'a> {
     pid: pid_t,
-    /// Serves its renames, if it has an overlay.
-    renames: Option<Renames<'a>>,
+    /// The threads that serve its renames of directories, if it has an overlay.
+    renames: Option<RenameService<'a>>,
 }
 
-/// Makes the surroundings and the program in them.
-fn start(plan: &Plan, kept: Kept) -> surroundings::Result<Program<'_>> {
-    use surroundings::At as _;
+/// Sets up the sandbox and starts the program in it.
+fn set_up_and_start(plan: &LaunchPlan, kept: KeptDescriptors) -> setup::Result<RunningProgram<'_>> {
+    use setup::AtStep as _;
     let _ = sys::set_session();
     let mask = sys::umask(0);
     if let Some(view) = &plan.view {
         if plan.users.is_none() {
-            surroundings::identify(plan)?;
+            setup::map_user_and_group(plan)?;
         }
-        let listener = surroundings::make_network(plan, view.network)?;
+        let listener = setup::make_network(plan, view.network)?;
         send_namespaces(plan, view, kept.control)?;
-        root::make(plan, view, &mut |number| {
-            let report = Report { number: number as u64, ..Report::of(Report::STOOD_IN) };
+        root::make_root(plan, view, &mut |number| {
+            let report = Report { number: number as u64, ..Report::of(Report::STAND_IN_CREATED) };
             report.send(kept.control, None);
         })?;
         if let Some(listener) = listener {
             Report::of(Report::LISTENER).send(kept.control, Some(listener));
             sys::close(listener);
         }
-        surroundings::drop_privileges()?;
+        setup::drop_privileges()?;
     } else {
         sys::prctl(libc::PR_SET_CHILD_SUBREAPER, 1).at(Step::Start)?;
         if plan.fence.is_some() {
-            surroundings::drop_privileges()?;
+            setup::drop_privileges()?;
         }
     }
     sys::umask(mask);
-    // A copy of us holds what we know: nobody may look into it.
+    // A copy of us holds all that we know: no other process may read it.
     sys::prctl(libc::PR_SET_DUMPABLE, 0).at(Step::Privileges)?;
-    let program = begin(plan, kept);
+    let program = start_program(plan, kept);
     for fd in [kept.stdin, kept.output, kept.errors].into_iter().chain(kept.group) {
         sys::close(fd);
     }
     program
 }
 
-/// Gives away our namespaces: that of mounts, so that its end does not delay ours, and those of users and network, so that later
-/// programs can share the loopback interface. Only we can open them: by the time that the program runs nobody may look into us.
-fn send_namespaces(plan: &Plan, view: &PlannedView, control: Fd) -> surroundings::Result {
-    use surroundings::At as _;
+/// Sends descriptors of our namespaces: the mount namespace, so that unmounting it does not delay our end, and the user and network
+/// namespace, so that later programs can share the loopback interface. Only we can open them, because this process is hidden from others
+/// once the program runs.
+fn send_namespaces(plan: &LaunchPlan, view: &PlannedView, control: Fd) -> setup::Result {
+    use setup::AtStep as _;
     let is_shared = plan.session.is_none() && view.network != Network::Machine;
     for (is_sent, kind, path) in [
         (true, Report::MOUNT_NAMESPACE, c"/proc/self/ns/mnt"),
@@ -263,82 +274,84 @@ fn send_namespaces(plan: &Plan, view: &PlannedView, control: Fd) -> surroundings
     Ok(())
 }
 
-/// What the program's process is given while it still is a copy of us.
-struct Beginning<'a> {
-    plan: &'a Plan,
-    kept: Kept,
-    /// Its Landlock rules. They are made before it runs, when it cannot have changed what lies at their paths.
+/// Data for the program's process until it executes the program.
+struct ProgramStart<'a> {
+    plan: &'a LaunchPlan,
+    kept: KeptDescriptors,
+    /// Its Landlock rules. They are made before it runs, when it cannot have changed the files at their paths.
     rules: Option<Fd>,
-    /// Where it sends the descriptor on which its renames arrive.
+    /// Socket on which it sends the seccomp notifier of its renames.
     listener: Option<Fd>,
-    /// Why it could not become the program.
-    failure: UnsafeCell<Option<Failure>>,
+    /// The error, if the program could not be executed.
+    failure: UnsafeCell<Option<SetupFailure>>,
 }
 
-/// Starts one more process and waits until the program has taken over. It shares our memory until then: nothing need be copied, and
-/// it can tell us there why not.
-fn begin(plan: &Plan, kept: Kept) -> surroundings::Result<Program<'_>> {
-    use surroundings::At as _;
+/// Starts the program's process and waits until it has executed the program. The process shares our memory until then: nothing is copied,
+/// and it can store its error there.
+fn start_program(plan: &LaunchPlan, kept: KeptDescriptors) -> setup::Result<RunningProgram<'_>> {
+    use setup::AtStep as _;
     let rules = match &plan.fence {
-        Some(fence) => surroundings::make_rules(plan, fence)?,
+        Some(fence) => setup::make_landlock_rules(plan, fence)?,
         None => None,
     };
-    // Without them there are no renames of directories, and all else goes on.
+    // Without the sockets, renames of directories on an overlay fail, and all else works.
     let pair = plan.renames.as_ref().and_then(|_| sys::socket_pair().ok());
     let listener = pair.map(|[_, theirs]| theirs);
-    let beginning = Beginning { plan, kept, rules, listener, failure: UnsafeCell::new(None) };
-    let given = std::ptr::from_ref(&beginning).cast();
+    let program_start =
+        ProgramStart { plan, kept, rules, listener, failure: UnsafeCell::new(None) };
+    let data = std::ptr::from_ref(&program_start).cast();
     // SAFETY: it only asks the kernel for things that are its own, and writes down why it could not go on.
-    let pid = unsafe { sys::spawn_and_wait(&plan.stack, begin_program, given) }.at(Step::Start)?;
-    // SAFETY: whoever could write there is another program by now, or has ended.
-    if let Some(failure) = unsafe { beginning.failure.get().read_volatile() } {
+    let pid =
+        unsafe { sys::spawn_and_wait(&plan.stack, run_program_process, data) }.at(Step::Start)?;
+    // SAFETY: the process that could write there is another program by now, or has ended.
+    if let Some(failure) = unsafe { program_start.failure.get().read_volatile() } {
         return Err(failure);
     }
     let renames = pair.and_then(|pair| receive_listener(plan, pair, rules));
     if let (None, Some(rules)) = (&renames, rules) {
         sys::close(rules);
     }
-    Ok(Program { pid, renames })
+    Ok(RunningProgram { pid, renames })
 }
 
-/// Takes the descriptor that the program's process has sent, if it could.
+/// Receives the seccomp notifier from the program's process; none if it sent nothing.
 fn receive_listener(
-    plan: &Plan,
+    plan: &LaunchPlan,
     [ours, theirs]: [Fd; 2],
     rules: Option<Fd>,
-) -> Option<Renames<'_>> {
-    // Nobody else has that end any more: where nothing was sent, there is an end and no waiting.
+) -> Option<RenameService<'_>> {
+    // No process has that end open any more, so the call below does not wait if nothing was sent.
     sys::close(theirs);
     let received = sys::receive(ours, &mut [0; 1]);
     sys::close(ours);
     let (_, listener) = received.ok()?;
-    Some(Renames::new(plan, plan.renames.as_ref()?, listener?, rules))
+    Some(RenameService::new(plan, plan.renames.as_ref()?, listener?, rules))
 }
 
-/// What the program's process does.
-extern "C" fn begin_program(given: *const c_void) -> ! {
-    // SAFETY: that is what it is started with; who started it waits.
-    let beginning = unsafe { &*given.cast::<Beginning<'_>>() };
-    let failure = become_program(beginning);
-    // SAFETY: nobody looks before we have ended.
-    unsafe { beginning.failure.get().write_volatile(Some(failure)) };
+/// Entry point of the program's process: executes the program, or stores the error and exits.
+extern "C" fn run_program_process(data: *const c_void) -> ! {
+    // SAFETY: that is what it is started with; the process that started it waits.
+    let program_start = unsafe { &*data.cast::<ProgramStart<'_>>() };
+    let failure = execute_program(program_start);
+    // SAFETY: it is not read before we have ended.
+    unsafe { program_start.failure.get().write_volatile(Some(failure)) };
     sys::exit(127)
 }
 
-/// Comes back only if that is not possible.
-fn become_program(beginning: &Beginning<'_>) -> Failure {
-    let (plan, kept) = (beginning.plan, beginning.kept);
+/// Joins the control group, sets up descriptors, limits and fence, and executes the program. Returns only if that fails.
+fn execute_program(program_start: &ProgramStart<'_>) -> SetupFailure {
+    let (plan, kept) = (program_start.plan, program_start.kept);
     let ready = || {
-        use surroundings::At as _;
-        // Whoever manages the groups may have removed this one.
+        use setup::AtStep as _;
+        // The program that manages the groups may have removed this one.
         let is_in_group = kept.group.is_some_and(|group| sys::write(group, b"0").is_ok());
-        surroundings::connect([kept.stdin, kept.output, kept.errors], plan.terminal)?;
+        setup::set_up_descriptors([kept.stdin, kept.output, kept.errors], plan.terminal)?;
         sys::chdir(&plan.directory).at(Step::Directory)?;
-        surroundings::set_limits(plan)?;
+        setup::set_limits(plan)?;
         if let Some(fence) = &plan.fence {
-            surroundings::raise_fence(fence, beginning.rules, is_in_group)?;
+            setup::apply_fence(fence, program_start.rules, is_in_group)?;
         }
-        send_listener(beginning).at(Step::Seccomp)?;
+        send_listener(program_start).at(Step::Seccomp)?;
         sys::default_signals();
         sys::block_signals(false).at(Step::Start)
     };
@@ -347,14 +360,14 @@ fn become_program(beginning: &Beginning<'_>) -> Failure {
     }
     let (arguments, environment) = (&plan.argument_pointers, &plan.environment_pointers);
     let errno = sys::execute(&plan.program, arguments.as_ptr(), environment.as_ptr());
-    Failure { step: Step::Program, errno }
+    SetupFailure { step: Step::Program, errno }
 }
 
-/// Has the renames of the program arrive at a descriptor of its own, and sends that. A kernel that cannot do it, or a filter around us
-/// that does the same already, leaves renames as they are.
-fn send_listener(beginning: &Beginning<'_>) -> sys::Result {
-    if let (Some(to), Some(renames)) = (beginning.listener, &beginning.plan.renames)
-        && let Ok(listener) = sys::notify::listen(&renames.filter)
+/// Installs the filter that makes renames wait for an answer, and sends its notifier to the warden. Does nothing if the kernel cannot
+/// do it or if a filter around us already has a notifier.
+fn send_listener(program_start: &ProgramStart<'_>) -> sys::Result {
+    if let (Some(to), Some(renames)) = (program_start.listener, &program_start.plan.renames)
+        && let Ok(listener) = sys::notify::install_notifier(&renames.filter)
     {
         let sent = sys::send(to, &[0], Some(listener));
         sys::close(listener);
@@ -363,47 +376,53 @@ fn send_listener(beginning: &Beginning<'_>) -> sys::Result {
     Ok(())
 }
 
-/// Waits for the program, for a word from us, and for the limits.
-fn watch(plan: &Plan, control: Fd, program: &Program<'_>) {
+/// Waits until the program ends, exceeds a limit, or we close the control socket, and then ends all of it. Meanwhile forwards signals and
+/// starts the threads for renames.
+fn watch_program(plan: &LaunchPlan, control: Fd, program: &RunningProgram<'_>) {
     Report::of(Report::STARTED).send(control, None);
-    let end = |report| end_all(plan, control, program, report);
+    let end = |report| end_all_processes(plan, control, program, report);
     let Ok(signals) = sys::signal_fd() else { return end(None) };
-    let mut look = sys::now() + Usage::default().pause(plan);
-    let mut unserved = program.renames.as_ref();
+    let mut next_measurement = sys::now_ms() + Usage::default().pause(plan);
+    let mut unstarted_renames = program.renames.as_ref();
     loop {
-        let wait = look.saturating_sub(sys::now()).clamp(0, Usage::LONGEST);
-        let listener = unserved.map_or(-1, Renames::listener);
+        let wait = next_measurement.saturating_sub(sys::now_ms()).clamp(0, Usage::MAX_PAUSE_MS);
+        let listener = unstarted_renames.map_or(-1, RenameService::listener);
         let ready = sys::poll([control, signals, listener], c_int::try_from(wait).unwrap_or(0));
-        let [told, signalled, called] =
-            ready.unwrap_or([Ready::READABLE, Ready::default(), Ready::default()]);
-        if signalled.is_any() {
-            let mut ignored = [0; 1024];
-            let _ = sys::read(signals, &mut ignored);
+        let [control_events, signal_events, notifier_events] = ready.unwrap_or([
+            ReadyEvents::READABLE,
+            ReadyEvents::default(),
+            ReadyEvents::default(),
+        ]);
+        if signal_events.is_any() {
+            let mut unread = [0; 1024];
+            let _ = sys::read(signals, &mut unread);
         }
         if let Some(status) = reap_all(program.pid) {
             return end(Some(Report { status, ..Report::of(Report::ENDED) }));
         }
-        if told.is_any() && !obey(plan, control) {
+        if control_events.is_any() && !forward_signal(plan, control) {
             return end(None);
         }
-        if called.is_any() {
-            unserved = unserved.filter(|renames| !serve(renames, called));
+        if notifier_events.is_any() {
+            unstarted_renames =
+                unstarted_renames.filter(|renames| !start_serving(renames, notifier_events));
         }
-        // By the clock: a program that keeps us busy must not keep us from looking.
-        if sys::now() >= look {
+        // Decided by the clock: a program that keeps us busy must not prevent the measurement.
+        if sys::now_ms() >= next_measurement {
             let usage = Usage::of(plan);
             if let Some(report) = usage.over_limits(plan) {
                 return end(Some(report));
             }
-            look = sys::now() + usage.pause(plan);
+            next_measurement = sys::now_ms() + usage.pause(plan);
         }
     }
 }
 
-/// Starts to serve renames when the first one arrives; `true` if this process need not look for others.
-fn serve(renames: &Renames<'_>, called: Ready) -> bool {
-    if !called.is_readable() {
-        // No process is left that could call.
+/// Starts the threads for renames when the first rename arrives, or lets that one proceed if they cannot be started. Returns true if this
+/// process need not poll the notifier any more.
+fn start_serving(renames: &RenameService<'_>, notifier_events: ReadyEvents) -> bool {
+    if !notifier_events.is_readable() {
+        // No process is left that could rename.
         return true;
     }
     let is_served = renames.start().is_ok();
@@ -413,7 +432,7 @@ fn serve(renames: &Renames<'_>, called: Ready) -> bool {
     is_served
 }
 
-/// Takes every child that has ended; how the program did, if it is among them.
+/// Reaps every child that has ended. Returns the program's wait status if it is among them.
 fn reap_all(program: pid_t) -> Option<c_int> {
     let mut ended = None;
     while let Ok(Some((pid, status))) = sys::reap(false) {
@@ -424,13 +443,13 @@ fn reap_all(program: pid_t) -> Option<c_int> {
     ended
 }
 
-/// Does as it is told: a byte is a signal for everything. `false` if nobody is there any more.
-fn obey(plan: &Plan, control: Fd) -> bool {
-    let mut word = [0; 1];
-    match sys::read(control, &mut word) {
+/// Reads one byte from the control socket and sends it as a signal to every process. Returns false if the other side is closed.
+fn forward_signal(plan: &LaunchPlan, control: Fd) -> bool {
+    let mut byte = [0; 1];
+    match sys::read(control, &mut byte) {
         Ok(1) => {
-            let [signal] = word;
-            for pid in Tree::of(plan).pids() {
+            let [signal] = byte;
+            for pid in ProcessTree::of(plan).pids() {
                 let _ = sys::kill(*pid, c_int::from(signal));
             }
             true
@@ -440,30 +459,35 @@ fn obey(plan: &Plan, control: Fd) -> bool {
     }
 }
 
-/// Ends everything and says why. In a namespace, the kernel does it when we go; elsewhere it takes several rounds, because what
-/// loses its parent becomes a child of ours, and what is forked meanwhile must be found again.
-fn end_all(plan: &Plan, control: Fd, program: &Program<'_>, report: Option<Report>) {
+/// Sends the report and ends every process of the program. In a PID namespace the kernel does it when we exit. Elsewhere it takes several
+/// rounds, because orphans become our children, and processes can fork meanwhile.
+fn end_all_processes(
+    plan: &LaunchPlan,
+    control: Fd,
+    program: &RunningProgram<'_>,
+    report: Option<Report>,
+) {
     if let Some(report) = report {
         report.send(control, None);
     }
     if let Some(renames) = program.renames.as_ref().filter(|renames| renames.is_moving()) {
-        // Nothing of the program writes any more to what is moved.
+        // No process of the program writes any more to the files that are moved.
         let _ = sys::kill(-1, libc::SIGKILL);
-        renames.settle();
+        renames.wait_until_moved();
     }
     if plan.view.is_some() {
         return;
     }
     while has_children() {
-        for pid in Tree::of(plan).pids() {
+        for pid in ProcessTree::of(plan).pids() {
             let _ = sys::kill(*pid, libc::SIGKILL);
         }
-        // They need a moment. Nobody else is waited for: where we are told to end, there is always something to read.
+        // They need a moment. This waits for the time alone: a closed control socket would always be readable.
         let _ = sys::poll([-1], 1);
     }
 }
 
-/// Takes every child that has ended; whether there are others.
+/// Reaps every child that has ended. Returns whether other children are left.
 fn has_children() -> bool {
     loop {
         match sys::reap(false) {
@@ -473,21 +497,23 @@ fn has_children() -> bool {
     }
 }
 
-/// All processes but ourselves that we answer for, as far as there is room for them.
-pub(crate) struct Tree {
-    pids: [pid_t; Self::MOST],
+/// The process ids of all processes of the program, up to a maximum.
+pub(crate) struct ProcessTree {
+    pids: [pid_t; Self::MAX_PROCESSES],
     length: usize,
 }
 
-impl Tree {
-    const MOST: usize = 8192;
+impl ProcessTree {
+    /// Maximum number of listed processes; further ones are left out.
+    const MAX_PROCESSES: usize = 8192;
 
     #[expect(
         clippy::large_stack_arrays,
         reason = "nothing may be allocated, and there is no depth"
     )]
-    pub(crate) fn of(plan: &Plan) -> Self {
-        let mut tree = Self { pids: [0; Self::MOST], length: 0 };
+    /// Lists the processes of our PID namespace or, without a view, our descendants. This process is left out.
+    pub(crate) fn of(plan: &LaunchPlan) -> Self {
+        let mut tree = Self { pids: [0; Self::MAX_PROCESSES], length: 0 };
         // SAFETY: asks who we are.
         let own = unsafe { libc::getpid() };
         if plan.view.is_some() {
@@ -502,16 +528,16 @@ impl Tree {
         self.pids.get(..self.length).unwrap_or_default()
     }
 
-    /// Everything in our namespace: `/proc` shows nothing else.
+    /// Adds every process of our PID namespace: `/proc` shows no others.
     fn add_namespace(&mut self, own: pid_t) {
-        each_number_in(c"/proc", &mut |pid| {
+        for_each_numeric_name(c"/proc", &mut |pid| {
             if pid != own {
                 self.push(pid);
             }
         });
     }
 
-    /// Our children, theirs, and so on.
+    /// Adds all descendants of a process.
     fn add_below(&mut self, own: pid_t) {
         self.add_children(own);
         let mut at = 0;
@@ -521,15 +547,18 @@ impl Tree {
         }
     }
 
-    /// What each thread of a process has started.
+    /// Adds the children of every thread of a process.
     fn add_children(&mut self, pid: pid_t) {
-        let threads = Name::of(b"/proc/").number(pid).text(b"/task");
-        each_number_in(threads.as_c_str(), &mut |thread| self.add_children_of_thread(pid, thread));
+        let threads = PathBuffer::new(b"/proc/").push_number(pid).push(b"/task");
+        for_each_numeric_name(threads.as_c_str(), &mut |thread| {
+            self.add_children_of_thread(pid, thread);
+        });
     }
 
+    /// Adds the children of one thread, read from its `children` file.
     fn add_children_of_thread(&mut self, pid: pid_t, thread: pid_t) {
-        let path = Name::of(b"/proc/").number(pid).text(b"/task/").number(thread);
-        let Ok(fd) = sys::open(path.text(b"/children").as_c_str(), libc::O_RDONLY) else { return };
+        let path = PathBuffer::new(b"/proc/").push_number(pid).push(b"/task/").push_number(thread);
+        let Ok(fd) = sys::open(path.push(b"/children").as_c_str(), libc::O_RDONLY) else { return };
         let mut number: pid_t = 0;
         let mut buffer = [0; 4096];
         while let Ok(read @ 1..) = sys::read(fd, &mut buffer) {
@@ -546,6 +575,7 @@ impl Tree {
         sys::close(fd);
     }
 
+    /// Adds a process id, unless it is 0 or the list is full.
     fn push(&mut self, pid: pid_t) {
         if pid > 0
             && let Some(slot) = self.pids.get_mut(self.length)
@@ -556,13 +586,13 @@ impl Tree {
     }
 }
 
-/// The names of a directory that are numbers.
-pub(crate) fn each_number_in(directory: &CStr, act: &mut dyn FnMut(pid_t)) {
+/// Calls `act` with each entry name of a directory that begins with digits, as a number.
+pub(crate) fn for_each_numeric_name(directory: &CStr, act: &mut dyn FnMut(pid_t)) {
     let Ok(fd) = sys::open(directory, libc::O_RDONLY | libc::O_DIRECTORY) else { return };
     let mut buffer = [0; 8192];
-    while let Ok(read @ 1..) = sys::list(fd, &mut buffer) {
+    while let Ok(read @ 1..) = sys::read_entries(fd, &mut buffer) {
         let mut rest = buffer.get(..read).unwrap_or_default();
-        // Each entry: two numbers of eight bytes, its length in two, its kind in one, its name.
+        // Each entry has two numbers of eight bytes, its length in two, its kind in one, and its name.
         while let Some((length, name)) = rest.get(16..18).zip(rest.get(19..)) {
             let length = usize::from(u16::from_ne_bytes([
                 length.first().copied().unwrap_or(0),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use windlass_hooks::{CommandHook, HookRunner};
 
 use crate::changes::HistorySettings;
-use crate::command_tools::{CommandTools, Source as CommandSource};
+use crate::command_tools::{CommandFileSource, CommandTools};
 use crate::engine::{Engine, EngineBuilder};
 use crate::files::Durability;
 use crate::hooks::{Hook, HookDefinition};
@@ -18,12 +18,13 @@ use crate::policy::{
     Decision, FileRights, HardDenies, Mode, PathGlob, Policy, Rule, Ruling, Secrets,
 };
 use crate::process::{ProcessSettings, Shell};
-use crate::reversible::Reversible;
 use crate::session::RandomIds;
 use crate::state::{StateStore, TextIndex};
 use crate::tool::{BUILTIN, CommandFile, Handle, Toolbox, Toolset};
+use crate::undo::UndoStores;
 use crate::{Error, Windlass};
 
+/// A change of the engine's builder that is made last.
 type Configure = Box<dyn FnOnce(EngineBuilder) -> EngineBuilder>;
 
 /// Builds a [`Windlass`]. Everything but the workspace has a default.
@@ -57,7 +58,7 @@ pub struct Builder {
     readable: Vec<PathGlob>,
     home: Option<PathBuf>,
     tools: Vec<Handle>,
-    command_tools: Vec<CommandSource>,
+    command_tools: Vec<CommandFileSource>,
     hooks: Vec<HookDefinition>,
     configure: Vec<Configure>,
 }
@@ -95,7 +96,7 @@ impl Builder {
     }
 }
 
-/// # What is kept, and where
+/// # State and history
 impl Builder {
     /// Keeps the journal, whole outputs, the values of [`Context::state`](crate::Context::state) and the full-text index in this
     /// directory. Default: nothing is kept, and there is no index.
@@ -104,28 +105,28 @@ impl Builder {
         self
     }
 
-    /// When closing brings the records of [`Builder::state`] into the database. Default: always.
+    /// Sets when closing moves the records of [`Builder::state`] into the database. Default: always.
     pub fn drain_at_close(mut self, when: DrainAtClose) -> Self {
         self.drain_at_close = when;
         self
     }
 
-    /// A file outside of the state directory that says how far the journal came: with it, a state that is put back from an older copy
+    /// Sets a file outside of the state directory that keeps the journal's last hash, so that a state directory replaced by an older copy
     /// is noticed. Default: none.
     pub fn outside_anchor(mut self, file: Option<PathBuf>) -> Self {
         self.outside_anchor = file;
         self
     }
 
-    /// Whether changes of files, and what it takes to undo them, are safe from a loss of power before they count as made. Default:
-    /// they are. Without, they are still safe from a kill.
+    /// Sets whether changes of files, and their undo history, are on disk before a call ends, so that a loss of power cannot undo them.
+    /// Default: they are. Otherwise they are still safe if the process is killed.
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
         self.history.sync = durability == Durability::Disk;
         self
     }
 
-    /// How much of what was there before is kept, and for how long.
+    /// Limits the undo history: its quota in bytes, and the maximum age of a checkpoint.
     ///
     /// ```
     /// use std::time::Duration;
@@ -145,7 +146,7 @@ impl Builder {
 
 /// # Programs and network
 impl Builder {
-    /// How programs are confined, and what they get. Default: they may change the workspace and reach nobody.
+    /// Sets the sandbox, environment and limits of programs. Default: they may change the workspace and have no network.
     ///
     /// ```
     /// use windlass::Windlass;
@@ -162,11 +163,11 @@ impl Builder {
         self
     }
 
-    /// The shell for the commands of `bash`, `test` and command files. Default: bash.
+    /// Sets the shell for the commands of `bash`, `test` and command files. Default: bash.
     ///
-    /// Commands are read before they run if the shell is bash, `sh`, `dash`, `ash` or `busybox`. A command for any other counts as not
-    /// understood: no `exec` rule allows it, it runs on a stage that is asked about, and where a `deny exec` rule could bind, it asks before
-    /// it runs. Hooks are always run by bash. [`Builder::build`] fails if the shell is not there.
+    /// Commands are read before they run if the shell is bash, `sh`, `dash`, `ash` or `busybox`. A command for another shell counts as not
+    /// understood: no `exec` rule allows it, it runs on a stage and a person decides about its changes, and if a `deny exec` rule could
+    /// apply, a person is asked before it runs. Hooks are always run by bash. [`Builder::build`] fails if the shell is not there.
     ///
     /// ```
     /// use windlass::Windlass;
@@ -183,7 +184,7 @@ impl Builder {
         self
     }
 
-    /// The way to other machines for tools that send requests. Default: names are looked up as the machine is configured to.
+    /// Sets the network access of tools that send requests. Default: host names are resolved as the machine is configured to.
     ///
     /// ```
     /// use windlass::Windlass;
@@ -201,13 +202,13 @@ impl Builder {
 
 /// # Policy
 impl Builder {
-    /// What happens where no rule decides. Default: ask.
+    /// Sets the mode, which decides about effects without a rule. Default: ask.
     pub fn mode(mut self, mode: Mode) -> Self {
         self.policy = self.policy.with_mode(mode);
         self
     }
 
-    /// Adds a rule that allows.
+    /// Adds a rule that allows an effect.
     ///
     /// ```
     /// use windlass::policy::Mode;
@@ -222,18 +223,18 @@ impl Builder {
         self.rule(Decision::Allow, rule)
     }
 
-    /// Adds a rule that denies.
+    /// Adds a rule that denies an effect.
     pub fn deny(self, rule: Rule) -> Self {
         self.rule(Decision::Deny, rule)
     }
 
-    /// Adds a rule.
+    /// Adds a rule with the given decision.
     pub fn rule(mut self, decision: Decision, rule: Rule) -> Self {
         self.policy = self.policy.with(decision, rule);
         self
     }
 
-    /// Adds a rule with all that is known of it: who laid it down, why, and until when.
+    /// Adds a rule with its layer, its reason and its end.
     pub fn ruling(mut self, ruling: Ruling) -> Self {
         self.policy = self.policy.with_ruling(ruling);
         self
@@ -247,17 +248,17 @@ impl Builder {
         self
     }
 
-    /// Asks about a command before it runs. Default: false, so that in the mode `ask` a command runs first where the whole sandbox is
-    /// there and the network is off, and a person is asked whether what it changed is kept; see [`Policy::asking_before`].
+    /// Sets whether a person is asked about a command before it runs. Default: false. Then, in the mode `ask`, a command runs first if the
+    /// sandbox is complete and the network is off, and the person is asked whether its changes are kept; see [`Policy::asking_before`].
     pub fn ask_before(mut self, ask_before: bool) -> Self {
         self.policy = self.policy.asking_before(ask_before);
         self
     }
 }
 
-/// # Places and secrets
+/// # Protected paths and secrets
 impl Builder {
-    /// Keeps every tool out of these places, whatever the rules say: the embedder's own configuration, say.
+    /// Denies every tool access to these paths, whatever the rules say, such as the embedder's own configuration.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -277,19 +278,19 @@ impl Builder {
         self
     }
 
-    /// Lets these files be read although their names look secret: globs relative to the workspace or absolute, or exact paths.
+    /// Lets tools read these files although their names look secret: globs relative to the workspace or absolute, or exact paths.
     pub fn not_secret<G: Into<PathGlob>>(mut self, files: impl IntoIterator<Item = G>) -> Self {
         self.readable.extend(files.into_iter().map(Into::into));
         self
     }
 
-    /// The person's home directory, which no tool removes or replaces as a whole.
+    /// Sets the person's home directory, which no tool may remove or replace as a whole.
     pub fn home(mut self, home: impl Into<PathBuf>) -> Self {
         self.home = Some(home.into());
         self
     }
 
-    /// Values that must reach neither a model nor the record.
+    /// Sets values that must reach neither a model nor the journal; they are replaced by placeholders.
     ///
     /// ```
     /// use windlass::Windlass;
@@ -313,9 +314,9 @@ impl Builder {
         self
     }
 
-    /// Adds the command files of a directory: each is a tool that runs a command. They are read when they are first needed; what is
-    /// wrong with one is an [`EventKind::Warning`](crate::event::EventKind::Warning). The directory is the person's own, whose word counts: a file that says that it
-    /// only looks at files needs no permission to run a program, as long as the sandbox keeps it to that.
+    /// Adds the command files of a directory: each is a tool that runs a command. They are read when they are first needed; a file with an
+    /// error gives an [`EventKind::Warning`](crate::event::EventKind::Warning). The directory belongs to the person and is trusted: a file
+    /// that declares that it only reads files needs no permission to run its program, as long as the sandbox enforces that.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -335,14 +336,14 @@ impl Builder {
     /// # }
     /// ```
     pub fn command_tools(mut self, directory: impl Into<PathBuf>) -> Self {
-        self.command_tools.push(CommandSource::Directory(directory.into()));
+        self.command_tools.push(CommandFileSource::Directory(directory.into()));
         self
     }
 
-    /// Adds command files that came with the workspace, once a person has looked at just these and trusts them. A call of theirs
-    /// always needs the permission to run its command.
+    /// Adds command files of the workspace that a person has read and trusts. A call of one always needs the permission to run its
+    /// command.
     pub fn trusted_command_files(mut self, files: Vec<CommandFile>) -> Self {
-        self.command_tools.push(CommandSource::Trusted(files));
+        self.command_tools.push(CommandFileSource::Trusted(files));
         self
     }
 
@@ -355,13 +356,13 @@ impl Builder {
 
 /// # People and hooks
 impl Builder {
-    /// A front door where a person can be asked, for all sessions: a closure will do. Default: none, so that "ask" is a denial.
+    /// Sets the attendant of all sessions, which answers approvals; a closure is one. Default: none, so that "ask" is a denial.
     /// [`people`](crate::people) has an example.
     pub fn attendant(self, attendant: impl Attendant) -> Self {
         self.configure(|engine| engine.attendant(attendant))
     }
 
-    /// Adds a hook in code, which is told of calls and may change or refuse them.
+    /// Adds a hook in code, which receives calls and other events and may change or refuse them.
     ///
     /// ```
     /// # use serde_json::json;
@@ -396,7 +397,8 @@ impl Builder {
         self.configure(|engine| engine.hook(Arc::new(hook)))
     }
 
-    /// Adds programs that are told what happens and may have a say in it. They run in this order, each confined as it says itself.
+    /// Adds programs as hooks: they receive events and may change or refuse calls. They run in this order, each in the sandbox that its
+    /// definition names.
     ///
     /// ```
     /// # use serde_json::json;
@@ -421,7 +423,7 @@ impl Builder {
         self
     }
 
-    /// Is called with each warning: a toolset that does not load, a tool that is left out.
+    /// Sets a function that is called with each warning, such as a toolset that does not load or a tool that is left out.
     ///
     /// ```
     /// use windlass::Windlass;
@@ -430,21 +432,21 @@ impl Builder {
     /// # drop(windlass);
     /// # Ok::<(), windlass::Error>(())
     /// ```
-    pub fn on_warning(self, told: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        self.configure(|engine| engine.on_warning(told))
+    pub fn on_warning(self, warn: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.configure(|engine| engine.on_warning(warn))
     }
 }
 
 /// # Limits
 impl Builder {
-    /// The time after which a call is stopped, unless its tool or its arguments say otherwise. A tool that blocks its thread outside of
+    /// Sets the time after which a call is stopped, unless its tool or its arguments set another. A tool that blocks its thread outside of
     /// [`Context::blocking`](crate::Context::blocking) cannot be stopped.
     pub fn timeout(self, timeout: Duration) -> Self {
         self.configure(move |engine| engine.timeout(timeout))
     }
 
-    /// The most answers that are cached, and for how long; 0 switches the cache off. [`Engine`] counts, clears
-    /// and switches it while calls run.
+    /// Sets the maximum number of cached results and their maximum age; 0 results switch the cache off. [`Engine`] has methods to read its
+    /// statistics, clear it and switch it while calls run.
     ///
     /// ```
     /// use std::time::Duration;
@@ -461,13 +463,13 @@ impl Builder {
 
 /// # Stores of your own
 impl Builder {
-    /// The store of values that last from call to call. Default: the state directory if there is one, else memory. The [guide](crate#stores)
-    /// has an example.
+    /// Sets the store of values that last from call to call. Default: the state directory if there is one, else memory. The
+    /// [guide](crate#stores) has an example.
     pub fn state_store(self, store: Arc<dyn StateStore>) -> Self {
         self.configure(|engine| engine.state_store(store))
     }
 
-    /// The index for full-text search. Default: the state directory if there is one.
+    /// Sets the index for full-text search. Default: one in the state directory, if there is a state directory.
     pub fn text_index(self, index: Arc<dyn TextIndex>) -> Self {
         self.configure(|engine| engine.text_index(index))
     }
@@ -475,7 +477,7 @@ impl Builder {
 
 /// # Building
 impl Builder {
-    /// Sets what has no method here; see [`EngineBuilder`].
+    /// Changes settings of the engine that have no method here; see [`EngineBuilder`].
     pub fn configure(
         mut self,
         configure: impl FnOnce(EngineBuilder) -> EngineBuilder + 'static,
@@ -484,8 +486,8 @@ impl Builder {
         self
     }
 
-    /// Puts it together. Nothing is read or written before the first call but the workspace's own directory entry and, with
-    /// [`Builder::state`], the journal and what a program that was killed left half-done.
+    /// Builds the engine. Reads the workspace's directory entry and, with [`Builder::state`], opens the journal and finishes or takes back
+    /// changes that a killed process left unfinished. Nothing else is read or written before the first call.
     pub fn build(self) -> Result<Windlass, Error> {
         let mut processes = self.processes.settled(&self.workspace);
         processes.state = processes.state.or_else(|| self.state.as_deref().map(absolute));
@@ -493,8 +495,9 @@ impl Builder {
         let mut processes = processes.with_shell_found(&self.workspace)?;
         let (confinement, shell) = (processes.confinement.clone(), processes.shell.clone());
         let policy = self.policy.with_confinement(confinement.clone());
-        let own = self.state.iter().map(|place| absolute(place)).chain(self.protected);
-        let mut hard_denies = HardDenies::default().protect(own).except(self.readable);
+        let denied_paths =
+            self.state.iter().map(|directory| absolute(directory)).chain(self.protected);
+        let mut hard_denies = HardDenies::default().protect(denied_paths).except(self.readable);
         if let Some(home) = &self.home {
             hard_denies = hard_denies.home(absolute(home));
         }
@@ -520,14 +523,14 @@ impl Builder {
         for tool in self.tools {
             tools.add(tool)?;
         }
-        let reversible = Reversible::open(host.clone(), self.state.as_deref(), self.history)?;
+        let undo_stores = UndoStores::open(host.clone(), self.state.as_deref(), self.history)?;
         if let Some(store) = &store {
-            reversible.record(&**store);
+            undo_stores.record(&**store);
         }
         let mut builder = Engine::builder(host.clone())
             .ids(Arc::new(RandomIds::default()))
             .toolbox(tools)
-            .history(reversible.history.clone())
+            .history(undo_stores.history.clone())
             .policy(policy);
         if !self.command_tools.is_empty() {
             let tools = CommandTools { sources: self.command_tools, confinement };
@@ -552,11 +555,11 @@ impl Builder {
             .into_iter()
             .fold(builder, |builder, configure| configure(builder))
             .build();
-        Ok(Windlass { engine, store, reversible: Arc::new(reversible) })
+        Ok(Windlass { engine, store, undo_stores: Arc::new(undo_stores) })
     }
 }
 
-/// The real place of a directory: rules are about real paths.
+/// Resolves links in a path, because rules apply to real paths; makes it absolute if that fails.
 fn absolute(path: &Path) -> PathBuf {
     path.canonicalize().or_else(|_| std::path::absolute(path)).unwrap_or_else(|_| path.to_owned())
 }

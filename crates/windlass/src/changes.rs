@@ -1,4 +1,4 @@
-//! Changes of files: undo, proposals, snapshots, and the history that they rest on.
+//! Changes of files: undo, proposals, snapshots, and the history that they use.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -17,14 +17,14 @@
 //!
 //! | to | see |
 //! |---|---|
-//! | undo, or ask what an undo would do | [`Windlass::undo`](crate::Windlass::undo), [`Windlass::undo_preview`](crate::Windlass::undo_preview), [`Undo`], [`Conflict`] |
-//! | hold changes back until a person applies them | [`Windlass::proposing`](crate::Windlass::proposing), [`Windlass::apply`](crate::Windlass::apply), [`Proposals`] |
-//! | come back to a moment | [`Windlass::snapshot`](crate::Windlass::snapshot), [`Windlass::restore`](crate::Windlass::restore), [`Snapshot`] |
-//! | read what was changed | [`Windlass::history`](crate::Windlass::history), [`Query`], [`Checkpoint`], [`RecordedChange`] |
+//! | undo, or preview an undo | [`Windlass::undo`](crate::Windlass::undo), [`Windlass::undo_preview`](crate::Windlass::undo_preview), [`Undo`], [`Conflict`] |
+//! | propose changes that a person applies or drops | [`Windlass::proposing`](crate::Windlass::proposing), [`Windlass::apply`](crate::Windlass::apply), [`Proposals`] |
+//! | take and restore a snapshot | [`Windlass::snapshot`](crate::Windlass::snapshot), [`Windlass::restore`](crate::Windlass::restore), [`Snapshot`] |
+//! | read the recorded changes | [`Windlass::history`](crate::Windlass::history), [`Query`], [`Checkpoint`], [`RecordedChange`] |
 //! | keep the history elsewhere | [`History`], [`Shelf`], [`MemoryHistory`] |
 //! | change several files at once in a tool | [`Step`], [`FilesDoor::commit`](crate::tool::FilesDoor::commit) |
 
-pub use crate::reversible::Undo;
+pub use crate::undo::Undo;
 pub use windlass_core::{
     Application, Checkpoint, CommitState, Conflict, ContentHash, ContentHasher, Exclusive,
     FileObject, FileState, History, HistoryError, MemoryHistory, NewCheckpoint, NewContent, Origin,

@@ -1,8 +1,8 @@
-//! Directories of command files, as tools that are read when they are first needed.
+//! The toolset of command files, which are read when one of its tools is first needed.
 //!
-//! A file that is wrong costs its own tool alone, and is told of with its place. The order is that of the directories and, in
-//! each, of the names of files, so that the same files are always the same tools. A name that is taken stays with who has it: a
-//! built-in tool, then a file of the person, then one of the workspace.
+//! A file with an error loses its own tool alone and gives a warning with file, line and column. Tools are in the order of the
+//! directories and, in each, of file names, so that the same files always give the same tools. If two tools have the same name, the
+//! first one wins: a built-in tool before a file of the person before one of the workspace.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -14,12 +14,12 @@ use windlass_core::{
 };
 use windlass_tools::{CommandDefinition, CommandTool};
 
-/// How many files of a directory are looked at.
-const MOST_FILES: usize = 256;
-/// A larger file is no command file; see [`CommandDefinition::parse`].
-const LARGEST: u64 = 64 << 10;
+/// Maximum number of command files that are read of a directory.
+const MAX_COMMAND_FILES: usize = 256;
+/// Maximum size of a command file in bytes; see [`CommandDefinition::parse`].
+const MAX_FILE_BYTES: u64 = 64 << 10;
 
-/// A file that may be a tool, and what is in it.
+/// The path and the text of a command file, which may define a tool.
 ///
 /// ```
 /// use windlass::tool::CommandFile;
@@ -31,14 +31,14 @@ const LARGEST: u64 = 64 << 10;
 /// ```
 #[derive(Debug, Clone)]
 pub struct CommandFile {
-    /// Where it is, for messages.
+    /// The path of the file, for messages.
     pub path: PathBuf,
-    /// What is in it.
+    /// The content of the file.
     pub text: String,
 }
 
 impl CommandFile {
-    /// What it says, or what is wrong with it and where.
+    /// Parses the definition. An error is a message with path, line and column.
     pub fn definition(&self) -> Result<CommandDefinition, String> {
         CommandDefinition::parse(&self.text).map_err(|error| {
             let path = quote::path(&self.path);
@@ -47,8 +47,8 @@ impl CommandFile {
     }
 }
 
-/// The files of a directory that may be tools: `*.md`, in the order of their names, but for a `README.md`. A directory that is not
-/// there has none. What cannot be read is left out and told of.
+/// Reads the command files of a directory: `*.md` except `README.md`, sorted by name. A directory that does not exist has none. Returns the
+/// files, and a warning for each file that cannot be read.
 ///
 /// ```
 /// # let folder = tempfile::tempdir().unwrap();
@@ -66,18 +66,19 @@ pub fn command_files(directory: &Path) -> (Vec<CommandFile>, Vec<String>) {
     let cannot = |path: &Path, why: &dyn std::fmt::Display| {
         format!("cannot read {}: {why}", quote::path(path))
     };
-    let mut paths = match paths(directory) {
+    let mut paths = match list_paths(directory) {
         Ok(paths) => paths,
         Err(error) => return (files, vec![cannot(directory, &error)]),
     };
     paths.sort();
-    if paths.len() > MOST_FILES {
-        let (count, place) = (paths.len(), quote::path(directory));
-        warnings.push(format!("{place} has {count} files; the first {MOST_FILES} are looked at"));
-        paths.truncate(MOST_FILES);
+    if paths.len() > MAX_COMMAND_FILES {
+        let (count, name) = (paths.len(), quote::path(directory));
+        warnings
+            .push(format!("{name} has {count} files; only the first {MAX_COMMAND_FILES} are read"));
+        paths.truncate(MAX_COMMAND_FILES);
     }
     for path in paths {
-        match read(&path) {
+        match read_limited(&path) {
             Ok(text) => files.push(CommandFile { path, text }),
             Err(error) => warnings.push(cannot(&path, &error)),
         }
@@ -85,39 +86,42 @@ pub fn command_files(directory: &Path) -> (Vec<CommandFile>, Vec<String>) {
     (files, warnings)
 }
 
-fn paths(directory: &Path) -> io::Result<Vec<PathBuf>> {
+/// Lists the paths of possible command files of a directory, unsorted; none if it does not exist.
+fn list_paths(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(directory) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries?,
     };
     let paths: Vec<PathBuf> =
         entries.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<_>>()?;
-    Ok(paths.into_iter().filter(|path| may_be_tool(path)).collect())
+    Ok(paths.into_iter().filter(|path| is_command_file(path)).collect())
 }
 
-fn may_be_tool(path: &Path) -> bool {
+/// Returns whether a file name is that of a command file: `*.md`, not hidden, not `README.md`.
+fn is_command_file(path: &Path) -> bool {
     let is_markdown = path.extension().is_some_and(|extension| extension == "md");
     let name = path.file_name().unwrap_or_default().as_encoded_bytes();
     is_markdown && !name.starts_with(b".") && !name.eq_ignore_ascii_case(b"readme.md")
 }
 
-fn read(path: &Path) -> io::Result<String> {
-    // A pipe would keep us waiting for whoever writes to it.
+/// Reads a regular file of limited size as text.
+fn read_limited(path: &Path) -> io::Result<String> {
+    // Reading a pipe would wait for a process that writes to it.
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::other("it is not a file"));
     }
     let mut text = String::new();
-    File::open(path)?.take(LARGEST + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > LARGEST {
-        return Err(io::Error::other(format!("it is larger than {} KiB", LARGEST >> 10)));
+    File::open(path)?.take(MAX_FILE_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_FILE_BYTES {
+        return Err(io::Error::other(format!("it is larger than {} KiB", MAX_FILE_BYTES >> 10)));
     }
     Ok(text)
 }
 
-/// Where command files come from.
+/// The origin of command files.
 #[derive(Debug)]
-pub(crate) enum Source {
-    /// A directory of the person, read when it is needed.
+pub(crate) enum CommandFileSource {
+    /// A directory of the person, read when the tools are loaded.
     Directory(PathBuf),
     /// Files of the workspace as they were when a person trusted them.
     Trusted(Vec<CommandFile>),
@@ -126,7 +130,7 @@ pub(crate) enum Source {
 /// The tools of all command files.
 #[derive(Debug)]
 pub(crate) struct CommandTools {
-    pub(crate) sources: Vec<Source>,
+    pub(crate) sources: Vec<CommandFileSource>,
     pub(crate) confinement: Confinement,
 }
 
@@ -136,20 +140,21 @@ impl Toolset for CommandTools {
     }
 
     fn load<'a>(&'a self, _: &'a Session) -> BoxFuture<'a, Result<Loaded, ToolError>> {
-        // A few small files: going elsewhere for them would take longer than they do.
-        Box::pin(std::future::ready(Ok(self.read())))
+        // The files are few and small: another thread would take longer.
+        Box::pin(std::future::ready(Ok(self.load_files())))
     }
 }
 
 impl CommandTools {
-    fn read(&self) -> Loaded {
+    /// Reads all command files. Files with errors become warnings.
+    fn load_files(&self) -> Loaded {
         let mut loaded = Loaded::default();
         let mut owners = HashMap::new();
         for source in &self.sources {
             let read;
             let (author, files) = match source {
-                Source::Trusted(files) => (Author::Workspace, files),
-                Source::Directory(directory) => {
+                CommandFileSource::Trusted(files) => (Author::Workspace, files),
+                CommandFileSource::Directory(directory) => {
                     let (files, warnings) = command_files(directory);
                     loaded.warnings.extend(warnings);
                     read = files;
@@ -166,6 +171,7 @@ impl CommandTools {
         loaded
     }
 
+    /// Makes the tool of a file. Fails if the definition has an error or another file defines the same name.
     fn tool(
         &self,
         file: &CommandFile,

@@ -1,6 +1,6 @@
-//! Effects: what one call reads, writes, runs and reaches, as data.
+//! Effects: the paths, commands, hosts and people that one call needs, as data.
 //!
-//! Permission, schedule, cache, undo and the record follow from them. A call that does more than it declared is refused.
+//! Permission, scheduling, caching, undo and the journal use them. A call that does more than it declared is refused.
 //!
 //! ```
 //! use windlass::effect::{Effect, Effects};
@@ -10,8 +10,8 @@
 //!
 //! | to | see |
 //! |---|---|
-//! | declare what a call does | [`Effects`], [`Effect`], [`PathPattern`] |
-//! | declare what a tool can do at most | [`Kinds`] |
+//! | declare the effects of a call | [`Effects`], [`Effect`], [`PathPattern`] |
+//! | declare the kinds of effects that a tool can have | [`Kinds`] |
 //! | declare a command | [`CommandLine`], [`SimpleCommand`] |
 
 pub use windlass_core::{

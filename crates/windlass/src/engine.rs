@@ -1,4 +1,4 @@
-//! The engine below [`Windlass`](crate::Windlass), for embedders that bring their own machine or run calls by id.
+//! The engine below [`Windlass`](crate::Windlass), for embedders with a host of their own or that handle calls by id.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -33,11 +33,11 @@
 //! | to | see |
 //! |---|---|
 //! | start and stop calls by id | [`Engine::start`], [`Engine::cancel`], [`Engine::interrupt`] |
-//! | ask what would be decided | [`Engine::explain`], [`Engine::try_changes`] |
+//! | ask for the decision about a call | [`Engine::explain`], [`Engine::try_changes`] |
 //! | read or replace the policy | [`Engine::policy`], [`Engine::set_policy`] |
-//! | reach people, and pass on their answers | [`Engine::attend`], [`Engine::approvals`], [`Engine::answer`], [`Engine::resume`] |
+//! | register attendants, and pass on their answers | [`Engine::attend`], [`Engine::approvals`], [`Engine::answer`], [`Engine::resume`] |
 //! | replace the tools of a source | [`Engine::replace_tools`], [`Engine::load_toolset`] |
-//! | steer the cache | [`Engine::cache_stats`], [`Engine::clear_cache`], [`Engine::set_cache_enabled`] |
-//! | put an engine together from parts | [`Engine::builder`], [`EngineBuilder`] |
+//! | control the cache | [`Engine::cache_stats`], [`Engine::clear_cache`], [`Engine::set_cache_enabled`] |
+//! | build an engine from parts | [`Engine::builder`], [`EngineBuilder`] |
 
 pub use windlass_core::{CacheStats, Engine, EngineBuilder};

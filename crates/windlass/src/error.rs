@@ -1,4 +1,4 @@
-//! The errors of the library, beside the results of calls.
+//! The error type of the library. Failures of calls are results, not errors.
 
 use crate::changes::HistoryError;
 use crate::files::FileError;
@@ -6,7 +6,7 @@ use crate::journal::StoreError;
 use crate::process::ShellError;
 use crate::tool::{ToolError, ToolboxError};
 
-/// The reason why an engine could not be put together, or something beside a call failed.
+/// An error in building an engine, or in an operation that is not a call.
 ///
 /// ```
 /// use windlass::{Error, Windlass};
@@ -30,10 +30,10 @@ pub enum Error {
     /// A tool cannot be added.
     #[error(transparent)]
     Toolbox(#[from] ToolboxError),
-    /// Something outside of a call did not work.
+    /// An operation outside of a call failed.
     #[error("{0}")]
     Tool(#[from] ToolError),
-    /// Something needs a place to be kept in.
+    /// The operation needs a state directory.
     #[error("{0} need a state directory; give one to the builder with `state`")]
     NoState(&'static str),
 }

@@ -1,8 +1,8 @@
-//! Events: what happens, as it happens, by session, by call or for the whole engine.
+//! Events: messages about calls, jobs, approvals and warnings, for one session, one call or the whole engine.
 //!
-//! An event about something that goes on record carries the number of its record (`seq`), and is published once that record is safe and
-//! numbered: with a state directory this can be shortly after the call was answered. The events of a call come in order. A slow
-//! listener holds up no call; it may lose output and progress beyond 1,024 events, which [`Subscription::lost`] counts, and nothing else.
+//! An event about a journal record carries the number of that record (`seq`), and is published once the record is safe and numbered: with
+//! a state directory this can be shortly after the call has returned. The events of a call come in order. A slow listener delays no
+//! call; beyond 1,024 waiting events it may lose output and progress, which [`Subscription::lost`] counts, and nothing else.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]

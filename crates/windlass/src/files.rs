@@ -1,4 +1,4 @@
-//! Files as tools and machines see them: resolved paths, facts, walks, and changes that are all of the new or all of the old.
+//! Files, as tools and hosts use them: resolved paths, facts, walks, and changes that are made completely or not at all.
 //!
 //! A tool uses them through [`FilesDoor`](crate::tool::FilesDoor):
 //!
@@ -15,7 +15,7 @@
 //! |---|---|
 //! | read and walk | [`Files`], [`Stat`], [`WalkOptions`], [`Entry`] |
 //! | change | [`Alteration`], [`Expect`], [`To`], [`Batch`] |
-//! | choose how safe a change is from a loss of power | [`Durability`], [`Builder::durability`](crate::Builder::durability) |
+//! | choose whether a change survives a loss of power | [`Durability`], [`Builder::durability`](crate::Builder::durability) |
 
 pub use windlass_core::{
     Alteration, Altered, Attributes, Batch, Entry, Expect, Extent, FileError, FileErrorKind,

@@ -1,4 +1,4 @@
-//! Hooks: code or programs that are told of calls and may change or refuse them.
+//! Hooks: code or programs that receive calls and other events and may change or refuse them.
 //!
 //! ```
 //! use windlass::hooks::{HookFile, HookShape};

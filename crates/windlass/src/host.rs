@@ -1,4 +1,4 @@
-//! Machines: the doors that a [`Host`] offers to tools, and this machine's own.
+//! Hosts: the implementation of the doors that tools use, on this machine ([`LocalHost`]) or one of your own ([`Host`]).
 //!
 //! ```
 //! use std::sync::Arc;
@@ -14,7 +14,7 @@
 //! | to | see |
 //! |---|---|
 //! | use this machine | [`LocalHost`], [`LocalNetwork`], [`HttpSettings`] |
-//! | bring a machine of your own | [`Host`], [`Clock`], [`Network`], [`Files`](crate::files::Files), [`Processes`](crate::process::Processes) |
+//! | write a host of your own | [`Host`], [`Clock`], [`Network`], [`Files`](crate::files::Files), [`Processes`](crate::process::Processes) |
 //! | send requests from a tool | [`NetDoor`](crate::tool::NetDoor), [`HttpRequest`], [`HttpResponse`] |
 
 pub use windlass_core::{

@@ -1,4 +1,4 @@
-//! The journal: what is on record, where it is kept, and how to look back.
+//! The journal: the records of all calls, the stores that keep them, and queries.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -20,8 +20,8 @@
 //!
 //! | to | see |
 //! |---|---|
-//! | look back | [`Windlass::store`](crate::Windlass::store), [`Store`], [`SessionFilter`], [`SessionRow`], [`JournalRow`], [`Kind`] |
-//! | keep the record elsewhere | [`Journal`], [`Record`], [`Outputs`], [`EngineBuilder::journal`](crate::engine::EngineBuilder::journal) |
+//! | query the records | [`Windlass::store`](crate::Windlass::store), [`Store`], [`SessionFilter`], [`SessionRow`], [`JournalRow`], [`Kind`] |
+//! | keep the journal elsewhere | [`Journal`], [`Record`], [`Outputs`], [`EngineBuilder::journal`](crate::engine::EngineBuilder::journal) |
 //! | read the body of a record | [`CallStarted`], [`CallFinished`], [`ApprovalAsked`], [`QuestionAsked`], [`MessageNote`] |
 
 pub use windlass_core::{

@@ -84,9 +84,9 @@
 //!
 //! # Decisions by people
 //!
-//! Where nothing allows or denies a call, a person is asked, through an [`Attendant`](people::Attendant). Without one, such a call is denied
-//! at once. A closure is an attendant. A page or a chat registers [`Listening`](people::Listening) instead, hears of the question as an
-//! event and answers by its id:
+//! Where nothing allows or denies a call, a person is asked, through an [`Attendant`](people::Attendant). Without one, such a call is
+//! denied at once. A closure is an attendant. A page or a chat registers [`Listening`](people::Listening) instead, hears of the question as
+//! an event and answers by its id:
 //!
 //! ```
 //! use serde_json::json;
@@ -213,9 +213,9 @@
 //!
 //! # Stores
 //!
-//! With [`Builder::state`], the journal, whole outputs, the history of changes and the values that tools keep are in one directory. Without,
-//! nothing is written outside of the workspace. The values and the full-text index can be in stores of your own: a list of things to do,
-//! or a memory, in your database.
+//! With [`Builder::state`], the journal, whole outputs, the history of changes and the values that tools keep are in one directory.
+//! Without, nothing is written outside of the workspace. The values and the full-text index can be in stores of your own: a list of things
+//! to do, or a memory, in your database.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -316,13 +316,14 @@
 //! | test your tools | [`testing`] |
 //!
 //! The most used names stand here as well as in their modules. Settings have a `Default`: fill in what you need and end with
-//! `..Limits::default()`, so that a new field breaks nothing. Some examples on the pages of types name the crate below that a type comes from:
+//! `..Limits::default()`, so that a new field breaks nothing. Some examples on the pages of types name the crate below that a type comes
+//! from:
 //! `windlass_core::Budget` is `windlass::session::Budget` for you.
 
+mod approval_diff;
 mod builder;
 pub mod changes;
 mod command_tools;
-mod difference;
 pub mod effect;
 pub mod engine;
 mod error;
@@ -334,10 +335,10 @@ pub mod journal;
 pub mod people;
 pub mod policy;
 pub mod process;
-mod reversible;
 pub mod session;
 pub mod state;
 pub mod tool;
+mod undo;
 pub mod wire;
 
 use std::path::PathBuf;
@@ -355,11 +356,11 @@ use crate::engine::Engine;
 pub use crate::error::Error;
 use crate::event::Subscription;
 use crate::journal::Store;
-use crate::reversible::Reversible;
 use crate::session::{CallId, Limits};
 use crate::tool::{Overrides, Spec};
+use crate::undo::UndoStores;
 
-/// An engine on this machine with the built-in tools. Cheap to clone.
+/// An engine with this machine as its host and the built-in tools. Cheap to clone.
 ///
 /// ```
 /// # let folder = tempfile::tempdir().unwrap();
@@ -371,48 +372,36 @@ use crate::tool::{Overrides, Spec};
 pub struct Windlass {
     engine: Engine,
     store: Option<Arc<Store>>,
-    reversible: Arc<Reversible>,
+    undo_stores: Arc<UndoStores>,
 }
 
-/// # Building, and what it is built of
+/// # Building, and the parts
 impl Windlass {
-    /// Begins with a workspace.
-    ///
-    /// ```
-    /// use windlass::{Mode, Windlass};
-    /// let builder = Windlass::builder(".").mode(Mode::Plan);
-    /// # drop(builder);
-    /// ```
+    /// Begins to build an engine for a workspace.
     pub fn builder(workspace: impl Into<PathBuf>) -> Builder {
         Builder::new(workspace.into())
     }
 
-    /// The journal, if there is one; see [`journal`].
+    /// Returns the journal, if there is a state directory; see [`journal`].
     pub fn store(&self) -> Option<&Arc<Store>> {
         self.store.as_ref()
     }
 
-    /// The engine, for what has no method here: answers to approvals, explanations, the policy, the cache, toolsets; see [`engine`].
+    /// Returns the engine, for operations that have no method here: answers to approvals, explanations, the policy, the cache, toolsets;
+    /// see [`engine`].
     pub fn engine(&self) -> &Engine {
         &self.engine
     }
 
-    /// What was changed and what was there before.
+    /// Returns the undo history.
     pub fn history(&self) -> &Arc<dyn History> {
-        &self.reversible.history
+        &self.undo_stores.history
     }
 
-    /// What was left half-done by a program that was killed, and how it was put right when this one was built: one line each.
-    ///
-    /// ```
-    /// # use windlass::Windlass;
-    /// # let (folder, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    /// let windlass = Windlass::builder(folder.path()).state(state.path()).build()?;
-    /// assert!(windlass.recovered().is_empty(), "nothing was cut off");
-    /// # Ok::<(), windlass::Error>(())
-    /// ```
+    /// Returns the recoveries that were made when this engine was built: one line for each change that a killed process had left
+    /// unfinished.
     pub fn recovered(&self) -> &[String] {
-        &self.reversible.recovered
+        &self.undo_stores.recovered
     }
 }
 
@@ -423,7 +412,7 @@ impl Windlass {
         self.engine.new_session()
     }
 
-    /// Begins a session with fewer rights: a choice of tools, a stricter mode, further rules, a stricter sandbox.
+    /// Begins a session with fewer rights: fewer tools, a stricter mode, more rules, or a stricter sandbox.
     ///
     /// ```
     /// use windlass::Windlass;
@@ -443,8 +432,8 @@ impl Windlass {
         Arc::new(Session::new(self.engine.new_session_id()).narrow(limits))
     }
 
-    /// Begins a session below another one, for a sub-agent: with at most the rights of the parent, whose budget it shares and with
-    /// which it ends. [`Session::child`] takes an id of your own and settings too.
+    /// Begins a child session, for a sub-agent. It has at most the rights of its parent, shares its budget, and ends with it.
+    /// [`Session::child`] takes an id of your own and settings too.
     ///
     /// ```
     /// use windlass::session::Limits;
@@ -489,7 +478,7 @@ impl Windlass {
         self.engine.tools(session).await
     }
 
-    /// Runs one call to its end. What fails or is denied is a result too, for the model to read.
+    /// Runs one call to its end. A failure or a denial is a result too, for the model to read.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -508,7 +497,7 @@ impl Windlass {
         self.engine.call(session, call).await
     }
 
-    /// Runs the calls of one turn: at the same time where their effects allow it. The results are in the order of the calls.
+    /// Runs the calls of one turn, in parallel if their effects allow it. The results are in the order of the calls.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -527,7 +516,8 @@ impl Windlass {
         self.engine.turn(session, calls).await
     }
 
-    /// Starts one call and returns its id at once, to [cancel](Self::cancel) or to listen to it. See [`Engine::start`].
+    /// Starts one call and returns its id at once, for [`cancel`](Self::cancel) or its events, and a future of its result. See
+    /// [`Engine::start`].
     pub fn start(
         &self,
         session: &Arc<Session>,
@@ -536,12 +526,12 @@ impl Windlass {
         self.engine.start(session, call)
     }
 
-    /// Stops one call, with all that it started. Returns false if it is not running. [`engine`] has an example.
+    /// Stops one call, and the calls and programs that it started. Returns false if it is not running. [`engine`] has an example.
     pub fn cancel(&self, call: &CallId) -> bool {
         self.engine.cancel(call)
     }
 
-    /// Listens to the events of all sessions; [`Engine::subscribe_to`] is for one session or call. [`event`] has an example.
+    /// Subscribes to the events of all sessions; [`Engine::subscribe_to`] is for one session or call. [`event`] has an example.
     pub fn subscribe(&self) -> Subscription {
         self.engine.subscribe()
     }

@@ -1,6 +1,6 @@
-//! People: approvals of calls, questions of tools, and the front doors where they are answered.
+//! People: approvals of calls, questions of tools, and the attendants that answer them.
 //!
-//! An [`Attendant`] is a front door: a terminal, a chat window, a callback. Without one, a call that needs a person is denied at once.
+//! An [`Attendant`] is a terminal, a chat window, a callback. Without one, a call that needs a person is denied at once.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -22,13 +22,13 @@
 //! | to | see |
 //! |---|---|
 //! | ask people | [`Attendant`], [`ApprovalRequest`], [`Builder::attendant`](crate::Builder::attendant) |
-//! | answer by id, from wherever a person is | [`Listening`], [`Engine::attend`](crate::engine::Engine::attend), [`Engine::answer`](crate::engine::Engine::answer) |
+//! | answer by id, from another thread or process | [`Listening`], [`Engine::attend`](crate::engine::Engine::attend), [`Engine::answer`](crate::engine::Engine::answer) |
 //! | say yes or no, for how long and why | [`Answer`], [`Scope`], [`Reply`] |
-//! | show what a call would change | [`Difference`] |
+//! | show the changes of a call | [`Difference`] |
 //! | answer questions of tools | [`QuestionRequest`], [`Question`], [`QuestionAnswer`] |
 //! | keep open approvals elsewhere | [`Book`], [`ApprovalFile`], [`MemoryBook`] |
 
-pub use crate::difference::Difference;
+pub use crate::approval_diff::Difference;
 pub use windlass_core::{
     Answer, AnswerError, Approval, ApprovalAnswered, ApprovalRequest, Asker, Attendance, Attendant,
     Book, BuiltChange, FileChange, Held, HeldDifference, Inquiry, InquiryState, Listening,

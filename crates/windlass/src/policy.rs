@@ -1,4 +1,4 @@
-//! Policy: modes, rules and decisions, secrets and protected places.
+//! Policy: modes, rules and decisions, secrets and protected paths.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -17,11 +17,11 @@
 //!
 //! | to | see |
 //! |---|---|
-//! | choose what happens without a rule | [`Mode`], [`Builder::mode`](crate::Builder::mode) |
+//! | choose the decision without a rule | [`Mode`], [`Builder::mode`](crate::Builder::mode) |
 //! | write rules | [`Rule`], [`Ruling`], [`Decision`], [`Builder::rule`](crate::Builder::rule) |
-//! | ask what would be decided, and why | [`Engine::explain`](crate::engine::Engine::explain), [`Verdict`], [`Decided`] |
-//! | keep values out of texts | [`Secrets`], [`SecretValue`], [`Builder::secrets`](crate::Builder::secrets) |
-//! | keep files out of reach | [`HardDenies`], [`PathGlob`], [`Builder::protect`](crate::Builder::protect) |
+//! | ask for the decision about a call, and its reason | [`Engine::explain`](crate::engine::Engine::explain), [`Verdict`], [`Decided`] |
+//! | redact values | [`Secrets`], [`SecretValue`], [`Builder::secrets`](crate::Builder::secrets) |
+//! | deny access to files | [`HardDenies`], [`PathGlob`], [`Builder::protect`](crate::Builder::protect) |
 
 pub use windlass_core::{
     Decided, DecidedBy, Decision, DirectWrites, FileRights, GitPart, GitPlace, Grant, HardDenies,

@@ -1,4 +1,4 @@
-//! Programs: how they are confined, how a tool starts one, and what became of it.
+//! Programs: the sandbox that they run in, the way a tool starts one, and its result.
 //!
 //! ```
 //! use windlass::Windlass;
@@ -34,7 +34,7 @@
 //! | choose the shell | [`Shell`], [`Builder::shell`](crate::Builder::shell) |
 //! | set limits and the environment | [`ProcessSettings`], [`Builder::processes`](crate::Builder::processes) |
 //! | start a program from a tool | [`ProcessDoor`](crate::tool::ProcessDoor), [`ProcessRequest`], [`Program`], [`Stdin`] |
-//! | read what it prints, and how it ended | [`Job`], [`JobEnd`], [`ProcessEnd`] |
+//! | read its output, and its end | [`Job`], [`JobEnd`], [`ProcessEnd`] |
 
 pub use windlass_core::{
     Absence, Access, Backend, ChangeKind, Changed, ChangedTo, Confinement, Errors, FoundText,
@@ -47,7 +47,7 @@ pub use windlass_host::{
     landlock_version, share_heap,
 };
 
-/// Checks that these are hosts that a program can be allowed to reach; see [`NetworkAccess::Hosts`].
+/// Checks the syntax of host patterns that a program is allowed to reach; see [`NetworkAccess::Hosts`].
 ///
 /// ```
 /// use windlass::process::check_hosts;

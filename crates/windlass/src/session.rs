@@ -1,6 +1,6 @@
-//! Sessions: who calls, with which rights and which budget, and the ids of sessions, turns and calls.
+//! Sessions: the rights, the budget and the owner of calls, and the ids of sessions, turns and calls.
 //!
-//! A session below another one has at most its rights, and ends with it:
+//! A child session has at most the rights of its parent, and ends with it:
 //!
 //! ```
 //! use windlass::Windlass;
@@ -18,10 +18,10 @@
 //! | to | see |
 //! |---|---|
 //! | begin a session | [`Windlass::new_session`](crate::Windlass::new_session), [`Windlass::new_session_with`](crate::Windlass::new_session_with), [`Session`] |
-//! | begin one for a sub-agent | [`Windlass::child_session`](crate::Windlass::child_session), [`Session::child`] |
+//! | begin a child session for a sub-agent | [`Windlass::child_session`](crate::Windlass::child_session), [`Session::child`] |
 //! | give fewer rights | [`Limits`], [`Rights`], [`Predicate`](crate::tool::Predicate), [`ToolSelection`](crate::tool::ToolSelection) |
 //! | give a budget, and read what was spent | [`Budget`], [`Spent`], [`Session::with_budget`] |
-//! | say who is behind the calls | [`Principal`], [`Session::for_principal`] |
+//! | name the owner of the calls | [`Principal`], [`Session::for_principal`] |
 //! | give ids of your own | [`IdSource`], [`SequentialIds`], [`RandomIds`] |
 
 pub use windlass_core::{

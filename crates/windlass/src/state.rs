@@ -1,4 +1,4 @@
-//! Values that last from call to call, and the full-text index: how tools use them, and how to bring stores of your own.
+//! Values that last from call to call, and the full-text index: their use in tools, and stores of your own.
 //!
 //! ```
 //! use std::sync::Arc;

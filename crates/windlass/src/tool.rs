@@ -1,7 +1,7 @@
-//! Tools: how to write one, what a call is and what it answers.
+//! Tools: writing one, calling one, and choosing the tools of a session.
 //!
-//! A tool is its arguments, its effects and a function. Everything else is derived from those: the schema that the model sees, the
-//! permission, the schedule, the record.
+//! A tool consists of its arguments, its effects and a function. The schema for the model, the permission, the scheduling and the journal
+//! records are derived from those.
 //!
 //! ```
 //! use schemars::JsonSchema;
@@ -62,7 +62,7 @@
 //! |---|---|
 //! | make a call and read its result | [`ToolCall`], [`CallResult`], [`Outcome`], [`Output`], [`Content`] |
 //! | reach the machine from a tool | [`Context`], [`FilesDoor`], [`ProcessDoor`], [`NetDoor`], [`PeopleDoor`], [`UndoDoor`] |
-//! | fail in words for the model | [`ToolError`], [`FailureReason`] |
+//! | report an error to the model | [`ToolError`], [`FailureReason`] |
 //! | choose tools | [`ToolSelection`], [`Predicate`], [`Role`] |
 //! | describe tools | [`Spec`], [`About`], [`Example`] |
 //! | make a command a tool | [`CommandFile`], [`command_files`], [`CommandTool`], [`Builder::command_tools`](crate::Builder::command_tools) |

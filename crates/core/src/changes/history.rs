@@ -140,12 +140,6 @@ fn same_mode(a: &Attributes, b: &Attributes) -> bool {
 }
 
 /// One changed object of a checkpoint.
-///
-/// ```
-/// use windlass_core::{FileState, RecordedChange};
-/// let change = RecordedChange::new("/w/made.txt", FileState::Absent, FileState::Other);
-/// assert_eq!(change.moved_from, None);
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedChange {
     /// Absolute path without symbolic links, except perhaps the last component.
@@ -359,13 +353,6 @@ impl Checkpoint {
 }
 
 /// Selection of checkpoints.
-///
-/// ```
-/// use windlass_core::{History, MemoryHistory, Query, SessionId};
-/// let all = MemoryHistory::default().checkpoints(&Query::Session(SessionId::new("s1")))?;
-/// assert!(all.is_empty());
-/// # Ok::<(), windlass_core::HistoryError>(())
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Query {
     /// Checkpoints of one call.

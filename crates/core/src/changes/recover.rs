@@ -91,11 +91,6 @@ pub enum CommitState {
 }
 
 /// Tool name under which the history records the removal of a protected path that a job planted. No tool can have this name.
-///
-/// ```
-/// use windlass_core::PLANTED_REMOVAL;
-/// assert!(PLANTED_REMOVAL.contains(' '), "names of tools have no spaces");
-/// ```
 pub const PLANTED_REMOVAL: &str = "removal of a planted place";
 
 /// Finishes an interrupted removal of a protected path that a job planted. To take it back, as [`recover`] does, would give the job

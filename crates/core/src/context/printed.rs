@@ -59,12 +59,6 @@ pub struct Printed<'a> {
 }
 
 /// A piece of a program's output.
-///
-/// ```
-/// use windlass_core::PrintedPiece;
-/// let piece = PrintedPiece { missed: 10, text: "the end\n".into() };
-/// assert_eq!(format!("[{} bytes] {}", piece.missed, piece.text), "[10 bytes] the end\n");
-/// ```
 #[derive(Debug, PartialEq, Eq)]
 pub struct PrintedPiece {
     /// Number of bytes before this piece that are no longer kept.

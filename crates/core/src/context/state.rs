@@ -6,11 +6,6 @@ use super::Context;
 use crate::{StateEntry, StateNote, StatePlace, ToolError};
 
 /// The owner of a value, as seen from a call.
-///
-/// ```
-/// use windlass_core::StateScope;
-/// assert_ne!(StateScope::Session, StateScope::Person);
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StateScope {
     /// The session of the call.

@@ -116,12 +116,6 @@ pub struct SimpleCommand {
 }
 
 /// A word that makes a program do more than its name says: run another program, write a file, load code.
-///
-/// ```
-/// use windlass_core::Risk;
-/// let risk = Risk { word: 2, why: "runs another program".into() };
-/// assert_eq!(risk.why, "runs another program");
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Risk {
     /// The index of the word; the program is 0.
@@ -131,11 +125,6 @@ pub struct Risk {
 }
 
 /// States if a command is known to only read.
-///
-/// ```
-/// use windlass_core::OnlyReads;
-/// assert_eq!(OnlyReads::default(), OnlyReads::No);
-/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnlyReads {

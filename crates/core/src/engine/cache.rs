@@ -22,11 +22,6 @@ use crate::{Effects, Files, Fingerprint, Output, Overrides};
 const CLOCK_GRAIN: Duration = Duration::from_millis(50);
 
 /// Statistics of the cache of answers.
-///
-/// ```
-/// use windlass_core::CacheStats;
-/// assert_eq!(CacheStats::default().hit_rate(), 0.0);
-/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheStats {

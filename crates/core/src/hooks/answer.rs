@@ -36,11 +36,6 @@ pub struct HookAnswer {
 }
 
 /// The decision of a hook about an event.
-///
-/// ```
-/// use windlass_core::HookVerdict;
-/// assert_eq!(HookVerdict::default(), HookVerdict::GoOn);
-/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum HookVerdict {
     /// No objection.

@@ -564,15 +564,6 @@ pub enum To<'a> {
 }
 
 /// The object that [`Files::look`] found at a path.
-///
-/// ```
-/// use windlass_core::{Attributes, Found, FoundBody};
-/// # use windlass_core::{FileKind, Fingerprint, Stat};
-/// # let fingerprint = Fingerprint { device: 1, inode: 7, len: 4, modified: 1_000, changed: 1_000 };
-/// # let stat = Stat { kind: FileKind::Symlink, len: 4, mode: 0o777, links: 1, fingerprint };
-/// let found = Found { stat, attributes: Attributes::default(), body: FoundBody::Symlink("../a".into()) };
-/// assert!(matches!(found.body, FoundBody::Symlink(target) if target.ends_with("a")));
-/// ```
 #[derive(Debug)]
 pub struct Found {
     /// Facts about the object.
@@ -584,12 +575,6 @@ pub struct Found {
 }
 
 /// Content of a found object.
-///
-/// ```
-/// use windlass_core::FoundBody;
-/// let can_be_restored = |body: &FoundBody| !matches!(body, FoundBody::Other);
-/// assert!(can_be_restored(&FoundBody::Directory(Vec::new())));
-/// ```
 #[derive(Debug)]
 pub enum FoundBody {
     /// A regular file, open for reading.
@@ -603,12 +588,6 @@ pub enum FoundBody {
 }
 
 /// Mode, time, owner and extended attributes. `None` leaves an attribute as it is, or says that it is unknown.
-///
-/// ```
-/// use windlass_core::Attributes;
-/// let script = Attributes { mode: Some(0o755), ..Attributes::default() };
-/// assert_eq!(script.owner, None, "its creator owns it");
-/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Attributes {
@@ -666,12 +645,6 @@ pub enum Expect {
 }
 
 /// Result of an alteration.
-///
-/// ```
-/// use windlass_core::Altered;
-/// let removed = Altered { stat: None, in_place: false };
-/// assert!(removed.stat.is_none());
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Altered {
     /// Facts about the object now; `None` if it was removed.

@@ -59,15 +59,6 @@ pub trait Network: Send + Sync {
 }
 
 /// Conditions for sending a request, from the decision about it rather than from the tool.
-///
-/// ```
-/// # use std::sync::Arc;
-/// use windlass_core::NetworkTerms;
-/// # #[derive(Debug)] struct Unlimited;
-/// # impl windlass_core::Meter for Unlimited { fn pass(&self, _: u64) -> bool { true } }
-/// let terms = NetworkTerms { may_reach_private: false, meter: Arc::new(Unlimited) };
-/// assert!(terms.meter.pass(100));
-/// ```
 #[derive(Debug, Clone)]
 pub struct NetworkTerms {
     /// True if the host may have an address that is not public: a rule names the host, or a person approved the address.
@@ -100,12 +91,6 @@ pub struct HttpRequest {
 }
 
 /// Limits of a response. Exceeding one is an error that names it.
-///
-/// ```
-/// use windlass_core::HttpLimits;
-/// let short = HttpLimits { body_bytes: 64 << 10, ..HttpLimits::default() };
-/// assert!(short.body_bytes < short.wire_bytes);
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HttpLimits {
     /// Maximum time to resolve the host and connect.

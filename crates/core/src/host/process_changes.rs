@@ -13,12 +13,6 @@ use super::{Attributes, Fingerprint, Note};
 use crate::{ApprovalId, CallId, FileState};
 
 /// The changes of a program.
-///
-/// ```
-/// use windlass_core::{ProcessChanges, Tracking};
-/// let nothing = ProcessChanges::none(Tracking::Nothing);
-/// assert!(nothing.changes.is_empty() && nothing.stage.is_none());
-/// ```
 #[derive(Debug)]
 pub struct ProcessChanges {
     /// Method by which the changes are known.
@@ -54,12 +48,6 @@ impl ProcessChanges {
 }
 
 /// The approval for which a stage is held.
-///
-/// ```
-/// use windlass_core::{ApprovalId, HeldFor};
-/// let held = HeldFor { approval: ApprovalId::new("a7"), until: std::time::SystemTime::UNIX_EPOCH, found: vec![] };
-/// assert_eq!(held.approval.as_str(), "a7");
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeldFor {
     /// Id of the approval.
@@ -72,12 +60,6 @@ pub struct HeldFor {
 }
 
 /// The text of a file before a command changed it.
-///
-/// ```
-/// use windlass_core::FoundText;
-/// let found = FoundText { path: "/w/a".into(), text: "one\n".into() };
-/// assert_eq!(found.text, "one\n");
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoundText {
     /// Absolute path of the file.
@@ -229,12 +211,6 @@ pub trait Stage: fmt::Debug + Send + Sync {
 }
 
 /// Method by which the changes of a program are known.
-///
-/// ```
-/// use windlass_core::Tracking;
-/// let can_be_undone = |tracking| tracking == Tracking::Staged;
-/// assert!(!can_be_undone(Tracking::Scanned));
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tracking {
     /// The program worked on a stage; its changes are not made yet.
@@ -248,12 +224,6 @@ pub enum Tracking {
 }
 
 /// A program's change of one object.
-///
-/// ```
-/// use windlass_core::{ChangedTo, ProcessChange};
-/// let removal = ProcessChange { path: "/w/old.txt".into(), before: None, to: ChangedTo::Nothing };
-/// assert!(matches!(removal.to, ChangedTo::Nothing));
-/// ```
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ProcessChange {
     /// Absolute path.
@@ -266,12 +236,6 @@ pub struct ProcessChange {
 }
 
 /// State of an object after a program's change.
-///
-/// ```
-/// use windlass_core::{Attributes, ChangedTo};
-/// let is_there = |to: &ChangedTo| !matches!(to, ChangedTo::Nothing);
-/// assert!(is_there(&ChangedTo::Symlink("target".into(), Attributes::default())));
-/// ```
 #[derive(Debug, Serialize, Deserialize)]
 pub enum ChangedTo {
     /// A regular file, with the path of its content on the stage; the path is empty if nothing is staged.

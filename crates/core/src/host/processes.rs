@@ -491,11 +491,6 @@ impl fmt::Display for Program {
 }
 
 /// The standard input of a program.
-///
-/// ```
-/// use windlass_core::Stdin;
-/// assert!(matches!(Stdin::default(), Stdin::Closed));
-/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Stdin {
     /// Empty input.
@@ -508,11 +503,6 @@ pub enum Stdin {
 }
 
 /// The destination of a program's standard error.
-///
-/// ```
-/// use windlass_core::Errors;
-/// assert_eq!(Errors::default(), Errors::WithOutput);
-/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Errors {
     /// Its output, in the order in which it was written.
@@ -523,11 +513,6 @@ pub enum Errors {
 }
 
 /// The size of a terminal.
-///
-/// ```
-/// use windlass_core::TerminalSize;
-/// assert_eq!(TerminalSize::default(), TerminalSize { columns: 120, rows: 40 });
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TerminalSize {
     /// Characters in a line.
@@ -543,11 +528,6 @@ impl Default for TerminalSize {
 }
 
 /// The access to the workspace that a program needs. The confinement can only reduce it.
-///
-/// ```
-/// use windlass_core::Access;
-/// assert_ne!(Access::Staged, Access::Direct, "only one of the two can be undone");
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
     /// Reads the workspace.

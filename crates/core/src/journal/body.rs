@@ -249,10 +249,6 @@ pub struct SessionNews {
 }
 
 /// The source of untrusted text, in the metadata of a call.
-///
-/// ```
-/// assert_eq!(windlass_core::ProvenanceFacts::default().untrusted, None);
-/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct ProvenanceFacts {
@@ -319,11 +315,6 @@ pub struct JobEnded {
 }
 
 /// A file that a job changed.
-///
-/// ```
-/// let change = windlass_core::JobChange { path: "log.txt".into(), change: "M".into() };
-/// assert_eq!(change.change, "M");
-/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobChange {
     /// The path, relative to the workspace if it is inside.

@@ -108,11 +108,6 @@ impl Answer {
 }
 
 /// The reply of an attendant that was to ask a person.
-///
-/// ```
-/// use windlass_core::{Answer, Reply};
-/// assert_ne!(Reply::Answered(Answer::allow()), Reply::Deferred);
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reply<A> {
     /// The person answered.

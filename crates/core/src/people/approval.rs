@@ -174,12 +174,6 @@ impl fmt::Display for Asker {
 }
 
 /// A build directory that a command changed.
-///
-/// ```
-/// use windlass_core::BuiltChange;
-/// let built = BuiltChange { path: "/w/target".into(), files: 3, bytes: 4096 };
-/// assert_eq!(built.files, 3);
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BuiltChange {
     /// The directory.
@@ -192,12 +186,6 @@ pub struct BuiltChange {
 }
 
 /// The change that a call would make to one file.
-///
-/// ```
-/// use windlass_core::FileChange;
-/// let change = FileChange { path: "/w/a.md".into(), verb: "create", before: None, after: Some(b"hello\n".to_vec()), detail: None };
-/// assert_eq!((change.verb, change.before.is_none()), ("create", true));
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileChange {
     /// The file.
@@ -213,11 +201,6 @@ pub struct FileChange {
 }
 
 /// The changes of a command that wait for an answer.
-///
-/// ```
-/// use windlass_core::HeldDifference;
-/// assert!(HeldDifference::default().changed_since.is_empty());
-/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HeldDifference {
     /// Changed files, compared with the state that the command found.

@@ -70,11 +70,6 @@ pub trait Inquiry: Clone + Send + Sync + 'static {
 }
 
 /// The state of a record.
-///
-/// ```
-/// use windlass_core::InquiryState;
-/// assert_ne!(InquiryState::Open, InquiryState::Expired);
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InquiryState {
     /// Waits for an answer.
@@ -176,12 +171,6 @@ impl std::fmt::Debug for Held {
 }
 
 /// Book in memory: keeps records as long as the process lives. All clones are one book.
-///
-/// ```
-/// use windlass_core::{Approval, Book, MemoryBook};
-/// assert!(MemoryBook::<Approval>::default().list()?.is_empty());
-/// # Ok::<(), String>(())
-/// ```
 #[derive(Debug, Clone)]
 pub struct MemoryBook<R>(Arc<Lock<MemoryRecords<R>>>);
 

@@ -42,12 +42,6 @@ impl Question {
 }
 
 /// One of the answers that a question offers.
-///
-/// ```
-/// use windlass_core::QuestionOption;
-/// let option = QuestionOption { label: "SQLite".into(), description: Some("one file".into()) };
-/// assert_eq!(option.label, "SQLite");
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuestionOption {
     /// Text that is chosen.
@@ -108,12 +102,6 @@ impl Selection {
 }
 
 /// A person's answers, one for each question, in their order.
-///
-/// ```
-/// use windlass_core::{Principal, QuestionAnswer, Selection};
-/// let answer = QuestionAnswer::new([Selection::of("SQLite")]);
-/// assert_eq!(answer.who, Principal::default());
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QuestionAnswer {
     /// One for each question.

@@ -13,10 +13,6 @@ use windlass_core::Meter;
 const MAX_REFUSED: usize = 32;
 
 /// Amount of traffic through a proxy.
-///
-/// ```
-/// assert_eq!(windlass_host::Traffic::default().sent, 0);
-/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Connections to hosts.

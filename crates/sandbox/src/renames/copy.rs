@@ -1,20 +1,21 @@
-//! Moves a small file by a copy.
+//! Moves a small file by a copy instead of a rename.
 //!
-//! A rename of a file of a lower layer is dear: the kernel copies it up under a name that it does not keep, and makes a whiteout that is
-//! an inode of its own. To copy a small file and to unlink it takes a fraction of that. Whatever could tell the copy from the file
-//! (hard links, xattrs, holes, another owner, a process that writes to it) makes this give up, and the file is renamed.
+//! A rename of a file of a lower layer is slow: the kernel copies it up under a temporary name, and creates a whiteout, which is an inode
+//! of its own. Copying and unlinking a small file takes a fraction of that time. A file whose copy would differ from it (hard links,
+//! xattrs, holes, another owner, a process that writes to it) is not copied but renamed.
 
-use super::unmerge::Entry;
-use crate::sys::files::{self, Facts};
+use super::unmerge::DirectoryEntry;
+use crate::sys::files::{self, FileFacts};
 use crate::sys::{self, Fd, Result};
 
-/// The largest file that is copied; for a larger one the copy is most of the work, and the kernel's own can share extents.
-const LARGEST: u64 = 256 << 10;
+/// Maximum size of a file that is copied. For a larger one the copy takes most of the time, and the kernel's own can share extents.
+const MAX_COPIED_BYTES: u64 = 256 << 10;
 
-const SET_ID: u32 = 0o6000;
+/// The set-user-id and set-group-id bits.
+const SET_ID_BITS: u32 = 0o6000;
 
-/// Copies a file into a directory and unlinks it. `false` if it is to be renamed instead; then nothing has changed.
-pub(super) fn move_small(entry: &Entry<'_>, to: Fd, buffer: &mut [u8]) -> Result<bool> {
+/// Copies a file into a directory and unlinks it. Returns false, with nothing changed, if it has to be renamed instead.
+pub(super) fn move_small(entry: &DirectoryEntry<'_>, to: Fd, buffer: &mut [u8]) -> Result<bool> {
     let Ok(facts) = entry.facts() else { return Ok(false) };
     if !is_plain(&facts) {
         return Ok(false);
@@ -25,30 +26,32 @@ pub(super) fn move_small(entry: &Entry<'_>, to: Fd, buffer: &mut [u8]) -> Result
     moved
 }
 
-fn is_plain(facts: &Facts) -> bool {
+/// Returns whether a file is regular, small, without other hard links, set-id bits and holes.
+fn is_plain(facts: &FileFacts) -> bool {
     facts.kind == libc::S_IFREG
         && facts.links == 1
-        && facts.size <= LARGEST
-        && facts.mode & SET_ID == 0
+        && facts.size <= MAX_COPIED_BYTES
+        && facts.mode & SET_ID_BITS == 0
         && facts.allocated >= facts.size
 }
 
+/// Moves a file that was opened for reading.
 fn move_open(
-    entry: &Entry<'_>,
+    entry: &DirectoryEntry<'_>,
     source: Fd,
-    facts: &Facts,
+    facts: &FileFacts,
     to: Fd,
     buffer: &mut [u8],
 ) -> Result<bool> {
     // Refused if a process has it open for writing, and noticed if one opens it later.
-    if files::lease(source).is_err() || files::has_xattrs(source, buffer) {
+    if files::take_read_lease(source).is_err() || files::has_xattrs(source, buffer) {
         return Ok(false);
     }
     let Ok(target) = files::make_file(to, entry.name, facts.mode) else { return Ok(false) };
     let copied = copy(source, target, facts, buffer);
     sys::close(target);
     let moved = match copied {
-        Ok(true) if files::is_leased(source) => {
+        Ok(true) if files::holds_read_lease(source) => {
             files::unlink(entry.parent, entry.name).map(|()| true)
         }
         other => other.map(|_| false),
@@ -59,8 +62,8 @@ fn move_open(
     moved
 }
 
-/// Returns whether the copy is like the file in everything.
-fn copy(source: Fd, target: Fd, facts: &Facts, buffer: &mut [u8]) -> Result<bool> {
+/// Copies content, mode and times. Returns false if the owner or the size of the copy differs.
+fn copy(source: Fd, target: Fd, facts: &FileFacts, buffer: &mut [u8]) -> Result<bool> {
     loop {
         let read = sys::read(source, buffer)?;
         if read == 0 {
@@ -68,12 +71,12 @@ fn copy(source: Fd, target: Fd, facts: &Facts, buffer: &mut [u8]) -> Result<bool
         }
         files::write_all(target, buffer.get(..read).unwrap_or_default())?;
     }
-    let made = files::facts(target, c"")?;
+    let made = files::read_facts(target, c"")?;
     if made.owner != facts.owner || made.size != facts.size {
         return Ok(false);
     }
     if made.mode != facts.mode {
-        files::set_open_mode(target, facts.mode)?;
+        files::set_mode_of_open(target, facts.mode)?;
     }
     files::set_times(target, facts)?;
     Ok(true)

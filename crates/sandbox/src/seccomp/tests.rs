@@ -1,37 +1,37 @@
-//! The filter, run by a model of the kernel's machine.
+//! Tests the filters in an interpreter of the BPF instructions that they use.
 
 use super::*;
 
-/// What a filter answers: the machine of the kernel, as far as we use it.
-fn run(program: &[sock_filter], arch: u32, number: c_long, arguments: [u64; 6]) -> u32 {
+/// Interprets a filter as the kernel does, for one system call. Returns the filter's result.
+fn interpret(program: &[sock_filter], arch: u32, number: c_long, arguments: [u64; 6]) -> u32 {
     let mut accumulator = 0;
     let mut at = 0;
     loop {
-        let step = program[at];
+        let instruction = program[at];
         at += 1;
-        let jump = |is: bool| usize::from(if is { step.jt } else { step.jf });
-        match step.code {
+        let jump = |is: bool| usize::from(if is { instruction.jt } else { instruction.jf });
+        match instruction.code {
             0x20 => {
-                accumulator = match step.k {
+                accumulator = match instruction.k {
                     NUMBER => u32::try_from(number).unwrap(),
                     ARCH => arch,
                     k => u32::try_from(arguments[(k as usize - 16) / 8] & 0xffff_ffff).unwrap(),
                 }
             }
-            0x06 => return step.k,
-            0x15 => at += jump(accumulator == step.k),
-            0x35 => at += jump(accumulator >= step.k),
-            0x45 => at += jump(accumulator & step.k != 0),
+            0x06 => return instruction.k,
+            0x15 => at += jump(accumulator == instruction.k),
+            0x35 => at += jump(accumulator >= instruction.k),
+            0x45 => at += jump(accumulator & instruction.k != 0),
             code => panic!("unknown instruction {code:#x}"),
         }
     }
 }
 
 #[test]
-fn what_is_refused() {
-    let eperm = refuse(libc::EPERM);
-    let enosys = refuse(libc::ENOSYS);
-    let family = refuse(libc::EAFNOSUPPORT);
+fn calls_are_allowed_or_refused_by_number_and_arguments() {
+    let eperm = fail_with(libc::EPERM);
+    let enosys = fail_with(libc::ENOSYS);
+    let family = fail_with(libc::EAFNOSUPPORT);
     let [create, nameless, directory] = [libc::O_CREAT, libc::O_TMPFILE, libc::O_DIRECTORY]
         .map(|flag| u64::from(flag.cast_unsigned()));
     let user = u64::from(libc::CLONE_NEWUSER.cast_unsigned());
@@ -57,9 +57,9 @@ fn what_is_refused() {
         (true, libc::SYS_mknodat, args(&[0, 0, 0o100_755]), ALLOW),
         (true, libc::SYS_mkdirat, args(&[0, 0, 0o2755]), ALLOW),
         (true, libc::SYS_mmap, args(&[0, 0, 3, 0x22]), ALLOW),
-        (true, libc::SYS_mmap, args(&[0, 0, 3, 0x4_0022]), refuse(libc::ENOMEM)),
+        (true, libc::SYS_mmap, args(&[0, 0, 3, 0x4_0022]), fail_with(libc::ENOMEM)),
         (true, libc::SYS_memfd_create, args(&[0, 1]), ALLOW),
-        (true, libc::SYS_memfd_create, args(&[0, 5]), refuse(libc::ENOMEM)),
+        (true, libc::SYS_memfd_create, args(&[0, 5]), fail_with(libc::ENOMEM)),
         (true, libc::SYS_setpriority, args(&[0, 0, 19]), ALLOW),
         (true, libc::SYS_setpriority, args(&[0, 1, 19]), eperm),
         (true, libc::SYS_setpriority, args(&[2, 0, 19]), eperm),
@@ -86,18 +86,19 @@ fn what_is_refused() {
         (true, libc::SYS_socket, args(&[17, 3, 0]), family),
     ] {
         for among_others in [false, true] {
-            let program = program(Held { internet, without_attributes: false, among_others });
-            let answered = run(&program, ARCHITECTURE, call, arguments);
+            let program =
+                build_filter(FilterOptions { internet, without_attributes: false, among_others });
+            let answered = interpret(&program, ARCHITECTURE, call, arguments);
             let is_local = call == libc::SYS_socket && arguments[0] == 1;
             let wanted = if among_others && is_local { family } else { wanted };
             assert_eq!(answered, wanted, "call {call} {arguments:?}");
-            assert_eq!(run(&program, 0x4000_0003, call, arguments), KILL);
+            assert_eq!(interpret(&program, 0x4000_0003, call, arguments), KILL);
         }
     }
 }
 
 #[test]
-fn what_is_refused_among_others() {
+fn shared_ipc_and_unconnected_socket_pairs_are_refused_without_a_view() {
     let cloexec = u64::from(libc::SOCK_CLOEXEC.cast_unsigned());
     for (call, arguments, is_refused) in [
         (libc::SYS_shmget, [0; 6], true),
@@ -110,29 +111,36 @@ fn what_is_refused_among_others() {
         (libc::SYS_socketpair, [1, 3, 0, 0, 0, 0], true),
     ] {
         for among_others in [false, true] {
-            let program =
-                program(Held { internet: false, without_attributes: false, among_others });
-            let answered = run(&program, ARCHITECTURE, call, arguments);
+            let program = build_filter(FilterOptions {
+                internet: false,
+                without_attributes: false,
+                among_others,
+            });
+            let answered = interpret(&program, ARCHITECTURE, call, arguments);
             let refused = is_refused && among_others;
-            let wanted = if refused { refuse(libc::EPERM) } else { ALLOW };
+            let wanted = if refused { fail_with(libc::EPERM) } else { ALLOW };
             assert_eq!(answered, wanted, "call {call} {arguments:?} {among_others}");
         }
     }
 }
 
 #[test]
-fn attributes_are_refused_where_they_would_reach_a_real_directory() {
+fn setting_extended_attributes_is_refused_if_the_fence_asks_for_it() {
     for without_attributes in [false, true] {
-        let program = program(Held { internet: false, without_attributes, among_others: false });
-        let wanted = if without_attributes { refuse(libc::EOPNOTSUPP) } else { ALLOW };
+        let program = build_filter(FilterOptions {
+            internet: false,
+            without_attributes,
+            among_others: false,
+        });
+        let wanted = if without_attributes { fail_with(libc::EOPNOTSUPP) } else { ALLOW };
         for call in SET_ATTRIBUTES {
-            assert_eq!(run(&program, ARCHITECTURE, *call, [0; 6]), wanted, "call {call}");
+            assert_eq!(interpret(&program, ARCHITECTURE, *call, [0; 6]), wanted, "call {call}");
         }
-        assert_eq!(run(&program, ARCHITECTURE, libc::SYS_getxattr, [0; 6]), ALLOW);
+        assert_eq!(interpret(&program, ARCHITECTURE, libc::SYS_getxattr, [0; 6]), ALLOW);
     }
 }
 
-/// In a view the warden is process 1; without one, it may be any that is not named 0.
+/// In a view the warden is process 1. Without one its number is unknown, so only 0, the caller itself, is allowed.
 #[test]
 fn limits_and_scheduling_of_the_warden_are_refused() {
     let calls = [
@@ -150,11 +158,14 @@ fn limits_and_scheduling_of_the_warden_are_refused() {
         (u64::MAX, false, true),
     ] {
         for (among_others, is_refused) in [(false, in_view), (true, among_all)] {
-            let program =
-                program(Held { internet: false, without_attributes: false, among_others });
+            let program = build_filter(FilterOptions {
+                internet: false,
+                without_attributes: false,
+                among_others,
+            });
             for call in calls {
-                let answered = run(&program, ARCHITECTURE, call, [process, 0, 0, 0, 0, 0]);
-                let wanted = if is_refused { refuse(libc::EPERM) } else { ALLOW };
+                let answered = interpret(&program, ARCHITECTURE, call, [process, 0, 0, 0, 0, 0]);
+                let wanted = if is_refused { fail_with(libc::EPERM) } else { ALLOW };
                 assert_eq!(answered, wanted, "call {call} {process} {among_others}");
             }
         }
@@ -162,18 +173,23 @@ fn limits_and_scheduling_of_the_warden_are_refused() {
 }
 
 #[test]
-fn memory_that_only_a_group_counts_is_refused_without_one() {
-    let program = without_group();
-    for (call, wanted) in [(libc::SYS_memfd_create, refuse(libc::ENOSYS)), (libc::SYS_mmap, ALLOW)]
+fn memfd_is_missing_without_a_control_group() {
+    let program = build_no_group_filter();
+    for (call, wanted) in
+        [(libc::SYS_memfd_create, fail_with(libc::ENOSYS)), (libc::SYS_mmap, ALLOW)]
     {
-        assert_eq!(run(&program, ARCHITECTURE, call, [0; 6]), wanted, "call {call}");
+        assert_eq!(interpret(&program, ARCHITECTURE, call, [0; 6]), wanted, "call {call}");
     }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[test]
-fn old_calls_and_x32_are_refused_alike() {
-    let program = program(Held { internet: true, without_attributes: false, among_others: false });
+fn legacy_calls_and_x32_calls_are_refused() {
+    let program = build_filter(FilterOptions {
+        internet: true,
+        without_attributes: false,
+        among_others: false,
+    });
     let create = u64::from(libc::O_CREAT.cast_unsigned());
     for (call, arguments, errno) in [
         (libc::SYS_open, [0, create, 0o4755, 0, 0, 0], libc::EPERM),
@@ -184,6 +200,10 @@ fn old_calls_and_x32_are_refused_alike() {
         (0x4000_0000 | libc::SYS_open, [0; 6], libc::ENOSYS),
         (0x4000_0221, [0; 6], libc::ENOSYS),
     ] {
-        assert_eq!(run(&program, ARCHITECTURE, call, arguments), refuse(errno), "call {call:#x}");
+        assert_eq!(
+            interpret(&program, ARCHITECTURE, call, arguments),
+            fail_with(errno),
+            "call {call:#x}"
+        );
     }
 }

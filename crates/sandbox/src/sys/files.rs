@@ -1,55 +1,62 @@
-//! Files and directories, by a handle on the directory that they are in.
+//! System calls on files and directories, relative to a handle on the parent directory.
 
-use super::{CStr, Fd, OpenHow, RESOLVE_NO_MAGICLINKS, Result, c_int, c_uint, count, fd, size};
+use super::{
+    CStr, Fd, OpenHow, RESOLVE_NO_MAGICLINKS, Result, c_int, c_uint, size, to_int, to_length,
+};
 
-/// Facts about a file that a move keeps, and those by which it is known again.
+/// The result of `statx`: identity, kind, mode, owner, size and times of a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Facts {
+pub(crate) struct FileFacts {
     pub(crate) device: (u32, u32),
     pub(crate) inode: u64,
+    /// Id of the mount that it is on.
     pub(crate) mount: u64,
+    /// The bits of `S_IFMT`.
     pub(crate) kind: u32,
+    /// The permission bits.
     pub(crate) mode: u32,
     pub(crate) owner: (u32, u32),
     pub(crate) links: u32,
     pub(crate) size: u64,
     /// Bytes on disk.
     pub(crate) allocated: u64,
+    /// Seconds and nanoseconds of the last access and the last change of content.
     times: [(i64, u32); 2],
 }
 
-impl Facts {
+impl FileFacts {
     pub(crate) fn is_directory(&self) -> bool {
         self.kind == libc::S_IFDIR
     }
 
+    /// Returns whether both are the same inode of the same device.
     pub(crate) fn is_same_file(&self, other: &Self) -> bool {
         (self.device, self.inode) == (other.device, other.inode)
     }
 }
 
-/// Looks at what a directory has under a name, or at the directory itself if the name is empty. Follows no link at its end.
-pub(crate) fn facts(at: Fd, path: &CStr) -> Result<Facts> {
+/// Reads the facts of an entry of a directory, or of the directory itself if the path is empty. Does not follow a symbolic link at its end.
+pub(crate) fn read_facts(at: Fd, path: &CStr) -> Result<FileFacts> {
     // SAFETY: all zero is a valid place for the answer.
-    let mut found: libc::statx = unsafe { std::mem::zeroed() };
+    let mut statx: libc::statx = unsafe { std::mem::zeroed() };
     let flags = libc::AT_SYMLINK_NOFOLLOW | libc::AT_EMPTY_PATH | libc::AT_NO_AUTOMOUNT;
     let wanted = libc::STATX_BASIC_STATS | libc::STATX_MNT_ID;
-    let pointer = std::ptr::from_mut(&mut found);
-    call!(libc::SYS_statx, at, path.as_ptr(), flags, wanted, pointer)?;
-    let mode = u32::from(found.stx_mode);
-    Ok(Facts {
-        device: (found.stx_dev_major, found.stx_dev_minor),
-        inode: found.stx_ino,
-        mount: found.stx_mnt_id,
+    let pointer = std::ptr::from_mut(&mut statx);
+    syscall!(libc::SYS_statx, at, path.as_ptr(), flags, wanted, pointer)?;
+    let mode = u32::from(statx.stx_mode);
+    Ok(FileFacts {
+        device: (statx.stx_dev_major, statx.stx_dev_minor),
+        inode: statx.stx_ino,
+        mount: statx.stx_mnt_id,
         kind: mode & libc::S_IFMT,
         mode: mode & !libc::S_IFMT,
-        owner: (found.stx_uid, found.stx_gid),
-        links: found.stx_nlink,
-        size: found.stx_size,
-        allocated: found.stx_blocks.saturating_mul(512),
+        owner: (statx.stx_uid, statx.stx_gid),
+        links: statx.stx_nlink,
+        size: statx.stx_size,
+        allocated: statx.stx_blocks.saturating_mul(512),
         times: [
-            (found.stx_atime.tv_sec, found.stx_atime.tv_nsec),
-            (found.stx_mtime.tv_sec, found.stx_mtime.tv_nsec),
+            (statx.stx_atime.tv_sec, statx.stx_atime.tv_nsec),
+            (statx.stx_mtime.tv_sec, statx.stx_mtime.tv_nsec),
         ],
     })
 }
@@ -57,58 +64,63 @@ pub(crate) fn facts(at: Fd, path: &CStr) -> Result<Facts> {
 /// Returns whether a directory lies on an overlay.
 pub(crate) fn is_on_overlay(directory: Fd) -> bool {
     // SAFETY: all zero is a valid place for the answer.
-    let mut found: libc::statfs64 = unsafe { std::mem::zeroed() };
-    let asked = call!(libc::SYS_fstatfs, directory, std::ptr::from_mut(&mut found));
-    asked.is_ok() && found.f_type == libc::OVERLAYFS_SUPER_MAGIC
+    let mut statx: libc::statfs64 = unsafe { std::mem::zeroed() };
+    let result = syscall!(libc::SYS_fstatfs, directory, std::ptr::from_mut(&mut statx));
+    result.is_ok() && statx.f_type == libc::OVERLAYFS_SUPER_MAGIC
 }
 
-/// A handle on a directory, through no link of the kernel's: what `/proc` shows of the process that asks is its own.
-pub(crate) fn open_way(at: Fd, path: &CStr) -> Result<Fd> {
+/// Opens an `O_PATH` handle on a directory. Refuses magic links, because those below `/proc/self` would lead to our own files instead of
+/// the caller's.
+pub(crate) fn open_directory_handle(at: Fd, path: &CStr) -> Result<Fd> {
     let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
     let flags = u64::from(flags.cast_unsigned());
     let how = OpenHow { flags, mode: 0, resolve: RESOLVE_NO_MAGICLINKS };
     let pointer = std::ptr::from_ref(&how);
-    call!(libc::SYS_openat2, at, path.as_ptr(), pointer, size::<OpenHow>()).map(fd)
+    syscall!(libc::SYS_openat2, at, path.as_ptr(), pointer, size::<OpenHow>()).map(to_int)
 }
 
-/// Opens a directory to list it.
+/// Opens a directory for listing.
 pub(crate) fn open_directory(at: Fd, name: &CStr) -> Result<Fd> {
     super::open_at(at, name, libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW, 0)
 }
 
-/// Opens a file to read it.
+/// Opens a file for reading.
 pub(crate) fn open_file(at: Fd, name: &CStr) -> Result<Fd> {
     super::open_at(at, name, libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK, 0)
 }
 
-/// Makes a new file and opens it to write it.
+/// Creates a new file and opens it for writing.
 pub(crate) fn make_file(at: Fd, name: &CStr, mode: c_uint) -> Result<Fd> {
     super::open_at(at, name, libc::O_WRONLY | libc::O_CREAT | libc::O_EXCL, mode)
 }
 
+/// Removes an entry that is no directory.
 pub(crate) fn unlink(at: Fd, name: &CStr) -> Result {
-    call!(libc::SYS_unlinkat, at, name.as_ptr(), 0).map(drop)
+    syscall!(libc::SYS_unlinkat, at, name.as_ptr(), 0).map(drop)
 }
 
+/// Writes all bytes, continuing after short writes.
 pub(crate) fn write_all(file: Fd, mut bytes: &[u8]) -> Result {
     while !bytes.is_empty() {
-        let written = call!(libc::SYS_write, file, bytes.as_ptr(), bytes.len()).map(count)?;
+        let written =
+            syscall!(libc::SYS_write, file, bytes.as_ptr(), bytes.len()).map(to_length)?;
         bytes = bytes.get(written..).unwrap_or_default();
     }
     Ok(())
 }
 
-/// Takes a read lease, which the kernel refuses while a process has the file open for writing.
-pub(crate) fn lease(file: Fd) -> Result {
-    call!(libc::SYS_fcntl, file, libc::F_SETLEASE, libc::F_RDLCK).map(drop)
+/// Takes a read lease, which the kernel refuses while another process has the file open for writing.
+pub(crate) fn take_read_lease(file: Fd) -> Result {
+    syscall!(libc::SYS_fcntl, file, libc::F_SETLEASE, libc::F_RDLCK).map(drop)
 }
 
-/// Returns whether no process has tried to open the file for writing since.
-pub(crate) fn is_leased(file: Fd) -> bool {
-    call!(libc::SYS_fcntl, file, libc::F_GETLEASE).is_ok_and(|kind| fd(kind) == libc::F_RDLCK)
+/// Returns whether the read lease is still held: no process has tried to open the file for writing since.
+pub(crate) fn holds_read_lease(file: Fd) -> bool {
+    syscall!(libc::SYS_fcntl, file, libc::F_GETLEASE)
+        .is_ok_and(|kind| to_int(kind) == libc::F_RDLCK)
 }
 
-/// Returns whether a file has xattrs that a new one has not.
+/// Returns whether a file has xattrs other than `security.selinux`, which every new file gets. True if they cannot be listed.
 pub(crate) fn has_xattrs(file: Fd, names: &mut [u8]) -> bool {
     match list_xattrs(file, names) {
         Ok(0) | Err(libc::EOPNOTSUPP) => false,
@@ -117,60 +129,65 @@ pub(crate) fn has_xattrs(file: Fd, names: &mut [u8]) -> bool {
     }
 }
 
+/// Renames an entry by `renameat2`.
 pub(crate) fn rename(from: Fd, old: &CStr, to: Fd, new: &CStr, flags: c_uint) -> Result {
-    call!(libc::SYS_renameat2, from, old.as_ptr(), to, new.as_ptr(), flags).map(drop)
+    syscall!(libc::SYS_renameat2, from, old.as_ptr(), to, new.as_ptr(), flags).map(drop)
 }
 
+/// Removes an empty directory.
 pub(crate) fn remove_directory(at: Fd, name: &CStr) -> Result {
-    call!(libc::SYS_unlinkat, at, name.as_ptr(), libc::AT_REMOVEDIR).map(drop)
+    syscall!(libc::SYS_unlinkat, at, name.as_ptr(), libc::AT_REMOVEDIR).map(drop)
 }
 
+/// Sets the mode of an entry.
 pub(crate) fn set_mode(at: Fd, name: &CStr, mode: c_uint) -> Result {
-    call!(libc::SYS_fchmodat, at, name.as_ptr(), mode).map(drop)
+    syscall!(libc::SYS_fchmodat, at, name.as_ptr(), mode).map(drop)
 }
 
-pub(crate) fn set_open_mode(directory: Fd, mode: c_uint) -> Result {
-    call!(libc::SYS_fchmod, directory, mode).map(drop)
+/// Sets the mode of an open file or directory.
+pub(crate) fn set_mode_of_open(directory: Fd, mode: c_uint) -> Result {
+    syscall!(libc::SYS_fchmod, directory, mode).map(drop)
 }
 
-/// Gives a directory the times that another had.
-pub(crate) fn set_times(directory: Fd, facts: &Facts) -> Result {
+/// Sets the times of an open file or directory to those of another file.
+pub(crate) fn set_times(directory: Fd, facts: &FileFacts) -> Result {
     let times = facts.times.map(|(seconds, nanoseconds)| libc::timespec {
         tv_sec: seconds,
         tv_nsec: nanoseconds.into(),
     });
     let none: *const u8 = std::ptr::null();
-    call!(libc::SYS_utimensat, directory, none, times.as_ptr(), 0).map(drop)
+    syscall!(libc::SYS_utimensat, directory, none, times.as_ptr(), 0).map(drop)
 }
 
-/// Returns whether this process may write into a directory.
+/// Returns whether this process may write to a file or directory.
 pub(crate) fn is_writable(at: Fd, name: &CStr) -> bool {
-    call!(libc::SYS_faccessat, at, name.as_ptr(), libc::W_OK).is_ok()
+    syscall!(libc::SYS_faccessat, at, name.as_ptr(), libc::W_OK).is_ok()
 }
 
-/// Goes on with the listing of a directory behind an entry, or at its beginning.
-pub(crate) fn seek(directory: Fd, to: isize) -> Result {
-    call!(libc::SYS_lseek, directory, to, libc::SEEK_SET).map(drop)
+/// Moves the listing of a directory to the position behind an entry, or to 0, its beginning.
+pub(crate) fn seek_listing(directory: Fd, to: isize) -> Result {
+    syscall!(libc::SYS_lseek, directory, to, libc::SEEK_SET).map(drop)
 }
 
-/// The names of a directory's xattrs, each ended by a NUL; how many bytes they take.
+/// Writes the names of a file's xattrs to a buffer, each ended by a NUL. Returns the number of bytes.
 pub(crate) fn list_xattrs(directory: Fd, names: &mut [u8]) -> Result<usize> {
-    call!(libc::SYS_flistxattr, directory, names.as_mut_ptr(), names.len()).map(count)
+    syscall!(libc::SYS_flistxattr, directory, names.as_mut_ptr(), names.len()).map(to_length)
 }
 
-pub(crate) fn xattr(directory: Fd, name: &CStr, value: &mut [u8]) -> Result<usize> {
+/// Reads the value of an xattr into a buffer. Returns the number of bytes.
+pub(crate) fn get_xattr(directory: Fd, name: &CStr, value: &mut [u8]) -> Result<usize> {
     let number = libc::SYS_fgetxattr;
-    call!(number, directory, name.as_ptr(), value.as_mut_ptr(), value.len()).map(count)
+    syscall!(number, directory, name.as_ptr(), value.as_mut_ptr(), value.len()).map(to_length)
 }
 
 pub(crate) fn set_xattr(directory: Fd, name: &CStr, value: &[u8]) -> Result {
     let number = libc::SYS_fsetxattr;
-    call!(number, directory, name.as_ptr(), value.as_ptr(), value.len(), 0).map(drop)
+    syscall!(number, directory, name.as_ptr(), value.as_ptr(), value.len(), 0).map(drop)
 }
 
-/// The two ends of a pipe: to read from, and to write to.
+/// Creates a pipe. Returns the end to read from and the end to write to.
 pub(crate) fn pipe() -> Result<[Fd; 2]> {
     let mut both: [c_int; 2] = [-1; 2];
-    call!(libc::SYS_pipe2, both.as_mut_ptr(), libc::O_CLOEXEC)?;
+    syscall!(libc::SYS_pipe2, both.as_mut_ptr(), libc::O_CLOEXEC)?;
     Ok(both)
 }

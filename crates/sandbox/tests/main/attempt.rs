@@ -1,5 +1,5 @@
-//! Attempts to reach further than one is meant to. Each is a function of this very program, which starts itself again: outside,
-//! where the attempt must work, or it would show nothing; and inside, where the kernel must refuse it, for a reason that we know.
+//! Attempts to get out of the sandbox. Each is a function of this test program, which starts itself again: outside the sandbox, where the
+//! attempt must work, or it would prove nothing; and inside, where the kernel must refuse it with an expected error.
 
 use std::io::{self, Read as _};
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
@@ -9,38 +9,39 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::OnceLock;
 
-use crate::support::{Place, is_root};
+use crate::support::{TestSandbox, is_root};
 use crate::{
     ending, files, kernel, launching, limits, lone, memory, network, processes, protected, renames,
     set_id, warden,
 };
 
-/// Something that must not work inside.
+/// An attempt that must fail inside the sandbox.
 pub(crate) struct Escape {
     pub(crate) name: &'static str,
-    attempt: fn(&Scene) -> io::Result<()>,
-    /// What the kernel may say to it inside.
+    attempt: fn(&AttemptContext) -> io::Result<()>,
+    /// Error numbers that are expected inside.
     refused: &'static [i32],
     outside: Outside,
-    /// Which version of Landlock stops it where there is no view; none if none does.
+    /// Version of Landlock from which a fence without a view stops it; none if no version does.
     fence: Option<u32>,
 }
 
-/// What comes of an attempt outside.
+/// Expected result of an attempt outside the sandbox.
 #[derive(Clone, Copy)]
 enum Outside {
     Works,
-    /// Others than root are refused it there, too.
+    /// Works for root only; other users are refused outside, too.
     WorksForRoot,
-    /// Not every kernel has it; then it says this.
+    /// Not every kernel has the call; without it, the attempt fails with this error.
     MayBeMissing(i32),
+    /// The attempt is about the sandbox itself and is not made outside.
     CannotWork,
 }
 
 impl Escape {
     pub(crate) const fn new(
         name: &'static str,
-        attempt: fn(&Scene) -> io::Result<()>,
+        attempt: fn(&AttemptContext) -> io::Result<()>,
         refused: &'static [i32],
     ) -> Self {
         Self { name, attempt, refused, outside: Outside::Works, fence: Some(3) }
@@ -54,23 +55,23 @@ impl Escape {
         Self { outside: Outside::MayBeMissing(missing), ..self }
     }
 
-    /// Where a machine has no namespaces to give, this is possible.
+    /// Only a view stops it: a fence alone does not.
     pub(crate) const fn needs_view(self) -> Self {
         Self { fence: None, ..self }
     }
 
-    /// The same unless the kernel speaks this version of Landlock.
+    /// A view stops it, or a fence with at least this version of Landlock.
     pub(crate) const fn needs_view_or_landlock(self, version: u32) -> Self {
         Self { fence: Some(version), ..self }
     }
 
-    /// Outside there is nothing to get out of.
+    /// The attempt is made only inside the sandbox.
     pub(crate) const fn only_inside(self) -> Self {
         Self { outside: Outside::CannotWork, ..self }
     }
 }
 
-/// All that can be attempted, by name.
+/// All attempts, which are found by their names.
 const ALL: &[&[Escape]] = &[
     files::ESCAPES,
     kernel::ESCAPES,
@@ -82,10 +83,10 @@ const ALL: &[&[Escape]] = &[
     warden::ESCAPES,
 ];
 
-type Errand = fn(&Scene);
+type Task = fn(&AttemptContext);
 
-/// What this program does besides when it is started again.
-const ERRANDS: &[(&str, Errand)] = &[
+/// Other tasks that this program performs when it is started again, by name.
+const TASKS: &[(&str, Task)] = &[
     ("launch and sleep", ending::launch_and_sleep),
     ("launch many", launching::launch_many),
     ("launch without Landlock", launching::launch_without_landlock),
@@ -101,15 +102,15 @@ const ERRANDS: &[(&str, Errand)] = &[
     ("start a program from a thread", ending::start_from_a_thread),
 ];
 
-/// What an attempt knows of its surroundings.
-pub(crate) struct Scene {
+/// The paths and variables that an attempt needs.
+pub(crate) struct AttemptContext {
     pub(crate) workspace: PathBuf,
     pub(crate) outside: PathBuf,
     pub(crate) secrets: PathBuf,
     variables: Vec<(String, String)>,
 }
 
-impl Scene {
+impl AttemptContext {
     pub(crate) fn text(&self, name: &str) -> String {
         let value = self.variables.iter().find(|(known, _)| known == name);
         value.unwrap_or_else(|| panic!("no variable {name}")).1.clone()
@@ -120,64 +121,64 @@ impl Scene {
     }
 }
 
-const WHAT: &str = "ATTEMPT";
+const TASK_VARIABLE: &str = "ATTEMPT";
 
-/// What is done inside.
+/// Performs the attempt or task that the variable names; started by the other tests.
 #[test]
 #[ignore = "the other tests start it"]
-fn made() {
-    let Ok(name) = std::env::var(WHAT) else { return };
+fn perform_attempt() {
+    let Ok(name) = std::env::var(TASK_VARIABLE) else { return };
     let path = |name| std::env::var_os(name).map(PathBuf::from).unwrap_or_default();
-    let scene = Scene {
+    let context = AttemptContext {
         workspace: path("WORKSPACE"),
         outside: path("OUTSIDE"),
         secrets: path("SECRETS"),
         variables: std::env::vars().collect(),
     };
-    if let Some((_, errand)) = ERRANDS.iter().find(|(known, _)| *known == name) {
-        return errand(&scene);
+    if let Some((_, task)) = TASKS.iter().find(|(known, _)| *known == name) {
+        return task(&context);
     }
     let escape = ALL.iter().copied().flatten().find(|escape| escape.name == name);
-    match (escape.unwrap_or_else(|| panic!("no attempt {name}")).attempt)(&scene) {
-        Ok(()) => say("attempt: done"),
+    match (escape.unwrap_or_else(|| panic!("no attempt {name}")).attempt)(&context) {
+        Ok(()) => print_line("attempt: done"),
         Err(error) => match error.raw_os_error() {
-            Some(errno) => say(&format!("attempt: refused {errno}")),
+            Some(errno) => print_line(&format!("attempt: refused {errno}")),
             None => panic!("{error}"),
         },
     }
 }
 
-/// Prints a line for whoever started this program.
-#[expect(clippy::print_stdout, reason = "that is how they talk")]
-pub(crate) fn say(line: &str) {
+/// Prints a line for the test that has started this program.
+#[expect(clippy::print_stdout, reason = "the test that started this reads it")]
+pub(crate) fn print_line(line: &str) {
     println!("\n{line}");
 }
 
-/// The arguments with which this program does nothing but one thing.
-pub(crate) fn arguments() -> [&'static str; 5] {
-    ["--exact", "attempt::made", "--ignored", "--nocapture", "--test-threads=1"]
+/// Arguments with which this program performs a single attempt or task.
+pub(crate) fn attempt_arguments() -> [&'static str; 5] {
+    ["--exact", "attempt::perform_attempt", "--ignored", "--nocapture", "--test-threads=1"]
 }
 
-/// This program, to be started again without any surroundings.
-pub(crate) fn again(what: &str) -> Command {
+/// A command that starts this program again without a sandbox, for a task.
+pub(crate) fn self_command(what: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(arguments()).env(WHAT, what);
+    command.args(attempt_arguments()).env(TASK_VARIABLE, what);
     command
 }
 
-impl Place {
-    /// Starts this program again to do something.
+impl TestSandbox {
+    /// Starts this program again in the sandbox, for an attempt or a task.
     pub(crate) fn start_attempt(
         &self,
         name: &str,
     ) -> Result<(windlass_sandbox::Confined, std::fs::File), windlass_sandbox::LaunchError> {
         let program = std::env::current_exe().unwrap();
         let mut words = vec!["attempt"];
-        words.extend(arguments());
-        self.start_program(&program, &words, &[(WHAT, name)])
+        words.extend(attempt_arguments());
+        self.start_program(&program, &words, &[(TASK_VARIABLE, name)])
     }
 
-    /// What came of an attempt: nothing, or what the kernel said.
+    /// Makes an attempt in the sandbox. Returns the error number if the kernel refused it.
     pub(crate) fn attempt(&self, name: &str) -> Result<(), i32> {
         let (program, mut output) = self.start_attempt(name).unwrap_or_else(|e| panic!("{e}"));
         let mut printed = String::new();
@@ -193,17 +194,17 @@ impl Place {
     }
 }
 
-/// Whom an attempt could reach outside, for as long as the tests run.
-struct Witness {
+/// Servers outside the sandbox that an attempt could reach; they run as long as the tests.
+struct OutsideServers {
     tcp: TcpListener,
     udp: u16,
     name: String,
     _local: UnixListener,
 }
 
-fn witness() -> &'static Witness {
-    static WITNESS: OnceLock<Witness> = OnceLock::new();
-    WITNESS.get_or_init(|| {
+fn outside_servers() -> &'static OutsideServers {
+    static SERVERS: OnceLock<OutsideServers> = OnceLock::new();
+    SERVERS.get_or_init(|| {
         let name = format!("windlass-test-{}", std::process::id());
         let address = SocketAddr::from_abstract_name(&name).unwrap();
         let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
@@ -214,7 +215,7 @@ fn witness() -> &'static Witness {
                 udp.send_to(&bytes[..length], from).unwrap();
             }
         });
-        Witness {
+        OutsideServers {
             tcp: TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap(),
             udp: port,
             name,
@@ -223,88 +224,88 @@ fn witness() -> &'static Witness {
     })
 }
 
-/// Tells a place whom it could reach. The answer listens for as long as it lives.
-fn offer(place: &mut Place) -> [UnixListener; 2] {
-    let witness = witness();
-    place.set("TCP", &witness.tcp.local_addr().unwrap().port().to_string());
-    place.set("UDP", &witness.udp.to_string());
-    place.set("ABSTRACT", &witness.name);
-    place.set("TESTER", &std::process::id().to_string());
-    place.set("SOCKET", &place.path("run/socket").display().to_string());
-    ["run/socket", "workspace/socket"].map(|name| UnixListener::bind(place.path(name)).unwrap())
+/// Sets variables with the addresses of servers outside. The returned listeners accept connections until they are dropped.
+fn start_outside_servers(sandbox: &mut TestSandbox) -> [UnixListener; 2] {
+    let outside_servers = outside_servers();
+    sandbox.set("TCP", &outside_servers.tcp.local_addr().unwrap().port().to_string());
+    sandbox.set("UDP", &outside_servers.udp.to_string());
+    sandbox.set("ABSTRACT", &outside_servers.name);
+    sandbox.set("TESTER", &std::process::id().to_string());
+    sandbox.set("SOCKET", &sandbox.path("run/socket").display().to_string());
+    ["run/socket", "workspace/socket"].map(|name| UnixListener::bind(sandbox.path(name)).unwrap())
 }
 
-/// Makes each attempt outside and inside.
+/// Makes each attempt outside, and in each kind of sandbox that must stop it.
 pub(crate) fn check(escapes: &[Escape]) {
-    let mut holes = Vec::new();
+    let mut findings = Vec::new();
     for escape in escapes {
-        holes.extend(check_outside(escape));
-        holes.extend(check_inside(escape, "direct", Place::confined()));
-        holes.extend(check_inside(escape, "staged", Place::staged()));
+        findings.extend(check_outside(escape));
+        findings.extend(check_inside(escape, "direct", TestSandbox::confined()));
+        findings.extend(check_inside(escape, "staged", TestSandbox::staged()));
         if escape.fence.is_some_and(|version| windlass_sandbox::landlock_version() >= version) {
-            holes.extend(check_inside(escape, "fenced", Place::fenced()));
+            findings.extend(check_inside(escape, "fenced", TestSandbox::fenced()));
         }
     }
-    assert!(holes.is_empty(), "{}", holes.join("\n"));
+    assert!(findings.is_empty(), "{}", findings.join("\n"));
 }
 
-/// The same for what only a fence that stands alone need refuse.
+/// Makes each attempt outside, and in a fence without a view.
 pub(crate) fn check_lone(escapes: &[Escape]) {
-    let holes = escapes.iter().flat_map(|escape| {
-        [check_outside(escape), check_inside(escape, "fenced", Place::fenced())]
+    let findings = escapes.iter().flat_map(|escape| {
+        [check_outside(escape), check_inside(escape, "fenced", TestSandbox::fenced())]
     });
-    let holes: Vec<String> = holes.flatten().collect();
-    assert!(holes.is_empty(), "{}", holes.join("\n"));
+    let findings: Vec<String> = findings.flatten().collect();
+    assert!(findings.is_empty(), "{}", findings.join("\n"));
 }
 
-/// What is wrong with the attempt, if it is refused even here.
+/// Returns a finding if the attempt fails even without a sandbox.
 fn check_outside(escape: &Escape) -> Option<String> {
     match escape.outside {
         Outside::CannotWork => return None,
         Outside::WorksForRoot if !is_root() => return None,
         _ => {}
     }
-    let mut place = Place::open();
-    let _listeners = offer(&mut place);
-    match (place.attempt(escape.name), escape.outside) {
+    let mut sandbox = TestSandbox::unconfined();
+    let _listeners = start_outside_servers(&mut sandbox);
+    match (sandbox.attempt(escape.name), escape.outside) {
         (Ok(()), _) => None,
         (Err(errno), Outside::MayBeMissing(missing)) if errno == missing => None,
-        (Err(errno), _) => Some(format!("{}: outside: {}", escape.name, words(errno))),
+        (Err(errno), _) => Some(format!("{}: outside: {}", escape.name, describe_errno(errno))),
     }
 }
 
-/// What is wrong with the sandbox, if it lets the attempt pass.
-fn check_inside(escape: &Escape, how: &str, mut place: Place) -> Option<String> {
+/// Returns a finding if the attempt works in the sandbox, changes a file, or fails with an unexpected error.
+fn check_inside(escape: &Escape, how: &str, mut sandbox: TestSandbox) -> Option<String> {
     let name = escape.name;
-    let _listeners = offer(&mut place);
-    let before = place.fingerprint();
-    let attempted = place.attempt(name);
-    if place.fingerprint() != before {
-        return Some(format!("{name}: {how}: something is not as it was"));
+    let _listeners = start_outside_servers(&mut sandbox);
+    let before = sandbox.fingerprint();
+    let attempted = sandbox.attempt(name);
+    if sandbox.fingerprint() != before {
+        return Some(format!("{name}: {how}: a file outside has changed"));
     }
     match attempted {
         Ok(()) => Some(format!("{name}: {how}: it worked")),
         Err(errno) if escape.refused.contains(&errno) => None,
-        // A fence has its own words.
-        Err(libc::EACCES | libc::EPERM | libc::EAFNOSUPPORT) if place.view.is_none() => None,
-        Err(errno) => Some(format!("{name}: {how}: why is it {}?", words(errno))),
+        // A fence refuses with its own errors.
+        Err(libc::EACCES | libc::EPERM | libc::EAFNOSUPPORT) if sandbox.view.is_none() => None,
+        Err(errno) => Some(format!("{name}: {how}: unexpected error: {}", describe_errno(errno))),
     }
 }
 
-/// What comes of an attempt in a place of which others are told.
-pub(crate) fn attempt_among_others(mut place: Place, name: &str) -> Result<(), i32> {
-    let _listeners = offer(&mut place);
-    place.attempt(name)
+/// Makes an attempt in a sandbox that knows the addresses of servers outside.
+pub(crate) fn attempt_among_others(mut sandbox: TestSandbox, name: &str) -> Result<(), i32> {
+    let _listeners = start_outside_servers(&mut sandbox);
+    sandbox.attempt(name)
 }
 
-fn words(errno: i32) -> io::Error {
+fn describe_errno(errno: i32) -> io::Error {
     io::Error::from_raw_os_error(errno)
 }
 
 #[test]
-fn every_attempt_has_a_name_of_its_own() {
+fn names_of_attempts_and_tasks_are_unique() {
     let mut names: Vec<&str> = ALL.iter().copied().flatten().map(|escape| escape.name).collect();
-    names.extend(ERRANDS.iter().map(|(name, _)| name));
+    names.extend(TASKS.iter().map(|(name, _)| name));
     let count = names.len();
     names.sort_unstable();
     names.dedup();

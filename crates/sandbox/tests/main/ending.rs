@@ -1,4 +1,4 @@
-//! How programs end, and that nothing of them is left.
+//! Endings of programs: every process of theirs ends, output is complete, signals reach all of them.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Command, Stdio};
@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use windlass_sandbox::Ending;
 
-use crate::attempt::{Scene, again, say};
-use crate::support::{Place, soon};
+use crate::attempt::{AttemptContext, print_line, self_command};
+use crate::support::{TestSandbox, wait_until};
 
 #[test]
-fn endings_are_told_apart() {
+fn exit_codes_and_signals_are_reported() {
     for (script, ending) in [
         ("true", Ending::Exited(0)),
         ("exit 42", Ending::Exited(42)),
@@ -20,16 +20,16 @@ fn endings_are_told_apart() {
         ("kill -TERM $$", Ending::Signalled(15)),
         ("(exit 3) & exit 4", Ending::Exited(4)),
     ] {
-        for place in [Place::open(), Place::confined(), Place::fenced()] {
-            assert_eq!(place.run(script).0, ending, "{script}");
+        for sandbox in [TestSandbox::unconfined(), TestSandbox::confined(), TestSandbox::fenced()] {
+            assert_eq!(sandbox.run(script).0, ending, "{script}");
         }
     }
 }
 
-/// By what the processes of one test are known: a variable, and for those that forget it a number of seconds to sleep.
-pub(crate) struct Mark(String);
+/// A unique number by which the processes of one test are found: in a variable, or, if that is lost, as their seconds to sleep.
+pub(crate) struct ProcessMark(String);
 
-impl Mark {
+impl ProcessMark {
     pub(crate) const NAME: &str = "MARK";
 
     pub(crate) fn new() -> Self {
@@ -43,8 +43,8 @@ impl Mark {
     }
 }
 
-/// Every process of a mark, but those that have ended and wait to be taken.
-pub(crate) fn marked(mark: &Mark) -> Vec<String> {
+/// Lists the directories in `/proc` of all processes with a mark, without zombies.
+pub(crate) fn processes_with_mark(mark: &ProcessMark) -> Vec<String> {
     let has = |bytes: &[u8]| bytes.windows(mark.0.len()).any(|part| part == mark.0.as_bytes());
     let processes = std::fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
     processes
@@ -57,8 +57,8 @@ pub(crate) fn marked(mark: &Mark) -> Vec<String> {
         .collect()
 }
 
-/// Ways in which processes outlive those who started them, and how many there are at least before they are ended; none if they
-/// are ended with the shell.
+/// Scripts whose processes try to outlive the program: name, minimum number of processes before the end (0 if the shell exits by itself),
+/// script.
 const WAYS: &[(&str, usize, &str)] = &[
     ("in the background", 2, "sleep $MARK &\nwait"),
     ("nohup", 2, "nohup sleep $MARK >/dev/null 2>&1 & wait"),
@@ -89,124 +89,129 @@ const WAYS: &[(&str, usize, &str)] = &[
 ];
 
 #[test]
-fn nothing_survives_its_end() {
+fn no_process_survives_the_end_of_its_program() {
     for (name, count, script) in WAYS {
         for (how, make) in [
-            ("open", Place::open as fn() -> Place),
-            ("confined", Place::confined),
-            ("fenced", Place::fenced),
+            ("open", TestSandbox::unconfined as fn() -> TestSandbox),
+            ("confined", TestSandbox::confined),
+            ("fenced", TestSandbox::fenced),
         ] {
             for is_dropped in [false, true] {
                 let what =
                     format!("{name}, {how}, {}", if is_dropped { "dropped" } else { "killed" });
-                let mark = Mark::new();
-                let mut place = make();
-                place.set(Mark::NAME, mark.text());
-                let (mut program, mut output) = place.start(script).unwrap();
-                soon(&what, || marked(&mark).len() >= *count);
+                let mark = ProcessMark::new();
+                let mut sandbox = make();
+                sandbox.set(ProcessMark::NAME, mark.text());
+                let (mut program, mut output) = sandbox.start(script).unwrap();
+                wait_until(&what, || processes_with_mark(&mark).len() >= *count);
                 if *count == 0 {
                     let mut printed = Vec::new();
                     output.read_to_end(&mut printed).unwrap();
-                    soon(&what, || program.try_wait().unwrap() == Some(Ending::Exited(0)));
+                    wait_until(&what, || program.try_wait().unwrap() == Some(Ending::Exited(0)));
                 } else if is_dropped {
                     drop(program);
                 } else {
                     assert_eq!(program.try_wait().unwrap(), None, "{what}");
                     program.kill();
                     assert_eq!(program.wait().unwrap(), Ending::Signalled(9), "{what}");
-                    assert_eq!(marked(&mark), [""; 0], "{what}");
+                    assert_eq!(processes_with_mark(&mark), [""; 0], "{what}");
                 }
-                soon(&format!("{what}: the end of all"), || marked(&mark).is_empty());
-                // Nobody is left who could write.
+                wait_until(&format!("{what}: the end of all"), || {
+                    processes_with_mark(&mark).is_empty()
+                });
+                // No process is left that could write.
                 output.read_to_end(&mut Vec::new()).unwrap();
             }
         }
     }
 }
 
-/// Starts something that is hard to end, says so, and waits to be killed.
-pub(crate) fn launch_and_sleep(at: &Scene) {
-    let mut place = if at.text("HOW") == "open" { Place::open() } else { Place::confined() };
-    place.set(Mark::NAME, &at.text("CHILD"));
-    let (program, _output) = place.start("setsid sleep $MARK & nohup sleep $MARK & wait").unwrap();
-    say(&format!("place: {}", place.workspace().parent().unwrap().display()));
+/// Starts a program with daemons, prints its directory, and waits to be killed.
+pub(crate) fn launch_and_sleep(at: &AttemptContext) {
+    let mut sandbox =
+        if at.text("HOW") == "open" { TestSandbox::unconfined() } else { TestSandbox::confined() };
+    sandbox.set(ProcessMark::NAME, &at.text("CHILD"));
+    let (program, _output) =
+        sandbox.start("setsid sleep $MARK & nohup sleep $MARK & wait").unwrap();
+    print_line(&format!("place: {}", sandbox.workspace().parent().unwrap().display()));
     drop(program.wait());
 }
 
 #[test]
-fn when_we_are_killed_nothing_is_left() {
+fn no_process_is_left_after_the_caller_is_killed() {
     for how in ["open", "confined"] {
-        let mark = Mark::new();
-        let mut command = again("launch and sleep");
+        let mark = ProcessMark::new();
+        let mut command = self_command("launch and sleep");
         command.env("HOW", how).env("CHILD", mark.text()).stdout(Stdio::piped());
         let mut helper = command.spawn().unwrap();
         let mut lines = BufReader::new(helper.stdout.take().unwrap()).lines();
-        let place = loop {
-            let line = lines.next().expect("a place").unwrap();
-            if let Some(place) = line.strip_prefix("place: ") {
-                break place.to_owned();
+        let sandbox = loop {
+            let line = lines.next().expect("a directory").unwrap();
+            if let Some(sandbox) = line.strip_prefix("place: ") {
+                break sandbox.to_owned();
             }
         };
-        // The helper has the mark too, for those who may look into it.
-        soon("its start", || marked(&mark).len() >= 3);
+        // The helper has the mark too, if its environment can be read.
+        wait_until("its start", || processes_with_mark(&mark).len() >= 3);
         helper.kill().unwrap();
         helper.wait().unwrap();
-        soon("the end of all", || marked(&mark).is_empty());
-        std::fs::remove_dir_all(place).unwrap();
+        wait_until("the end of all", || processes_with_mark(&mark).is_empty());
+        std::fs::remove_dir_all(sandbox).unwrap();
     }
 }
 
 #[test]
-fn output_ends_with_the_program() {
-    for place in [Place::open(), Place::confined(), Place::fenced()] {
+fn daemons_do_not_keep_the_output_open() {
+    for sandbox in [TestSandbox::unconfined(), TestSandbox::confined(), TestSandbox::fenced()] {
         let script = "setsid sleep 86400 & sleep 86400 & echo started; exit 7";
-        assert_eq!(place.run(script), (Ending::Exited(7), "started\n".into()));
+        assert_eq!(sandbox.run(script), (Ending::Exited(7), "started\n".into()));
     }
 }
 
 #[test]
-fn signals_reach_what_went_its_own_way() {
+fn signals_reach_daemons_and_background_processes() {
     let script = "trap 'echo main' USR1
         setsid bash -c 'trap \"echo daemon; exit\" USR1; echo ready; while :; do sleep 0.02; done' &
         (trap 'echo child; exit' USR1; echo ready; while :; do sleep 0.02; done) &
         while ! wait; do :; done; wait; wait; echo end";
-    for place in [Place::open(), Place::confined(), Place::fenced()] {
-        let (program, output) = place.start(script).unwrap();
+    for sandbox in [TestSandbox::unconfined(), TestSandbox::confined(), TestSandbox::fenced()] {
+        let (program, output) = sandbox.start(script).unwrap();
         let mut lines = BufReader::new(output).lines().map(Result::unwrap);
         assert_eq!([lines.next(), lines.next()], [Some("ready".into()), Some("ready".into())]);
-        // The last one to be ready may not have come to its loop.
+        // The last process that is ready may not have reached its loop.
         program.signal(libc::SIGUSR1).unwrap();
-        let mut heard: Vec<String> = lines.filter(|line| line != "User defined signal 1").collect();
-        heard.sort();
-        assert_eq!(heard, ["child", "daemon", "end", "main"]);
+        let mut received: Vec<String> =
+            lines.filter(|line| line != "User defined signal 1").collect();
+        received.sort();
+        assert_eq!(received, ["child", "daemon", "end", "main"]);
         assert_eq!(program.wait().unwrap(), Ending::Exited(0));
     }
 }
 
-/// What a signal does that is not meant to do anything.
+/// A signal handler that does nothing.
 extern "C" fn nothing(_: libc::c_int) {}
 
-/// Waits for a program that ends by a signal which does nothing to ourselves.
-pub(crate) fn start_from_a_thread(at: &Scene) {
+/// Starts `sleep` from a thread and waits until a signal ends it; this process ignores the signal.
+pub(crate) fn start_from_a_thread(at: &AttemptContext) {
     // SAFETY: a function that does nothing may be called at any time.
     unsafe { libc::signal(libc::SIGUSR2, nothing as *const () as usize) };
-    let seconds = at.text(Mark::NAME);
+    let seconds = at.text(ProcessMark::NAME);
     let start = move || Command::new("sleep").arg(seconds).status();
     let ended = std::thread::spawn(start).join().unwrap().unwrap();
-    say(&format!("woken: {ended}"));
+    print_line(&format!("woken: {ended}"));
 }
 
 /// Children belong to the thread that made them.
 #[test]
-fn signals_reach_what_a_thread_started() {
-    for mut place in [Place::open(), Place::confined()] {
-        let mark = Mark::new();
-        place.set(Mark::NAME, mark.text());
-        let (program, mut output) = place.start_attempt("start a program from a thread").unwrap();
+fn signals_reach_children_of_a_thread() {
+    for mut sandbox in [TestSandbox::unconfined(), TestSandbox::confined()] {
+        let mark = ProcessMark::new();
+        sandbox.set(ProcessMark::NAME, mark.text());
+        let (program, mut output) = sandbox.start_attempt("start a program from a thread").unwrap();
         let is_asleep = |path: &String| {
             std::fs::read(format!("{path}/cmdline")).unwrap_or_default().starts_with(b"sleep")
         };
-        soon("its start", || marked(&mark).iter().any(is_asleep));
+        wait_until("its start", || processes_with_mark(&mark).iter().any(is_asleep));
         program.signal(libc::SIGUSR2).unwrap();
         let mut printed = String::new();
         output.read_to_string(&mut printed).unwrap();
@@ -215,12 +220,12 @@ fn signals_reach_what_a_thread_started() {
     }
 }
 
-/// Somebody who keeps nothing of what it started.
+/// A program whose processes have all ended already.
 #[test]
-fn a_signal_to_nobody_is_no_error() {
-    for place in [Place::open(), Place::confined()] {
-        let (mut program, _output) = place.start("exit 3").unwrap();
-        soon("its end", || program.try_wait().unwrap().is_some());
+fn signal_and_kill_after_the_end_do_no_harm() {
+    for sandbox in [TestSandbox::unconfined(), TestSandbox::confined()] {
+        let (mut program, _output) = sandbox.start("exit 3").unwrap();
+        wait_until("its end", || program.try_wait().unwrap().is_some());
         drop(program.signal(libc::SIGTERM));
         program.kill();
     }

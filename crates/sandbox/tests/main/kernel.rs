@@ -1,4 +1,4 @@
-//! System calls that make, or reach, what a command has no business with.
+//! Attempts at system calls that a command of a tool does not need.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -9,9 +9,9 @@ use std::process::Command;
 use libc::{EACCES, EINVAL, ENODEV, ENOENT, ENOSYS, EPERM, EROFS};
 use libc::{c_int, c_long};
 
-use crate::attempt::{Escape, Scene, check};
-use crate::files::{answer, name};
-use crate::support::Place;
+use crate::attempt::{AttemptContext, Escape, check};
+use crate::files::{c_path, errno_result};
+use crate::support::TestSandbox;
 
 const NOT_ALLOWED: &[i32] = &[EPERM];
 
@@ -28,7 +28,7 @@ pub(crate) const ESCAPES: &[Escape] = &[
     )
     .only_inside(),
     Escape::new("unmount what hides", |at| unmount(&at.secrets), NOT_ALLOWED).only_inside(),
-    Escape::new("open a file system", |_| file_system(), NOT_ALLOWED).for_root(),
+    Escape::new("open a file system", |_| open_file_system(), NOT_ALLOWED).for_root(),
     Escape::new("copy mounts", copy_mounts, NOT_ALLOWED).for_root(),
     Escape::new("change mounts", change_mounts, NOT_ALLOWED).only_inside(),
     Escape::new("pivot_root", pivot, NOT_ALLOWED).only_inside(),
@@ -50,13 +50,13 @@ pub(crate) const ESCAPES: &[Escape] = &[
     // Devices.
     Escape::new(
         "mknod of a device of characters",
-        |at| node(at, libc::S_IFCHR, 1, 5),
+        |at| make_device(at, libc::S_IFCHR, 1, 5),
         &[EACCES, EPERM],
     )
     .for_root(),
     Escape::new(
         "mknod of a device of blocks",
-        |at| node(at, libc::S_IFBLK, 7, 0),
+        |at| make_device(at, libc::S_IFBLK, 7, 0),
         &[EACCES, EPERM],
     )
     .for_root(),
@@ -65,8 +65,8 @@ pub(crate) const ESCAPES: &[Escape] = &[
         .needs_view(),
     Escape::new("open a disk", |_| open("/dev/loop0"), &[ENOENT, ENODEV]).for_root().needs_view(),
     Escape::new("type into a terminal", type_into_terminal, NOT_ALLOWED).for_root(),
-    // Being more than one is.
-    Escape::new("become somebody else", |_| become_somebody(), &[EPERM, EINVAL]).for_root(),
+    // More privileges.
+    Escape::new("become another user", |_| become_another_user(), &[EPERM, EINVAL]).for_root(),
     Escape::new("raise a limit", |_| raise_limit(), NOT_ALLOWED).only_inside(),
     Escape::new("take capabilities back", |_| take_capabilities(), NOT_ALLOWED).for_root(),
     // Settings of the machine.
@@ -86,14 +86,14 @@ pub(crate) const ESCAPES: &[Escape] = &[
     .needs_view(),
     Escape::new(
         "drop what is in memory",
-        |_| writable("/proc/sys/vm/drop_caches"),
+        |_| open_for_writing("/proc/sys/vm/drop_caches"),
         &[EROFS, EACCES],
     )
     .for_root()
     .needs_view(),
     Escape::new(
         "change settings of memory",
-        |_| writable("/sys/kernel/mm/transparent_hugepage/enabled"),
+        |_| open_for_writing("/sys/kernel/mm/transparent_hugepage/enabled"),
         &[EROFS, EACCES],
     )
     .for_root(),
@@ -105,13 +105,13 @@ pub(crate) const ESCAPES: &[Escape] = &[
     #[cfg(target_arch = "x86_64")]
     Escape::new("call the kernel as x32", |_| in_child(call_x32), &[ENOSYS]).if_there_is(ENOSYS),
     Escape::new("io_uring", |_| io_uring(), NOT_ALLOWED).if_there_is(ENOSYS),
-    Escape::new("keyctl", |_| key(), NOT_ALLOWED).if_there_is(ENOSYS),
+    Escape::new("keyctl", |_| get_keyring(), NOT_ALLOWED).if_there_is(ENOSYS),
     Escape::new("add a key", |_| add_key(), NOT_ALLOWED).if_there_is(ENOSYS),
     Escape::new("bpf", |_| bpf(), NOT_ALLOWED).for_root(),
-    Escape::new("perf_event_open", |_| measure(), NOT_ALLOWED).for_root(),
-    Escape::new("userfaultfd", |_| faults(), NOT_ALLOWED).if_there_is(ENOSYS),
-    Escape::new("fanotify", |_| notify(), NOT_ALLOWED).for_root(),
-    Escape::new("name_to_handle_at", |at| handle(at).map(drop), NOT_ALLOWED),
+    Escape::new("perf_event_open", |_| open_perf_event(), NOT_ALLOWED).for_root(),
+    Escape::new("userfaultfd", |_| open_userfaultfd(), NOT_ALLOWED).if_there_is(ENOSYS),
+    Escape::new("fanotify", |_| open_fanotify(), NOT_ALLOWED).for_root(),
+    Escape::new("name_to_handle_at", |at| file_handle(at).map(drop), NOT_ALLOWED),
     Escape::new("open_by_handle_at", open_by_handle, NOT_ALLOWED).for_root(),
     Escape::new(
         "read the kernel's log",
@@ -120,83 +120,83 @@ pub(crate) const ESCAPES: &[Escape] = &[
     )
     .for_root(),
     Escape::new("name the machine", |_| name_machine(), NOT_ALLOWED).for_root(),
-    Escape::new("look at the clock's drift", |_| clock(), NOT_ALLOWED),
+    Escape::new("look at the clock's drift", |_| read_clock_drift(), NOT_ALLOWED),
 ];
 
 #[test]
-fn the_kernel_is_not_asked_for_more() {
+fn unneeded_system_calls_are_refused() {
     check(ESCAPES);
 }
 
-pub(crate) fn call(answered: c_long) -> io::Result<()> {
-    if answered < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+pub(crate) fn call(result: c_long) -> io::Result<()> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Three arguments are enough for most.
+/// Performs a system call with three arguments.
 pub(crate) fn unsafe_call(number: c_long, one: c_long, two: c_long, three: c_long) -> c_long {
-    // SAFETY: whoever passes a pointer passes one to something that lives long enough.
+    // SAFETY: a caller that passes a pointer passes one to something that lives long enough.
     unsafe { libc::syscall(number, one, two, three, 0, 0, 0) }
 }
 
-fn mount(at: &Scene) -> io::Result<()> {
-    let place = name(&at.outside.join("dir"));
+fn mount(at: &AttemptContext) -> io::Result<()> {
+    let target = c_path(&at.outside.join("dir"));
     let kind = c"tmpfs";
     let none = std::ptr::null();
     // SAFETY: texts with an end.
-    answer(unsafe { libc::mount(kind.as_ptr(), place.as_ptr(), kind.as_ptr(), 0, none) })?;
+    errno_result(unsafe { libc::mount(kind.as_ptr(), target.as_ptr(), kind.as_ptr(), 0, none) })?;
     // SAFETY: a text with an end.
-    answer(unsafe { libc::umount2(place.as_ptr(), libc::MNT_DETACH) })
+    errno_result(unsafe { libc::umount2(target.as_ptr(), libc::MNT_DETACH) })
 }
 
-fn bind_over(at: &Scene) -> io::Result<()> {
-    let place = name(&at.workspace.join(".git/hooks"));
-    let from = name(&at.workspace);
+fn bind_over(at: &AttemptContext) -> io::Result<()> {
+    let target = c_path(&at.workspace.join(".git/hooks"));
+    let from = c_path(&at.workspace);
     let none = std::ptr::null();
     // SAFETY: texts with an end.
-    answer(unsafe {
-        libc::mount(from.as_ptr(), place.as_ptr(), std::ptr::null(), libc::MS_BIND, none)
+    errno_result(unsafe {
+        libc::mount(from.as_ptr(), target.as_ptr(), std::ptr::null(), libc::MS_BIND, none)
     })?;
     // SAFETY: a text with an end.
-    answer(unsafe { libc::umount2(place.as_ptr(), libc::MNT_DETACH) })
+    errno_result(unsafe { libc::umount2(target.as_ptr(), libc::MNT_DETACH) })
 }
 
-fn remount(_: &Scene) -> io::Result<()> {
+fn remount(_: &AttemptContext) -> io::Result<()> {
     let none = std::ptr::null();
     let flags = libc::MS_REMOUNT | libc::MS_BIND;
     // SAFETY: a text with an end, and nothing.
-    answer(unsafe { libc::mount(none, c"/".as_ptr(), none, flags, none.cast()) })
+    errno_result(unsafe { libc::mount(none, c"/".as_ptr(), none, flags, none.cast()) })
 }
 
 fn unmount(path: &std::path::Path) -> io::Result<()> {
-    let path = name(path);
+    let path = c_path(path);
     // SAFETY: a text with an end.
-    answer(unsafe { libc::umount2(path.as_ptr(), libc::MNT_DETACH) })
+    errno_result(unsafe { libc::umount2(path.as_ptr(), libc::MNT_DETACH) })
 }
 
-fn file_system() -> io::Result<()> {
+fn open_file_system() -> io::Result<()> {
     call(unsafe_call(libc::SYS_fsopen, c"tmpfs".as_ptr() as c_long, 0, 0))
 }
 
-fn copy_mounts(_: &Scene) -> io::Result<()> {
+fn copy_mounts(_: &AttemptContext) -> io::Result<()> {
     const CLONE: c_long = 1;
     call(unsafe_call(libc::SYS_open_tree, libc::AT_FDCWD.into(), c"/".as_ptr() as c_long, CLONE))
 }
 
-/// Takes away that the root is read-only.
-fn change_mounts(_: &Scene) -> io::Result<()> {
+/// Removes the read-only attribute of the root mount.
+fn change_mounts(_: &AttemptContext) -> io::Result<()> {
     let attributes = [0u64, 1, 0, 0];
     let (path, pointer) = (c"/".as_ptr(), attributes.as_ptr());
     // SAFETY: a text with an end, and four numbers.
     call(unsafe { libc::syscall(libc::SYS_mount_setattr, libc::AT_FDCWD, path, 0, pointer, 32) })
 }
 
-fn pivot(at: &Scene) -> io::Result<()> {
-    let place = name(&at.workspace);
-    let pointer = place.as_ptr() as c_long;
+fn pivot(at: &AttemptContext) -> io::Result<()> {
+    let path = c_path(&at.workspace);
+    let pointer = path.as_ptr() as c_long;
     call(unsafe_call(libc::SYS_pivot_root, pointer, pointer, 0))
 }
 
-/// In a process of its own, which alone can be taken where there are threads.
+/// Calls `unshare` in a child process, because a process with threads cannot enter some namespaces.
 fn unshare(what: c_int) -> io::Result<()> {
     // SAFETY: the child calls nothing but the kernel.
     match unsafe { libc::fork() } {
@@ -207,22 +207,22 @@ fn unshare(what: c_int) -> io::Result<()> {
             // SAFETY: ends the child.
             unsafe { libc::_exit(code.unwrap_or(255)) }
         }
-        pid => ended(pid),
+        pid => wait_for_child(pid),
     }
 }
 
-fn ended(pid: i32) -> io::Result<()> {
-    answer(pid)?;
+fn wait_for_child(pid: i32) -> io::Result<()> {
+    errno_result(pid)?;
     let mut status = 0;
     // SAFETY: room for the answer.
-    answer(unsafe { libc::waitpid(pid, &raw mut status, libc::__WALL) })?;
+    errno_result(unsafe { libc::waitpid(pid, &raw mut status, libc::__WALL) })?;
     match libc::WEXITSTATUS(status) {
         0 => Ok(()),
         errno => Err(io::Error::from_raw_os_error(errno)),
     }
 }
 
-/// Whether a call succeeds, tried in a process that it may end: by the filter, or for lack of 32-bit calls.
+/// Makes a call in a child process, which the filter or a missing 32-bit interface may kill.
 #[cfg(target_arch = "x86_64")]
 fn in_child(attempt: fn() -> c_long) -> io::Result<()> {
     // SAFETY: the child calls nothing but the kernel.
@@ -234,7 +234,7 @@ fn in_child(attempt: fn() -> c_long) -> io::Result<()> {
     }
     let mut status = 0;
     // SAFETY: room for the answer.
-    answer(unsafe { libc::waitpid(pid, &raw mut status, 0) })?;
+    errno_result(unsafe { libc::waitpid(pid, &raw mut status, 0) })?;
     let errno = match (libc::WIFSIGNALED(status), libc::WTERMSIG(status)) {
         (true, libc::SIGSYS) => EPERM,
         (true, libc::SIGSEGV) => ENOSYS,
@@ -244,29 +244,29 @@ fn in_child(attempt: fn() -> c_long) -> io::Result<()> {
     if errno == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(errno)) }
 }
 
-/// `getpid`, which has the number 20 there.
+/// Calls `getpid` by the 32-bit interface, where its number is 20.
 #[cfg(target_arch = "x86_64")]
 fn call_32_bit() -> c_long {
-    let answered: i64;
+    let result: i64;
     // SAFETY: asks who we are; the kernel may change the registers that are named.
     unsafe {
-        std::arch::asm!("int 0x80", inlateout("rax") 20i64 => answered, lateout("r8") _, lateout("r9") _, lateout("r10") _, lateout("r11") _);
+        std::arch::asm!("int 0x80", inlateout("rax") 20i64 => result, lateout("r8") _, lateout("r9") _, lateout("r10") _, lateout("r11") _);
     }
-    answered
+    result
 }
 
-/// `getpid` with the bit of x32.
+/// Calls `getpid` with the bit of x32.
 #[cfg(target_arch = "x86_64")]
 fn call_x32() -> c_long {
-    let answered: i64;
+    let result: i64;
     // SAFETY: asks who we are; the kernel may change the registers that are named.
     unsafe {
-        std::arch::asm!("syscall", inlateout("rax") 0x4000_0000 | libc::SYS_getpid => answered, lateout("rcx") _, lateout("r11") _);
+        std::arch::asm!("syscall", inlateout("rax") 0x4000_0000 | libc::SYS_getpid => result, lateout("rcx") _, lateout("r11") _);
     }
-    answered
+    result
 }
 
-fn unshare_from_shell(_: &Scene) -> io::Result<()> {
+fn unshare_from_shell(_: &AttemptContext) -> io::Result<()> {
     let output = Command::new("unshare").args(["-U", "true"]).output()?;
     if output.status.success() {
         return Ok(());
@@ -281,7 +281,7 @@ fn clone_users() -> io::Result<()> {
     match unsafe_call(libc::SYS_clone, flags.into(), 0, 0) {
         // SAFETY: ends the child.
         0 => unsafe { libc::_exit(0) },
-        pid => ended(i32::try_from(pid).unwrap()),
+        pid => wait_for_child(i32::try_from(pid).unwrap()),
     }
 }
 
@@ -292,20 +292,20 @@ fn clone3_users() -> io::Result<()> {
     match unsafe_call(libc::SYS_clone3, arguments.as_ptr() as c_long, 64, 0) {
         // SAFETY: ends the child.
         0 => unsafe { libc::_exit(0) },
-        pid => ended(i32::try_from(pid).unwrap()),
+        pid => wait_for_child(i32::try_from(pid).unwrap()),
     }
 }
 
 fn set_namespace() -> io::Result<()> {
     let namespace = File::open("/proc/self/ns/net")?;
     // SAFETY: a descriptor of ours.
-    answer(unsafe { libc::setns(namespace.as_raw_fd(), 0) })
+    errno_result(unsafe { libc::setns(namespace.as_raw_fd(), 0) })
 }
 
-fn node(at: &Scene, kind: u32, major: u32, minor: u32) -> io::Result<()> {
-    let path = name(&at.workspace.join("node"));
+fn make_device(at: &AttemptContext, kind: u32, major: u32, minor: u32) -> io::Result<()> {
+    let path = c_path(&at.workspace.join("node"));
     // SAFETY: a text with an end.
-    answer(unsafe { libc::mknod(path.as_ptr(), kind | 0o600, libc::makedev(major, minor)) })?;
+    errno_result(unsafe { libc::mknod(path.as_ptr(), kind | 0o600, libc::makedev(major, minor)) })?;
     open(at.workspace.join("node").to_str().unwrap())
 }
 
@@ -313,24 +313,24 @@ fn open(path: &str) -> io::Result<()> {
     OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).map(drop)
 }
 
-/// Into one of our own: who may do that there may do it everywhere.
-fn type_into_terminal(_: &Scene) -> io::Result<()> {
+/// Puts input into a terminal of our own: a program that may do that could do it to any terminal.
+fn type_into_terminal(_: &AttemptContext) -> io::Result<()> {
     // SAFETY: numbers.
     let ours = unsafe { libc::posix_openpt(libc::O_RDWR | libc::O_NOCTTY) };
-    answer(ours)?;
+    errno_result(ours)?;
     // SAFETY: the kernel has just made it for us.
     let ours = unsafe { OwnedFd::from_raw_fd(ours) };
     // SAFETY: a descriptor of ours.
-    answer(unsafe { libc::unlockpt(ours.as_raw_fd()) })?;
+    errno_result(unsafe { libc::unlockpt(ours.as_raw_fd()) })?;
     let flags = libc::O_RDWR | libc::O_NOCTTY;
     // SAFETY: a descriptor of ours, and numbers.
     let theirs = unsafe { libc::ioctl(ours.as_raw_fd(), libc::TIOCGPTPEER, flags) };
-    answer(theirs)?;
+    errno_result(theirs)?;
     // SAFETY: a descriptor of ours, and one letter.
-    answer(unsafe { libc::ioctl(theirs, libc::TIOCSTI, c"x".as_ptr()) })
+    errno_result(unsafe { libc::ioctl(theirs, libc::TIOCSTI, c"x".as_ptr()) })
 }
 
-fn become_somebody() -> io::Result<()> {
+fn become_another_user() -> io::Result<()> {
     // SAFETY: numbers. By number, so that it is this thread alone.
     call(unsafe { libc::syscall(libc::SYS_setresuid, 1, 1, 1) })
 }
@@ -338,7 +338,7 @@ fn become_somebody() -> io::Result<()> {
 fn raise_limit() -> io::Result<()> {
     let limit = libc::rlimit { rlim_cur: 100, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: two numbers.
-    answer(unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const limit) })
+    errno_result(unsafe { libc::setrlimit(libc::RLIMIT_CORE, &raw const limit) })
 }
 
 fn take_capabilities() -> io::Result<()> {
@@ -348,14 +348,14 @@ fn take_capabilities() -> io::Result<()> {
     call(unsafe_call(libc::SYS_capset, header, wanted, 0))
 }
 
-/// Writes what is there already: harmless where it works.
+/// Writes the present content of a file again, which is harmless if it works.
 fn rewrite(path: &str) -> io::Result<()> {
     let text = fs::read_to_string(path)?;
     OpenOptions::new().write(true).open(path)?.write_all(text.as_bytes())
 }
 
-/// Opens it, and no more.
-fn writable(path: &str) -> io::Result<()> {
+/// Opens a file for writing and writes nothing.
+fn open_for_writing(path: &str) -> io::Result<()> {
     OpenOptions::new().write(true).open(path).map(drop)
 }
 
@@ -373,7 +373,7 @@ fn io_uring() -> io::Result<()> {
     call(unsafe_call(libc::SYS_io_uring_setup, 1, parameters.as_mut_ptr() as c_long, 0))
 }
 
-fn key() -> io::Result<()> {
+fn get_keyring() -> io::Result<()> {
     const GET_ID: c_long = 0;
     const OF_PROCESS: c_long = -2;
     call(unsafe_call(libc::SYS_keyctl, GET_ID, OF_PROCESS, 1))
@@ -385,15 +385,15 @@ fn add_key() -> io::Result<()> {
     call(unsafe { libc::syscall(libc::SYS_add_key, kind, what, what, 1, -2) })
 }
 
-/// A list of one number.
+/// Creates a BPF array of one number.
 fn bpf() -> io::Result<()> {
     const MAP_CREATE: c_long = 0;
     let attributes = [2u32, 4, 4, 1, 0, 0, 0, 0, 0, 0, 0, 0];
     call(unsafe_call(libc::SYS_bpf, MAP_CREATE, attributes.as_ptr() as c_long, 48))
 }
 
-/// An event that never happens.
-fn measure() -> io::Result<()> {
+/// Opens a performance event that never happens.
+fn open_perf_event() -> io::Result<()> {
     let mut attributes = [0u32; 32];
     attributes[0] = 1;
     attributes[1] = 128;
@@ -403,17 +403,17 @@ fn measure() -> io::Result<()> {
     call(unsafe { libc::syscall(libc::SYS_perf_event_open, pointer, 0, -1, -1, 0) })
 }
 
-fn faults() -> io::Result<()> {
+fn open_userfaultfd() -> io::Result<()> {
     const USER_ONLY: c_long = 1;
     call(unsafe_call(libc::SYS_userfaultfd, USER_ONLY, 0, 0))
 }
 
-fn notify() -> io::Result<()> {
+fn open_fanotify() -> io::Result<()> {
     call(unsafe_call(libc::SYS_fanotify_init, 0, 0, 0))
 }
 
-fn handle(at: &Scene) -> io::Result<[u32; 34]> {
-    let path = name(&at.outside.join("file"));
+fn file_handle(at: &AttemptContext) -> io::Result<[u32; 34]> {
+    let path = c_path(&at.outside.join("file"));
     let mut handle = [0u32; 34];
     handle[0] = 128;
     let mut mount: c_int = 0;
@@ -425,10 +425,10 @@ fn handle(at: &Scene) -> io::Result<[u32; 34]> {
     Ok(handle)
 }
 
-fn open_by_handle(at: &Scene) -> io::Result<()> {
-    let handle = match handle(at) {
+fn open_by_handle(at: &AttemptContext) -> io::Result<()> {
+    let handle = match file_handle(at) {
         Ok(handle) => handle,
-        // Whoever knows the number of a file need not ask for it.
+        // A program could guess the handle of a file without this call.
         Err(_) => [8, 1, 2, 0].into_iter().chain([0; 30]).collect::<Vec<_>>().try_into().unwrap(),
     };
     let mount = File::open(&at.outside)?;
@@ -447,28 +447,30 @@ fn name_machine() -> io::Result<()> {
     call(unsafe_call(libc::SYS_sethostname, name.as_ptr() as c_long, length, 0))
 }
 
-fn clock() -> io::Result<()> {
+fn read_clock_drift() -> io::Result<()> {
     let mut parameters = [0u64; 32];
     call(unsafe_call(libc::SYS_adjtimex, parameters.as_mut_ptr() as c_long, 0, 0))
 }
 
-/// No file of the kernel's can be written to but those of processes.
+/// In `/proc` and `/sys`, only files of processes may be writable.
 #[test]
-fn nothing_of_the_kernel_is_writable() {
+fn no_kernel_setting_is_writable() {
     let script = "find /proc/[a-z]* /sys -xdev \\( -path /proc/self -o -path /proc/thread-self \\
                   -o -path /proc/net -o -path /proc/mounts \\) -prune -o -type f -writable -print 2>/dev/null";
-    let (_, printed) = Place::confined().run(script);
+    let (_, printed) = TestSandbox::confined().run(script);
     assert_eq!(printed, "");
     if crate::support::is_root() {
-        assert!(Place::open().run(script).1.contains("/proc/sys/kernel/core_pattern\n"));
+        assert!(
+            TestSandbox::unconfined().run(script).1.contains("/proc/sys/kernel/core_pattern\n")
+        );
     }
 }
 
 #[test]
-fn a_crash_leaves_no_image() {
+fn crash_leaves_no_core_dump() {
     let script = "ulimit -c; ulimit -Hc; bash -c 'kill -SEGV $$'; ls -A | grep core";
-    for place in [Place::open(), Place::confined()] {
-        let (_, printed) = place.run(script);
+    for sandbox in [TestSandbox::unconfined(), TestSandbox::confined()] {
+        let (_, printed) = sandbox.run(script);
         let printed: Vec<&str> =
             printed.lines().filter(|line| !line.contains("egmentation")).collect();
         assert_eq!(printed, ["0", "0"]);

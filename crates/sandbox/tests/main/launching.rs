@@ -1,4 +1,4 @@
-//! Starting programs: many of them, at the same time, and those that cannot be started.
+//! Starts of programs: many of them, several at the same time, and programs that cannot be started.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -9,29 +9,33 @@ use std::path::Path;
 
 use windlass_sandbox::{Ending, LaunchError, Step};
 
-use crate::attempt::{Scene, again, say};
-use crate::support::{GIVEN, HIDDEN, Place, given_users, soon};
+use crate::attempt::{AttemptContext, print_line, self_command};
+use crate::support::{
+    HIDDEN_VARIABLE, TestSandbox, USERS_VARIABLE, existing_user_namespace, wait_until,
+};
 
-/// In a process of its own, in which nobody else opens and starts things.
-pub(crate) fn launch_many(at: &Scene) {
-    // What is held for as long as we run is there before anything is counted.
-    given_users();
-    let mut place = if at.text("HOW") == "open" { Place::open() } else { Place::confined() };
-    place.set("HOW", "");
+/// Launches many programs and checks that no descriptor and no child is left. Runs in a process of its own, in which no other test opens
+/// files and starts programs.
+pub(crate) fn launch_many(at: &AttemptContext) {
+    // Opens the namespace that stays open before descriptors are counted.
+    existing_user_namespace();
+    let mut sandbox =
+        if at.text("HOW") == "open" { TestSandbox::unconfined() } else { TestSandbox::confined() };
+    sandbox.set("HOW", "");
     let (files, children) = (open_files(), children());
     let program = Path::new("/bin/true");
     for _ in 0..at.number("TIMES") {
-        let (program, mut output) = place.start_program(program, &["true"], &[]).unwrap();
+        let (program, mut output) = sandbox.start_program(program, &["true"], &[]).unwrap();
         output.read_to_end(&mut Vec::new()).unwrap();
         assert_eq!(program.wait().unwrap(), Ending::Exited(0));
     }
     for _ in 0..50 {
-        drop(place.start("sleep 86400").unwrap());
-        drop(place.start_program(Path::new("/nothing"), &["nothing"], &[]).unwrap_err());
+        drop(sandbox.start("sleep 86400").unwrap());
+        drop(sandbox.start_program(Path::new("/nothing"), &["nothing"], &[]).unwrap_err());
     }
-    soon("no process left", || self::children() == children);
-    soon("no descriptor left", || open_files() == files);
-    say("many: done");
+    wait_until("no process left", || self::children() == children);
+    wait_until("no descriptor left", || open_files() == files);
+    print_line("many: done");
 }
 
 fn open_files() -> usize {
@@ -47,12 +51,13 @@ fn children() -> String {
 }
 
 #[test]
-fn a_thousand_launches_leave_nothing() {
-    // Where others have been through this already, fewer will do.
-    let is_again = [GIVEN, HIDDEN].iter().any(|name| std::env::var_os(name).is_some());
+fn many_launches_leave_no_process_and_no_descriptor() {
+    // The same test has run with 1000 without these variables.
+    let is_again =
+        [USERS_VARIABLE, HIDDEN_VARIABLE].iter().any(|name| std::env::var_os(name).is_some());
     let times = if is_again { "200" } else { "1000" };
     for how in ["open", "confined"] {
-        let mut command = again("launch many");
+        let mut command = self_command("launch many");
         let output = command.env("HOW", how).env("TIMES", times).output().unwrap();
         let printed = String::from_utf8_lossy(&output.stdout);
         let said = String::from_utf8_lossy(&output.stderr);
@@ -62,15 +67,17 @@ fn a_thousand_launches_leave_nothing() {
 
 #[test]
 fn programs_start_at_the_same_time() {
-    for make in [Place::open as fn() -> Place, Place::confined, Place::staged] {
+    for make in
+        [TestSandbox::unconfined as fn() -> TestSandbox, TestSandbox::confined, TestSandbox::staged]
+    {
         std::thread::scope(|scope| {
             for thread in 0..8 {
                 scope.spawn(move || {
-                    let place = make();
+                    let sandbox = make();
                     for round in 0..10 {
                         let text = format!("{thread} {round}\n");
-                        // Whoever holds another's output open would keep it waiting here.
-                        let printed = place.run(&format!("echo {thread} {round}"));
+                        // A program that held another's output open would block this.
+                        let printed = sandbox.run(&format!("echo {thread} {round}"));
                         assert_eq!(printed, (Ending::Exited(0), text));
                     }
                 });
@@ -80,17 +87,22 @@ fn programs_start_at_the_same_time() {
 }
 
 #[test]
-fn what_cannot_be_started_says_why() {
-    for make in [Place::open as fn() -> Place, Place::confined, Place::staged, Place::fenced] {
-        let place = make();
-        let script = place.path("workspace/script");
+fn errors_of_a_launch_name_the_cause() {
+    for make in [
+        TestSandbox::unconfined as fn() -> TestSandbox,
+        TestSandbox::confined,
+        TestSandbox::staged,
+        TestSandbox::fenced,
+    ] {
+        let sandbox = make();
+        let script = sandbox.path("workspace/script");
         for (program, errno) in [
             (Path::new("/no/such/program"), libc::ENOENT),
-            (&place.path("workspace/a.txt"), libc::EACCES),
-            (&place.workspace(), libc::EACCES),
-            (&place.path("workspace/a.txt/program"), libc::ENOTDIR),
+            (&sandbox.path("workspace/a.txt"), libc::EACCES),
+            (&sandbox.workspace(), libc::EACCES),
+            (&sandbox.path("workspace/a.txt/program"), libc::ENOTDIR),
         ] {
-            match place.start_program(program, &["program"], &[]) {
+            match sandbox.start_program(program, &["program"], &[]) {
                 Err(LaunchError::Program(error)) => assert_eq!(error.raw_os_error(), Some(errno)),
                 other => panic!("{}: {other:?}", program.display()),
             }
@@ -99,31 +111,31 @@ fn what_cannot_be_started_says_why() {
         {
             fs::write(&script, content).unwrap();
             fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).unwrap();
-            match place.start_program(&script, &["script"], &[]) {
+            match sandbox.start_program(&script, &["script"], &[]) {
                 Err(LaunchError::Program(error)) => assert_eq!(error.raw_os_error(), Some(errno)),
                 other => panic!("{content}: {other:?}"),
             }
         }
-        match place.start_program(Path::new("/bin/true"), &["true", "a\0b"], &[]) {
+        match sandbox.start_program(Path::new("/bin/true"), &["true", "a\0b"], &[]) {
             Err(error @ LaunchError::Name { .. }) => {
                 assert_eq!(error.to_string(), "an argument cannot have a NUL in it");
             }
             other => panic!("{other:?}"),
         }
-        match place.start_program(Path::new("/bin/true"), &["true"], &[("A", "a\0b")]) {
+        match sandbox.start_program(Path::new("/bin/true"), &["true"], &[("A", "a\0b")]) {
             Err(error @ LaunchError::Name { .. }) => {
                 assert_eq!(error.to_string(), "a variable cannot have a NUL in it");
             }
             other => panic!("{other:?}"),
         }
-        match place.start_program(Path::new(OsStr::from_bytes(b"/bin/tr\0ue")), &["true"], &[]) {
+        match sandbox.start_program(Path::new(OsStr::from_bytes(b"/bin/tr\0ue")), &["true"], &[]) {
             Err(error @ LaunchError::Name { .. }) => {
                 assert_eq!(error.to_string(), "the program cannot have a NUL in it");
             }
             other => panic!("{other:?}"),
         }
         let arguments = "x".repeat(200_000);
-        match place.start_program(Path::new("/bin/true"), &["true", &arguments], &[]) {
+        match sandbox.start_program(Path::new("/bin/true"), &["true", &arguments], &[]) {
             Err(LaunchError::Program(error)) => {
                 assert_eq!(error.raw_os_error(), Some(libc::E2BIG));
             }
@@ -133,18 +145,18 @@ fn what_cannot_be_started_says_why() {
 }
 
 #[test]
-fn a_directory_that_is_not_there_is_named() {
-    let place = Place::open();
-    fs::remove_dir_all(place.workspace()).unwrap();
-    match place.start("true") {
+fn missing_directory_fails_at_its_step() {
+    let sandbox = TestSandbox::unconfined();
+    fs::remove_dir_all(sandbox.workspace()).unwrap();
+    match sandbox.start("true") {
         Err(LaunchError::Surroundings { step: Step::Directory, source }) => {
             assert_eq!(source.raw_os_error(), Some(libc::ENOENT));
         }
         other => panic!("{other:?}"),
     }
-    let place = Place::confined();
-    fs::remove_dir_all(place.workspace()).unwrap();
-    match place.start("true") {
+    let sandbox = TestSandbox::confined();
+    fs::remove_dir_all(sandbox.workspace()).unwrap();
+    match sandbox.start("true") {
         Err(LaunchError::Surroundings { step: Step::Writable, source }) => {
             assert_eq!(source.raw_os_error(), Some(libc::ENOENT));
         }
@@ -152,19 +164,20 @@ fn a_directory_that_is_not_there_is_named() {
     }
 }
 
-/// Makes the kernel deny that it knows Landlock, and tries each kind of place.
-pub(crate) fn launch_without_landlock(_: &Scene) {
+/// Installs a filter by which Landlock seems to be missing, and launches in a fence and in a view.
+pub(crate) fn launch_without_landlock(_: &AttemptContext) {
     deny_landlock();
     assert_eq!(windlass_sandbox::landlock_version(), 0);
-    match Place::fenced().start("true") {
+    match TestSandbox::fenced().start("true") {
         Err(LaunchError::Surroundings { step: Step::Landlock, .. }) => {}
         other => panic!("{other:?}"),
     }
-    // A view keeps files as they are without it.
-    assert_eq!(Place::confined().run("exit 3").0, Ending::Exited(3));
-    say("without: done");
+    // A view protects files without Landlock.
+    assert_eq!(TestSandbox::confined().run("exit 3").0, Ending::Exited(3));
+    print_line("without: done");
 }
 
+/// Makes Landlock calls of this process fail with `ENOSYS`.
 fn deny_landlock() {
     let number = u32::try_from(libc::SYS_landlock_create_ruleset).unwrap();
     let step = |code, jf, k| libc::sock_filter { code, jt: 0, jf, k };
@@ -184,10 +197,10 @@ fn deny_landlock() {
     }
 }
 
-/// What was asked for and is not there is not left out.
+/// A fence must fail rather than be left out.
 #[test]
-fn a_fence_without_landlock_is_none() {
-    let output = again("launch without Landlock").output().unwrap();
+fn fence_without_landlock_fails() {
+    let output = self_command("launch without Landlock").output().unwrap();
     let printed = String::from_utf8_lossy(&output.stdout);
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(printed.contains("\nwithout: done\n"), "{printed}{said}");

@@ -1,4 +1,4 @@
-//! How much a program may use, with all that it starts.
+//! Limits of memory, processes, file sizes and open files.
 
 use std::fs::OpenOptions;
 use std::io::{Read as _, Write as _};
@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use windlass_sandbox::{Ending, Limits};
 
-use crate::attempt::{Scene, say};
-use crate::ending::{Mark, marked};
-use crate::support::{Place, given_users, is_root, soon};
+use crate::attempt::{AttemptContext, print_line};
+use crate::ending::{ProcessMark, processes_with_mark};
+use crate::support::{TestSandbox, existing_user_namespace, is_root, wait_until};
 
 pub(crate) const MIB: u64 = 1 << 20;
-/// Says that one MiB more is in use.
-pub(crate) const ONE_MORE: u8 = 1;
+/// Byte that a program prints for each MiB that it has taken.
+pub(crate) const MIB_TAKEN: u8 = 1;
 
-/// Takes one MiB after the other, and says so each time, until it gets no more or has four times as much as it may.
-pub(crate) fn use_memory(at: &Scene) {
+/// Takes one MiB after the other, and prints a byte for each, until it gets no more or has four times its limit.
+pub(crate) fn use_memory(at: &AttemptContext) {
     let most: u64 = at.number::<u64>("MOST") / MIB * 4;
     let kind = at.text("KIND");
     let processes: u64 = if kind.starts_with("many") { 8 } else { 1 };
@@ -25,9 +25,11 @@ pub(crate) fn use_memory(at: &Scene) {
             break;
         }
     }
-    let mut take: Box<dyn FnMut() -> bool> = match &*kind {
-        "private" | "many private" => Box::new(|| touch(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS)),
-        "shared" | "many shared" => Box::new(|| touch(libc::MAP_SHARED | libc::MAP_ANONYMOUS)),
+    let mut take_next: Box<dyn FnMut() -> bool> = match &*kind {
+        "private" | "many private" => {
+            Box::new(|| take_mib(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS))
+        }
+        "shared" | "many shared" => Box::new(|| take_mib(libc::MAP_SHARED | libc::MAP_ANONYMOUS)),
         "in /dev/shm" => {
             let mut options = OpenOptions::new();
             let mut file = options.append(true).create(true).open("/dev/shm/file").unwrap();
@@ -37,20 +39,20 @@ pub(crate) fn use_memory(at: &Scene) {
         kind => panic!("no such memory: {kind}"),
     };
     for _ in 0..most / processes {
-        if !take() {
+        if !take_next() {
             break;
         }
         // SAFETY: one byte.
-        unsafe { libc::write(1, [ONE_MORE].as_ptr().cast(), 1) };
+        unsafe { libc::write(1, [MIB_TAKEN].as_ptr().cast(), 1) };
     }
-    // What one has, it keeps until the others have theirs.
+    // Keeps the memory until the other processes have theirs.
     std::thread::sleep(Duration::from_secs(1));
 }
 
 /// Takes one MiB and writes to each page of it.
-pub(crate) fn touch(flags: i32) -> bool {
+pub(crate) fn take_mib(flags: i32) -> bool {
     let (length, access) = (1 << 20, libc::PROT_READ | libc::PROT_WRITE);
-    // SAFETY: new memory, of which nobody else knows.
+    // SAFETY: new memory, which nothing else uses.
     let memory = unsafe { libc::mmap(std::ptr::null_mut(), length, access, flags, -1, 0) };
     if memory == libc::MAP_FAILED {
         return false;
@@ -63,22 +65,22 @@ pub(crate) fn touch(flags: i32) -> bool {
 }
 
 #[test]
-fn memory_has_an_end() {
+fn memory_limit_ends_the_program() {
     let limits = Limits { memory: 256 * MIB, ..Limits::default() };
-    for make in [Place::open, Place::confined] {
+    for make in [TestSandbox::unconfined, TestSandbox::confined] {
         for kind in ["private", "many private", "shared", "many shared", "in /dev/shm"] {
-            let mut place = make().with_limits(limits);
-            if place.view.is_none() && kind == "in /dev/shm" {
+            let mut sandbox = make().with_limits(limits);
+            if sandbox.view.is_none() && kind == "in /dev/shm" {
                 continue;
             }
-            place.set("MOST", &limits.memory.to_string());
-            place.set("KIND", kind);
-            let (program, mut output) = place.start_attempt("use memory").unwrap();
+            sandbox.set("MOST", &limits.memory.to_string());
+            sandbox.set("KIND", kind);
+            let (program, mut output) = sandbox.start_attempt("use memory").unwrap();
             let mut printed = Vec::new();
             output.read_to_end(&mut printed).unwrap();
-            let used = printed.split(|byte| *byte == ONE_MORE).skip(1).count() as u64;
+            let used = printed.split(|byte| *byte == MIB_TAKEN).skip(1).count() as u64;
             let ending = program.wait().unwrap();
-            // A quarter over the limit, where the warden gets to look in time; a busy machine may let it wait.
+            // A quarter over the limit if the warden measures in time; on a busy machine it may have to wait.
             assert!(used <= 2 * 256, "{kind}: {used} MiB, {ending:?}");
             match ending {
                 Ending::OverMemory(most) => assert_eq!(most, limits.memory),
@@ -89,51 +91,51 @@ fn memory_has_an_end() {
     }
 }
 
-/// Limits are looked at however busy the program keeps its warden.
+/// The warden measures however many children it has to reap.
 #[test]
-fn memory_has_an_end_among_many_that_end() {
-    for make in [Place::open, Place::confined] {
+fn memory_limit_holds_while_many_processes_end() {
+    for make in [TestSandbox::unconfined, TestSandbox::confined] {
         let limits = Limits { memory: 64 * MIB, ..Limits::default() };
-        let mut place = make().with_limits(limits);
-        place.set("MOST", &limits.memory.to_string());
-        place.set("KIND", "many private");
+        let mut sandbox = make().with_limits(limits);
+        sandbox.set("MOST", &limits.memory.to_string());
+        sandbox.set("KIND", "many private");
         let program = std::env::current_exe().unwrap();
         let script = format!(
             "(while :; do (setsid true &); done) 2>/dev/null & ATTEMPT='use memory' exec {} {}",
             program.display(),
-            crate::attempt::arguments().join(" ")
+            crate::attempt::attempt_arguments().join(" ")
         );
-        let (program, mut output) = place.start(&script).unwrap();
+        let (program, mut output) = sandbox.start(&script).unwrap();
         output.read_to_end(&mut Vec::new()).unwrap();
         assert_eq!(program.wait().unwrap(), Ending::OverMemory(64 * MIB));
     }
 }
 
-/// Each starts two more.
+/// Each process of the bomb starts two more.
 #[test]
-fn a_fork_bomb_is_bounded_and_ends() {
-    // Root has a number of processes, not a count of its own; and in a namespace of users that is not its own, or in none, there is
-    // room for what others have at the beginning.
-    bomb(Place::confined(), !is_root() && given_users().is_none());
-    // To the kernel, root may start as many as it likes where it is root of the machine.
+fn fork_bomb_is_bounded_and_ends() {
+    // The kernel does not count the processes of root; and in a user namespace that is not new, or in none, the limit includes those
+    // that other programs have at the beginning.
+    check_fork_bomb(TestSandbox::confined(), !is_root() && existing_user_namespace().is_none());
+    // The kernel sets no limit to root of the machine.
     if !is_root() {
-        bomb(Place::fenced(), false);
+        check_fork_bomb(TestSandbox::fenced(), false);
     }
 }
 
-fn bomb(place: Place, is_counted_alone: bool) {
+fn check_fork_bomb(sandbox: TestSandbox, is_counted_alone: bool) {
     const MOST: u64 = 64;
-    let mark = Mark::new();
-    let mut place = place.with_limits(Limits { processes: MOST, ..Limits::default() });
-    place.set(Mark::NAME, mark.text());
-    let bomb = "bomb() { bomb & bomb & wait; }; bomb 2>/dev/null; sleep 60";
-    let (mut program, _output) = place.start(bomb).unwrap();
-    // Numbers of processes up to 300 are not given out twice, so there must be more of them than the limit says.
+    let mark = ProcessMark::new();
+    let mut sandbox = sandbox.with_limits(Limits { processes: MOST, ..Limits::default() });
+    sandbox.set(ProcessMark::NAME, mark.text());
+    let script = "bomb() { bomb & bomb & wait; }; bomb 2>/dev/null; sleep 60";
+    let (mut program, _output) = sandbox.start(script).unwrap();
+    // The kernel reserves the first 300 process ids, so `pid_max` must be that much above the limit.
     let bound = usize::try_from(MOST).unwrap() + if is_counted_alone { 0 } else { 300 };
     let mut most = 0;
     let mut ending = None;
     for _ in 0..50 {
-        most = most.max(marked(&mark).len());
+        most = most.max(processes_with_mark(&mark).len());
         ending = program.try_wait().unwrap();
         if ending.is_some() {
             break;
@@ -142,30 +144,32 @@ fn bomb(place: Place, is_counted_alone: bool) {
     assert!(most <= bound, "{most} processes");
     assert!(matches!(ending, None | Some(Ending::OverProcesses(MOST))), "{ending:?}");
     program.kill();
-    soon("the end of all", || marked(&mark).is_empty());
+    wait_until("the end of all", || processes_with_mark(&mark).is_empty());
 }
 
-/// A limit to how many there are at a time is none to how many there were.
+/// The limit applies to processes at one time, not to their number over time.
 #[test]
-fn many_processes_one_after_the_other_are_no_bomb() {
-    let place = Place::confined().with_limits(Limits { processes: 32, ..Limits::default() });
+fn many_processes_in_sequence_are_allowed() {
+    let sandbox =
+        TestSandbox::confined().with_limits(Limits { processes: 32, ..Limits::default() });
     let script = "for ((i = 0; i < 400; i++)); do /bin/true | /bin/true | /bin/true | /bin/true || exit 1; done; echo done";
-    assert_eq!(place.run(script), (Ending::Exited(0), "done\n".into()));
+    assert_eq!(sandbox.run(script), (Ending::Exited(0), "done\n".into()));
 }
 
-pub(crate) fn start_threads(_: &Scene) {
+pub(crate) fn start_threads(_: &AttemptContext) {
     let sleep = || std::thread::sleep(Duration::from_mins(10));
     let started = (0..2000)
         .take_while(|_| std::thread::Builder::new().stack_size(64 << 10).spawn(sleep).is_ok())
         .count();
-    say(&format!("threads: {started}"));
+    print_line(&format!("threads: {started}"));
     // The threads are not waited for.
 }
 
 #[test]
-fn threads_have_an_end() {
-    let place = Place::confined().with_limits(Limits { processes: 64, ..Limits::default() });
-    let (program, mut output) = place.start_attempt("start threads").unwrap();
+fn threads_count_as_processes() {
+    let sandbox =
+        TestSandbox::confined().with_limits(Limits { processes: 64, ..Limits::default() });
+    let (program, mut output) = sandbox.start_attempt("start threads").unwrap();
     let mut printed = String::new();
     output.read_to_string(&mut printed).unwrap();
     drop(program);
@@ -175,19 +179,19 @@ fn threads_have_an_end() {
 }
 
 #[test]
-fn files_have_an_end() {
-    for make in [Place::open, Place::confined, Place::staged] {
-        let place = make().with_limits(Limits { file_size: MIB, ..Limits::default() });
-        let (ending, printed) =
-            place.run("{ head -c 3000000 /dev/zero > big; } 2>/dev/null; echo $?; stat -c %s big");
+fn file_size_is_limited() {
+    for make in [TestSandbox::unconfined, TestSandbox::confined, TestSandbox::staged] {
+        let sandbox = make().with_limits(Limits { file_size: MIB, ..Limits::default() });
+        let (ending, printed) = sandbox
+            .run("{ head -c 3000000 /dev/zero > big; } 2>/dev/null; echo $?; stat -c %s big");
         assert_eq!((ending, &*printed), (Ending::Exited(0), "153\n1048576\n"));
     }
 }
 
 #[test]
-fn open_files_have_an_end() {
-    for make in [Place::open, Place::confined] {
-        let place = make().with_limits(Limits { open_files: 77, ..Limits::default() });
-        assert_eq!(place.run("ulimit -n; ulimit -Hn").1, "77\n77\n");
+fn open_files_are_limited() {
+    for make in [TestSandbox::unconfined, TestSandbox::confined] {
+        let sandbox = make().with_limits(Limits { open_files: 77, ..Limits::default() });
+        assert_eq!(sandbox.run("ulimit -n; ulimit -Hn").1, "77\n77\n");
     }
 }

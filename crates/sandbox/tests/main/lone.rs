@@ -1,4 +1,4 @@
-//! A fence without a view: all other programs are within reach, and must not be asked to do what the program itself may not.
+//! Attempts in a fence without a view to use other programs, which are visible there.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::{UnixDatagram, UnixStream};
@@ -6,9 +6,9 @@ use std::os::unix::net::{UnixDatagram, UnixStream};
 use libc::{EAFNOSUPPORT, EPERM};
 use windlass_sandbox::Ending;
 
-use crate::attempt::{Escape, Scene, check_lone, say};
-use crate::files::answer;
-use crate::support::Place;
+use crate::attempt::{AttemptContext, Escape, check_lone, print_line};
+use crate::files::errno_result;
+use crate::support::TestSandbox;
 
 pub(crate) const ESCAPES: &[Escape] = &[
     Escape::new("give the warden a limit", |_| limit_warden(), &[EPERM]),
@@ -26,43 +26,43 @@ pub(crate) const ESCAPES: &[Escape] = &[
 ];
 
 #[test]
-fn nobody_is_asked_from_behind_a_lone_fence() {
+fn fence_without_a_view_refuses_access_to_other_programs() {
     check_lone(ESCAPES);
 }
 
-/// The limit that it has: what harms nobody, and needs the same right as another.
+/// Sets the limit that the warden has already: harmless, and it needs the same right as any other limit.
 fn limit_warden() -> io::Result<()> {
     let warden = std::os::unix::process::parent_id().cast_signed();
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     let cpu = libc::RLIMIT_CPU;
     // SAFETY: our own limit, and room for it.
-    answer(unsafe { libc::getrlimit(cpu, &raw mut limit) })?;
+    errno_result(unsafe { libc::getrlimit(cpu, &raw mut limit) })?;
     // SAFETY: a number, and a limit to be read.
-    answer(unsafe { libc::prlimit(warden, cpu, &raw const limit, std::ptr::null_mut()) })
+    errno_result(unsafe { libc::prlimit(warden, cpu, &raw const limit, std::ptr::null_mut()) })
 }
 
-/// Of its own: another's needs the same calls.
+/// Creates a segment of its own; one of another program needs the same calls.
 fn share_memory() -> io::Result<()> {
     // SAFETY: numbers.
     let number = unsafe { libc::shmget(libc::IPC_PRIVATE, 4096, 0o600) };
-    answer(number)?;
+    errno_result(number)?;
     // SAFETY: what was just made, and is of no use any more.
-    answer(unsafe { libc::shmctl(number, libc::IPC_RMID, std::ptr::null_mut()) })
+    errno_result(unsafe { libc::shmctl(number, libc::IPC_RMID, std::ptr::null_mut()) })
 }
 
-/// What programs need to talk to those that they start themselves.
-pub(crate) fn make_pair(_: &Scene) {
+/// Sends text through a pair of stream sockets, as programs do with their children.
+pub(crate) fn make_pair(_: &AttemptContext) {
     let (mut one, mut other) = UnixStream::pair().unwrap();
     one.write_all(b"word").unwrap();
     drop(one);
-    let mut heard = String::new();
-    other.read_to_string(&mut heard).unwrap();
-    say(&format!("heard: {heard}"));
+    let mut received = String::new();
+    other.read_to_string(&mut received).unwrap();
+    print_line(&format!("heard: {received}"));
 }
 
 #[test]
-fn pairs_of_sockets_with_a_connection_are_there() {
-    let (program, mut output) = Place::fenced().start_attempt("make a pair").unwrap();
+fn stream_socket_pairs_work_in_a_fence_without_a_view() {
+    let (program, mut output) = TestSandbox::fenced().start_attempt("make a pair").unwrap();
     let mut printed = String::new();
     output.read_to_string(&mut printed).unwrap();
     assert!(printed.contains("\nheard: word\n"), "{printed}");

@@ -1,5 +1,5 @@
-//! What a program can do in its surroundings, tried by real programs on the real kernel.
-#![allow(unsafe_code, reason = "attempts at what only system calls can do")]
+//! Tests of the sandbox: real programs on the real kernel try to get out, to outlive their end and to exceed their limits.
+#![allow(unsafe_code, reason = "some attempts need system calls")]
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test says what it expects")]
 
 mod attempt;

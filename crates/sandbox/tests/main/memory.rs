@@ -1,5 +1,5 @@
-//! Memory that is held in ways other than writing to private pages: in files without a name, in segments, queues, pipes and
-//! sockets, in page tables, and by processes that seem to have ended.
+//! The memory limit, for memory that is not private pages: in memfds, segments, queues, pipes, sockets and page tables, and in processes
+//! whose first thread has ended.
 
 use std::ffi::CString;
 use std::io::{self, Read as _, Write};
@@ -11,75 +11,78 @@ use std::time::Duration;
 
 use windlass_sandbox::{Ending, Launch, Limits, launch};
 
-use crate::attempt::{Scene, arguments};
-use crate::files::answer;
-use crate::limits::{MIB, ONE_MORE, touch};
-use crate::support::{Place, given_users, pipe};
+use crate::attempt::{AttemptContext, attempt_arguments};
+use crate::files::errno_result;
+use crate::limits::{MIB, MIB_TAKEN, take_mib};
+use crate::support::{TestSandbox, existing_user_namespace, pipe};
 
-/// The limit. A user's pipes can hold 64 MiB before the size of new ones is bounded.
-const MOST: u64 = 96 * MIB;
+/// The memory limit in bytes. A user's pipes can hold 64 MiB before the size of new ones is bounded.
+const LIMIT: u64 = 96 * MIB;
 
-/// What becomes of a program that tries to hold more than its limit.
+/// The result of a program that tries to hold more than its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Outcome {
-    /// It is ended.
+    /// The warden ends it.
     Ended,
     /// The kernel refuses the first MiB already.
     Refused,
 }
 
-/// Takes one more MiB and keeps it, or says that it cannot.
-type Take = Box<dyn FnMut() -> bool>;
+/// A function that takes one more MiB and keeps it; false if it cannot.
+type TakeMib = Box<dyn FnMut() -> bool>;
 
 /// A way to hold memory.
-struct Way {
+struct MemoryKind {
     name: &'static str,
-    prepare: fn() -> Take,
+    prepare: fn() -> TakeMib,
     processes: u64,
     confined: Outcome,
-    /// Outside, more than the limit can be held unnoticed. Not every machine has huge pages to try with.
+    /// True if a program outside can hold more than the limit. Not every machine has huge pages to test with.
     works_outside: bool,
 }
 
-impl Way {
-    const fn ended(name: &'static str, prepare: fn() -> Take) -> Self {
+impl MemoryKind {
+    const fn ended(name: &'static str, prepare: fn() -> TakeMib) -> Self {
         Self { name, prepare, processes: 1, confined: Outcome::Ended, works_outside: true }
     }
 
-    const fn refused(name: &'static str, prepare: fn() -> Take) -> Self {
+    const fn refused(name: &'static str, prepare: fn() -> TakeMib) -> Self {
         Self { confined: Outcome::Refused, ..Self::ended(name, prepare) }
     }
 }
 
-const WAYS: &[Way] = &[
-    Way::refused("in a memfd", in_memfd),
-    Way::refused("in pages given to pipes", || Box::new(give_to_pipe)),
-    Way { works_outside: false, ..Way::refused("in huge pages", || Box::new(huge_page)) },
-    Way::ended("in segments", || Box::new(segment)),
-    Way::ended("in messages", || Box::new(messages)),
-    Way::ended("in semaphores", || Box::new(semaphores)),
-    Way::ended("in page tables", || Box::new(page_tables)),
-    Way { processes: 16, ..Way::ended("in pipes", in_pipes) },
-    Way::ended("in local sockets", || in_sockets(false)),
-    Way::ended("in local sockets whose other end is closed", || in_sockets(true)),
-    Way::ended("in TCP connections", in_connections),
-    Way::ended("in a process whose first thread has ended", || Box::new(shared)),
+const MEMORY_KINDS: &[MemoryKind] = &[
+    MemoryKind::refused("in a memfd", in_memfd),
+    MemoryKind::refused("in pages given to pipes", || Box::new(give_to_pipe)),
+    MemoryKind {
+        works_outside: false,
+        ..MemoryKind::refused("in huge pages", || Box::new(take_huge_page))
+    },
+    MemoryKind::ended("in segments", || Box::new(take_segment)),
+    MemoryKind::ended("in messages", || Box::new(send_messages)),
+    MemoryKind::ended("in semaphores", || Box::new(create_semaphores)),
+    MemoryKind::ended("in page tables", || Box::new(use_page_tables)),
+    MemoryKind { processes: 16, ..MemoryKind::ended("in pipes", in_pipes) },
+    MemoryKind::ended("in local sockets", || in_sockets(false)),
+    MemoryKind::ended("in local sockets whose other end is closed", || in_sockets(true)),
+    MemoryKind::ended("in TCP connections", in_connections),
+    MemoryKind::ended("in a process whose first thread has ended", || Box::new(take_shared)),
 ];
 
-const BEHIND_THREAD: &str = "in a process whose first thread has ended";
+const FIRST_THREAD_ENDED: &str = "in a process whose first thread has ended";
 
-/// What is more than the warden could overlook.
-const TOO_MUCH: u64 = 2 * MOST + 16 * MIB;
+/// Bytes that a program takes at most: far more than the warden may let pass.
+const MAX_TAKEN: u64 = 2 * LIMIT + 16 * MIB;
 
-/// Looks of the warden that a program with too much must not outlive.
-const LOOKS: u64 = 50;
+/// Number of measurements by the warden that a program over its limit must not survive.
+const MAX_MEASUREMENTS: u64 = 50;
 
-/// Takes one MiB after the other and says so each time, until it gets no more or has too much. Then it waits to be ended. Over the limit
-/// it goes on only after the warden has looked: on a busy machine the program may run for long before the warden does.
-pub(crate) fn hold_memory(at: &Scene) {
+/// Takes one MiB after the other and prints a byte for each, until it gets no more or has far too much. Then it waits to be ended. Over the
+/// limit it continues only after a measurement by the warden, which on a busy machine may come late.
+pub(crate) fn hold_memory(at: &AttemptContext) {
     let name = at.text("WAY");
-    let way = WAYS.iter().find(|way| way.name == name).unwrap();
-    for _ in 1..way.processes {
+    let kind = MEMORY_KINDS.iter().find(|kind| kind.name == name).unwrap();
+    for _ in 1..kind.processes {
         // SAFETY: a copy of this thread, which calls nothing that another could have held.
         if unsafe { libc::fork() } == 0 {
             break;
@@ -87,47 +90,47 @@ pub(crate) fn hold_memory(at: &Scene) {
     }
     let is_counted = at.text("COUNTED") == "yes";
     let take_all = move || {
-        let mut take = (way.prepare)();
+        let mut take = (kind.prepare)();
         let mut taken = 0;
-        while taken < TOO_MUCH / MIB / way.processes && take() {
+        while taken < MAX_TAKEN / MIB / kind.processes && take() {
             // SAFETY: one byte.
-            unsafe { libc::write(1, [ONE_MORE].as_ptr().cast(), 1) };
+            unsafe { libc::write(1, [MIB_TAKEN].as_ptr().cast(), 1) };
             taken += 1;
-            if is_counted && taken > MOST / MIB / way.processes {
-                wait_for_looks(1);
+            if is_counted && taken > LIMIT / MIB / kind.processes {
+                wait_for_measurements(1);
             }
         }
         if is_counted && taken > 0 {
-            wait_for_looks(LOOKS);
+            wait_for_measurements(MAX_MEASUREMENTS);
         }
-        remove_made();
+        remove_created();
     };
-    if name == BEHIND_THREAD {
-        behind_thread(take_all);
+    if name == FIRST_THREAD_ENDED {
+        run_after_first_thread(take_all);
     } else {
         take_all();
     }
-    // With the first, all others would end.
-    // SAFETY: nobody wants to know how they ended.
+    // If the first process ended, so would all others.
+    // SAFETY: the status is not stored.
     while unsafe { libc::wait(std::ptr::null_mut()) } > 0 {}
 }
 
-/// Waits until the warden, which is the first process here, has looked so many times. It sleeps between looks, and now and then
-/// for another reason.
-fn wait_for_looks(looks: u64) {
+/// Waits until the warden, which is process 1 here, has measured so many times. Counts its voluntary context switches: it sleeps between
+/// measurements, and now and then for another reason.
+fn wait_for_measurements(measurements: u64) {
     let slept = || -> u64 {
         let status = std::fs::read_to_string("/proc/1/status").unwrap();
         let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
         count.unwrap().trim().parse().unwrap()
     };
-    let until = slept() + looks + 2;
+    let until = slept() + measurements + 2;
     while slept() < until {
         std::thread::sleep(Duration::from_millis(1));
     }
 }
 
-/// Goes on in a second thread of a new process while the first has ended.
-fn behind_thread(act: impl FnOnce() + Send + 'static) {
+/// Runs a function in the second thread of a child process whose first thread has ended.
+fn run_after_first_thread(act: impl FnOnce() + Send + 'static) {
     // SAFETY: a copy of this thread, which waits for no other.
     let child = unsafe { libc::fork() };
     if child == 0 {
@@ -139,31 +142,31 @@ fn behind_thread(act: impl FnOnce() + Send + 'static) {
         // SAFETY: ends this thread alone.
         unsafe { libc::syscall(libc::SYS_exit, 0) };
     }
-    // SAFETY: nobody wants to know how it ended.
-    answer(unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) }).unwrap();
+    // SAFETY: the status is not stored.
+    errno_result(unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) }).unwrap();
 }
 
-fn shared() -> bool {
-    touch(libc::MAP_SHARED | libc::MAP_ANONYMOUS)
+fn take_shared() -> bool {
+    take_mib(libc::MAP_SHARED | libc::MAP_ANONYMOUS)
 }
 
-fn owned(fd: libc::c_long) -> io::Result<OwnedFd> {
+fn into_owned(fd: libc::c_long) -> io::Result<OwnedFd> {
     let fd = i32::try_from(fd).unwrap();
-    answer(fd)?;
+    errno_result(fd)?;
     // SAFETY: the kernel has just made it for us.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-fn in_memfd() -> Take {
+fn in_memfd() -> TakeMib {
     let name = CString::new("held").unwrap();
     // SAFETY: a text with an end.
-    let made = owned(unsafe { libc::syscall(libc::SYS_memfd_create, name.as_ptr(), 0) });
+    let made = into_owned(unsafe { libc::syscall(libc::SYS_memfd_create, name.as_ptr(), 0) });
     let mut file = made.map(std::fs::File::from);
     let zeros = vec![0; 1 << 20];
     Box::new(move || file.as_mut().is_ok_and(|file| file.write_all(&zeros).is_ok()))
 }
 
-/// Leaves the pages to the pipe and unmaps them.
+/// Gives pages to a pipe by `vmsplice` and unmaps them.
 fn give_to_pipe() -> bool {
     const SLOTS: usize = 16;
     let (read, write) = pipe();
@@ -172,7 +175,7 @@ fn give_to_pipe() -> bool {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE;
     let length = SLOTS * 4096;
     let mut given = 0;
-    // SAFETY: new memory, of which nobody else knows, taken away again when the pipe has it.
+    // SAFETY: new memory, which nothing else uses, unmapped again when the pipe has it.
     unsafe {
         let memory = libc::mmap(std::ptr::null_mut(), length, access, flags, -1, 0);
         assert_ne!(memory, libc::MAP_FAILED);
@@ -187,25 +190,25 @@ fn give_to_pipe() -> bool {
     given > 0
 }
 
-fn huge_page() -> bool {
-    touch(libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_HUGETLB)
+fn take_huge_page() -> bool {
+    take_mib(libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_HUGETLB)
 }
 
-/// A way to remove something, and its number.
+/// A function that removes a System V object, and the object's number.
 type Removal = (fn(i32), i32);
 
-/// Segments, queues and semaphores that were made. They outlive their process, and outside of a view they are the machine's.
-static MADE: Mutex<Vec<Removal>> = Mutex::new(Vec::new());
+/// Segments, queues and semaphores that were created. They outlive their process, and outside a view they belong to the machine.
+static CREATED_OBJECTS: Mutex<Vec<Removal>> = Mutex::new(Vec::new());
 
-fn made(remove: fn(i32), number: i32) -> bool {
+fn remember_created(remove: fn(i32), number: i32) -> bool {
     if number >= 0 {
-        MADE.lock().unwrap().push((remove, number));
+        CREATED_OBJECTS.lock().unwrap().push((remove, number));
     }
     number >= 0
 }
 
-fn remove_made() {
-    for (remove, number) in MADE.lock().unwrap().drain(..) {
+fn remove_created() {
+    for (remove, number) in CREATED_OBJECTS.lock().unwrap().drain(..) {
         remove(number);
     }
 }
@@ -225,11 +228,11 @@ fn remove_semaphores(number: i32) {
     unsafe { libc::semctl(number, 0, libc::IPC_RMID) };
 }
 
-/// Attached for as long as it is written to.
-fn segment() -> bool {
+/// Creates a segment of one MiB, writes to it and detaches it.
+fn take_segment() -> bool {
     // SAFETY: numbers.
     let number = unsafe { libc::shmget(libc::IPC_PRIVATE, 1 << 20, 0o600) };
-    if !made(remove_segment, number) {
+    if !remember_created(remove_segment, number) {
         return false;
     }
     // SAFETY: what was just made, as large as that.
@@ -240,29 +243,29 @@ fn segment() -> bool {
     }
 }
 
-/// A MiB of empty messages: all of it is what the kernel needs for each.
-fn messages() -> bool {
+/// Sends so many empty messages that the kernel's own data for them is a MiB.
+fn send_messages() -> bool {
     // SAFETY: numbers.
     let queue = unsafe { libc::msgget(libc::IPC_PRIVATE, 0o600) };
     let message = [1u64];
     let pointer = message.as_ptr().cast();
     // SAFETY: a message without text.
-    made(remove_queue, queue)
+    remember_created(remove_queue, queue)
         && (0..16384).all(|_| unsafe { libc::msgsnd(queue, pointer, 0, libc::IPC_NOWAIT) } == 0)
 }
 
-fn semaphores() -> bool {
+fn create_semaphores() -> bool {
     // SAFETY: numbers.
-    made(remove_semaphores, unsafe { libc::semget(libc::IPC_PRIVATE, 16384, 0o600) })
+    remember_created(remove_semaphores, unsafe { libc::semget(libc::IPC_PRIVATE, 16384, 0o600) })
 }
 
-/// Reads one byte of every two MiB, each of which needs a page of the table and no memory of its own.
-fn page_tables() -> bool {
+/// Reads one byte of every two MiB: each needs a page of the page table and no other memory.
+fn use_page_tables() -> bool {
     const TABLES: usize = 256;
     const SPAN: usize = 2 << 20;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     let length = TABLES * SPAN;
-    // SAFETY: new memory, of which nobody else knows.
+    // SAFETY: new memory, which nothing else uses.
     unsafe {
         let memory = libc::mmap(std::ptr::null_mut(), length, libc::PROT_READ, flags, -1, 0);
         if memory == libc::MAP_FAILED {
@@ -277,7 +280,7 @@ fn page_tables() -> bool {
     true
 }
 
-/// Fills one after the other until a MiB is written.
+/// Makes and fills one object after the other until a MiB is written; false if one takes nothing.
 fn fill<T>(mut make: impl FnMut() -> io::Result<T>, mut full: impl FnMut(&T) -> u64) -> bool {
     let mut written = 0;
     while written < MIB {
@@ -291,7 +294,7 @@ fn fill<T>(mut make: impl FnMut() -> io::Result<T>, mut full: impl FnMut(&T) -> 
     true
 }
 
-/// Writes until there is no room.
+/// Writes until the object is full. Returns the number of bytes.
 fn write_full(to: &mut impl Write) -> u64 {
     let zeros = [0; 4096];
     let mut written = 0;
@@ -301,11 +304,11 @@ fn write_full(to: &mut impl Write) -> u64 {
     written
 }
 
-fn in_pipes() -> Take {
+fn in_pipes() -> TakeMib {
     let make = || {
         let mut both = [-1; 2];
         // SAFETY: room for two descriptors.
-        answer(unsafe { libc::pipe2(both.as_mut_ptr(), libc::O_NONBLOCK) })?;
+        errno_result(unsafe { libc::pipe2(both.as_mut_ptr(), libc::O_NONBLOCK) })?;
         // SAFETY: the kernel has just made them for us.
         let [read, write] = both.map(|fd| unsafe { std::fs::File::from_raw_fd(fd) });
         std::mem::forget(read);
@@ -314,7 +317,7 @@ fn in_pipes() -> Take {
     Box::new(move || fill(make, |mut write: &std::fs::File| write_full(&mut write)))
 }
 
-fn in_sockets(close: bool) -> Take {
+fn in_sockets(close: bool) -> TakeMib {
     let make = move || {
         let (mut sent, kept) = UnixStream::pair()?;
         sent.set_nonblocking(true)?;
@@ -327,7 +330,7 @@ fn in_sockets(close: bool) -> Take {
     Box::new(move || fill(make, |(_, written): &(UnixStream, u64)| *written))
 }
 
-fn in_connections() -> Take {
+fn in_connections() -> TakeMib {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let address = listener.local_addr().unwrap();
     let mut ahead = 0;
@@ -347,76 +350,77 @@ fn in_connections() -> Take {
     })
 }
 
-/// How many MiB a program said that it has.
-fn held(mut output: std::fs::File) -> u64 {
+/// Reads a program's output and counts the MiB that it has taken.
+fn count_mib(mut output: std::fs::File) -> u64 {
     let mut printed = Vec::new();
     output.read_to_end(&mut printed).unwrap();
-    printed.split(|byte| *byte == ONE_MORE).skip(1).count() as u64
+    printed.split(|byte| *byte == MIB_TAKEN).skip(1).count() as u64
 }
 
 #[test]
-fn memory_has_an_end_however_it_is_held() {
-    let limits = Limits { memory: MOST, ..Limits::default() };
-    for way in WAYS {
-        let mut place = Place::confined().with_limits(limits);
-        place.set("WAY", way.name);
-        place.set("COUNTED", "yes");
-        let (program, output) = place.start_attempt("hold memory").unwrap();
-        let held = held(output);
+fn every_kind_of_memory_is_limited() {
+    let limits = Limits { memory: LIMIT, ..Limits::default() };
+    for kind in MEMORY_KINDS {
+        let mut sandbox = TestSandbox::confined().with_limits(limits);
+        sandbox.set("WAY", kind.name);
+        sandbox.set("COUNTED", "yes");
+        let (program, output) = sandbox.start_attempt("hold memory").unwrap();
+        let held = count_mib(output);
         let ending = program.wait().unwrap();
         let outcome = match ending {
-            Ending::OverMemory(MOST) => Outcome::Ended,
+            Ending::OverMemory(LIMIT) => Outcome::Ended,
             Ending::Exited(0) if held == 0 => Outcome::Refused,
-            other => panic!("{}: {other:?} with {held} MiB", way.name),
+            other => panic!("{}: {other:?} with {held} MiB", kind.name),
         };
-        assert_eq!(outcome, way.confined, "{}", way.name);
-        assert!(held <= 2 * MOST / MIB, "{}: {held} MiB", way.name);
+        assert_eq!(outcome, kind.confined, "{}", kind.name);
+        assert!(held <= 2 * LIMIT / MIB, "{}: {held} MiB", kind.name);
     }
 }
 
-/// Each way would hold more if nobody counted it.
+/// Proves that each kind exceeds the limit unless it is counted.
 #[test]
-fn each_way_holds_memory_where_nothing_is_counted() {
+fn every_kind_of_memory_is_unlimited_outside() {
     let none = Limits { memory: u64::MAX / 4, ..Limits::default() };
-    for way in WAYS.iter().filter(|way| way.works_outside) {
-        let mut place = Place::open().with_limits(none);
-        place.set("WAY", way.name);
-        place.set("COUNTED", "no");
-        let (program, output) = place.start_attempt("hold memory").unwrap();
-        let held = held(output);
-        assert_eq!(program.wait().unwrap(), Ending::Exited(0), "{}", way.name);
-        assert!(held > 2 * MOST / MIB, "{}: {held} MiB", way.name);
+    for kind in MEMORY_KINDS.iter().filter(|kind| kind.works_outside) {
+        let mut sandbox = TestSandbox::unconfined().with_limits(none);
+        sandbox.set("WAY", kind.name);
+        sandbox.set("COUNTED", "no");
+        let (program, output) = sandbox.start_attempt("hold memory").unwrap();
+        let held = count_mib(output);
+        assert_eq!(program.wait().unwrap(), Ending::Exited(0), "{}", kind.name);
+        assert!(held > 2 * LIMIT / MIB, "{}: {held} MiB", kind.name);
     }
 }
 
-/// What is counted by a control group need not be refused. Any file can be written to like one.
+/// A control group counts memfds, so they need not be refused. Any writable file can stand for the group here.
 #[test]
-fn a_memfd_can_be_made_in_a_control_group() {
-    let place = Place::confined().with_limits(Limits { memory: MOST, ..Limits::default() });
+fn memfd_is_allowed_in_a_control_group() {
+    let sandbox =
+        TestSandbox::confined().with_limits(Limits { memory: LIMIT, ..Limits::default() });
     let group = tempfile::tempfile().unwrap();
     let (read, write) = pipe();
     let mut words = vec!["attempt"];
-    words.extend(arguments());
+    words.extend(attempt_arguments());
     let program = launch(&Launch {
         program: std::env::current_exe().unwrap(),
         arguments: words.into_iter().map(Into::into).collect(),
         environment: ["ATTEMPT=hold memory", "WAY=in a memfd", "COUNTED=no"]
             .map(Into::into)
             .to_vec(),
-        directory: place.workspace(),
+        directory: sandbox.workspace(),
         stdin: None,
         output: write.as_fd(),
         errors: None,
         terminal: false,
-        view: place.view.clone(),
-        users: given_users(),
+        view: sandbox.view.clone(),
+        users: existing_user_namespace(),
         session: None,
-        fence: place.fence.clone(),
-        limits: place.limits,
+        fence: sandbox.fence.clone(),
+        limits: sandbox.limits,
         group: Some(group.as_fd()),
     })
     .unwrap();
     drop(write);
-    assert!(held(read.into()) > 0);
+    assert!(count_mib(read.into()) > 0);
     assert_eq!(program.wait().unwrap(), Ending::Exited(0));
 }

@@ -1,4 +1,4 @@
-//! Renames of directories on an overlay, compared with the same on a plain directory.
+//! Renames of directories on an overlay, compared with the same renames on a plain directory.
 
 use std::fmt::Write as _;
 use std::fs::{self, File, Permissions};
@@ -10,14 +10,14 @@ use std::time::{Duration, SystemTime};
 
 use windlass_sandbox::Ending;
 
-use crate::attempt::{Scene, say};
-use crate::files::{answer, name};
-use crate::support::Place;
+use crate::attempt::{AttemptContext, print_line};
+use crate::files::{c_path, errno_result};
+use crate::support::TestSandbox;
 
-/// Something to rename, in a directory of its own that [`fill`] has filled and that is the working directory.
+/// A rename in a working directory that [`create_case_files`] has filled, with its name.
 type Case = (&'static str, fn(&Path) -> io::Result<()>);
 
-const LONG: &str = "n123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789\
+const LONGEST_NAME: &str = "n123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789\
     012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789\
     01234567890123456789012345678901234";
 
@@ -52,10 +52,10 @@ const CASES: &[Case] = &[
     ("to dot dot", |_| rename("full", "other/..")),
     ("nothing", |_| rename("", "new")),
     ("to nothing", |_| rename("full", "")),
-    ("a long name", |_| rename("full", LONG)),
-    ("a name that is too long", |_| rename("full", format!("{LONG}x"))),
+    ("a long name", |_| rename("full", LONGEST_NAME)),
+    ("a name that is too long", |_| rename("full", format!("{LONGEST_NAME}x"))),
     ("a path that is too long", |_| rename("full", "x/".repeat(2100))),
-    ("from a long name", |_| rename(LONG, "new")),
+    ("from a long name", |_| rename(LONGEST_NAME, "new")),
     ("twice", |_| rename("full", "new").and_then(|()| rename("new", "other/newer"))),
     ("there and back", |_| rename("full", "new").and_then(|()| rename("new", "full"))),
     ("a part, then the whole", |_| {
@@ -84,37 +84,39 @@ const CASES: &[Case] = &[
     ("out of what may not be written", |_| rename("fixed/sub", "new")),
     ("by descriptors", |_| {
         let (from, to) = (File::open("full")?, File::open("other")?);
-        at(from.as_raw_fd(), "sub", to.as_raw_fd(), "new", 0)
+        rename_at(from.as_raw_fd(), "sub", to.as_raw_fd(), "new", 0)
     }),
     ("by a descriptor of a file", |_| {
         let from = File::open("file")?;
-        at(from.as_raw_fd(), "sub", libc::AT_FDCWD, "new", 0)
+        rename_at(from.as_raw_fd(), "sub", libc::AT_FDCWD, "new", 0)
     }),
-    ("by no descriptor", |_| at(1_000_000, "full", libc::AT_FDCWD, "new", 0)),
-    ("by a number below zero", |_| at(-7, "full", libc::AT_FDCWD, "new", 0)),
+    ("by no descriptor", |_| rename_at(1_000_000, "full", libc::AT_FDCWD, "new", 0)),
+    ("by a number below zero", |_| rename_at(-7, "full", libc::AT_FDCWD, "new", 0)),
     ("by the older call", |_| {
-        let (from, to) = (name(Path::new("full")), name(Path::new("other/new")));
+        let (from, to) = (c_path(Path::new("full")), c_path(Path::new("other/new")));
         // SAFETY: two texts with an end.
-        answer(unsafe {
+        errno_result(unsafe {
             libc::renameat(libc::AT_FDCWD, from.as_ptr(), libc::AT_FDCWD, to.as_ptr())
         })
     }),
     ("by no address", |_| {
-        let to = name(Path::new("new"));
+        let to = c_path(Path::new("new"));
         let none = std::ptr::null();
         // SAFETY: the kernel refuses the one that is no text.
-        answer(unsafe { libc::renameat2(libc::AT_FDCWD, none, libc::AT_FDCWD, to.as_ptr(), 0) })
+        errno_result(unsafe {
+            libc::renameat2(libc::AT_FDCWD, none, libc::AT_FDCWD, to.as_ptr(), 0)
+        })
     }),
-    ("with a text at the end of its page", |_| at_the_end_of_a_page()),
-    ("replacing nothing", |_| with("full", "new", NO_REPLACE)),
-    ("not replacing an empty directory", |_| with("full", "empty", NO_REPLACE)),
-    ("exchanging directories", |_| with("full", "other", EXCHANGE)),
-    ("exchanging a directory and a file", |_| with("full", "file", EXCHANGE)),
-    ("exchanging a file and a directory", |_| with("file", "full", EXCHANGE)),
-    ("exchanging with nothing", |_| with("full", "new", EXCHANGE)),
-    ("exchanging with a part of itself", |_| with("full", "full/sub", EXCHANGE)),
-    ("with flags that contradict", |_| with("full", "new", EXCHANGE | NO_REPLACE)),
-    ("with flags that are none", |_| with("full", "new", 1 << 20)),
+    ("with a text at the end of its page", |_| rename_from_end_of_page()),
+    ("replacing nothing", |_| rename_with_flags("full", "new", NO_REPLACE)),
+    ("not replacing an empty directory", |_| rename_with_flags("full", "empty", NO_REPLACE)),
+    ("exchanging directories", |_| rename_with_flags("full", "other", EXCHANGE)),
+    ("exchanging a directory and a file", |_| rename_with_flags("full", "file", EXCHANGE)),
+    ("exchanging a file and a directory", |_| rename_with_flags("file", "full", EXCHANGE)),
+    ("exchanging with nothing", |_| rename_with_flags("full", "new", EXCHANGE)),
+    ("exchanging with a part of itself", |_| rename_with_flags("full", "full/sub", EXCHANGE)),
+    ("with flags that contradict", |_| rename_with_flags("full", "new", EXCHANGE | NO_REPLACE)),
+    ("with flags that are none", |_| rename_with_flags("full", "new", 1 << 20)),
     ("in a directory that was left", |_| {
         std::env::set_current_dir("full")?;
         rename("sub", "new")?;
@@ -126,18 +128,18 @@ fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
     fs::rename(from, to)
 }
 
-fn with(from: &str, to: &str, flags: u32) -> io::Result<()> {
-    at(libc::AT_FDCWD, from, libc::AT_FDCWD, to, flags)
+fn rename_with_flags(from: &str, to: &str, flags: u32) -> io::Result<()> {
+    rename_at(libc::AT_FDCWD, from, libc::AT_FDCWD, to, flags)
 }
 
-fn at(from: i32, old: &str, to: i32, new: &str, flags: u32) -> io::Result<()> {
-    let (old, new) = (name(Path::new(old)), name(Path::new(new)));
+fn rename_at(from: i32, old: &str, to: i32, new: &str, flags: u32) -> io::Result<()> {
+    let (old, new) = (c_path(Path::new(old)), c_path(Path::new(new)));
     // SAFETY: two texts with an end.
-    answer(unsafe { libc::renameat2(from, old.as_ptr(), to, new.as_ptr(), flags) })
+    errno_result(unsafe { libc::renameat2(from, old.as_ptr(), to, new.as_ptr(), flags) })
 }
 
-/// The page behind it is not there.
-fn at_the_end_of_a_page() -> io::Result<()> {
+/// Renames with a path that ends at the end of a page whose next page is not mapped.
+fn rename_from_end_of_page() -> io::Result<()> {
     const PAGE: usize = 4096;
     let (flags, rights) =
         (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, libc::PROT_READ | libc::PROT_WRITE);
@@ -152,24 +154,24 @@ fn at_the_end_of_a_page() -> io::Result<()> {
         from.copy_from_nonoverlapping(old.as_ptr(), old.len());
         from
     };
-    let to = name(Path::new("new"));
+    let to = c_path(Path::new("new"));
     let here = libc::AT_FDCWD;
     // SAFETY: two texts with an end.
-    answer(unsafe { libc::renameat2(here, from.cast(), here, to.as_ptr(), 0) })
+    errno_result(unsafe { libc::renameat2(here, from.cast(), here, to.as_ptr(), 0) })
 }
 
-/// Directories that their owner may not use. Only root could remove them as they are.
-const CLOSED: [(&str, u32); 4] =
+/// Directories without some rights of their owner, and their modes. Only root could remove them as they are.
+const RESTRICTED_DIRECTORIES: [(&str, u32); 4] =
     [("closed", 0), ("fixed", 0o555), ("nested/closed", 0), ("nested/fixed", 0o500)];
 
-/// What there is to rename: the same for every case.
-fn fill(at: &Path) {
+/// Creates the files and directories that every case starts with.
+fn create_case_files(at: &Path) {
     for directory in
         ["full/sub/deep/deeper", "full/empty", "other/sub", "empty", "closed/sub", "fixed/sub"]
     {
         fs::create_dir_all(at.join(directory)).unwrap();
     }
-    for directory in ["nested/closed/sub", "nested/fixed/sub/empty", LONG] {
+    for directory in ["nested/closed/sub", "nested/fixed/sub/empty", LONGEST_NAME] {
         fs::create_dir_all(at.join(directory)).unwrap();
     }
     for file in [
@@ -189,13 +191,13 @@ fn fill(at: &Path) {
     }
     symlink("full", at.join("link")).unwrap();
     symlink("nowhere", at.join("full/link")).unwrap();
-    mark(&at.join("full"), c"user.top");
-    mark(&at.join("full/sub"), c"user.sub");
+    set_xattr(&at.join("full"), c"user.top");
+    set_xattr(&at.join("full/sub"), c"user.sub");
     for path in ["full", "full/sub", "full/sub/deep", "full/file", "nested/closed", "nested"] {
         File::open(at.join(path)).unwrap().set_modified(long_ago()).unwrap();
     }
     let open = [("full/sub", 0o750), ("full/sub/deep", 0o1777), ("full/file", 0o640)];
-    for (path, mode) in open.into_iter().chain(CLOSED) {
+    for (path, mode) in open.into_iter().chain(RESTRICTED_DIRECTORIES) {
         fs::set_permissions(at.join(path), Permissions::from_mode(mode)).unwrap();
     }
 }
@@ -204,26 +206,26 @@ fn long_ago() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_nanos(1_000_000_000_123_456_789)
 }
 
-fn mark(path: &Path, key: &std::ffi::CStr) {
-    let (path, value) = (name(path), c"value".as_ptr().cast());
+fn set_xattr(path: &Path, key: &std::ffi::CStr) {
+    let (path, value) = (c_path(path), c"value".as_ptr().cast());
     // SAFETY: texts with an end, and a value of five bytes.
-    answer(unsafe { libc::setxattr(path.as_ptr(), key.as_ptr(), value, 5, 0) }).unwrap();
+    errno_result(unsafe { libc::setxattr(path.as_ptr(), key.as_ptr(), value, 5, 0) }).unwrap();
 }
 
-fn is_marked(path: &Path, key: &std::ffi::CStr) -> bool {
-    let path = name(path);
+fn has_xattr(path: &Path, key: &std::ffi::CStr) -> bool {
+    let path = c_path(path);
     // SAFETY: texts with an end, and no room for the value.
     unsafe { libc::getxattr(path.as_ptr(), key.as_ptr(), std::ptr::null_mut(), 0) == 5 }
 }
 
-/// Everything that can be seen below a directory.
-fn tree(at: &Path) -> String {
+/// Describes a tree: modes, old times, xattrs, link targets and contents. Opens its directories for that.
+fn describe_tree(at: &Path) -> String {
     let mut text = String::new();
-    show(at, Path::new(""), &mut text);
+    describe_entry(at, Path::new(""), &mut text);
     text
 }
 
-fn show(top: &Path, path: &Path, text: &mut String) {
+fn describe_entry(top: &Path, path: &Path, text: &mut String) {
     let here = top.join(path);
     let found = here.symlink_metadata().unwrap();
     let mode = found.mode();
@@ -237,7 +239,7 @@ fn show(top: &Path, path: &Path, text: &mut String) {
         writeln!(text, " {:?}", fs::read_to_string(here).unwrap()).unwrap();
     } else {
         for key in [c"user.top", c"user.sub"] {
-            write!(text, " {}", is_marked(&here, key)).unwrap();
+            write!(text, " {}", has_xattr(&here, key)).unwrap();
         }
         text.push('\n');
         fs::set_permissions(&here, Permissions::from_mode(0o700)).unwrap();
@@ -245,31 +247,31 @@ fn show(top: &Path, path: &Path, text: &mut String) {
             fs::read_dir(&here).unwrap().map(|entry| entry.unwrap().file_name()).collect();
         names.sort_unstable();
         for name in names {
-            show(top, &path.join(name), text);
+            describe_entry(top, &path.join(name), text);
         }
     }
 }
 
-/// Does all of them, each in its own directory.
-pub(crate) fn rename_directories(scene: &Scene) {
-    let mut said = String::new();
+/// Performs all cases, each in its own directory, and prints their results.
+pub(crate) fn rename_directories(context: &AttemptContext) {
+    let mut report_text = String::new();
     for (number, (what, act)) in CASES.iter().enumerate() {
-        let place = scene.workspace.join(number.to_string());
-        std::env::set_current_dir(&place).unwrap();
-        let done = act(&place).map_err(|error| error.raw_os_error());
-        writeln!(said, "{what}: {done:?}\n{}", tree(&place)).unwrap();
+        let sandbox = context.workspace.join(number.to_string());
+        std::env::set_current_dir(&sandbox).unwrap();
+        let done = act(&sandbox).map_err(|error| error.raw_os_error());
+        writeln!(report_text, "{what}: {done:?}\n{}", describe_tree(&sandbox)).unwrap();
     }
-    say(&said);
+    print_line(&report_text);
 }
 
-fn renamed(place: &Place, errand: &str) -> String {
-    let (program, mut output) = place.start_attempt(errand).unwrap();
+fn run_task(sandbox: &TestSandbox, task: &str) -> String {
+    let (program, mut output) = sandbox.start_attempt(task).unwrap();
     let mut printed = String::new();
     output.read_to_string(&mut printed).unwrap();
     assert_eq!(program.wait().unwrap(), Ending::Exited(0), "{printed}");
     let from = printed.find('\n').unwrap();
     let end = printed.find("test result").unwrap_or(printed.len());
-    // What the test harness prints besides.
+    // Leaves out the lines of the test harness.
     printed[from..end].lines().filter(|line| !line.starts_with("test ")).fold(
         String::new(),
         |mut text, line| {
@@ -281,33 +283,35 @@ fn renamed(place: &Place, errand: &str) -> String {
 }
 
 #[test]
-fn renames_are_those_of_a_plain_directory() {
-    let [plain, staged] = [Place::confined(), Place::staged()].map(|place| {
+fn renames_on_an_overlay_are_as_on_a_plain_directory() {
+    let [plain, staged] = [TestSandbox::confined(), TestSandbox::staged()].map(|sandbox| {
         for number in 0..CASES.len() {
-            fill(&place.workspace().join(number.to_string()));
+            create_case_files(&sandbox.workspace().join(number.to_string()));
         }
-        let said = renamed(&place, "rename directories");
-        for (number, (path, _)) in (0..CASES.len()).flat_map(|n| CLOSED.map(|one| (n, one))) {
-            let path = place.workspace().join(number.to_string()).join(path);
-            // On a plain directory it may have another name, and is open by now.
+        let report_text = run_task(&sandbox, "rename directories");
+        for (number, (path, _)) in
+            (0..CASES.len()).flat_map(|n| RESTRICTED_DIRECTORIES.map(|one| (n, one)))
+        {
+            let path = sandbox.workspace().join(number.to_string()).join(path);
+            // It may have another name by now, and `describe_tree` has opened it.
             drop(fs::set_permissions(path, Permissions::from_mode(0o700)));
         }
-        (place, said)
+        (sandbox, report_text)
     });
     let cases = |text: &str| text.split("\n\n").map(str::to_owned).collect::<Vec<_>>();
     let (wanted, found) = (cases(&plain.1), cases(&staged.1));
     assert!(wanted.len() >= CASES.len(), "{}", plain.1);
     let differ = wanted.iter().zip(&found).filter(|(wanted, found)| wanted != found);
-    let told = |(wanted, found): (&String, &String)| format!("\n{found}\nand not\n{wanted}\n");
-    let differ: String = differ.map(told).collect();
-    assert!(differ.is_empty(), "not as on a plain directory: {differ}");
+    let report = |(wanted, found): (&String, &String)| format!("\n{found}\nand not\n{wanted}\n");
+    let differ: String = differ.map(report).collect();
+    assert!(differ.is_empty(), "other than on a plain directory: {differ}");
     assert_eq!(wanted.len(), found.len());
 }
 
-/// Paths that mean another thing to the thread that reads them: what `/proc` shows of a process, it shows of the warden there. They
-/// are left to the kernel, and lead to none of the warden's descriptors, among which are the layers themselves.
-pub(crate) fn rename_by_way_of_the_warden(scene: &Scene) {
-    std::env::set_current_dir(&scene.workspace).unwrap();
+/// Renames through paths such as `/proc/self/fd`, which lead elsewhere for the warden's thread that reads them. These must be left to the
+/// kernel, and must not lead to the warden's descriptors, among which are the layers of the overlay.
+pub(crate) fn rename_by_way_of_the_warden(context: &AttemptContext) {
+    std::env::set_current_dir(&context.workspace).unwrap();
     let mut answers = Vec::new();
     for process in ["self", "1", "thread-self"] {
         let ways = (0..64).map(|fd| format!("fd/{fd}")).chain(["cwd".into(), "root".into()]);
@@ -319,38 +323,38 @@ pub(crate) fn rename_by_way_of_the_warden(scene: &Scene) {
     }
     answers.sort_unstable();
     answers.dedup();
-    say(&format!("{answers:?}"));
+    print_line(&format!("{answers:?}"));
 }
 
 #[test]
-fn the_warden_is_no_way_to_the_layers() {
-    let place = Place::staged();
-    fs::create_dir_all(place.workspace().join("full/sub")).unwrap();
-    let before = place.fingerprint();
-    let said = renamed(&place, "rename by way of the warden");
-    assert_eq!(place.fingerprint(), before);
-    let answers = said.lines().find(|line| line.starts_with('[')).unwrap();
+fn paths_in_proc_do_not_lead_to_the_overlay_layers() {
+    let sandbox = TestSandbox::staged();
+    fs::create_dir_all(sandbox.workspace().join("full/sub")).unwrap();
+    let before = sandbox.fingerprint();
+    let report_text = run_task(&sandbox, "rename by way of the warden");
+    assert_eq!(sandbox.fingerprint(), before);
+    let answers = report_text.lines().find(|line| line.starts_with('[')).unwrap();
     for errno in [libc::EACCES, libc::EXDEV] {
-        assert!(answers.contains(&format!("Err(Some({errno}))")), "{said}");
+        assert!(answers.contains(&format!("Err(Some({errno}))")), "{report_text}");
     }
     let known = [libc::ENOENT, libc::EACCES, libc::EXDEV, libc::ENOTDIR, libc::EROFS]
         .map(|errno| format!("Err(Some({errno}))"));
     for answer in answers.trim_matches(['[', ']']).split(", ") {
-        assert!(known.iter().any(|known| known == answer), "{said}");
+        assert!(known.iter().any(|known| known == answer), "{report_text}");
     }
 }
 
-/// A source of numbers that is the same each time.
-struct Dice(u64);
+/// A random generator with a fixed seed.
+struct SeededRandom(u64);
 
-impl Dice {
+impl SeededRandom {
     fn below(&mut self, most: usize) -> usize {
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(self.0 >> 33).unwrap() % most
     }
 
-    /// A path of few names, so that many of them meet.
+    /// A path of few names, so that many paths are the same.
     fn path(&mut self) -> PathBuf {
         (0..=self.below(3)).map(|_| ["a", "b", "c"][self.below(3)]).collect()
     }
@@ -358,12 +362,12 @@ impl Dice {
 
 const SEEDS: u64 = 40;
 
-/// Makes a tree at random.
-fn grow(at: &Path, dice: &mut Dice) {
+/// Creates a random tree.
+fn make_random_tree(at: &Path, random: &mut SeededRandom) {
     fs::create_dir_all(at).unwrap();
     for number in 0..12 {
-        let path = at.join(dice.path());
-        if dice.below(3) == 0 && path.parent().is_some_and(Path::is_dir) && !path.exists() {
+        let path = at.join(random.path());
+        if random.below(3) == 0 && path.parent().is_some_and(Path::is_dir) && !path.exists() {
             fs::write(path, number.to_string()).unwrap();
         } else {
             // A file may be in the way.
@@ -372,31 +376,31 @@ fn grow(at: &Path, dice: &mut Dice) {
     }
 }
 
-pub(crate) fn rename_at_random(scene: &Scene) {
-    let mut said = String::new();
+pub(crate) fn rename_at_random(context: &AttemptContext) {
+    let mut report_text = String::new();
     for seed in 0..SEEDS {
-        let place = scene.workspace.join(seed.to_string());
-        std::env::set_current_dir(&place).unwrap();
-        let mut dice = Dice(seed + 1000);
+        let sandbox = context.workspace.join(seed.to_string());
+        std::env::set_current_dir(&sandbox).unwrap();
+        let mut random = SeededRandom(seed + 1000);
         for _ in 0..12 {
-            let (from, to) = (dice.path(), dice.path());
-            let flags = [0, 0, NO_REPLACE, EXCHANGE][dice.below(4)];
-            let done = with(from.to_str().unwrap(), to.to_str().unwrap(), flags)
+            let (from, to) = (random.path(), random.path());
+            let flags = [0, 0, NO_REPLACE, EXCHANGE][random.below(4)];
+            let done = rename_with_flags(from.to_str().unwrap(), to.to_str().unwrap(), flags)
                 .map_err(|error| error.raw_os_error());
-            writeln!(said, "{} {} {flags} {done:?}", from.display(), to.display()).unwrap();
+            writeln!(report_text, "{} {} {flags} {done:?}", from.display(), to.display()).unwrap();
         }
-        writeln!(said, "{seed}\n{}", tree(&place)).unwrap();
+        writeln!(report_text, "{seed}\n{}", describe_tree(&sandbox)).unwrap();
     }
-    say(&said);
+    print_line(&report_text);
 }
 
 #[test]
-fn renames_at_random_are_those_of_a_plain_directory() {
-    let [plain, staged] = [Place::confined(), Place::staged()].map(|place| {
+fn random_renames_are_as_on_a_plain_directory() {
+    let [plain, staged] = [TestSandbox::confined(), TestSandbox::staged()].map(|sandbox| {
         for seed in 0..SEEDS {
-            grow(&place.workspace().join(seed.to_string()), &mut Dice(seed));
+            make_random_tree(&sandbox.workspace().join(seed.to_string()), &mut SeededRandom(seed));
         }
-        renamed(&place, "rename at random")
+        run_task(&sandbox, "rename at random")
     });
     assert!(plain.contains("Ok(())") && plain.contains("Err(Some("), "{plain}");
     assert_eq!(staged, plain);
@@ -405,9 +409,9 @@ fn renames_at_random_are_those_of_a_plain_directory() {
 const THREADS: usize = 64;
 const ROUNDS: usize = 20;
 
-/// Each thread renames a directory of the lower layer, one that all fight over, and files.
-pub(crate) fn rename_from_many_threads(scene: &Scene) {
-    std::env::set_current_dir(&scene.workspace).unwrap();
+/// Each thread renames a directory of the lower layer, a file, and a directory that all threads rename.
+pub(crate) fn rename_from_many_threads(context: &AttemptContext) {
+    std::env::set_current_dir(&context.workspace).unwrap();
     let threads: Vec<_> = (0..THREADS)
         .map(|number| {
             std::thread::spawn(move || {
@@ -418,7 +422,7 @@ pub(crate) fn rename_from_many_threads(scene: &Scene) {
                     let (from, to) =
                         (format!("f{number}-{round}"), format!("f{number}-{}", round + 1));
                     fs::rename(from, to).unwrap();
-                    // One of them is there, or none at the moment.
+                    // Another thread may have renamed it.
                     drop(fs::rename("shared-1", "shared-2"));
                     drop(fs::rename("shared-2", "shared-1"));
                 }
@@ -428,30 +432,30 @@ pub(crate) fn rename_from_many_threads(scene: &Scene) {
     for thread in threads {
         thread.join().unwrap();
     }
-    say("all");
+    print_line("all");
 }
 
 #[test]
-fn many_threads_rename_at_once() {
-    let place = Place::staged();
+fn many_threads_can_rename_at_the_same_time() {
+    let sandbox = TestSandbox::staged();
     for number in 0..THREADS {
-        let directory = place.workspace().join(format!("d{number}-0"));
+        let directory = sandbox.workspace().join(format!("d{number}-0"));
         fs::create_dir_all(directory.join("sub")).unwrap();
         fs::write(directory.join("sub/file"), number.to_string()).unwrap();
-        fs::write(place.workspace().join(format!("f{number}-0")), "f").unwrap();
+        fs::write(sandbox.workspace().join(format!("f{number}-0")), "f").unwrap();
     }
-    fs::create_dir_all(place.workspace().join("shared-1/sub")).unwrap();
-    fs::write(place.workspace().join("shared-1/sub/file"), "shared").unwrap();
-    assert!(renamed(&place, "rename from many threads").contains("all"));
+    fs::create_dir_all(sandbox.workspace().join("shared-1/sub")).unwrap();
+    fs::write(sandbox.workspace().join("shared-1/sub/file"), "shared").unwrap();
+    assert!(run_task(&sandbox, "rename from many threads").contains("all"));
     let script =
         format!("cat d*-{ROUNDS}/sub/file | wc -c; cat shared-*/sub/file; ls -A | grep windlass-");
     let digits = (0..THREADS).map(|number| number.to_string().len()).sum::<usize>();
-    let (_, printed) = place.run(&script);
+    let (_, printed) = sandbox.run(&script);
     assert_eq!(printed, format!("{digits}\nshared"));
 }
 
-/// Makes directories in directories by handle: deeper than a path can be long.
-fn dig(at: &Path, depth: usize) {
+/// Creates nested directories by handle, deeper than the maximum length of a path allows.
+fn make_nested(at: &Path, depth: usize) {
     fs::create_dir_all(at).unwrap();
     let mut here = File::open(at).unwrap();
     for _ in 0..depth {
@@ -467,18 +471,18 @@ fn dig(at: &Path, depth: usize) {
     }
 }
 
-/// A tree that is deeper than the mover goes is as it was afterwards, and the kernel's answer is what the program gets.
+/// A tree that is deeper than the mover supports stays unchanged, and the program gets the kernel's error.
 #[test]
-fn what_is_too_deep_stays_as_it_was() {
+fn tree_that_is_too_deep_stays_unchanged() {
     let script = "set -e; cd \"$WORKSPACE\"; echo before; find deep | sort | sha256sum; stat -c '%Y %a' deep deep/d; \
                   echo after; python3 -c 'import os; os.rename(\"deep\", \"new\")' 2>&1 | tail -n 1; \
                   find deep | sort | sha256sum; stat -c '%Y %a' deep deep/d; ls -A | grep -c windlass- || true";
     for (depth, is_moved) in [(90, true), (110, false), (3000, false)] {
-        let place = Place::staged();
-        let deep = place.workspace().join("deep");
-        dig(&deep, depth);
+        let sandbox = TestSandbox::staged();
+        let deep = sandbox.workspace().join("deep");
+        make_nested(&deep, depth);
         fs::write(deep.join("file"), "file").unwrap();
-        let (_, printed) = place.run(script);
+        let (_, printed) = sandbox.run(script);
         if is_moved {
             assert!(printed.contains("'deep': No such file"), "{depth}: {printed}");
             continue;
@@ -491,10 +495,10 @@ fn what_is_too_deep_stays_as_it_was() {
     }
 }
 
-/// Renames go on to work where the mover, or the listener, cannot do anything for a caller: it may not be read, has a filter of its own,
-/// or has no room for threads.
+/// Other renames of a program work after one that the listener cannot read because the caller hides its memory, and after one of a
+/// directory that the mover has replaced.
 #[test]
-fn callers_that_cannot_be_served_get_the_answer_of_the_kernel() {
+fn renames_of_a_hidden_caller_work() {
     let hide = "import ctypes, os; ctypes.CDLL(None).prctl(4, 0)";
     let rename =
         "os.mkdir('made'); os.rename('made', 'made-2'); os.rename('a.txt', 'b.txt'); print('done')";
@@ -503,19 +507,18 @@ fn callers_that_cannot_be_served_get_the_answer_of_the_kernel() {
         (format!("{hide}; {rename}"), "done\n"),
         (format!("import os; {lower}; {rename}"), "done\n"),
     ] {
-        let place = Place::staged();
-        fs::create_dir_all(place.workspace().join("full/sub")).unwrap();
-        let (_, printed) = place.run(&format!("python3 -c \"{script}\""));
+        let sandbox = TestSandbox::staged();
+        fs::create_dir_all(sandbox.workspace().join("full/sub")).unwrap();
+        let (_, printed) = sandbox.run(&format!("python3 -c \"{script}\""));
         assert_eq!(printed, wanted, "{script}");
     }
 }
 
-/// Others write into the tree while it is renamed. Each file that was reported as written is there afterwards, under the one name or
-/// the other.
+/// Threads write into a tree while it is renamed. Every file that was written must be in the tree afterwards.
 #[test]
-fn nothing_that_is_written_meanwhile_is_lost() {
-    let place = Place::staged();
-    let full = place.workspace().join("full");
+fn files_written_during_a_rename_are_kept() {
+    let sandbox = TestSandbox::staged();
+    let full = sandbox.workspace().join("full");
     fs::create_dir_all(full.join("sub")).unwrap();
     for number in 0..200 {
         fs::write(full.join(format!("sub/{number}")), "x").unwrap();
@@ -529,15 +532,15 @@ fn nothing_that_is_written_meanwhile_is_lost() {
                   while not os.path.isdir('new'):\n try: os.rename('full', 'new')\n except OSError as error: assert error.errno == 18, error\n\
                   [writer.join() for writer in writers]\n\
                   found = os.listdir('new/sub')\nprint(len([n for n in found if n.isdigit()]), set(written) - set(found))";
-    let (ending, printed) = place.run(&format!("exec python3 -c \"{script}\""));
+    let (ending, printed) = sandbox.run(&format!("exec python3 -c \"{script}\""));
     assert_eq!((ending, &*printed), (Ending::Exited(0), "200 set()\n"));
 }
 
-/// Callers are killed while their directories are moved: nothing of a tree is lost, and the end does not wait for them.
+/// Callers are killed while their directories are moved: no file of the tree is lost.
 #[test]
-fn nothing_is_lost_when_callers_are_killed() {
-    let place = Place::staged();
-    let full = place.workspace().join("full");
+fn no_file_is_lost_when_callers_are_killed() {
+    let sandbox = TestSandbox::staged();
+    let full = sandbox.workspace().join("full");
     fs::create_dir_all(full.join("sub")).unwrap();
     for number in 0..300 {
         fs::write(full.join(format!("sub/{number}")), number.to_string()).unwrap();
@@ -547,43 +550,43 @@ fn nothing_is_lost_when_callers_are_killed() {
                   [ -d new ] && break; done 2>/dev/null; \
                   until ! ls -A | grep -q windlass-rename; do :; done; \
                   cat full/sub/* new/sub/* 2>/dev/null | wc -c; [ -d new ] || mv full new; ls new/sub | wc -l";
-    let (_, printed) = place.run(script);
+    let (_, printed) = sandbox.run(script);
     let digits: usize = (0..300).map(|number: usize| number.to_string().len()).sum();
     assert_eq!(printed, format!("{digits}\n300\n"));
 }
 
 /// A program that ends while one of its processes renames leaves no directory half moved.
 #[test]
-fn a_program_that_ends_leaves_nothing_half_moved() {
-    let place = Place::staged();
-    let full = place.workspace().join("full");
+fn no_directory_is_half_moved_when_a_program_ends() {
+    let sandbox = TestSandbox::staged();
+    let full = sandbox.workspace().join("full");
     fs::create_dir_all(full.join("sub")).unwrap();
     for number in 0..300 {
         fs::write(full.join(format!("sub/{number}")), "x").unwrap();
     }
     let script = "python3 -c 'import os; os.rename(\"full\", \"new\")' & \
                   until ls -A | grep -q windlass-rename || [ -d new ]; do :; done; exit 3";
-    assert_eq!(place.run(script).0, Ending::Exited(3));
+    assert_eq!(sandbox.run(script).0, Ending::Exited(3));
     let (_, printed) =
-        place.run("ls -A | grep -c windlass-; cat full/sub/* new/sub/* 2>/dev/null | wc -c");
+        sandbox.run("ls -A | grep -c windlass-; cat full/sub/* new/sub/* 2>/dev/null | wc -c");
     assert_eq!(printed, "0\n300\n");
 }
 
-/// What a copy would not keep: hard links within the layer, holes, xattrs, and writers that go on writing.
+/// Files that a copy would not keep the same: with holes, with xattrs, large ones, and one that a process still writes to.
 #[test]
-fn files_stay_what_they_are() {
-    let place = Place::staged();
-    let full = place.workspace().join("full");
+fn special_files_are_unchanged_by_a_rename() {
+    let sandbox = TestSandbox::staged();
+    let full = sandbox.workspace().join("full");
     fs::create_dir_all(&full).unwrap();
     fs::write(full.join("marked"), "x").unwrap();
-    mark(&full.join("marked"), c"user.sub");
+    set_xattr(&full.join("marked"), c"user.sub");
     fs::write(full.join("log"), "one\n").unwrap();
     fs::write(full.join("large"), vec![7; 1 << 20]).unwrap();
     File::create(full.join("sparse")).unwrap().set_len(200 << 10).unwrap();
     let script = "exec 7>>full/log; echo two >&7; python3 -c 'import os; os.rename(\"full\", \"new\")'; echo three >&7; \
                   cat new/log; stat -c '%b %s' new/sparse; cksum < new/large; getfattr -n user.sub --only-values new/marked \
                   2>/dev/null || python3 -c 'import os; print(os.getxattr(\"new/marked\", \"user.sub\").decode())'";
-    let (_, printed) = place.run(script);
+    let (_, printed) = sandbox.run(script);
     let wanted = "one\ntwo\nthree\n0 204800\n";
     assert!(printed.starts_with(wanted) && printed.contains("1048576\nvalue"), "{printed}");
 }

@@ -1,4 +1,4 @@
-//! A place to try things in.
+//! The test sandbox: directories, a view, a fence and limits, with helpers that start programs in it.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -16,17 +16,17 @@ use windlass_sandbox::{
     SessionNamespaces, Source, Upper, View, hide_memory, launch,
 };
 
-/// Where the places of tests are, if not where Cargo wants them.
-pub(crate) const BASE: &str = "WINDLASS_TEST_BASE";
+/// Variable with the parent directory of test sandboxes; without it they are in Cargo's directory for temporary test files.
+pub(crate) const BASE_VARIABLE: &str = "WINDLASS_TEST_BASE";
 
-/// Set where programs are started by somebody into whom nobody may look.
-pub(crate) const HIDDEN: &str = "WINDLASS_TEST_HIDDEN";
+/// Variable that is set if the tests hide the memory of this process before they start a program.
+pub(crate) const HIDDEN_VARIABLE: &str = "WINDLASS_TEST_HIDDEN";
 
-/// Set where views are made in a namespace of users that another program has made.
-pub(crate) const GIVEN: &str = "WINDLASS_TEST_GIVEN";
+/// Variable that is set if views are made in a user namespace that another program has created.
+pub(crate) const USERS_VARIABLE: &str = "WINDLASS_TEST_GIVEN";
 
-/// A workspace, something outside of it, and what a program would be started with.
-pub(crate) struct Place {
+/// A temporary directory with a workspace and files outside of it, and the settings with which programs are started there.
+pub(crate) struct TestSandbox {
     directory: tempfile::TempDir,
     variables: Vec<OsString>,
     pub(crate) view: Option<View>,
@@ -34,20 +34,20 @@ pub(crate) struct Place {
     pub(crate) limits: Limits,
 }
 
-impl Place {
-    /// Confined in every way that there is, with changes that are really made.
+impl TestSandbox {
+    /// A sandbox with view, fence and limits, whose workspace is mounted writable.
     pub(crate) fn confined() -> Self {
-        let mut place = Self::open();
-        let workspace = place.workspace();
-        let mut mounts = machine();
+        let mut sandbox = Self::unconfined();
+        let workspace = sandbox.workspace();
+        let mut mounts = machine_mounts();
         for at in ["/tmp", "/var/tmp"] {
             mounts.push(Mount {
                 at: at.into(),
-                source: Source::Writable(object(&place.path("tmp"))),
+                source: Source::Writable(object(&sandbox.path("tmp"))),
             });
         }
         mounts.push(Mount { at: workspace.clone(), source: Source::Writable(object(&workspace)) });
-        place.view = Some(View {
+        sandbox.view = Some(View {
             mounts,
             workspace: workspace.clone(),
             protected: vec![
@@ -55,10 +55,10 @@ impl Place {
                 Protected { path: ".git/config".into(), is_directory: false },
                 Protected { path: ".windlass".into(), is_directory: true },
             ],
-            masked: ["secrets", "token", "run"].map(|name| place.path(name)).to_vec(),
+            masked: ["secrets", "token", "run"].map(|name| sandbox.path(name)).to_vec(),
             network: Network::Loopback,
         });
-        place.fence = Some(Fence {
+        sandbox.fence = Some(Fence {
             readable: vec!["/".into()],
             writable: [&workspace, Path::new("/tmp"), Path::new("/dev"), Path::new("/proc")]
                 .map(PathBuf::from)
@@ -67,24 +67,24 @@ impl Place {
             connect: true,
             without_attributes: false,
         });
-        place
+        sandbox
     }
 
-    /// Confined, with changes that go elsewhere.
+    /// The same with an overlay over the workspace that takes the changes.
     pub(crate) fn staged() -> Self {
-        let place = Self::confined();
-        let source = overlay(&place.workspace(), &place.path("upper"), &place.path("work"));
-        place.with_workspace(source)
+        let sandbox = Self::confined();
+        let source = overlay(&sandbox.workspace(), &sandbox.path("upper"), &sandbox.path("work"));
+        sandbox.with_workspace(source)
     }
 
-    /// Confined, with nothing that could be changed.
+    /// The same with a read-only workspace.
     pub(crate) fn read_only() -> Self {
-        let place = Self::confined();
-        let source = Source::ReadOnly(object(&place.workspace()));
-        place.with_workspace(source).with_view(|view| view.protected.clear())
+        let sandbox = Self::confined();
+        let source = Source::ReadOnly(object(&sandbox.workspace()));
+        sandbox.with_workspace(source).with_view(|view| view.protected.clear())
     }
 
-    /// With another workspace mount.
+    /// Replaces the mount of the workspace.
     pub(crate) fn with_workspace(self, source: Source) -> Self {
         let workspace = self.workspace();
         self.with_view(|view| {
@@ -93,20 +93,21 @@ impl Place {
         })
     }
 
-    /// Confined, but with no view of its own: where a machine has no namespaces to give.
+    /// A sandbox with a fence and no view, as on a machine without user namespaces.
     pub(crate) fn fenced() -> Self {
-        let mut place = Self::confined();
-        place.view = None;
-        let fence = place.fence.as_mut().unwrap();
+        let mut sandbox = Self::confined();
+        sandbox.view = None;
+        let fence = sandbox.fence.as_mut().unwrap();
         fence.internet = false;
         fence.connect = false;
-        place
+        sandbox
     }
 
-    /// Not confined at all: what shows that a test can fail.
-    pub(crate) fn open() -> Self {
+    /// No confinement at all: shows that an attempt works without the sandbox.
+    pub(crate) fn unconfined() -> Self {
         // Not below `/tmp`, which a view replaces.
-        let base = std::env::var_os(BASE).unwrap_or_else(|| env!("CARGO_TARGET_TMPDIR").into());
+        let base =
+            std::env::var_os(BASE_VARIABLE).unwrap_or_else(|| env!("CARGO_TARGET_TMPDIR").into());
         let directory = tempfile::tempdir_in(base).unwrap();
         for name in
             ["workspace/.git/hooks", "tmp", "secrets", "outside/dir", "run", "upper", "work"]
@@ -126,20 +127,20 @@ impl Place {
         for (link, target) in [("link", "../outside/file"), ("dirlink", "../outside")] {
             symlink(target, directory.path().join("workspace").join(link)).unwrap();
         }
-        let mut place = Self {
+        let mut sandbox = Self {
             directory,
             variables: Vec::new(),
             view: None,
             fence: None,
             limits: Limits::default(),
         };
-        place.set("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+        sandbox.set("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
         for (name, path) in
             [("WORKSPACE", "workspace"), ("OUTSIDE", "outside"), ("SECRETS", "secrets")]
         {
-            place.set(name, &place.path(path).display().to_string());
+            sandbox.set(name, &sandbox.path(path).display().to_string());
         }
-        place
+        sandbox
     }
 
     pub(crate) fn with_view(mut self, change: impl FnOnce(&mut View)) -> Self {
@@ -152,7 +153,7 @@ impl Place {
         self
     }
 
-    /// Sets a variable of the programs.
+    /// Sets a variable in the environment of the programs.
     pub(crate) fn set(&mut self, name: &str, value: &str) {
         self.variables.push(format!("{name}={value}").into());
     }
@@ -165,12 +166,12 @@ impl Place {
         self.path("workspace")
     }
 
-    /// Starts a script and gives it what it prints to.
+    /// Starts a Bash script. Returns the program and its output.
     pub(crate) fn start(&self, script: &str) -> Result<(Confined, File), LaunchError> {
         self.start_program(Path::new("/bin/bash"), &["bash", "-c", script], &[])
     }
 
-    /// The same in the namespaces of another program.
+    /// Starts a Bash script in the namespaces of another program.
     pub(crate) fn start_in(
         &self,
         script: &str,
@@ -180,7 +181,7 @@ impl Place {
         self.start_with(Path::new("/bin/bash"), &words, &[], Some(session))
     }
 
-    /// Starts a program with these arguments, its name first, and these variables.
+    /// Starts a program with these arguments, its name first, and these additional variables.
     pub(crate) fn start_program(
         &self,
         program: &Path,
@@ -197,7 +198,7 @@ impl Place {
         variables: &[(&str, &str)],
         session: Option<&SessionNamespaces>,
     ) -> Result<(Confined, File), LaunchError> {
-        if std::env::var_os(HIDDEN).is_some() {
+        if std::env::var_os(HIDDEN_VARIABLE).is_some() {
             hide_memory().unwrap();
         }
         self.clear_work();
@@ -213,7 +214,7 @@ impl Place {
             errors: None,
             terminal: false,
             view: self.view.clone(),
-            users: given_users(),
+            users: existing_user_namespace(),
             session,
             fence: self.fence.clone(),
             limits: self.limits,
@@ -222,7 +223,7 @@ impl Place {
         Ok((started, File::from(read)))
     }
 
-    /// The kernel wants an empty directory for each mount, and leaves one in it that nobody may look into.
+    /// Removes the directory of mode 0 that overlayfs leaves in the work directory, which must be empty for the next mount.
     fn clear_work(&self) {
         for name in ["work/work", "work/work/incompat", "work/work/incompat/volatile"] {
             drop(std::fs::set_permissions(self.path(name), PermissionsExt::from_mode(0o700)));
@@ -230,7 +231,7 @@ impl Place {
         drop(std::fs::remove_dir_all(self.path("work/work")));
     }
 
-    /// Runs a script to its end: how it ended and what it printed.
+    /// Runs a Bash script to its end. Returns its ending and its output.
     pub(crate) fn run(&self, script: &str) -> (Ending, String) {
         let (program, mut output) = self.start(script).unwrap_or_else(|error| panic!("{error}"));
         let mut printed = Vec::new();
@@ -238,8 +239,8 @@ impl Place {
         (program.wait().unwrap(), String::from_utf8_lossy(&printed).into_owned())
     }
 
-    /// All that nobody may change: what is outside, what is secret, what is protected. The time of the last change is part of it,
-    /// and so whatever changes something.
+    /// Describes all files that no program may change: outside, secret and protected ones. Includes modification times and ctimes, so that
+    /// any change shows.
     pub(crate) fn fingerprint(&self) -> String {
         let mut text = String::new();
         for name in ["outside", "secrets", "token", "workspace/.git/hooks", "workspace/.git/config"]
@@ -248,20 +249,20 @@ impl Place {
         }
         let mine = self.path("workspace/.windlass");
         if let Ok(mut found) = std::fs::read_dir(mine) {
-            assert!(found.next().is_none(), "something is in .windlass");
+            assert!(found.next().is_none(), ".windlass is not empty");
         }
         text
     }
 }
 
-impl Drop for Place {
+impl Drop for TestSandbox {
     fn drop(&mut self) {
         self.clear_work();
     }
 }
 
-/// The whole machine, read-only.
-fn machine() -> Vec<Mount> {
+/// Mounts all directories of the machine read-only, with an empty `/run` and `/tmp`.
+fn machine_mounts() -> Vec<Mount> {
     let mut mounts = Vec::new();
     for entry in std::fs::read_dir("/").unwrap() {
         let at = entry.unwrap().path();
@@ -287,6 +288,7 @@ pub(crate) fn overlay(lower: &Path, upper: &Path, work: &Path) -> Source {
     Source::Overlay { lower: vec![object(lower)], upper: Some(upper) }
 }
 
+/// Appends mode, links, size, owner, times and content of a file or tree to a text.
 fn describe(path: &Path, text: &mut String) {
     let Ok(found) = path.symlink_metadata() else { return };
     let (mode, links, size) = (found.mode(), found.nlink(), found.size());
@@ -305,10 +307,10 @@ fn describe(path: &Path, text: &mut String) {
     }
 }
 
-/// A namespace of users that another program has made, if that is what is to be tried.
-pub(crate) fn given_users() -> Option<BorrowedFd<'static>> {
+/// Opens a user namespace that another program has created, if the variable for that is set.
+pub(crate) fn existing_user_namespace() -> Option<BorrowedFd<'static>> {
     static USERS: OnceLock<File> = OnceLock::new();
-    std::env::var_os(GIVEN)?;
+    std::env::var_os(USERS_VARIABLE)?;
     let made = USERS.get_or_init(|| {
         let mut holder = Command::new("unshare")
             .args(["--user", "--map-current-user", "sh", "-c", "echo; read end"])
@@ -336,13 +338,13 @@ pub(crate) fn pipe() -> (OwnedFd, OwnedFd) {
     (read.into(), write.into())
 }
 
-/// Waits for something that is about to happen.
-pub(crate) fn soon(what: &str, mut is_so: impl FnMut() -> bool) {
+/// Polls a condition for up to four seconds; panics if it stays false.
+pub(crate) fn wait_until(what: &str, mut condition: impl FnMut() -> bool) {
     for _ in 0..400 {
-        if is_so() {
+        if condition() {
             return;
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    panic!("{what} did not happen");
+    panic!("not in time: {what}");
 }

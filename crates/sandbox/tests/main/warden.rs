@@ -1,4 +1,4 @@
-//! Attacks on the warden, which runs as the same user: a warden without open files, memory or processor time would count nothing.
+//! Attacks on the warden, which runs as the same user: a warden without open files, memory or processor time could not measure.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read as _};
@@ -6,15 +6,15 @@ use std::io::{self, Read as _};
 use libc::{EACCES, EINVAL, ENOENT, ENOSYS, EPERM, EROFS, ESRCH, c_long};
 use windlass_sandbox::{Ending, Limits};
 
-use crate::attempt::{Escape, arguments, check};
-use crate::files::answer;
+use crate::attempt::{Escape, attempt_arguments, check};
+use crate::files::errno_result;
 use crate::limits::MIB;
-use crate::support::Place;
+use crate::support::TestSandbox;
 
 const NOT_ALLOWED: &[i32] = &[EPERM];
 
 pub(crate) const ESCAPES: &[Escape] = &[
-    // Each sets what the warden has already, or does it little harm.
+    // Each sets a value that the warden has already, or one that does little harm.
     Escape::new("limit the warden's open files", |_| limit(libc::RLIMIT_NOFILE), NOT_ALLOWED),
     Escape::new("limit the warden's time", |_| limit(libc::RLIMIT_CPU), NOT_ALLOWED),
     Escape::new("move the warden to a processor", |_| set_affinity(), NOT_ALLOWED),
@@ -32,7 +32,7 @@ pub(crate) const ESCAPES: &[Escape] = &[
         NOT_ALLOWED,
     )
     .only_inside(),
-    // What the filter does not know, and the kernel allows only those who may trace the warden, or its parent.
+    // The filter has no rule for these; the kernel allows them only to a process that may trace the warden, or to its parent.
     Escape::new(
         "migrate the warden's pages",
         |_| call(libc::SYS_migrate_pages, [warden(), 0, 0, 0]),
@@ -67,7 +67,7 @@ pub(crate) const ESCAPES: &[Escape] = &[
 const BEST_EFFORT: c_long = 2 << 13 | 7;
 
 #[test]
-fn the_warden_is_not_touched() {
+fn attempts_on_the_warden_are_refused() {
     check(ESCAPES);
 }
 
@@ -85,7 +85,7 @@ fn call(number: c_long, arguments: [c_long; 4]) -> io::Result<()> {
 fn limit(resource: libc::__rlimit_resource_t) -> io::Result<()> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: our own limit, and room for it.
-    answer(unsafe { libc::getrlimit(resource, &raw mut limit) })?;
+    errno_result(unsafe { libc::getrlimit(resource, &raw mut limit) })?;
     let resource = c_long::from(resource);
     call(libc::SYS_prlimit64, [warden(), resource, (&raw const limit) as c_long, 0])
 }
@@ -135,7 +135,7 @@ fn trace() -> io::Result<()> {
     call(libc::SYS_ptrace, [libc::PTRACE_SEIZE.into(), warden(), 0, 0])
 }
 
-/// Opens each setting for writing, and no more.
+/// Opens each setting of the warden for writing and writes nothing.
 fn write_settings() -> io::Result<()> {
     let mut refused = io::Error::from_raw_os_error(ENOENT);
     for file in
@@ -149,9 +149,9 @@ fn write_settings() -> io::Result<()> {
     Err(refused)
 }
 
-/// Whatever was done to it before, the warden ends a program that uses too much.
+/// The warden ends a program over its memory limit, also after an attack on the warden.
 #[test]
-fn the_warden_counts_on_after_an_attack() {
+fn warden_enforces_limits_after_an_attack() {
     let limits = Limits { memory: 64 * MIB, ..Limits::default() };
     let program = std::env::current_exe().unwrap();
     for attack in [
@@ -170,15 +170,15 @@ fn the_warden_counts_on_after_an_attack() {
         "taskset -p 1 1",
         "echo 1000 > /proc/1/oom_score_adj",
     ] {
-        let mut place = Place::confined().with_limits(limits);
-        place.set("MOST", &limits.memory.to_string());
-        place.set("KIND", "many private");
+        let mut sandbox = TestSandbox::confined().with_limits(limits);
+        sandbox.set("MOST", &limits.memory.to_string());
+        sandbox.set("KIND", "many private");
         let script = format!(
             "{{ {attack}; }} 2>/dev/null; ATTEMPT='use memory' exec {} {}",
             program.display(),
-            arguments().join(" ")
+            attempt_arguments().join(" ")
         );
-        let (program, mut output) = place.start(&script).unwrap();
+        let (program, mut output) = sandbox.start(&script).unwrap();
         output.read_to_end(&mut Vec::new()).unwrap();
         assert_eq!(program.wait().unwrap(), Ending::OverMemory(64 * MIB), "{attack}");
     }

@@ -15,13 +15,6 @@ use super::{Diff, Version, render_file};
 use crate::format;
 
 /// Names of the three texts, as a person reads them.
-///
-/// ```
-/// use windlass_tools::diff::Names;
-///
-/// let names = Names { ours: "the proposal", ..Names::default() };
-/// assert_eq!(names.theirs, "the file now");
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Names<'a> {
     /// Name of the common base of the other two texts.

@@ -18,14 +18,6 @@ const HASH_DIGITS: usize = 12;
 const NOTABLE_MODE: u32 = 0o7111;
 
 /// A file at one moment.
-///
-/// ```
-/// use std::path::Path;
-/// use windlass_tools::diff::Version;
-///
-/// let version = Version { mode: Some(0o755), ..Version::of(Path::new("run.sh"), b"#!/bin/sh\n") };
-/// assert_eq!(version.content.len(), 10);
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Version<'a> {
     /// Path of the file.

@@ -1,5 +1,6 @@
-//! A process that is killed while it keeps what a command changed, because a person said yes after the call had ended: at each moment
-//! the next start finds the question closed and the changes there, or neither, and then the question can be answered again.
+//! A process that is killed while it commits the held changes of a command, which a person allowed after the call had ended. At each
+//! moment the next start finds either the approval closed and the changes made, or the approval open and no changes; an open approval can
+//! be answered again.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,11 +19,11 @@ use windlass_core::{
 };
 use windlass_store::UndoHistory;
 
-use crate::support::{Place, text};
+use crate::support::{TestWorkspace, text};
 
 /// The moment at which a process is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Moment {
+enum KillMoment {
     BeforeAnswer,
     AfterAnswer,
     BeforeRecord,
@@ -33,15 +34,15 @@ enum Moment {
     AfterUse,
 }
 
-/// Copies workspace and state at one moment: the copy is what a kill at this moment leaves.
+/// Copies workspace and state at one moment. The copy is the state that a kill at this moment leaves.
 #[derive(Clone)]
-struct Killer {
-    at: Arc<Mutex<Option<Moment>>>,
+struct StateCopier {
+    at: Arc<Mutex<Option<KillMoment>>>,
     folder: PathBuf,
 }
 
-impl Killer {
-    fn reach(&self, moment: Moment) {
+impl StateCopier {
+    fn reach(&self, moment: KillMoment) {
         if *self.at.lock().unwrap() == Some(moment) {
             self.run("mkdir copy && cp -a work state copy");
         }
@@ -53,16 +54,16 @@ impl Killer {
     }
 }
 
-struct KilledHistory(UndoHistory, Killer);
+struct KilledHistory(UndoHistory, StateCopier);
 
 impl History for KilledHistory {
     fn record<'h>(
         &'h self,
         new: &NewCheckpoint<'_>,
     ) -> Result<Box<dyn Pending + 'h>, HistoryError> {
-        self.1.reach(Moment::BeforeRecord);
+        self.1.reach(KillMoment::BeforeRecord);
         let pending = self.0.record(new)?;
-        self.1.reach(Moment::AfterRecord);
+        self.1.reach(KillMoment::AfterRecord);
         Ok(Box::new(KilledPending(pending, &self.1)))
     }
 
@@ -83,7 +84,7 @@ impl History for KilledHistory {
     }
 }
 
-struct KilledPending<'h>(Box<dyn Pending + 'h>, &'h Killer);
+struct KilledPending<'h>(Box<dyn Pending + 'h>, &'h StateCopier);
 
 impl Pending for KilledPending<'_> {
     fn open(&self, hash: &ContentHash) -> Result<Opened, HistoryError> {
@@ -91,9 +92,9 @@ impl Pending for KilledPending<'_> {
     }
 
     fn finish(self: Box<Self>) -> Result<(), HistoryError> {
-        self.1.reach(Moment::BeforeMark);
+        self.1.reach(KillMoment::BeforeMark);
         self.0.finish()?;
-        self.1.reach(Moment::AfterMark);
+        self.1.reach(KillMoment::AfterMark);
         Ok(())
     }
 
@@ -102,7 +103,7 @@ impl Pending for KilledPending<'_> {
     }
 }
 
-struct KilledBook(ApprovalFile, Killer);
+struct KilledBook(ApprovalFile, StateCopier);
 
 impl Book<Approval> for KilledBook {
     fn list(&self) -> Result<Vec<Approval>, String> {
@@ -114,16 +115,16 @@ impl Book<Approval> for KilledBook {
     }
 
     fn settle(&self, id: &str, answer: Answer, now: SystemTime) -> Result<Approval, AnswerError> {
-        self.1.reach(Moment::BeforeAnswer);
+        self.1.reach(KillMoment::BeforeAnswer);
         let settled = self.0.settle(id, answer, now);
-        self.1.reach(Moment::AfterAnswer);
+        self.1.reach(KillMoment::AfterAnswer);
         settled
     }
 
     fn take(&self, id: &str) -> Result<Option<Approval>, String> {
-        self.1.reach(Moment::BeforeUse);
+        self.1.reach(KillMoment::BeforeUse);
         let taken = self.0.take(id);
-        self.1.reach(Moment::AfterUse);
+        self.1.reach(KillMoment::AfterUse);
         taken
     }
 
@@ -148,10 +149,10 @@ impl Book<Approval> for KilledBook {
     }
 }
 
-/// Leaves every answer to a person who comes later.
-struct Later;
+/// An attendant that defers every approval to a later answer.
+struct DeferringAttendant;
 
-impl Attendant for Later {
+impl Attendant for DeferringAttendant {
     fn approve<'a>(&'a self, _: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>> {
         Box::pin(std::future::ready(Reply::Deferred))
     }
@@ -161,35 +162,38 @@ const COMMAND: &str = "echo x >> a; rm -r d; echo n > n; chmod +x s; ln -sf a l"
 const FILES: &[(&str, &str)] = &[("a", "one\n"), ("d/e/f", "gone\n"), ("s", "#!/bin/sh\n")];
 const BUILT: &str = "echo x >> a; rm -r d node_modules/old; echo n > n; chmod +x s; ln -sf a l; echo x > node_modules/new";
 
-/// A workspace with a command whose question waits, and the id of that.
-async fn deferred(command: &str, at: Option<Moment>) -> (Place, ApprovalId, Killer) {
-    let mut killer = None;
-    let place = Place::in_sight_of(FILES, |builder, folder| {
+/// Runs a command whose approval stays open. Returns the workspace, the id of the approval, and the object that copies it.
+async fn deferred(
+    command: &str,
+    at: Option<KillMoment>,
+) -> (TestWorkspace, ApprovalId, StateCopier) {
+    let mut copier = None;
+    let test = TestWorkspace::outside_tmp_with(FILES, |builder, folder| {
         let state = folder.join("state");
-        let shared = Killer { at: Arc::default(), folder: folder.to_owned() };
+        let shared = StateCopier { at: Arc::default(), folder: folder.to_owned() };
         let history = UndoHistory::open(&state).expect("a history");
         let history = Arc::new(KilledHistory(history, shared.clone()));
         let book = Arc::new(KilledBook(ApprovalFile::in_state(&state), shared.clone()));
-        killer = Some(shared);
+        copier = Some(shared);
         builder
             .mode(Mode::Ask)
-            .attendant(Later)
+            .attendant(DeferringAttendant)
             .configure(|engine| engine.history(history).approval_book(book))
     });
-    place.put("node_modules/old", "old\n");
-    std::os::unix::fs::symlink("nowhere", place.path("l")).expect("a link");
-    let result = place.call("bash", json!({"command": command})).await;
+    test.put("node_modules/old", "old\n");
+    std::os::unix::fs::symlink("nowhere", test.path("l")).expect("a link");
+    let result = test.call("bash", json!({"command": command})).await;
     let id = result.output.metadata["approval"].as_str().map(ApprovalId::new);
     let id = id.unwrap_or_else(|| panic!("no question: {}", text(&result)));
-    let killer = killer.expect("it was built");
-    *killer.at.lock().unwrap() = at;
-    (place, id, killer)
+    let copier = copier.expect("it was built");
+    *copier.at.lock().unwrap() = at;
+    (test, id, copier)
 }
 
-/// Whether the changes of the command are made; if not, nothing of them must be.
-fn is_made(place: &Place, at: Moment) -> bool {
-    let found = (place.text("a"), place.path("n").exists(), place.path("d/e/f").exists());
-    let link = fs::read_link(place.path("l")).expect("a link");
+/// Returns whether the changes of the command are made; panics if only a part of them is.
+fn are_changes_made(test: &TestWorkspace, at: KillMoment) -> bool {
+    let found = (test.text("a"), test.path("n").exists(), test.path("d/e/f").exists());
+    let link = fs::read_link(test.path("l")).expect("a link");
     match (found.0.as_str(), found.1, found.2, link.as_path() == Path::new("a")) {
         ("one\nx\n", true, false, true) => true,
         ("one\n", false, true, false) => false,
@@ -197,93 +201,95 @@ fn is_made(place: &Place, at: Moment) -> bool {
     }
 }
 
-fn questions(place: &Place) -> Vec<Approval> {
-    ApprovalFile::in_state(&place.state()).list().expect("a book")
+fn questions(test: &TestWorkspace) -> Vec<Approval> {
+    ApprovalFile::in_state(&test.state()).list().expect("a book")
 }
 
-async fn approve(place: &Place, id: &ApprovalId) -> windlass::CallResult {
-    let engine = place.windlass.engine();
-    let result = match questions(place).iter().find(|one| one.id == *id) {
-        Some(one) if one.settled == Settled::Allowed => engine.resume(&place.session, id).await,
-        _ => engine.answer_and_resume(&place.session, id, Answer::allow()).await,
+async fn approve(test: &TestWorkspace, id: &ApprovalId) -> windlass::CallResult {
+    let engine = test.windlass.engine();
+    let result = match questions(test).iter().find(|one| one.id == *id) {
+        Some(one) if one.settled == Settled::Allowed => engine.resume(&test.session, id).await,
+        _ => engine.answer_and_resume(&test.session, id, Answer::allow()).await,
     };
     result.expect("an answer").expect("a result")
 }
 
-/// The place as the next start finds it.
-fn next_start(place: Place, killer: &Killer) -> Place {
-    killer.run("rm -r state work && mv copy/state state && mv copy/work work");
-    place.restart()
+/// Opens the copied workspace and state, as the next start does after the kill.
+fn next_start(test: TestWorkspace, copier: &StateCopier) -> TestWorkspace {
+    copier.run("rm -r state work && mv copy/state state && mv copy/work work");
+    test.restart()
 }
 
-async fn check(command: &str, at: Moment, spoil: &str, is_expected: bool) {
-    let (place, id, killer) = deferred(command, Some(at)).await;
-    let made = approve(&place, &id).await;
+async fn check(command: &str, at: KillMoment, spoil: &str, is_expected: bool) {
+    let (test, id, copier) = deferred(command, Some(at)).await;
+    let made = approve(&test, &id).await;
     assert_eq!(made.outcome, Outcome::Ok, "{at:?}: {}", text(&made));
-    killer.run(spoil);
-    let place = next_start(place, &killer);
-    let told = place.windlass.recovered().join("\n");
-    assert_eq!(is_made(&place, at), is_expected, "{at:?}: {told}");
-    assert_eq!(questions(&place).is_empty(), is_expected, "{at:?}: {told}");
+    copier.run(spoil);
+    let test = next_start(test, &copier);
+    let told = test.windlass.recovered().join("\n");
+    assert_eq!(are_changes_made(&test, at), is_expected, "{at:?}: {told}");
+    assert_eq!(questions(&test).is_empty(), is_expected, "{at:?}: {told}");
     if !is_expected {
-        let made = approve(&place, &id).await;
+        let made = approve(&test, &id).await;
         assert_eq!(made.outcome, Outcome::Ok, "{at:?}: {} {told}", text(&made));
-        assert!(is_made(&place, at) && questions(&place).is_empty(), "{at:?}");
+        assert!(are_changes_made(&test, at) && questions(&test).is_empty(), "{at:?}");
     }
     if command == BUILT {
-        let found = ["node_modules/new", "node_modules/old"].map(|name| place.path(name).exists());
+        let found = ["node_modules/new", "node_modules/old"].map(|name| test.path(name).exists());
         assert_eq!(found, [true, false], "{at:?}: {told}");
     }
-    let undone = place.undo(Undo::Last).await;
-    assert!(!is_made(&place, at), "{at:?}: {}", text(&undone));
-    // The next program leaves no stage.
-    let place = place.restart();
-    place.ok("bash", json!({"command": "true"})).await;
-    let left = fs::read_dir(place.state().join("stages")).map_or(0, Iterator::count);
+    let undone = test.undo(Undo::Last).await;
+    assert!(!are_changes_made(&test, at), "{at:?}: {}", text(&undone));
+    // After the next start no stage is left.
+    let test = test.restart();
+    test.call_ok("bash", json!({"command": "true"})).await;
+    let left = fs::read_dir(test.state().join("stages")).map_or(0, Iterator::count);
     assert_eq!(left, 0, "{at:?}: {told}");
 }
 
 #[tokio::test]
-async fn a_yes_that_is_cut_off_is_finished_or_can_be_given_again() {
+async fn allowed_commit_cut_off_by_a_kill_is_finished_or_can_be_allowed_again() {
     for (at, is_expected) in [
-        (Moment::BeforeAnswer, false),
-        (Moment::AfterAnswer, false),
-        (Moment::BeforeRecord, false),
-        (Moment::AfterRecord, false),
-        (Moment::BeforeMark, true),
-        (Moment::AfterMark, true),
-        (Moment::BeforeUse, true),
-        (Moment::AfterUse, true),
+        (KillMoment::BeforeAnswer, false),
+        (KillMoment::AfterAnswer, false),
+        (KillMoment::BeforeRecord, false),
+        (KillMoment::AfterRecord, false),
+        (KillMoment::BeforeMark, true),
+        (KillMoment::AfterMark, true),
+        (KillMoment::BeforeUse, true),
+        (KillMoment::AfterUse, true),
     ] {
         check(COMMAND, at, "true", is_expected).await;
     }
 }
 
 #[tokio::test]
-async fn build_directories_go_with_a_yes_that_is_cut_off() {
-    for (at, is_expected) in
-        [(Moment::AfterRecord, false), (Moment::BeforeMark, true), (Moment::BeforeUse, true)]
-    {
+async fn build_directories_share_the_fate_of_an_allowed_commit_cut_off_by_a_kill() {
+    for (at, is_expected) in [
+        (KillMoment::AfterRecord, false),
+        (KillMoment::BeforeMark, true),
+        (KillMoment::BeforeUse, true),
+    ] {
         check(BUILT, at, "true", is_expected).await;
     }
 }
 
-/// What was made of it is taken back, which gives the files other numbers and times.
+/// The finished part of the commit is rolled back, which gives the files other inodes and ctimes.
 #[tokio::test]
-async fn a_yes_that_is_cut_off_in_the_middle_can_be_given_again() {
+async fn allowed_commit_rolled_back_after_a_kill_can_be_allowed_again() {
     for spoil in [
         "rm copy/work/n",
         "printf 'one\\n' > copy/work/a",
         "mkdir -p copy/work/d/e && printf 'gone\\n' > copy/work/d/e/f",
         "ln -sfn nowhere copy/work/l; rm copy/work/n",
     ] {
-        check(COMMAND, Moment::BeforeMark, spoil, false).await;
+        check(COMMAND, KillMoment::BeforeMark, spoil, false).await;
     }
 }
 
-/// A person touches files, writes them anew with the same bytes, or does more.
+/// A person touches files, rewrites them with the same bytes, or changes them.
 #[tokio::test]
-async fn what_was_only_touched_is_no_conflict() {
+async fn touched_file_is_no_conflict() {
     for (command, is_conflict) in [
         ("touch a d/e/f s d; touch -h l", false),
         ("cp a b; mv b a; cp d/e/f f; mv f d/e/f", false),
@@ -297,17 +303,17 @@ async fn what_was_only_touched_is_no_conflict() {
         ("rm d/e/f", true),
         ("echo mine > d/mine", true),
     ] {
-        let (place, id, killer) = deferred(COMMAND, None).await;
-        killer.run(&format!("cd work; {command}"));
-        let before = place.tree();
-        let made = approve(&place, &id).await;
+        let (test, id, copier) = deferred(COMMAND, None).await;
+        copier.run(&format!("cd work; {command}"));
+        let before = test.tree();
+        let made = approve(&test, &id).await;
         let is_refused = made.outcome != Outcome::Ok;
         assert_eq!(is_refused, is_conflict, "{command}: {}", text(&made));
         if is_conflict {
-            before.assert_is(&place.tree(), command);
-            assert_eq!(questions(&place)[0].settled, Settled::Pending, "{command}");
+            before.assert_same(&test.tree(), command);
+            assert_eq!(questions(&test)[0].settled, Settled::Pending, "{command}");
         } else {
-            assert!(is_made(&place, Moment::AfterMark), "{command}");
+            assert!(are_changes_made(&test, KillMoment::AfterMark), "{command}");
         }
     }
 }

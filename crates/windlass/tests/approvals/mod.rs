@@ -1,4 +1,4 @@
-//! What a person is shown before they say yes: what would become of each file, found out by trying it.
+//! Changes that an approval shows: the result of each file, found by a trial run.
 
 mod killed;
 
@@ -12,25 +12,25 @@ use windlass::people::{
 use windlass::testing::MockTool;
 use windlass::{Effects, Kinds, Mode, Outcome, Output, ToolCall, Windlass};
 
-use crate::support::Place;
+use crate::support::TestWorkspace;
 
-type Asked = Arc<Mutex<Vec<Vec<FileChange>>>>;
+type ShownChanges = Arc<Mutex<Vec<Vec<FileChange>>>>;
 
-/// A workspace in which everything is asked, and allowed; what was shown.
-fn asking(files: &[(&str, &str)]) -> (Place, Asked) {
-    let asked = Asked::default();
+/// Creates a workspace whose attendant allows everything. Returns it and the list of the changes that were shown.
+fn workspace_with_approvals(files: &[(&str, &str)]) -> (TestWorkspace, ShownChanges) {
+    let asked = ShownChanges::default();
     let hears = asked.clone();
-    let place = Place::built(files, |builder| {
+    let test = TestWorkspace::with_builder(files, |builder| {
         builder.mode(Mode::Ask).attendant(move |request: &ApprovalRequest| {
             hears.lock().unwrap().push(request.changes.to_vec());
             true
         })
     });
-    (place, asked)
+    (test, asked)
 }
 
-async fn call(place: &Place, tool: &str, input: Value) -> Outcome {
-    place.windlass.call(&place.session, ToolCall::new(tool, input)).await.outcome
+async fn call(test: &TestWorkspace, tool: &str, input: Value) -> Outcome {
+    test.windlass.call(&test.session, ToolCall::new(tool, input)).await.outcome
 }
 
 fn text(bytes: Option<&Vec<u8>>) -> Option<&str> {
@@ -39,13 +39,13 @@ fn text(bytes: Option<&Vec<u8>>) -> Option<&str> {
 
 #[tokio::test]
 async fn every_change_is_shown_before_it_is_made() {
-    let (place, asked) = asking(&[("a.txt", "one\ntwo\n"), ("b.txt", "gone\n")]);
+    let (test, asked) = workspace_with_approvals(&[("a.txt", "one\ntwo\n"), ("b.txt", "gone\n")]);
     let edit = json!({"path": "a.txt", "old_string": "two", "new_string": "three"});
-    assert_eq!(call(&place, "edit", edit).await, Outcome::Ok);
+    assert_eq!(call(&test, "edit", edit).await, Outcome::Ok);
     let new = json!({"path": "d/new.txt", "content": "hello\n"});
-    assert_eq!(call(&place, "write", new).await, Outcome::Ok);
+    assert_eq!(call(&test, "write", new).await, Outcome::Ok);
     let patch = "*** Begin Patch\n*** Delete File: b.txt\n*** End Patch\n";
-    assert_eq!(call(&place, "patch", json!({"patch": patch})).await, Outcome::Ok);
+    assert_eq!(call(&test, "patch", json!({"patch": patch})).await, Outcome::Ok);
     let asked = asked.lock().unwrap();
     let told: Vec<Vec<_>> = asked
         .iter()
@@ -64,37 +64,37 @@ async fn every_change_is_shown_before_it_is_made() {
             [("delete", Some("gone\n"), None)],
         ]
     );
-    assert_eq!(place.text("a.txt"), "one\nthree\n");
+    assert_eq!(test.text("a.txt"), "one\nthree\n");
 }
 
 #[tokio::test]
-async fn nobody_is_asked_about_what_would_fail() {
-    let (place, asked) = asking(&[("a.txt", "one\n")]);
+async fn call_that_would_fail_needs_no_approval() {
+    let (test, asked) = workspace_with_approvals(&[("a.txt", "one\n")]);
     let edit = json!({"path": "a.txt", "old_string": "two", "new_string": "three"});
-    assert_eq!(call(&place, "edit", edit).await, Outcome::Error);
+    assert_eq!(call(&test, "edit", edit).await, Outcome::Error);
     let stale = json!({"path": "a.txt", "content": "all new\n"});
-    assert_eq!(call(&place, "write", stale).await, Outcome::Error);
+    assert_eq!(call(&test, "write", stale).await, Outcome::Error);
     assert!(asked.lock().unwrap().is_empty());
-    assert_eq!(place.text("a.txt"), "one\n");
+    assert_eq!(test.text("a.txt"), "one\n");
 }
 
 #[tokio::test]
-async fn a_trial_leaves_no_trace_when_the_answer_is_no() {
-    let place = Place::built(&[("a.txt", "one\n")], |builder| {
+async fn denied_trial_leaves_no_trace() {
+    let test = TestWorkspace::with_builder(&[("a.txt", "one\n")], |builder| {
         builder.mode(Mode::Ask).attendant(|_: &ApprovalRequest| false)
     });
-    let before = place.tree();
+    let before = test.tree();
     let edit = json!({"path": "a.txt", "old_string": "one", "new_string": "three"});
-    assert_eq!(call(&place, "edit", edit.clone()).await, Outcome::Denied);
-    before.assert_is(&place.tree(), "a denied edit");
+    assert_eq!(call(&test, "edit", edit.clone()).await, Outcome::Denied);
+    before.assert_same(&test.tree(), "a denied edit");
     let write = json!({"path": "a.txt", "content": "x\n"});
-    assert_eq!(call(&place, "write", write).await, Outcome::Error, "a trial is no reading");
-    assert!(place.windlass.engine().approvals().await.unwrap().is_empty());
+    assert_eq!(call(&test, "write", write).await, Outcome::Error, "a trial is no reading");
+    assert!(test.windlass.engine().approvals().await.unwrap().is_empty());
 }
 
-/// A link that is changed while the person looks at the question is not followed: they saw where it led before.
+/// A link that is changed while the person reads the question is not followed, because the question showed its old target.
 #[tokio::test]
-async fn a_link_that_changes_while_a_person_is_asked_is_not_followed() {
+async fn link_changed_during_an_approval_is_not_followed() {
     for (tool, input) in [
         ("bash", json!({"command": "echo x >> link/f"})),
         ("write", json!({"path": "link/f", "content": "x\n"})),
@@ -108,17 +108,17 @@ async fn a_link_that_changes_while_a_person_is_asked_is_not_followed() {
             std::os::unix::fs::symlink("two", link).unwrap();
             true
         };
-        let place = Place::built(&[("one/", ""), ("two/", "")], |builder| {
+        let test = TestWorkspace::with_builder(&[("one/", ""), ("two/", "")], |builder| {
             builder.mode(Mode::Ask).ask_before(true).attendant(swap)
         });
-        *workspace.lock().unwrap() = place.path("");
-        std::os::unix::fs::symlink("one", place.path("link")).unwrap();
-        assert_eq!(call(&place, tool, input).await, Outcome::Denied, "{tool}");
-        assert!(!place.path("one/f").exists() && !place.path("two/f").exists(), "{tool}");
+        *workspace.lock().unwrap() = test.path("");
+        std::os::unix::fs::symlink("one", test.path("link")).unwrap();
+        assert_eq!(call(&test, tool, input).await, Outcome::Denied, "{tool}");
+        assert!(!test.path("one/f").exists() && !test.path("two/f").exists(), "{tool}");
     }
 }
 
-/// A tool that asks which letter it shall be.
+/// A tool that asks a person to choose a letter.
 fn choose() -> MockTool {
     MockTool::named("choose").with_effects(Kinds::STATE, |_| Effects::state("question")).answering(
         |cx, _| async move {
@@ -128,9 +128,9 @@ fn choose() -> MockTool {
     )
 }
 
-/// Two that share nothing but the state directory, like two processes: one asks, the other answers.
+/// Two engines share only the state directory, like two processes: one asks, the other answers.
 #[tokio::test]
-async fn a_question_of_a_tool_is_answered_through_the_state_directory() {
+async fn tools_question_is_answered_through_the_state_directory() {
     let folder = tempfile::tempdir().unwrap();
     let (work, state) = (folder.path().join("work"), folder.path().join("state"));
     std::fs::create_dir(&work).unwrap();
@@ -160,15 +160,15 @@ async fn a_question_of_a_tool_is_answered_through_the_state_directory() {
     assert!(there.engine().questions().await.unwrap().is_empty(), "it is used up");
 }
 
-/// The question about a job says that a yes lets it write in the workspace, and a yes does that, for this job and but for what a rule
-/// denies.
+/// The approval of a job says that allowing it lets the job write in the workspace. It does so for this job only, except where a rule
+/// denies it.
 #[tokio::test]
-async fn a_yes_lets_a_job_write_what_the_question_says() {
+async fn allowed_job_may_write_where_its_approval_says() {
     let shown: Arc<Mutex<Vec<String>>> = Arc::default();
     let hears = shown.clone();
     let script = "echo job > made; echo job > docs/a; echo job > .git/config; true";
     let files = [("docs/a", "a\n"), (".git/HEAD", ""), ("script", script)];
-    let place = Place::built(&files, |builder| {
+    let test = TestWorkspace::with_builder(&files, |builder| {
         builder.mode(Mode::Ask).deny("write docs/**".parse().expect("a rule")).attendant(
             move |request: &ApprovalRequest| {
                 hears.lock().unwrap().push(request.confinement.clone());
@@ -176,13 +176,13 @@ async fn a_yes_lets_a_job_write_what_the_question_says() {
             },
         )
     });
-    let outcome = call(&place, "bash", json!({"command": "sh script", "background": true})).await;
+    let outcome = call(&test, "bash", json!({"command": "sh script", "background": true})).await;
     assert_eq!(outcome, Outcome::Ok);
-    for job in place.session.all_jobs() {
+    for job in test.session.all_jobs() {
         job.wait().await;
     }
-    assert_eq!((place.text("made").as_str(), place.text("docs/a").as_str()), ("job\n", "a\n"));
-    assert!(!place.path(".git/config").exists(), "protected places are not for a job to make");
+    assert_eq!((test.text("made").as_str(), test.text("docs/a").as_str()), ("job\n", "a\n"));
+    assert!(!test.path(".git/config").exists(), "protected places are not for a job to make");
     let shown = shown.lock().unwrap().clone();
     let words = "; the job may write in the workspace, which cannot be undone";
     assert!(shown.len() == 1 && shown[0].ends_with(words), "{shown:?}");

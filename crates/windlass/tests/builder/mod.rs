@@ -1,6 +1,6 @@
-//! What the builder puts together, and what it refuses.
+//! Engines that the builder makes, and its errors.
 
-mod knobs;
+mod settings;
 
 use std::fs;
 use std::path::Path;
@@ -28,7 +28,7 @@ async fn read(builder: Builder, path: &Path) -> CallResult {
 }
 
 #[test]
-fn a_workspace_that_is_not_there_is_an_error_that_names_it() {
+fn missing_workspace_is_an_error_that_names_it() {
     let folder = folder(&[]);
     let error =
         Windlass::builder(folder.path().join("nothing")).build().expect_err("no such place");
@@ -163,9 +163,10 @@ async fn rules_decide_before_the_mode() {
     }
 }
 
-/// A program may have a runtime for each call. What happened in one that has ended is told all the same, and only to those who were there.
+/// A program may have a runtime for each call. Events of a call are delivered also after its runtime has ended, and only to earlier
+/// subscriptions.
 #[test]
-fn events_are_told_when_the_runtime_of_their_call_ends() {
+fn events_are_delivered_after_the_runtime_of_their_call_has_ended() {
     let (folder, state) = (folder(&[]), folder(&[]));
     let windlass = Windlass::builder(folder.path()).state(state.path()).build().expect("built");
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

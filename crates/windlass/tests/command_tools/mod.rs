@@ -1,4 +1,4 @@
-//! Command files as tools: real programs, in the sandbox that is usual.
+//! Command files as tools: real programs in the default sandbox.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -11,9 +11,9 @@ use windlass::process::{Confinement, Level, NetworkAccess, ProcessSettings};
 use windlass::tool::{CommandFile, Overrides};
 use windlass::{Builder, Kinds, Mode, Outcome, ToolCall, Undo};
 
-use crate::support::{Place, text};
+use crate::support::{TestWorkspace, text};
 
-/// The person's directory with these files.
+/// Creates a directory of command files.
 fn directory(files: &[(&str, &str)]) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (name, content) in files {
@@ -22,15 +22,18 @@ fn directory(files: &[(&str, &str)]) -> TempDir {
     folder
 }
 
-/// A place with one tool `t`, of the person: these lines of front matter besides its name.
-fn place_with(lines: &str, configure: impl FnOnce(Builder) -> Builder) -> (Place, TempDir) {
+/// Creates a workspace with one command tool `t` of the person, with these additional lines of front matter.
+fn workspace_with(
+    lines: &str,
+    configure: impl FnOnce(Builder) -> Builder,
+) -> (TestWorkspace, TempDir) {
     let tools = directory(&[("t.md", &file(lines))]);
     let add = |builder: Builder| configure(builder.command_tools(tools.path()));
-    (Place::built(&[("a.txt", "alpha\n"), ("d/b.txt", "beta\n")], add), tools)
+    (TestWorkspace::with_builder(&[("a.txt", "alpha\n"), ("d/b.txt", "beta\n")], add), tools)
 }
 
-fn place(lines: &str) -> (Place, TempDir) {
-    place_with(lines, |builder| builder.mode(Mode::Auto))
+fn test_workspace(lines: &str) -> (TestWorkspace, TempDir) {
+    workspace_with(lines, |builder| builder.mode(Mode::Auto))
 }
 
 fn file(lines: &str) -> String {
@@ -50,36 +53,37 @@ env: {WHO: me, V: 1.10}
 command: |
   cat
   printf '%s|%s|%s|%s|%s|%s\\n' \"$ARG_TEXT\" \"$ARG_COUNT\" \"${ARG_LIST-none}\" \"$WHO\" \"$V\" \"$PWD\"";
-    let (place, _tools) = place(lines);
+    let (test, _tools) = test_workspace(lines);
     let evil = "'; touch evil #$(touch evil)`touch evil`\n\"";
-    let result = place.ok("t", json!({"text": evil, "list": [1, {"a": "ü"}]})).await;
+    let result = test.call_ok("t", json!({"text": evil, "list": [1, {"a": "ü"}]})).await;
     let said = text(&result);
     let (given, variables) = said.split_once('\n').unwrap();
     let expected = json!({"text": evil, "list": [1, {"a": "ü"}], "count": 3});
     assert_eq!(serde_json::from_str::<Value>(given).unwrap(), expected);
-    let workspace = place.workspace();
+    let workspace = test.workspace();
     assert_eq!(variables, format!("{evil}|3|none|me|1.10|{}\n", workspace.display()));
-    assert!(!place.path("evil").exists());
+    assert!(!test.path("evil").exists());
     let large = json!({"text": "x".repeat(60_000), "list": ["y".repeat(1_000_000)]});
-    let result = place.ok("t", large).await;
+    let result = test.call_ok("t", large).await;
     assert_eq!(result.output.metadata["truncated"], json!(true));
 }
 
-/// The arguments have no command in them, and the tool `test` finds its own: the question still names what has run.
+/// The approval names the command that has run, also if it is not in the arguments: for a command tool, and for `test`, which finds its
+/// own.
 #[tokio::test]
-async fn a_question_about_changes_names_the_command_that_has_run() {
+async fn approval_of_changes_names_the_command_that_has_run() {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let hears = asked.clone();
-    let (place, _tools) = place_with("command: echo x > made", |builder| {
+    let (test, _tools) = workspace_with("command: echo x > made", |builder| {
         builder.mode(Mode::Ask).attendant(move |request: &ApprovalRequest| {
             let seen = (request.has_run, request.command().map(str::to_owned));
             hears.lock().unwrap().push((seen, request.other_arguments()));
             false
         })
     });
-    place.call("t", json!({})).await;
-    place.call("test", json!({"command": "echo y > made", "path": "d"})).await;
-    place.call("bash", json!({"command": "echo z > made"})).await;
+    test.call("t", json!({})).await;
+    test.call("test", json!({"command": "echo y > made", "path": "d"})).await;
+    test.call("bash", json!({"command": "echo z > made"})).await;
     let ran = |command: &str, others| ((true, Some(command.to_owned())), others);
     let expected = [
         ran("echo x > made", None),
@@ -87,27 +91,27 @@ async fn a_question_about_changes_names_the_command_that_has_run() {
         ran("echo z > made", None),
     ];
     assert_eq!(*asked.lock().unwrap(), expected);
-    assert!(!place.path("made").exists());
+    assert!(!test.path("made").exists());
 }
 
 #[tokio::test]
-async fn arguments_are_held_against_the_schema() {
+async fn arguments_are_checked_against_the_schema() {
     let lines =
         "command: cat\nschema: {properties: {n: {type: integer, maximum: 9}}, required: [n]}";
-    let (place, _tools) = place(lines);
-    assert_eq!(text(&place.ok("t", json!({"n": "7"})).await), "{\"n\":7}\n");
+    let (test, _tools) = test_workspace(lines);
+    assert_eq!(text(&test.call_ok("t", json!({"n": "7"})).await), "{\"n\":7}\n");
     for (input, why) in [
         (json!({}), "`n` is missing"),
         (json!({"n": 10}), "n is 10; it must be 9 or less"),
         (json!({"n": 1, "m": 2}), "unknown parameter `m`"),
     ] {
-        let said = place.refused("t", input).await;
+        let said = test.call_refused("t", input).await;
         assert!(said.starts_with(why), "{said}");
     }
 }
 
 #[tokio::test]
-async fn how_it_ends_is_told() {
+async fn result_has_the_exit_code_or_the_time_limit() {
     for (lines, outcome, expected) in [
         ("command: echo out; echo err >&2", Outcome::Ok, "out\nerr\n"),
         ("command: 'true'", Outcome::Ok, "[no output]"),
@@ -120,8 +124,8 @@ async fn how_it_ends_is_told() {
         ),
         ("command: |\n  set -eu\n  echo \"$ARG_NONE\"\n  echo never", Outcome::Error, ""),
     ] {
-        let (place, _tools) = place(lines);
-        let result = place.call("t", json!({})).await;
+        let (test, _tools) = test_workspace(lines);
+        let result = test.call("t", json!({})).await;
         assert_eq!(result.outcome, outcome, "{lines}: {}", text(&result));
         assert_eq!(result.output.is_error, outcome != Outcome::Ok);
         assert!(text(&result).starts_with(expected), "{lines}: {}", text(&result));
@@ -130,14 +134,15 @@ async fn how_it_ends_is_told() {
 }
 
 #[tokio::test]
-async fn what_it_changes_is_said_and_can_be_undone() {
-    let (place, _tools) = place("command: rm -r d; echo new >> a.txt; mkdir e; echo x > e/x");
-    let before = place.tree();
-    let result = place.ok("t", json!({})).await;
+async fn its_changes_are_reported_and_can_be_undone() {
+    let (test, _tools) =
+        test_workspace("command: rm -r d; echo new >> a.txt; mkdir e; echo x > e/x");
+    let before = test.tree();
+    let result = test.call_ok("t", json!({})).await;
     assert_eq!(text(&result), "[no output; changed: M a.txt, D d/b.txt, A e/x]");
-    assert_eq!(place.text("a.txt"), "alpha\nnew\n");
-    assert_eq!(place.undo(Undo::Last).await.outcome, Outcome::Ok);
-    before.assert_is(&place.tree(), "the tree before the command");
+    assert_eq!(test.text("a.txt"), "alpha\nnew\n");
+    assert_eq!(test.undo(Undo::Last).await.outcome, Outcome::Ok);
+    before.assert_same(&test.tree(), "the tree before the command");
 }
 
 #[tokio::test]
@@ -145,44 +150,45 @@ async fn it_is_confined_like_every_program() {
     let outside = tempfile::tempdir().unwrap();
     let target = outside.path().join("x");
     let command = format!("command: echo x > {}", target.display());
-    let (place, _tools) = place(&command);
-    // What looks like a directory of the machine is one of its own.
-    place.call("t", json!({})).await;
+    let (test, _tools) = test_workspace(&command);
+    // The directory has the path of one of the machine, but belongs to the sandbox.
+    test.call("t", json!({})).await;
     assert!(!target.exists());
-    let (place, _tools) = self::place("command: exec 3<>/dev/tcp/1.1.1.1/53");
-    assert_eq!(place.call("t", json!({})).await.outcome, Outcome::Error);
+    let (test, _tools) = test_workspace("command: exec 3<>/dev/tcp/1.1.1.1/53");
+    assert_eq!(test.call("t", json!({})).await.outcome, Outcome::Error);
     let deny = |builder: Builder| builder.mode(Mode::Auto).deny("write d".parse().unwrap());
-    let (place, _tools) = place_with("command: rm -r d", deny);
-    assert_eq!(place.call("t", json!({})).await.outcome, Outcome::Denied);
-    assert!(place.path("d/b.txt").exists());
+    let (test, _tools) = workspace_with("command: rm -r d", deny);
+    assert_eq!(test.call("t", json!({})).await.outcome, Outcome::Denied);
+    assert!(test.path("d/b.txt").exists());
 }
 
 #[tokio::test]
-async fn a_command_of_the_person_that_only_looks_needs_no_permission_to_run() {
+async fn read_only_command_of_the_person_needs_no_permission_to_run() {
     let lines = "effects: [read]\ncommand: cat a.txt; touch a.txt; echo x > new; rm -r d";
     for mode in [Mode::Ask, Mode::Plan, Mode::Auto] {
-        let (place, _tools) = place_with(lines, |builder| builder.mode(mode));
-        let before = place.tree();
-        let result = place.call("t", json!({})).await;
+        let (test, _tools) = workspace_with(lines, |builder| builder.mode(mode));
+        let before = test.tree();
+        let result = test.call("t", json!({})).await;
         assert_eq!(result.outcome, Outcome::Error, "{}", text(&result));
         assert!(text(&result).starts_with("alpha\n"), "{}", text(&result));
         assert!(text(&result).contains("Read-only file system"), "{}", text(&result));
-        before.assert_is(&place.tree(), "nothing can be changed");
+        before.assert_same(&test.tree(), "nothing can be changed");
     }
-    let (place, _tools) = place_with("effects: [read]\ncommand: pwd; cat a.txt", |builder| builder);
+    let (test, _tools) =
+        workspace_with("effects: [read]\ncommand: pwd; cat a.txt", |builder| builder);
     let say = |input| {
         let overrides = Overrides { work_dir: Some("d".into()), ..Overrides::default() };
-        place.windlass.call(&place.session, ToolCall::new("t", input).with_overrides(overrides))
+        test.windlass.call(&test.session, ToolCall::new("t", input).with_overrides(overrides))
     };
     let said = text(&say(json!({})).await);
-    assert!(said.starts_with(&format!("{}\n", place.path("d").display())), "{said}");
-    assert!(text(&place.ok("t", json!({})).await).ends_with("alpha\n"));
-    place.put("a.txt", "omega\n");
-    assert!(text(&place.ok("t", json!({})).await).ends_with("omega\n"), "no answer is kept");
+    assert!(said.starts_with(&format!("{}\n", test.path("d").display())), "{said}");
+    assert!(text(&test.call_ok("t", json!({})).await).ends_with("alpha\n"));
+    test.put("a.txt", "omega\n");
+    assert!(text(&test.call_ok("t", json!({})).await).ends_with("omega\n"), "no answer is kept");
 }
 
 #[tokio::test]
-async fn nobody_else_and_no_open_sandbox_gets_that() {
+async fn read_only_command_of_a_workspace_or_without_a_sandbox_needs_permission() {
     let settings = |level, network| ProcessSettings {
         confinement: Confinement { level, network, ..Confinement::default() },
         ..ProcessSettings::default()
@@ -192,50 +198,51 @@ async fn nobody_else_and_no_open_sandbox_gets_that() {
         [(Level::Off, NetworkAccess::None), (Level::Workspace, NetworkAccess::Full)]
     {
         let settings = settings(level, network);
-        let (place, _tools) = place_with(lines, |b| b.mode(Mode::Ask).processes(settings));
-        assert_eq!(place.call("t", json!({})).await.outcome, Outcome::Denied);
+        let (test, _tools) = workspace_with(lines, |b| b.mode(Mode::Ask).processes(settings));
+        assert_eq!(test.call("t", json!({})).await.outcome, Outcome::Denied);
     }
     let files = vec![CommandFile { path: ".windlass/tools/t.md".into(), text: file(lines) }];
-    let place = Place::built(&[], |b| {
+    let test = TestWorkspace::with_builder(&[], |b| {
         b.mode(Mode::Ask).ask_before(true).trusted_command_files(files.clone())
     });
-    let said = place.refused("t", json!({})).await;
+    let said = test.call_refused("t", json!({})).await;
     assert!(said.starts_with("not allowed: exec echo ran"), "{said}");
-    let place = Place::built(&[], |b| {
+    let test = TestWorkspace::with_builder(&[], |b| {
         b.mode(Mode::Ask).trusted_command_files(files).allow("tool t".parse().unwrap())
     });
-    assert_eq!(text(&place.ok("t", json!({})).await), "ran\n");
+    assert_eq!(text(&test.call_ok("t", json!({})).await), "ran\n");
 }
 
 #[tokio::test]
-async fn what_does_not_say_that_it_writes_cannot_whoever_wrote_it() {
+async fn command_that_does_not_declare_writing_cannot_write() {
     let text = file("effects: [net]\ncommand: echo x > new");
     let files = vec![CommandFile { path: "t.md".into(), text }];
-    let place = Place::built(&[], |b| b.mode(Mode::Auto).trusted_command_files(files));
-    assert_eq!(place.call("t", json!({})).await.outcome, Outcome::Error);
-    assert!(!place.path("new").exists());
+    let test =
+        TestWorkspace::with_builder(&[], |b| b.mode(Mode::Auto).trusted_command_files(files));
+    assert_eq!(test.call("t", json!({})).await.outcome, Outcome::Error);
+    assert!(!test.path("new").exists());
 }
 
 #[tokio::test]
 async fn rules_and_roles_bind_it() {
     let denied = |rule: &'static str| {
-        place_with("command: echo ran", |b| b.mode(Mode::Auto).deny(rule.parse().unwrap()))
+        workspace_with("command: echo ran", |b| b.mode(Mode::Auto).deny(rule.parse().unwrap()))
     };
     for rule in ["tool t", "tool *", "exec echo"] {
-        let (place, _tools) = denied(rule);
-        assert_eq!(place.call("t", json!({})).await.outcome, Outcome::Denied, "{rule}");
+        let (test, _tools) = denied(rule);
+        assert_eq!(test.call("t", json!({})).await.outcome, Outcome::Denied, "{rule}");
     }
-    let (place, _tools) = place_with("command: echo ran | tee new", |b| b.mode(Mode::Plan));
-    let said = text(&place.ok("t", json!({})).await);
+    let (test, _tools) = workspace_with("command: echo ran | tee new", |b| b.mode(Mode::Plan));
+    let said = text(&test.call_ok("t", json!({})).await);
     assert_eq!(said, "ran\n[would have changed, and nothing is kept: A new]");
-    assert!(!place.path("new").exists(), "a plan keeps nothing");
+    assert!(!test.path("new").exists(), "a plan keeps nothing");
 }
 
-/// What is offered, and what is said of the rest.
+/// Builds an engine. Returns the names of its tools, and the warnings.
 async fn offered(configure: impl FnOnce(Builder) -> Builder) -> (Vec<String>, Vec<String>) {
-    let place = Place::built(&[], configure);
-    let mut events = place.windlass.subscribe();
-    let tools = place.windlass.tools(&place.session).await;
+    let test = TestWorkspace::with_builder(&[], configure);
+    let mut events = test.windlass.subscribe();
+    let tools = test.windlass.tools(&test.session).await;
     let known = windlass::tool::BUILTIN.iter().map(|tool| tool.name()).collect::<Vec<_>>();
     let names = tools.iter().map(|tool| tool.name.to_string());
     let names = names.filter(|name| !known.contains(&&**name) && name != "delta").collect();
@@ -247,7 +254,7 @@ async fn offered(configure: impl FnOnce(Builder) -> Builder) -> (Vec<String>, Ve
 }
 
 #[tokio::test]
-async fn a_file_that_is_wrong_costs_its_own_tool_and_is_told_of_with_its_place() {
+async fn file_with_an_error_loses_its_own_tool_and_gives_a_warning_with_its_line() {
     let tool = |name: &str| format!("---\nname: {name}\ncommand: 'true'\n---\nText.\n");
     let tools = directory(&[
         ("z.md", &tool("last")),
@@ -301,47 +308,47 @@ async fn an_embedders_own_tool_is_not_replaced() {
 }
 
 #[tokio::test]
-async fn nothing_is_read_before_it_is_needed() {
-    let (place, tools) = place("command: echo one");
-    place.ok("read", json!({"path": "a.txt"})).await;
+async fn files_are_read_when_a_tool_is_first_needed() {
+    let (test, tools) = test_workspace("command: echo one");
+    test.call_ok("read", json!({"path": "a.txt"})).await;
     std::fs::write(tools.path().join("t.md"), file("command: echo two")).unwrap();
-    assert_eq!(text(&place.ok("t", json!({})).await), "two\n");
+    assert_eq!(text(&test.call_ok("t", json!({})).await), "two\n");
     std::fs::write(tools.path().join("t.md"), file("command: echo three")).unwrap();
-    assert_eq!(text(&place.ok("t", json!({})).await), "two\n", "what was read stays");
+    assert_eq!(text(&test.call_ok("t", json!({})).await), "two\n", "what was read stays");
 }
 
 #[tokio::test]
-async fn it_tells_its_output_as_it_comes_and_can_be_stopped() {
-    let (place, _tools) = place("command: echo begun; sleep 999 & sleep 999; touch late");
-    let mut events = place.windlass.subscribe();
-    let (id, running) = place.windlass.start(&place.session, ToolCall::new("t", json!({})));
+async fn its_output_is_streamed_and_it_can_be_stopped() {
+    let (test, _tools) = test_workspace("command: echo begun; sleep 999 & sleep 999; touch late");
+    let mut events = test.windlass.subscribe();
+    let (id, running) = test.windlass.start(&test.session, ToolCall::new("t", json!({})));
     let running = tokio::spawn(running);
     while !matches!(events.next().await.kind, EventKind::Output { .. }) {}
-    assert!(place.windlass.cancel(&id));
+    assert!(test.windlass.cancel(&id));
     let result = running.await.unwrap();
     assert_eq!(result.outcome, Outcome::Cancelled);
     assert!(text(&result).starts_with("begun\n"), "{}", text(&result));
-    assert!(!place.path("late").exists());
+    assert!(!test.path("late").exists());
 }
 
 #[tokio::test]
-async fn one_that_takes_long_goes_on_as_a_job_where_that_is_wanted() {
-    let (place, _tools) = place("command: echo begun; sleep 999");
+async fn slow_command_becomes_a_job_if_asked_for() {
+    let (test, _tools) = test_workspace("command: echo begun; sleep 999");
     let soft_limit = Some(Duration::from_millis(300));
     let call = ToolCall::new("t", json!({}))
         .with_overrides(Overrides { soft_limit, ..Overrides::default() });
-    let result = place.windlass.call(&place.session, call).await;
+    let result = test.windlass.call(&test.session, call).await;
     assert_eq!(result.outcome, Outcome::Ok, "{}", text(&result));
     let job = result.output.metadata["job"].as_str().unwrap().to_owned();
-    place.ok("kill", json!({"job": job})).await;
-    place.session.end_jobs().await;
+    test.call_ok("kill", json!({"job": job})).await;
+    test.session.end_jobs().await;
 }
 
 #[tokio::test]
-async fn the_kinds_of_effects_are_those_that_are_declared() {
+async fn kinds_of_effects_are_the_declared_ones() {
     let kinds = async |lines: &str| {
-        let (place, _tools) = place(lines);
-        let tools = place.windlass.tools(&place.session).await;
+        let (test, _tools) = test_workspace(lines);
+        let tools = test.windlass.tools(&test.session).await;
         tools.iter().find(|tool| tool.name == "t").unwrap().kinds
     };
     assert_eq!(kinds("command: x").await, Kinds::EXEC);

@@ -1,6 +1,6 @@
-//! Every row of `corpus.jsonl`: `allow` are rules that a person has granted, `cmd` is the command, and `expect` says whether these
-//! rules cover all that it does. A row that is `deny` makes the file `CANARY` when it is run in bash; that is tested too, so that
-//! no row is there for nothing.
+//! Tests of every row of `corpus.jsonl`: `allow` has the rules that a person has granted, `cmd` is the command, and `expect` is whether
+//! these rules cover all its effects. A row with `deny` creates the file `CANARY` when it is run in bash; that is tested too, so that
+//! every row proves something.
 
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -12,11 +12,11 @@ use windlass::Mode;
 use windlass::policy::{Decision, Policy};
 
 use super::{explain, text_of};
-use crate::support::{Place, tools};
+use crate::support::{TestWorkspace, tool_links};
 
-/// Where bash looks for programs.
+/// The search path of bash.
 pub(super) const SYSTEM_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// How many tests share the rows that are run.
+/// Number of tests among which the rows to run are divided.
 const SHARES: usize = 4;
 
 pub(super) fn rows() -> Vec<Value> {
@@ -33,13 +33,13 @@ pub(super) fn policy(row: &Value) -> Policy {
 }
 
 #[tokio::test]
-async fn what_does_more_than_the_rules_say_is_not_allowed() {
-    let place = Place::new();
+async fn command_with_effects_beyond_its_rules_is_not_allowed() {
+    let test = TestWorkspace::new();
     let (mut wrong, mut asked, mut benign) = (Vec::new(), Vec::new(), 0);
     for row in rows() {
-        let verdict = explain(&place, policy(&row), text_of(&row, "cmd")).await;
+        let verdict = explain(&test, policy(&row), text_of(&row, "cmd")).await;
         let is_allowed = verdict.decision() == Decision::Allow;
-        // What is in files is seen when it is run.
+        // Effects of configuration files show when the row is run.
         match (text_of(&row, "expect"), text_of(&row, "from")) {
             ("deny", "words") if is_allowed => wrong.push(row),
             ("allow", _) => {
@@ -57,13 +57,13 @@ async fn what_does_more_than_the_rules_say_is_not_allowed() {
 }
 
 #[tokio::test]
-async fn what_files_configure_does_nothing() {
+async fn programs_configured_in_files_are_not_run() {
     for row in rows().iter().filter(|row| row["from"] == "files") {
-        let place = Place::new();
-        bash(&place.workspace(), SYSTEM_PATH, text_of(row, "setup"));
-        place.windlass.engine().set_policy(policy(row));
-        let result = place.call("bash", json!({"command": row["cmd"]})).await;
-        assert!(!has_canary(&place.workspace()), "{row}: {}", result.output.to_text());
+        let test = TestWorkspace::new();
+        bash(&test.workspace(), SYSTEM_PATH, text_of(row, "setup"));
+        test.windlass.engine().set_policy(policy(row));
+        let result = test.call("bash", json!({"command": row["cmd"]})).await;
+        assert!(!has_canary(&test.workspace()), "{row}: {}", result.output.to_text());
     }
 }
 
@@ -77,13 +77,13 @@ fn the_corpus_is_large_and_its_ids_are_unique() {
     assert!(rows.len() >= 300, "{}", rows.len());
 }
 
-/// Programs that neither every machine has nor `cargo xtask setup` installs. That rows about them do what they are denied for can be
-/// seen only where they are installed; what is decided about these rows is tested everywhere.
+/// Programs that a machine may lack and that `cargo xtask setup` does not install. Rows with them are run only where they are installed;
+/// the decisions about these rows are tested everywhere.
 const OPTIONAL: &[&str] = &["ed", "gdb", "sqlite3", "ssh", "vim", "zip"];
 
-/// Runs every row of a share that is to be denied: it must do what it is denied for.
-fn fire(share: usize) {
-    let tools = tools();
+/// Runs every denied row of a share in bash, and checks that it creates the file `CANARY`.
+fn check_denied_rows(share: usize) {
+    let tools = tool_links();
     let path = format!("{}:{SYSTEM_PATH}", tools.path().display());
     let mut silent = Vec::new();
     for row in rows().iter().skip(share).step_by(SHARES).filter(|row| row["expect"] == "deny") {
@@ -91,7 +91,7 @@ fn fire(share: usize) {
         bash(folder.path(), &path, text_of(row, "setup"));
         assert!(!has_canary(folder.path()), "{row} fires before it is run");
         bash(folder.path(), &path, text_of(row, "cmd"));
-        if !appears(folder.path()) {
+        if !canary_appears(folder.path()) {
             silent.push(row.clone());
         }
     }
@@ -106,22 +106,22 @@ fn fire(share: usize) {
 
 #[test]
 fn rows_fire_in_bash_1() {
-    fire(0);
+    check_denied_rows(0);
 }
 
 #[test]
 fn rows_fire_in_bash_2() {
-    fire(1);
+    check_denied_rows(1);
 }
 
 #[test]
 fn rows_fire_in_bash_3() {
-    fire(2);
+    check_denied_rows(2);
 }
 
 #[test]
 fn rows_fire_in_bash_4() {
-    fire(3);
+    check_denied_rows(3);
 }
 
 fn is_installed(program: &str) -> bool {
@@ -130,15 +130,15 @@ fn is_installed(program: &str) -> bool {
     looked.is_ok_and(|found| found.status.success())
 }
 
-/// Whether the file is there, or comes: what runs beside bash may outlive it a little.
-fn appears(directory: &Path) -> bool {
+/// Waits a little for the file `CANARY`, because background programs may outlive bash. Returns whether it exists.
+fn canary_appears(directory: &Path) -> bool {
     (0..40).any(|turn| {
         std::thread::sleep(Duration::from_millis(if turn == 0 { 0 } else { 25 }));
         has_canary(directory)
     })
 }
 
-/// Whether the file is there, also with a carriage return behind its name.
+/// Returns whether a file `CANARY` exists, also with a carriage return at the end of its name.
 fn has_canary(directory: &Path) -> bool {
     let mut entries = std::fs::read_dir(directory).expect("a directory");
     entries.any(|entry| {
@@ -146,7 +146,7 @@ fn has_canary(directory: &Path) -> bool {
     })
 }
 
-/// Runs a text in bare bash, for a bounded time.
+/// Runs a text in bash without a sandbox, with a time limit.
 pub(super) fn bash(directory: &Path, path: &str, text: &str) {
     let mut child = Command::new("bash")
         .args(["-c", text])

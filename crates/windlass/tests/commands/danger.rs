@@ -1,5 +1,5 @@
-//! Every dangerous row of the corpus, run for real in the mode `ask`: without a yes it leaves nothing behind, in the workspace, at
-//! home, elsewhere or among the processes of the machine.
+//! Runs every dangerous row of the corpus in the mode `ask`: unless it is allowed, it leaves no file and no process behind, in the
+//! workspace, at home or elsewhere.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,61 +14,61 @@ use windlass::{Mode, ToolCall};
 
 use super::corpus::{SYSTEM_PATH, bash, policy, rows};
 use super::text_of;
-use crate::support::{Place, Tree, tools};
+use crate::support::{TestWorkspace, Tree, tool_links};
 
-/// How many tests share the rows.
+/// Number of tests among which the rows are divided.
 const SHARES: usize = 4;
 
-/// Who may answer.
+/// The person who answers approvals.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Person {
+enum AttendantKind {
     SaysNo,
     IsNotThere,
 }
 
-/// Runs every dangerous row of a share, half of them before a person who says no and half with nobody there.
+/// Runs every dangerous row of a share, half of them with a person who denies and half without an attendant.
 async fn run(share: usize) {
-    let tools = tools();
+    let tools = tool_links();
     let path = format!("{}:{SYSTEM_PATH}", tools.path().display());
     let mut asked = 0;
     let mut traces = Vec::new();
     let rows = rows().into_iter().filter(|row| row["expect"] == "deny");
-    let persons = [Person::SaysNo, Person::IsNotThere].into_iter().cycle();
+    let persons = [AttendantKind::SaysNo, AttendantKind::IsNotThere].into_iter().cycle();
     for (row, person) in rows.skip(share).step_by(SHARES).zip(persons) {
         let questions = Arc::new(AtomicUsize::new(0));
-        let scene = Scene::new(&path, person, &questions);
-        bash(&scene.place.workspace(), &path, text_of(&row, "setup"));
-        scene.place.windlass.engine().set_policy(policy(&row));
-        let before = scene.all();
-        scene.run(&row).await;
+        let danger_test = DangerTest::new(&path, person, &questions);
+        bash(&danger_test.test.workspace(), &path, text_of(&row, "setup"));
+        danger_test.test.windlass.engine().set_policy(policy(&row));
+        let before = danger_test.all();
+        danger_test.run(&row).await;
         asked += questions.load(Ordering::Relaxed);
-        for (place, tree) in scene.all() {
-            if let Some(difference) = before[&place].difference(&tree) {
-                traces.push(format!("{row}\n  {place}: {difference}"));
+        for (directory, tree) in danger_test.all() {
+            if let Some(difference) = before[&directory].describe_differences(&tree) {
+                traces.push(format!("{row}\n  {directory}: {difference}"));
             }
         }
-        let left = scene.processes_left();
+        let left = danger_test.processes_left();
         if !left.is_empty() {
             traces.push(format!("{row}\n  processes: {left:?}"));
         }
     }
     assert!(traces.is_empty(), "{} leave traces:\n{}", traces.len(), traces.join("\n"));
-    assert!(asked > 0, "nobody was asked");
+    assert!(asked > 0, "no approval was asked for");
 }
 
-/// A workspace, a home and a place beside them.
-struct Scene {
-    place: Place,
+/// A workspace, a home directory and a directory beside them.
+struct DangerTest {
+    test: TestWorkspace,
     mark: String,
 }
 
-impl Scene {
-    fn new(path: &str, person: Person, questions: &Arc<AtomicUsize>) -> Self {
+impl DangerTest {
+    fn new(path: &str, person: AttendantKind, questions: &Arc<AtomicUsize>) -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let mark = format!("WINDLASS_TEST_ROW={}-{number}", std::process::id());
         let questions = questions.clone();
-        let place = Place::in_sight_of(&[("kept", "kept\n")], |builder, folder| {
+        let test = TestWorkspace::outside_tmp_with(&[("kept", "kept\n")], |builder, folder| {
             let home = folder.join("home");
             std::fs::create_dir_all(home.join(".config")).expect("a home");
             std::fs::write(home.join(".profile"), "umask 022\n").expect("a file");
@@ -80,7 +80,7 @@ impl Scene {
                 environment: vec![format!("HOME={home}"), format!("PATH={path}"), mark.clone()],
                 ..ProcessSettings::default()
             });
-            if person == Person::IsNotThere {
+            if person == AttendantKind::IsNotThere {
                 return builder;
             }
             builder.attendant(move |_: &ApprovalRequest| {
@@ -88,27 +88,27 @@ impl Scene {
                 false
             })
         });
-        Self { place, mark }
+        Self { test, mark }
     }
 
     async fn run(&self, row: &Value) {
         let input = json!({"command": row["cmd"], "timeout": 20});
-        let session = self.place.windlass.new_session();
-        self.place.windlass.call(&session, ToolCall::new("bash", input)).await;
+        let session = self.test.windlass.new_session();
+        self.test.windlass.call(&session, ToolCall::new("bash", input)).await;
     }
 
-    /// Everything but our own state, by the name of the place.
+    /// Reads the trees of all directories but the state directory, by name.
     fn all(&self) -> BTreeMap<&'static str, Tree> {
-        let folder = self.place.outside();
+        let folder = self.test.parent_directory();
         let places = [("the workspace", "work"), ("home", "home"), ("elsewhere", "elsewhere")];
         places.into_iter().map(|(name, at)| (name, Tree::of(&folder.join(at)))).collect()
     }
 
-    /// Processes of the row that do not end.
+    /// Lists processes of the row that still run after a while.
     fn processes_left(&self) -> Vec<PathBuf> {
         let end = Instant::now() + Duration::from_secs(20);
         loop {
-            let left = marked(&self.mark);
+            let left = processes_with(&self.mark);
             if left.is_empty() || Instant::now() > end {
                 return left;
             }
@@ -117,8 +117,8 @@ impl Scene {
     }
 }
 
-/// The processes with this in their environment.
-fn marked(mark: &str) -> Vec<PathBuf> {
+/// Lists the processes with this text in their environment.
+fn processes_with(mark: &str) -> Vec<PathBuf> {
     let is_marked = |process: &Path| {
         std::fs::read(process.join("environ")).is_ok_and(|environment| {
             environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
@@ -129,21 +129,21 @@ fn marked(mark: &str) -> Vec<PathBuf> {
 }
 
 #[tokio::test]
-async fn without_a_yes_there_is_no_trace_1() {
+async fn denied_command_leaves_no_trace_1() {
     run(0).await;
 }
 
 #[tokio::test]
-async fn without_a_yes_there_is_no_trace_2() {
+async fn denied_command_leaves_no_trace_2() {
     run(1).await;
 }
 
 #[tokio::test]
-async fn without_a_yes_there_is_no_trace_3() {
+async fn denied_command_leaves_no_trace_3() {
     run(2).await;
 }
 
 #[tokio::test]
-async fn without_a_yes_there_is_no_trace_4() {
+async fn denied_command_leaves_no_trace_4() {
     run(3).await;
 }

@@ -1,8 +1,8 @@
-//! The commands of every day, run for real in the mode `ask`: what changes nothing asks nobody, what changes something asks once,
-//! afterwards, about just that.
+//! Runs everyday commands in the mode `ask`: a command that changes no file needs no approval, any other needs one approval afterwards, of
+//! exactly its changes.
 //!
-//! What a command changes is found out by a plain bash in a copy of the project. Programs that a machine may lack are stand-ins, which
-//! are used although the machine has them: so the test is the same everywhere.
+//! A plain bash in a copy of the project shows the changes of a command. Programs that a machine may lack are replaced by stand-ins, also
+//! where they are installed, so that the test is the same everywhere.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -16,17 +16,17 @@ use windlass::process::ProcessSettings;
 use windlass::{Mode, ToolCall};
 
 use super::corpus::SYSTEM_PATH;
-use crate::support::{Place, Tree};
+use crate::support::{TestWorkspace, Tree};
 
-/// How many tests share the commands.
+/// Number of tests among which the commands are divided.
 const SHARES: usize = 4;
 
-/// Programs that are no part of what `cargo xtask setup` installs or every system has.
+/// Names of programs that a machine may lack and that `cargo xtask setup` does not install.
 const STAND_INS: &str = "\
     black bundle cargo cmake column docker dotnet fd file free go gofmt jq mvn mypy ninja node npm npx patch pnpm protoc ps pytest \
     python rg ruff rustc sqlite3 terraform tree unzip uptime uv which xxd yarn";
 
-/// What they do: some build, some tidy up sources, some leave caches; the others only print.
+/// The script of all stand-ins: some build, some format sources, some leave caches; the others only print.
 const STAND_IN: &str = r#"#!/bin/sh
 name=${0##*/}
 case "$name $*" in
@@ -109,29 +109,29 @@ const FILES: &[(&str, &str)] = &[
     ("dev.db", "db\n"),
 ];
 
-/// What makes a repository of it, with a history, branches and archives.
+/// Script that turns the project into a repository with a history, branches and archives.
 const PREPARE: &str = "\
     set -e; chmod +x scripts/run.sh scripts/test.sh gradlew; tar czf release.tgz old; tar czf vendor.tgz new
     git init -q -b main; git config user.name Ada; git config user.email ada@example.org
     git add a.txt; git commit -qm one; git add src; git commit -qm two; git add README.md; git commit -qm three
     git add -A; git commit -qm four; git branch feature/x; git tag v1.0.0";
 
-/// Paths, and what is in those that are files.
+/// Changed paths, with the contents of those that are files.
 type Changes = BTreeMap<PathBuf, Option<Vec<u8>>>;
 
-/// A question that was asked.
+/// An approval that was asked for.
 #[derive(Debug)]
-struct Asked {
+struct AskedApproval {
     has_run: bool,
-    /// What it was about, relative to the workspace, with what would be in the file.
+    /// Its changes, relative to the workspace, with the new contents.
     changes: Changes,
-    /// Build directories.
+    /// Its changed build directories.
     built: Vec<PathBuf>,
 }
 
 struct Project {
-    place: Place,
-    asked: Arc<Mutex<Vec<Asked>>>,
+    test: TestWorkspace,
+    asked: Arc<Mutex<Vec<AskedApproval>>>,
     path: String,
 }
 
@@ -140,7 +140,7 @@ impl Project {
         let asked = Arc::new(Mutex::new(Vec::new()));
         let hears = asked.clone();
         let mut path = String::new();
-        let place = Place::in_sight_of(FILES, |builder, folder| {
+        let test = TestWorkspace::outside_tmp_with(FILES, |builder, folder| {
             let home = folder.canonicalize().expect("a folder").join("home");
             put_stand_ins(&home.join(".cargo/bin"));
             for (name, content) in [("notes.txt", "n\n"), ("Downloads/x", "x\n"), ("bin/x", "x\n")]
@@ -158,17 +158,17 @@ impl Project {
                     ..ProcessSettings::default()
                 })
                 .attendant(move |request: &ApprovalRequest| {
-                    hears.lock().unwrap().push(Asked::of(request));
+                    hears.lock().unwrap().push(AskedApproval::of(request));
                     false
                 })
         });
-        let project = Self { place, asked, path };
-        project.bash(&project.place.workspace(), PREPARE);
+        let project = Self { test, asked, path };
+        project.bash(&project.test.workspace(), PREPARE);
         project
     }
 
     fn home(&self) -> PathBuf {
-        self.place.outside().canonicalize().expect("a folder").join("home")
+        self.test.parent_directory().canonicalize().expect("a folder").join("home")
     }
 
     /// Runs a text in a plain bash.
@@ -186,34 +186,34 @@ impl Project {
         ran.expect("bash runs");
     }
 
-    /// What a text changes in a copy of the workspace, with what is in each file afterwards.
+    /// Runs a text in a copy of the workspace. Returns the changed paths with their new contents.
     fn changed_by(&self, text: &str) -> Changes {
-        let folder = tempfile::tempdir_in(self.place.outside()).expect("a folder");
+        let folder = tempfile::tempdir_in(self.test.parent_directory()).expect("a folder");
         let copy = folder.path().join("work");
         let mut copied = Command::new("cp");
-        copied.arg("-a").arg(self.place.workspace()).arg(&copy);
+        copied.arg("-a").arg(self.test.workspace()).arg(&copy);
         assert!(copied.status().expect("cp runs").success());
         let (before, staged) = (Tree::of(&copy), staged_in(&copy));
         self.bash(&copy, text);
         let after = Tree::of(&copy);
-        // Git refreshes its index when it looks.
+        // Git refreshes its index even if a command only reads.
         let is_refreshed = staged == staged_in(&copy);
         let is_index = |path: &PathBuf| is_refreshed && path == Path::new(".git/index");
         let changed = before.changed(&after).into_iter();
-        let changed = changed.filter(|path| counts(path) && !is_index(path));
+        let changed = changed.filter(|path| is_relevant(path) && !is_index(path));
         changed.map(|path| (path.clone(), after.bytes(&path).map(<[u8]>::to_vec))).collect()
     }
 
-    /// What is asked when a text is run in the workspace, by a call of a model.
-    async fn asked_about(&self, text: &str) -> Vec<Asked> {
-        let session = self.place.windlass.new_session();
+    /// Runs a text in the workspace by a call. Returns the approvals that were asked for.
+    async fn asked_about(&self, text: &str) -> Vec<AskedApproval> {
+        let session = self.test.windlass.new_session();
         let call = ToolCall::new("bash", json!({"command": text, "timeout": 30}));
-        self.place.windlass.call(&session, call).await;
+        self.test.windlass.call(&session, call).await;
         std::mem::take(&mut *self.asked.lock().unwrap())
     }
 }
 
-impl Asked {
+impl AskedApproval {
     fn of(request: &ApprovalRequest) -> Self {
         let relative =
             |path: &Path| path.strip_prefix(&request.workspace).unwrap_or(path).to_owned();
@@ -225,7 +225,7 @@ impl Asked {
         }
     }
 
-    /// Whether it shows that this path changed.
+    /// Returns whether it shows that this path changed.
     fn shows(&self, path: &Path) -> bool {
         self.changes.contains_key(path)
             || self.built.iter().any(|built| path.starts_with(built))
@@ -243,22 +243,22 @@ fn put_stand_ins(directory: &Path) {
     }
 }
 
-/// What is in the index of git.
+/// Lists the content of the Git index.
 fn staged_in(directory: &Path) -> Vec<u8> {
     let mut git = Command::new("git");
     let listed = git.args(["ls-files", "--stage"]).current_dir(directory).output();
     listed.expect("git runs").stdout
 }
 
-/// Whether a changed path is a change: tools have caches.
-fn counts(path: &Path) -> bool {
+/// Returns whether a changed path counts as a change: caches of tools do not.
+fn is_relevant(path: &Path) -> bool {
     const CACHES: &[&str] = &["__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache"];
     let is_cache = path.iter().any(|part| CACHES.iter().any(|cache| part == *cache));
     !is_cache && path != Path::new(".git")
 }
 
-/// Whether questions are about just these changes: there is one if there is any change.
-fn tells(asked: &[Asked], changed: &Changes) -> bool {
+/// Returns whether the approvals show exactly these changes: one approval if there is any change, else none.
+fn match_changes(asked: &[AskedApproval], changed: &Changes) -> bool {
     let [asked] = asked else { return asked.is_empty() && changed.is_empty() };
     let is_real = |(path, after): (&PathBuf, &Option<Vec<u8>>)| {
         changed.get(path) == Some(after) || path.starts_with(".git")
@@ -272,7 +272,7 @@ fn tells(asked: &[Asked], changed: &Changes) -> bool {
 /// Runs a share of the commands.
 async fn run(share: usize) {
     let project = Project::new();
-    let before = Tree::of(&project.place.workspace());
+    let before = Tree::of(&project.test.workspace());
     let rows = include_str!("../../../tools/src/shell/everyday.txt").lines();
     let rows: Vec<_> = rows.filter(|row| !row.starts_with('#')).collect();
     assert!(rows.len() >= 150, "{} commands", rows.len());
@@ -283,8 +283,8 @@ async fn run(share: usize) {
     for row in rows.iter().skip(share).step_by(SHARES) {
         let (expected, text) = row.split_once('\t').expect(row);
         let asked = project.asked_about(text).await;
-        let now = Tree::of(&project.place.workspace());
-        if let Some(difference) = before.difference(&now) {
+        let now = Tree::of(&project.test.workspace());
+        if let Some(difference) = before.describe_differences(&now) {
             wrong.push(format!("{text}: changed in spite of the no: {difference}"));
         }
         let mut changed = Changes::new();
@@ -296,7 +296,7 @@ async fn run(share: usize) {
             }
             ("changes", asked) => {
                 changed = project.changed_by(text);
-                tells(asked, &changed)
+                match_changes(asked, &changed)
             }
             _ => false,
         };
@@ -310,21 +310,21 @@ async fn run(share: usize) {
 }
 
 #[tokio::test]
-async fn questions_are_about_what_changed_1() {
+async fn approvals_show_exactly_the_changes_1() {
     run(0).await;
 }
 
 #[tokio::test]
-async fn questions_are_about_what_changed_2() {
+async fn approvals_show_exactly_the_changes_2() {
     run(1).await;
 }
 
 #[tokio::test]
-async fn questions_are_about_what_changed_3() {
+async fn approvals_show_exactly_the_changes_3() {
     run(2).await;
 }
 
 #[tokio::test]
-async fn questions_are_about_what_changed_4() {
+async fn approvals_show_exactly_the_changes_4() {
     run(3).await;
 }

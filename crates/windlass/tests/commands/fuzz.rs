@@ -1,8 +1,7 @@
-//! Bash itself as the judge: texts out of tricky pieces are run in a bash whose programs do nothing but say with which words they
-//! were started. Where a text is understood, these must be the very commands that were understood, and no file may be made that
-//! was not foreseen.
+//! Compares our parser with bash itself: random texts of tricky pieces are run in a bash whose programs only print their arguments. If our
+//! parser understands a text, bash must run exactly the commands that it found, and create no other file than it foresaw.
 //!
-//! `COMMAND_CASES` says how many texts are tried, if not the usual number.
+//! `COMMAND_CASES` overrides the number of texts.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -17,12 +16,12 @@ use windlass::effect::CommandLine;
 use windlass::policy::Policy;
 
 use super::{explain, line};
-use crate::support::Place;
+use crate::support::TestWorkspace;
 
-/// The programs that there are.
+/// The names of all programs in the search path.
 const PROGRAMS: [&str; 3] = ["a", "b", "c"];
 
-/// What texts are made of.
+/// The words of which texts consist.
 const WORDS: &[&str] = &[
     "a",
     "b",
@@ -176,20 +175,20 @@ fn text() -> impl Strategy<Value = String> {
 }
 
 #[test]
-fn bash_runs_what_was_understood() {
+fn bash_runs_the_parsed_commands() {
     let cases = env::var("COMMAND_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(200);
-    let place = Place::new();
+    let test = TestWorkspace::new();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let jail = Jail::new();
+    let fake_programs = FakePrograms::new();
     let understood = std::cell::Cell::new(0_u32);
     let config = Config { cases, failure_persistence: None, ..Config::default() };
     let ran = TestRunner::new(config).run(&text(), |text| {
         let text = text.replace('\0', "");
-        let verdict = runtime.block_on(explain(&place, Policy::new(Mode::Ask), &text));
+        let verdict = runtime.block_on(explain(&test, Policy::new(Mode::Ask), &text));
         let line = line(&verdict);
         if line.unclear.is_none() {
             understood.set(understood.get() + 1);
-            jail.check(&text, line, &place.workspace());
+            fake_programs.check(&text, line, &test.workspace());
         }
         Ok(())
     });
@@ -197,19 +196,19 @@ fn bash_runs_what_was_understood() {
     assert!(understood.get() > cases / 20, "only {} of {cases} were understood", understood.get());
 }
 
-/// A directory with programs that say how they were started.
-struct Jail {
+/// A directory with programs that print their arguments.
+struct FakePrograms {
     folder: tempfile::TempDir,
 }
 
-impl Jail {
+impl FakePrograms {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("bin")).unwrap();
         for program in PROGRAMS.iter().chain(&["nice"]) {
             let script = match *program {
                 "nice" => "#!/bin/sh\nexec \"$@\"\n".to_owned(),
-                // One write for each, so that those that run together do not mix.
+                // One write for each, so that the lines of parallel programs do not mix.
                 name => format!(
                     "#!/bin/bash\nsaid={name}\nfor word; do said+=$'\\t'${{word//$'\\n'/\\\\n}}; done\n\
                     printf '%s\\n' \"$said\" >>\"$LOG\"\nexit $CODE\n"
@@ -224,7 +223,7 @@ impl Jail {
 
     fn check(&self, text: &str, line: &CommandLine, workspace: &Path) {
         let expected = Self::expected(line);
-        // Where something runs only if something else fails, or succeeds and cannot, not everything is run.
+        // A command behind `&&` or `||` may not be run.
         let succeeds = expected.len() == line.commands.len() || !text.contains("&&");
         let is_straight = succeeds && !["||", "!", "if "].iter().any(|part| text.contains(part));
         for code in ["0", "1"] {
@@ -252,17 +251,17 @@ impl Jail {
         }
     }
 
-    /// What the programs should say.
+    /// Returns the lines that the programs should print.
     fn expected(line: &CommandLine) -> Vec<String> {
         let commands = line.commands.iter();
         let known = commands.filter(|command| PROGRAMS.contains(&command.words[0].as_str()));
         known.map(|command| command.words.join("\t").replace('\n', "\\n")).collect()
     }
 
-    /// Runs a text; what the programs said, and the files that were made.
+    /// Runs a text. Returns the lines that the programs printed, and the files that were created.
     fn run(&self, text: &str, code: &str, wanted: Option<usize>) -> (Vec<String>, Vec<PathBuf>) {
-        let place = tempfile::tempdir_in(self.folder.path()).unwrap();
-        let (work, log) = (place.path().join("work"), place.path().join("log"));
+        let test = tempfile::tempdir_in(self.folder.path()).unwrap();
+        let (work, log) = (test.path().join("work"), test.path().join("log"));
         fs::create_dir(&work).unwrap();
         fs::write(&log, "").unwrap();
         let mut child = Command::new("/bin/bash")
@@ -286,7 +285,7 @@ impl Jail {
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        // What runs in the background may say so a little later.
+        // Background programs may print a little later.
         let said = || -> Vec<String> {
             fs::read_to_string(&log).unwrap().lines().map(str::to_owned).collect()
         };

@@ -1,5 +1,5 @@
-//! Commands and what is decided about them: a corpus of rows that each say what must happen, bash itself as the judge of what
-//! a text runs, and the commands of every day, run for real.
+//! Decisions about commands: a corpus of rows with the expected decision, random texts compared with bash, and everyday commands that are
+//! really run.
 
 mod corpus;
 mod danger;
@@ -12,18 +12,18 @@ use windlass::ToolCall;
 use windlass::effect::{CommandLine, Effect};
 use windlass::policy::{Policy, Verdict};
 
-use crate::support::Place;
+use crate::support::TestWorkspace;
 
-/// What would be decided about a command under these rules.
-async fn explain(place: &Place, policy: Policy, command: &str) -> Verdict {
-    place.windlass.engine().set_policy(policy);
+/// Returns the verdict about a command under a policy.
+async fn explain(test: &TestWorkspace, policy: Policy, command: &str) -> Verdict {
+    test.windlass.engine().set_policy(policy);
     let input = json!({"command": command});
     let explained =
-        place.windlass.engine().explain(&place.session, ToolCall::new("bash", input.clone())).await;
+        test.windlass.engine().explain(&test.session, ToolCall::new("bash", input.clone())).await;
     explained.unwrap_or_else(|error| panic!("{input}: {error}"))
 }
 
-/// The command as it was understood.
+/// Returns the parsed command of a verdict.
 fn line(verdict: &Verdict) -> &CommandLine {
     let is_exec = |effect: &&Effect| matches!(effect, Effect::Exec(_));
     let Some(Effect::Exec(line)) = verdict.effects().iter().find(is_exec) else {

@@ -1,11 +1,11 @@
-//! Rules about commands, modes, and what is said where nobody allows one.
+//! Rules about commands, modes, and the messages of refusals.
 
 use serde_json::json;
 use windlass::policy::{Decision, Policy};
 use windlass::{Mode, Outcome, ToolCall};
 
 use super::{explain, line};
-use crate::support::{Place, text};
+use crate::support::{TestWorkspace, text};
 
 fn policy(mode: Mode, rules: &[(Decision, &str)]) -> Policy {
     rules.iter().fold(Policy::new(mode), |policy, (decision, rule)| {
@@ -14,8 +14,8 @@ fn policy(mode: Mode, rules: &[(Decision, &str)]) -> Policy {
 }
 
 #[tokio::test]
-async fn a_rule_that_denies_binds_whatever_the_spelling() {
-    let place = Place::new();
+async fn deny_rule_binds_every_spelling() {
+    let test = TestWorkspace::new();
     let rules = [(Decision::Deny, "exec rm")];
     for command in [
         "rm x",
@@ -71,7 +71,7 @@ async fn a_rule_that_denies_binds_whatever_the_spelling() {
         "bash -lc 'rm x'",
     ] {
         for mode in [Mode::Ask, Mode::Auto, Mode::Yolo] {
-            let verdict = explain(&place, policy(mode, &rules), command).await;
+            let verdict = explain(&test, policy(mode, &rules), command).await;
             assert_eq!(
                 verdict.decision(),
                 Decision::Deny,
@@ -105,7 +105,7 @@ async fn a_rule_that_denies_binds_whatever_the_spelling() {
         "frobnicate x",
         "sudo --frob rm x",
     ] {
-        let verdict = explain(&place, policy(Mode::Yolo, &rules), command).await;
+        let verdict = explain(&test, policy(Mode::Yolo, &rules), command).await;
         assert_eq!(verdict.decision(), Decision::Ask, "{command}");
     }
     for command in [
@@ -119,7 +119,7 @@ async fn a_rule_that_denies_binds_whatever_the_spelling() {
         "A=1 cargo test",
         "for f in *.md; do wc -l \"$f\"; done",
     ] {
-        let verdict = explain(&place, policy(Mode::Yolo, &rules), command).await;
+        let verdict = explain(&test, policy(Mode::Yolo, &rules), command).await;
         assert_eq!(verdict.decision(), Decision::Allow, "{command}");
     }
 }
@@ -127,7 +127,7 @@ async fn a_rule_that_denies_binds_whatever_the_spelling() {
 #[tokio::test]
 async fn the_modes_decide_about_commands() {
     use Decision::{Allow, Ask, Deny};
-    let place = Place::in_sight(&[], |builder| builder);
+    let test = TestWorkspace::outside_tmp(&[], |builder| builder);
     for (command, ask, auto, plan, deny, yolo) in [
         ("git status | head", Allow, Allow, Allow, Deny, Allow),
         ("cargo build", Ask, Allow, Allow, Deny, Allow),
@@ -148,17 +148,17 @@ async fn the_modes_decide_about_commands() {
             (Mode::Deny, deny),
             (Mode::Yolo, yolo),
         ] {
-            let verdict = explain(&place, policy(mode, &[]), command).await;
+            let verdict = explain(&test, policy(mode, &[]), command).await;
             assert_eq!(verdict.decision(), wanted, "{command} in {mode}: {}", verdict.refusal());
         }
     }
 }
 
 #[tokio::test]
-async fn what_no_shell_can_be_given_is_refused_before_anything_is_decided() {
-    let place = Place::new();
+async fn empty_or_invalid_command_is_refused_before_any_decision() {
+    let test = TestWorkspace::new();
     for mode in [Mode::Ask, Mode::Auto, Mode::Plan, Mode::Deny, Mode::Yolo] {
-        place.windlass.engine().set_policy(policy(mode, &[]));
+        test.windlass.engine().set_policy(policy(mode, &[]));
         for (command, why) in [
             ("", "the command is empty"),
             (" \n", "the command is empty"),
@@ -166,7 +166,7 @@ async fn what_no_shell_can_be_given_is_refused_before_anything_is_decided() {
             ("echo '{{secret A}}'", "`{{secret A}}` cannot stand between single quotation marks"),
         ] {
             let call = ToolCall::new("bash", json!({"command": command}));
-            let error = place.windlass.engine().explain(&place.session, call).await.unwrap_err();
+            let error = test.windlass.engine().explain(&test.session, call).await.unwrap_err();
             assert_eq!(error.code(), "invalid_args", "{command:?} in {mode}");
             assert!(error.message().text.starts_with(why), "{command:?} in {mode}: {error}");
         }
@@ -174,8 +174,8 @@ async fn what_no_shell_can_be_given_is_refused_before_anything_is_decided() {
 }
 
 #[tokio::test]
-async fn a_refusal_names_the_part_and_what_would_allow_it() {
-    let place = Place::new();
+async fn refusal_names_the_part_and_a_rule_that_would_allow_it() {
+    let test = TestWorkspace::new();
     let rules = [(Decision::Allow, "exec cargo test"), (Decision::Allow, "exec find")];
     for (command, because, remedy) in [
         ("cargo test && make all", "no rule allows `make all`", "--allow 'exec make all'"),
@@ -196,12 +196,12 @@ async fn a_refusal_names_the_part_and_what_would_allow_it() {
         ),
         ("cargo test > log", "", "--allow 'write "),
     ] {
-        let verdict = explain(&place, policy(Mode::Ask, &rules), command).await;
+        let verdict = explain(&test, policy(Mode::Ask, &rules), command).await;
         assert_eq!(verdict.decision(), Decision::Ask, "{command}");
         assert!(verdict.refusal().contains(because), "{}", verdict.refusal());
         let said = verdict.remedy().expect("a remedy");
         assert!(said.contains(remedy), "{said}");
-        // What is offered really allows it.
+        // The offered rule really allows it.
         if said.starts_with("to allow it") {
             let offered = said
                 .split("--allow '")
@@ -209,35 +209,34 @@ async fn a_refusal_names_the_part_and_what_would_allow_it() {
                 .map(|rule| rule.split('\'').next().expect("a rule"));
             let all: Vec<_> =
                 rules.iter().copied().chain(offered.map(|rule| (Decision::Allow, rule))).collect();
-            let verdict = explain(&place, policy(Mode::Ask, &all), command).await;
+            let verdict = explain(&test, policy(Mode::Ask, &all), command).await;
             assert_eq!(verdict.decision(), Decision::Allow, "{command} with {said}");
         }
     }
 }
 
 #[tokio::test]
-async fn what_only_reads_can_change_nothing() {
-    let place = Place::with(&[("f", "x\n")]);
-    place.windlass.engine().set_policy(policy(Mode::Ask, &[]));
-    let result =
-        place.call("bash", serde_json::json!({"command": "cat f nope; ls; cat f/x"})).await;
+async fn read_only_command_can_change_no_file() {
+    let test = TestWorkspace::with(&[("f", "x\n")]);
+    test.windlass.engine().set_policy(policy(Mode::Ask, &[]));
+    let result = test.call("bash", serde_json::json!({"command": "cat f nope; ls; cat f/x"})).await;
     assert_eq!(result.outcome, Outcome::Error, "{}", text(&result));
     assert!(
         text(&result).starts_with("x\n") && text(&result).contains("No such file"),
         "{}",
         text(&result)
     );
-    // A program of the same name in the workspace is not the one that is meant.
-    place.put("ls", "#!/bin/sh\ntouch CANARY\n");
-    let made = place.call("bash", serde_json::json!({"command": "sh ./ls"})).await;
+    // A program of the same name in the workspace is a different one.
+    test.put("ls", "#!/bin/sh\ntouch CANARY\n");
+    let made = test.call("bash", serde_json::json!({"command": "sh ./ls"})).await;
     assert_eq!(made.outcome, Outcome::Denied, "{}", text(&made));
-    assert!(!place.path("CANARY").exists());
+    assert!(!test.path("CANARY").exists());
 }
 
 #[tokio::test]
-async fn the_words_of_a_command_allow_what_it_changes_in_the_workspace() {
+async fn rule_for_a_command_allows_its_changes_in_the_workspace() {
     use Decision::{Allow, Ask, Deny};
-    let place = Place::new();
+    let test = TestWorkspace::new();
     let touch = (Allow, "exec touch");
     for (rules, command, wanted) in [
         (&[touch][..], "touch a", Allow),
@@ -250,7 +249,7 @@ async fn the_words_of_a_command_allow_what_it_changes_in_the_workspace() {
         (&[touch, (Deny, "write a")], "touch a", Deny),
         (&[(Allow, "write a")], "touch a", Ask),
     ] {
-        let verdict = explain(&place, policy(Mode::Ask, rules), command).await;
+        let verdict = explain(&test, policy(Mode::Ask, rules), command).await;
         assert_eq!(verdict.decision(), wanted, "{command} with {rules:?}: {}", verdict.refusal());
     }
 }

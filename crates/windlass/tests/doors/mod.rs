@@ -61,7 +61,7 @@ async fn state_and_index_outlast_the_process() {
 }
 
 #[tokio::test]
-async fn a_decision_about_a_running_call_is_in_the_journal() {
+async fn decision_about_a_running_call_is_in_the_journal() {
     let folder = tempfile::tempdir().unwrap();
     let windlass = open(folder.path());
     let result = windlass.call(&windlass.new_session(), ToolCall::new("wander", json!({}))).await;

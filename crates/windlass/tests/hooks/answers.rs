@@ -1,28 +1,28 @@
-//! What programs answer in the words of each of the systems.
+//! Answers of hook programs, in the formats of Windlass and of other systems.
 
 use serde_json::{Value, json};
 use windlass::hooks::HookShape;
 use windlass::tool::Author;
 use windlass::{Mode, Outcome};
 
-use super::{hooks, place, place_with};
+use super::{hooks, test_workspace, workspace_with};
 use crate::support::text;
 
-/// A call of `write` behind a hook of this shape that prints this.
+/// Calls `write` with a hook of this shape that prints this answer.
 async fn check(shape: HookShape, event: &str, answer: Value, outcome: Outcome, said: &str) {
     let file = match shape {
         HookShape::Claude => json!({"hooks": {event: [{"hooks": [
             {"type": "command", "command": format!("cat <<'E'\n{answer}\nE\n")}]}]}}),
         _ => json!({"hooks": [{"event": event, "command": format!("cat <<'E'\n{answer}\nE\n")}]}),
     };
-    let place = place(hooks(shape, Author::Person, &file.to_string()));
-    let result = place.call("write", json!({"path": "n.txt", "content": "one\n"})).await;
+    let test = test_workspace(hooks(shape, Author::Person, &file.to_string()));
+    let result = test.call("write", json!({"path": "n.txt", "content": "one\n"})).await;
     assert_eq!(result.outcome, outcome, "{answer}: {}", text(&result));
     assert!(text(&result).contains(said), "{answer}: {}", text(&result));
 }
 
 #[tokio::test]
-async fn ours() {
+async fn answers_in_our_format() {
     use HookShape::Windlass;
     use Outcome::{Denied, Error, Ok};
     check(Windlass, "pre_tool", json!({"decision": "deny", "reason": "no"}), Denied, "says no: no")
@@ -73,7 +73,7 @@ async fn ours() {
 }
 
 #[tokio::test]
-async fn those_of_claude_code() {
+async fn answers_in_the_format_of_claude_code() {
     use HookShape::Claude;
     use Outcome::{Denied, Ok};
     let specific = |fields: Value| json!({"hookSpecificOutput": fields});
@@ -126,21 +126,22 @@ async fn permission_requests_of_claude_code() {
         let file = json!({"hooks": {"PermissionRequest": [{"matcher": "Write", "hooks": [
             {"type": "command", "command": format!("echo '{answer}'")}]}]}});
         let hooks = hooks(HookShape::Claude, Author::Person, &file.to_string());
-        let place = place_with(hooks, |builder| builder.mode(Mode::Ask));
-        let result = place.call("write", json!({"path": "n.txt", "content": "x"})).await;
+        let test = workspace_with(hooks, |builder| builder.mode(Mode::Ask));
+        let result = test.call("write", json!({"path": "n.txt", "content": "x"})).await;
         assert_eq!(result.outcome, outcome, "{answer}: {}", text(&result));
     }
 }
 
-/// Hooks of Claude Code look for its names, and must find every file that a call touches.
+/// Hooks for Claude Code expect its tool and argument names, and must find every file that a call touches.
 #[tokio::test]
-async fn scripts_of_claude_code_find_what_they_look_for() {
+async fn scripts_of_claude_code_find_tool_names_and_files() {
     let guard = r#"tool=$(cat); case "$tool" in *'"tool_name":"Edit"'*'"file_path":"'*'/src/'*) echo "not in src" >&2; exit 2;; esac"#;
     let file = json!({"hooks": {"PreToolUse": [{"matcher": "Edit|Write", "hooks": [{"type": "command", "command": guard}]}]}});
-    let place = place(hooks(HookShape::Claude, Author::Workspace, &file.to_string()));
+    let test = test_workspace(hooks(HookShape::Claude, Author::Workspace, &file.to_string()));
     let edit = json!({"path": "src/b.rs", "old_string": "b", "new_string": "c"});
-    assert!(place.refused("edit", edit).await.ends_with("not in src"));
-    place.ok("edit", json!({"path": "a.txt", "old_string": "alpha", "new_string": "beta"})).await;
+    assert!(test.call_refused("edit", edit).await.ends_with("not in src"));
+    test.call_ok("edit", json!({"path": "a.txt", "old_string": "alpha", "new_string": "beta"}))
+        .await;
     let patch = "*** Begin Patch\n*** Update File: a.txt\n-beta\n+gamma\n*** Update File: src/b.rs\n-fn b() {}\n+fn c() {}\n*** End Patch\n";
-    assert!(place.refused("patch", json!({"patch": patch})).await.ends_with("not in src"));
+    assert!(test.call_refused("patch", json!({"patch": patch})).await.ends_with("not in src"));
 }

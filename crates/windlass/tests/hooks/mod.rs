@@ -1,4 +1,4 @@
-//! Programs as hooks, run for real in the sandbox that is usual.
+//! Programs as hooks, really run in the default sandbox.
 
 mod answers;
 mod page;
@@ -12,9 +12,9 @@ use windlass::process::{Confinement, Level, ProcessSettings};
 use windlass::tool::Author;
 use windlass::{Builder, Mode, Outcome, ToolCall};
 
-use crate::support::{Place, text};
+use crate::support::{TestWorkspace, text};
 
-/// The hooks of a file that is understood.
+/// Parses a hook file that must have no error.
 pub(crate) fn hooks(shape: HookShape, author: Author, content: &str) -> Vec<HookDefinition> {
     let name = if content.trim_start().starts_with('{') { "hooks.json" } else { "hooks.toml" };
     let (hooks, warnings) =
@@ -23,39 +23,39 @@ pub(crate) fn hooks(shape: HookShape, author: Author, content: &str) -> Vec<Hook
     hooks
 }
 
-/// A hook of the person's own with this command, at this event.
+/// Makes a hook of the person with this command, at this hook point.
 pub(crate) fn own(event: &str, command: &str) -> Vec<HookDefinition> {
     let file = json!({"hooks": [{"event": event, "command": command, "name": "guard"}]});
     hooks(HookShape::Windlass, Author::Person, &file.to_string())
 }
 
 /// A workspace with these hooks, in the mode `auto`.
-pub(crate) fn place(hooks: Vec<HookDefinition>) -> Place {
-    place_with(hooks, |builder| builder)
+pub(crate) fn test_workspace(hooks: Vec<HookDefinition>) -> TestWorkspace {
+    workspace_with(hooks, |builder| builder)
 }
 
-pub(crate) fn place_with(
+pub(crate) fn workspace_with(
     hooks: Vec<HookDefinition>,
     configure: impl FnOnce(Builder) -> Builder,
-) -> Place {
+) -> TestWorkspace {
     let files = [("a.txt", "alpha\n"), ("src/b.rs", "fn b() {}\n")];
-    Place::built(&files, |builder| configure(builder.mode(Mode::Auto).hooks(hooks)))
+    TestWorkspace::with_builder(&files, |builder| configure(builder.mode(Mode::Auto).hooks(hooks)))
 }
 
 fn read(path: &str) -> Value {
     json!({"path": path})
 }
 
-/// What comes of reading `a.txt` behind a `pre_tool` hook with this command.
+/// Reads `a.txt` with a `pre_tool` hook of this command, and checks outcome and text.
 async fn check(command: &str, outcome: Outcome, said: &str) {
-    let place = place(own("pre_tool", command));
-    let result = place.call("read", read("a.txt")).await;
+    let test = test_workspace(own("pre_tool", command));
+    let result = test.call("read", read("a.txt")).await;
     assert_eq!(result.outcome, outcome, "{command}: {}", text(&result));
     assert!(text(&result).contains(said), "{command}: {}", text(&result));
 }
 
 #[tokio::test]
-async fn a_gate_says_no_by_its_exit_code_or_in_json() {
+async fn gate_denies_by_exit_code_or_json() {
     check("exit 0", Outcome::Ok, "alpha").await;
     check("echo '{}'", Outcome::Ok, "alpha").await;
     let no = "the hook guard (hooks.json) says no: not today";
@@ -64,9 +64,9 @@ async fn a_gate_says_no_by_its_exit_code_or_in_json() {
     check("exit 2", Outcome::Denied, "says no: exit code 2").await;
 }
 
-/// AP-7: a gate that did not answer has not agreed, whatever the reason.
+/// AP-7: a gate that gives no answer denies, for whatever reason.
 #[tokio::test]
-async fn ap_7_a_gate_that_fails_blocks_and_says_which_and_why() {
+async fn ap_7_failing_gate_blocks_and_is_named_with_its_error() {
     let failed = |why: &str| {
         format!("the hook guard (hooks.json) must agree at pre_tool, and failed: {why}")
     };
@@ -88,18 +88,18 @@ async fn ap_7_a_gate_that_fails_blocks_and_says_which_and_why() {
     check("/no/such/program", Outcome::Denied, &failed("exit code 127")).await;
     for command in [json!(["/no/such/program"]), json!(["no-such-program"]), json!(["./a.txt"])] {
         let file = json!({"hooks": [{"event": "pre_tool", "command": command}]}).to_string();
-        let place = place(hooks(HookShape::Windlass, Author::Person, &file));
-        let result = place.call("read", read("a.txt")).await;
+        let test = test_workspace(hooks(HookShape::Windlass, Author::Person, &file));
+        let result = test.call("read", read("a.txt")).await;
         assert_eq!(result.outcome, Outcome::Denied, "{command}: {}", text(&result));
     }
 }
 
 #[tokio::test]
-async fn ap_7_an_observer_that_fails_blocks_nothing_and_is_told_of() {
+async fn ap_7_failing_observer_blocks_nothing_and_gives_a_warning() {
     for command in ["exit 1", "kill -SEGV $$", "echo nonsense", "/no/such/program"] {
-        let place = place(own("post_tool", command));
-        let mut events = place.windlass.subscribe();
-        place.ok("read", read("a.txt")).await;
+        let test = test_workspace(own("post_tool", command));
+        let mut events = test.windlass.subscribe();
+        test.call_ok("read", read("a.txt")).await;
         let warned = events.drain().await.iter().any(|event| {
             matches!(&event.kind, EventKind::Warning { message } if message.starts_with("the hook guard (hooks.json) failed at post_tool: "))
         });
@@ -108,18 +108,19 @@ async fn ap_7_an_observer_that_fails_blocks_nothing_and_is_told_of() {
 }
 
 #[tokio::test]
-async fn a_hook_that_hangs_is_dead_at_its_limit_with_all_that_it_started() {
+async fn hanging_hook_and_its_processes_are_killed_at_its_time_limit() {
     let file = |event: &str| {
         json!({"hooks": [{"event": event, "timeout": 0.4, "name": "slow",
             "command": "echo $$ > /tmp/x; (setsid sleep 98765 &) ; sleep 98765"}]})
         .to_string()
     };
-    let place_of = |event: &str| place(hooks(HookShape::Windlass, Author::Person, &file(event)));
-    let place = place_of("pre_tool");
-    let result = place.call("read", read("a.txt")).await;
+    let place_of =
+        |event: &str| test_workspace(hooks(HookShape::Windlass, Author::Person, &file(event)));
+    let test = place_of("pre_tool");
+    let result = test.call("read", read("a.txt")).await;
     assert_eq!(result.outcome, Outcome::Denied);
     assert!(text(&result).contains("failed: it did not answer within 0.4 s"), "{}", text(&result));
-    place_of("post_tool").ok("read", read("a.txt")).await;
+    place_of("post_tool").call_ok("read", read("a.txt")).await;
     let is_left = || {
         let mut processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
         processes.any(|process| {
@@ -127,7 +128,7 @@ async fn a_hook_that_hangs_is_dead_at_its_limit_with_all_that_it_started() {
             command == b"sleep\x0098765\0"
         })
     };
-    // Ending takes the kernel a moment.
+    // The kernel needs a moment to end them.
     for _ in 0..200 {
         if !is_left() {
             return;
@@ -138,22 +139,22 @@ async fn a_hook_that_hangs_is_dead_at_its_limit_with_all_that_it_started() {
 }
 
 #[tokio::test]
-async fn a_program_is_told_what_happens() {
-    let place = place(own(
+async fn program_receives_the_event_as_json() {
+    let test = test_workspace(own(
         "pre_tool",
         r#"printf '{"context": %s}' "$(cat | tr '"' "'" | sed 's/.*/"&"/')""#,
     ));
-    let said = text(&place.ok("write", json!({"path": "n.txt", "content": "x"})).await);
+    let said = text(&test.call_ok("write", json!({"path": "n.txt", "content": "x"})).await);
     let begin = said.find('{').expect("an object");
     let end = said.rfind('}').expect("its end");
     let told: Value = serde_json::from_str(&said[begin..=end].replace('\'', "\"")).unwrap();
-    let path = place.path("n.txt").display().to_string();
-    let workspace = place.workspace().display().to_string();
+    let path = test.path("n.txt").display().to_string();
+    let workspace = test.workspace().display().to_string();
     for (key, value) in [
         ("event", json!("pre_tool")),
         ("hook_event_name", json!("PreToolUse")),
         ("hook_name", json!("guard")),
-        ("session_id", json!(place.session.id().as_str())),
+        ("session_id", json!(test.session.id().as_str())),
         ("agent", json!("main")),
         ("cwd", json!(workspace)),
         ("tool_name", json!("write")),
@@ -165,21 +166,21 @@ async fn a_program_is_told_what_happens() {
 }
 
 #[tokio::test]
-async fn what_a_model_says_is_data_and_never_a_part_of_the_command() {
+async fn arguments_of_a_model_are_never_part_of_the_command() {
     let evil = "$(touch evil)`touch evil`'; touch evil #\"\n";
     let command = r#"test "$WINDLASS_EVENT" = pre_tool && test -n "$WINDLASS_SESSION" && test "$CLAUDE_PROJECT_DIR" = "$PWD" && cat > /dev/null"#;
     let file =
         json!({"hooks": [{"event": "pre_tool", "command": command, "sandbox": "workspace"}]});
-    let place = place(hooks(HookShape::Windlass, Author::Person, &file.to_string()));
-    place.ok("grep", json!({"pattern": "alpha", "path": ".", "glob": "*.txt"})).await;
-    let result = place.call("read", read(evil)).await;
+    let test = test_workspace(hooks(HookShape::Windlass, Author::Person, &file.to_string()));
+    test.call_ok("grep", json!({"pattern": "alpha", "path": ".", "glob": "*.txt"})).await;
+    let result = test.call("read", read(evil)).await;
     assert_eq!(result.outcome, Outcome::Error, "there is no such file: {}", text(&result));
-    assert!(!place.path("evil").exists());
+    assert!(!test.path("evil").exists());
 }
 
 #[tokio::test]
-async fn a_hook_runs_in_a_sandbox_of_its_own() {
-    // Whatever commands may do.
+async fn hook_runs_in_its_own_sandbox() {
+    // The sandbox of commands is off.
     let off = |builder: Builder| {
         builder.processes(windlass::process::ProcessSettings {
             confinement: windlass::process::Confinement {
@@ -191,32 +192,32 @@ async fn a_hook_runs_in_a_sandbox_of_its_own() {
         })
     };
     let tries = "! touch new 2> /dev/null && ! (echo > /dev/tcp/127.0.0.1/9) 2> /dev/null && touch /tmp/mine && test ! -s /proc/net/route || exit 2";
-    place_with(own("pre_tool", tries), off).ok("read", read("a.txt")).await;
+    workspace_with(own("pre_tool", tries), off).call_ok("read", read("a.txt")).await;
     let file =
         json!({"hooks": [{"event": "pre_tool", "command": "touch new", "sandbox": "workspace"}]});
-    let place = place(hooks(HookShape::Windlass, Author::Person, &file.to_string()));
-    place.ok("read", read("a.txt")).await;
-    assert!(place.path("new").exists(), "the person has said so");
+    let test = test_workspace(hooks(HookShape::Windlass, Author::Person, &file.to_string()));
+    test.call_ok("read", read("a.txt")).await;
+    assert!(test.path("new").exists(), "the person has said so");
 }
 
 #[tokio::test]
-async fn secrets_stay_here_also_when_a_hook_changes_the_arguments() {
+async fn secrets_are_redacted_for_hooks_and_kept_in_changed_arguments() {
     let command = r#"in=$(cat); case "$in" in *hunter2*) exit 2;; esac; printf '{"input": {"path": "n.txt", "content": "[secret KEY] and more"}}'"#;
     let keep = r#"printf '{"input": {"path": "m.txt", "content": "[secret KEY]"}}'"#;
     let with = |builder: Builder| {
         builder.configure(|engine| engine.secrets(Secrets::new([("KEY", "hunter2hunter2")])))
     };
     let input = json!({"path": "x.txt", "content": "hunter2hunter2"});
-    let place = place_with(own("pre_tool", command), with);
-    place.ok("write", input.clone()).await;
-    assert_eq!(place.text("n.txt"), "[secret KEY] and more", "it was given as it was shown");
-    let place = place_with(own("pre_tool", keep), with);
-    place.ok("write", input).await;
-    assert_eq!(place.text("m.txt"), "hunter2hunter2", "what was left alone is what it was");
+    let test = workspace_with(own("pre_tool", command), with);
+    test.call_ok("write", input.clone()).await;
+    assert_eq!(test.text("n.txt"), "[secret KEY] and more", "it was given as it was shown");
+    let test = workspace_with(own("pre_tool", keep), with);
+    test.call_ok("write", input).await;
+    assert_eq!(test.text("m.txt"), "hunter2hunter2", "what was left alone is what it was");
 }
 
 #[tokio::test]
-async fn a_hook_hears_only_of_what_it_wants_to() {
+async fn hook_receives_only_matching_events() {
     for (matcher, tool, input, hears) in [
         (json!({"tool": "bash"}), "read", read("a.txt"), false),
         (json!({"tool": "read|write"}), "read", read("a.txt"), true),
@@ -231,38 +232,38 @@ async fn a_hook_hears_only_of_what_it_wants_to() {
         (json!({"tool": "read", "path": "src/**"}), "read", read("a.txt"), false),
     ] {
         let file = json!({"hooks": [{"event": "pre_tool", "command": "exit 2", "match": matcher}]});
-        let place = place(hooks(HookShape::Windlass, Author::Person, &file.to_string()));
-        let result = place.call(tool, input).await;
+        let test = test_workspace(hooks(HookShape::Windlass, Author::Person, &file.to_string()));
+        let result = test.call(tool, input).await;
         assert_eq!(result.outcome == Outcome::Denied, hears, "{matcher}: {}", text(&result));
     }
 }
 
 #[tokio::test]
-async fn only_the_persons_own_hook_spares_a_question() {
+async fn only_a_hook_of_the_person_can_replace_an_approval() {
     for (author, outcome) in [(Author::Person, Outcome::Ok), (Author::Workspace, Outcome::Denied)] {
         for event in ["pre_tool", "permission_request"] {
             let file =
                 json!({"hooks": [{"event": event, "command": r#"echo '{"decision": "allow"}'"#}]});
             let hooks = hooks(HookShape::Windlass, author, &file.to_string());
-            let place = place_with(hooks, |builder| builder.mode(Mode::Ask));
-            let result = place.call("write", json!({"path": "n.txt", "content": "x"})).await;
+            let test = workspace_with(hooks, |builder| builder.mode(Mode::Ask));
+            let result = test.call("write", json!({"path": "n.txt", "content": "x"})).await;
             assert_eq!(result.outcome, outcome, "{event}: {}", text(&result));
-            let denied = place.call("read", read(".env")).await;
+            let denied = test.call("read", read(".env")).await;
             assert_eq!(denied.outcome, Outcome::Denied, "{event}: {}", text(&denied));
         }
     }
 }
 
 #[tokio::test]
-async fn sessions_prompts_and_endings_are_told_too() {
+async fn hooks_receive_session_prompt_and_end_events() {
     let all = json!({"hooks": [
         {"event": "session_start", "command": r#"echo '{"context": "tests first"}'"#},
         {"event": "prompt_submit", "name": "words", "command": "grep -q password && { echo no passwords >&2; exit 2; }; exit 0"},
         {"event": "stop", "command": r#"echo '{"decision": "block", "reason": "the tests fail"}'"#},
         {"event": "pre_message", "command": r#"echo '{"text": "shorter"}'"#},
     ]});
-    let place = place(hooks(HookShape::Windlass, Author::Person, &all.to_string()));
-    let (engine, session) = (&place.windlass, &place.session);
+    let test = test_workspace(hooks(HookShape::Windlass, Author::Person, &all.to_string()));
+    let (engine, session) = (&test.windlass, &test.session);
     let heard = engine.engine().session_started(session).await;
     assert_eq!(heard.context.len(), 1);
     assert!(heard.context[0].ends_with("says: tests first]"), "{heard:?}");
@@ -280,39 +281,39 @@ async fn sessions_prompts_and_endings_are_told_too() {
 
 #[tokio::test]
 async fn hooks_bind_every_call_of_a_turn_and_of_sub_sessions() {
-    let place = place(own("pre_tool", "exit 2"));
+    let test = test_workspace(own("pre_tool", "exit 2"));
     let calls = vec![ToolCall::new("read", read("a.txt")), ToolCall::new("list", json!({}))];
-    for result in place.windlass.turn(&place.session, calls).await {
+    for result in test.windlass.turn(&test.session, calls).await {
         assert_eq!(result.outcome, Outcome::Denied);
     }
-    let child = place.session.child(
+    let child = test.session.child(
         windlass::session::SessionId::new("child"),
         windlass::tool::Predicate::All,
         &windlass::tool::Overrides::default(),
     );
     let call = ToolCall::new("read", read("a.txt"));
-    let result = place.windlass.call(&std::sync::Arc::new(child), call).await;
+    let result = test.windlass.call(&std::sync::Arc::new(child), call).await;
     assert_eq!(result.outcome, Outcome::Denied);
 }
 
-/// The question about what a command did on its stage is one like every other.
+/// An approval of staged changes passes the hooks like any other.
 #[tokio::test]
-async fn a_question_about_staged_changes_passes_the_hooks() {
+async fn approval_of_staged_changes_passes_the_hooks() {
     let confinement = Confinement { level: Level::Staged, ..Confinement::default() };
     for (command, outcome, said, is_there) in [
         (r#"echo '{"decision": "allow", "context": "as agreed"}'"#, Outcome::Ok, "as agreed", true),
         ("echo not that file >&2; exit 2", Outcome::Denied, "says no: not that file", false),
-        // Then a person is asked, and nobody is there.
+        // Then a person is asked, and there is no attendant.
         ("exit 0", Outcome::Denied, "no person is available to ask", false),
-        // Its stage is told, with what was done there.
+        // The event has the stage and its changes.
         ("grep -q '\"rule\": *\"sandbox staged\"' && exit 2", Outcome::Denied, "says no", false),
     ] {
         let settings = ProcessSettings { confinement: confinement.clone(), ..Default::default() };
         let hooks = own("permission_request", command);
-        let place = place_with(hooks, |builder| builder.processes(settings));
-        let result = place.call("bash", json!({"command": "echo new > made.txt"})).await;
+        let test = workspace_with(hooks, |builder| builder.processes(settings));
+        let result = test.call("bash", json!({"command": "echo new > made.txt"})).await;
         assert_eq!(result.outcome, outcome, "{command}: {}", text(&result));
         assert!(text(&result).contains(said), "{command}: {}", text(&result));
-        assert_eq!(place.path("made.txt").exists(), is_there, "{command}");
+        assert_eq!(test.path("made.txt").exists(), is_there, "{command}");
     }
 }

@@ -1,4 +1,4 @@
-//! Scripts of a workspace run only as they were when a person trusted them.
+//! Pinned scripts: a hook script of a workspace runs only with the content that a person trusted.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -9,11 +9,11 @@ use windlass::host::{Host as _, LocalHost};
 use windlass::tool::Author;
 
 use super::hooks;
-use crate::support::{Place, text};
+use crate::support::{TestWorkspace, text};
 
-/// A workspace whose hook at `event` is the script `check.sh`, trusted as it is now.
-fn place(event: &str, script: &str) -> Place {
-    let folder = Place::with(&[]);
+/// Creates a workspace with the hook script `check.sh` at `event`, trusted with its present content.
+fn test_workspace(event: &str, script: &str) -> TestWorkspace {
+    let folder = TestWorkspace::with(&[]);
     let workspace = folder.workspace();
     std::fs::write(workspace.join("check.sh"), script).unwrap();
     executable(&workspace.join("check.sh"));
@@ -21,10 +21,10 @@ fn place(event: &str, script: &str) -> Place {
     let file = json!({"hooks": [{"event": event, "command": ["./check.sh"], "name": "check"}]});
     let mut hooks = hooks(HookShape::Windlass, Author::Workspace, &file.to_string());
     pin(&mut hooks, &workspace);
-    folder.reopened(|builder| builder.hooks(hooks))
+    folder.reopen_with(|builder| builder.hooks(hooks))
 }
 
-/// Trusts the files that they name as they are now.
+/// Pins the files that the hooks name, with their present content.
 fn pin(hooks: &mut [HookDefinition], workspace: &std::path::Path) {
     let host = LocalHost::open(workspace).unwrap();
     for hook in hooks {
@@ -40,60 +40,61 @@ fn executable(path: &std::path::Path) {
 const FINE: &str = "#!/bin/sh\nexit 0\n";
 
 #[tokio::test]
-async fn a_script_that_changed_since_is_not_run_and_a_gate_stays_closed() {
-    let place = place("pre_tool", FINE);
-    let read = || place.call("read", json!({"path": "a.txt"}));
+async fn changed_script_of_a_gate_is_not_run_and_the_call_is_denied() {
+    let test = test_workspace("pre_tool", FINE);
+    let read = || test.call("read", json!({"path": "a.txt"}));
     assert_eq!(read().await.outcome, Outcome::Ok);
-    place.put("check.sh", "#!/bin/sh\necho '{\"context\": \"swapped\"}'\n");
+    test.put("check.sh", "#!/bin/sh\necho '{\"context\": \"swapped\"}'\n");
     let result = read().await;
     assert_eq!(result.outcome, Outcome::Denied);
     assert!(text(&result).contains("check.sh is not what was trusted"), "{}", text(&result));
-    std::fs::remove_file(place.path("check.sh")).unwrap();
+    std::fs::remove_file(test.path("check.sh")).unwrap();
     assert_eq!(read().await.outcome, Outcome::Denied, "gone");
-    let outside = place.outside().join("elsewhere.sh");
+    let outside = test.parent_directory().join("elsewhere.sh");
     std::fs::write(&outside, FINE).unwrap();
     executable(&outside);
-    std::os::unix::fs::symlink(&outside, place.path("check.sh")).unwrap();
+    std::os::unix::fs::symlink(&outside, test.path("check.sh")).unwrap();
     let result = read().await;
     assert_eq!(result.outcome, Outcome::Denied);
     assert!(text(&result).contains("leads out of the workspace"), "{}", text(&result));
-    std::fs::remove_file(place.path("check.sh")).unwrap();
-    place.put("check.sh", FINE);
-    executable(&place.path("check.sh"));
+    std::fs::remove_file(test.path("check.sh")).unwrap();
+    test.put("check.sh", FINE);
+    executable(&test.path("check.sh"));
     assert_eq!(read().await.outcome, Outcome::Ok, "as it was");
 }
 
 #[tokio::test]
-async fn a_model_cannot_put_a_script_where_none_was() {
-    let folder = Place::with(&[("a.txt", "alpha\n")]);
+async fn model_cannot_create_a_missing_hook_script() {
+    let folder = TestWorkspace::with(&[("a.txt", "alpha\n")]);
     let workspace = folder.workspace();
     let file = json!({"hooks": [{"event": "pre_tool", "command": "test -e late.sh && sh late.sh; exit 0"}]});
     let mut hooks = hooks(HookShape::Windlass, Author::Workspace, &file.to_string());
     pin(&mut hooks, &workspace);
-    let place = folder.reopened(|builder| builder.hooks(hooks));
-    place.ok("write", json!({"path": "late.sh", "content": "echo '{}'\n"})).await;
-    let said = place.refused("read", json!({"path": "a.txt"})).await;
+    let test = folder.reopen_with(|builder| builder.hooks(hooks));
+    test.call_ok("write", json!({"path": "late.sh", "content": "echo '{}'\n"})).await;
+    let said = test.call_refused("read", json!({"path": "a.txt"})).await;
     assert!(said.contains("late.sh is not what was trusted"), "{said}");
 }
 
 #[tokio::test]
-async fn an_observer_that_changed_is_not_run_and_blocks_nothing() {
-    let place = place("post_tool", FINE);
-    place.put("check.sh", "#!/bin/sh\necho '{\"output\": \"swapped\"}'\n");
-    let result = place.ok("read", json!({"path": "a.txt"})).await;
+async fn changed_script_of_an_observer_is_not_run_and_blocks_nothing() {
+    let test = test_workspace("post_tool", FINE);
+    test.put("check.sh", "#!/bin/sh\necho '{\"output\": \"swapped\"}'\n");
+    let result = test.call_ok("read", json!({"path": "a.txt"})).await;
     assert!(text(&result).contains("alpha"), "{}", text(&result));
 }
 
-/// A script that is swapped while it runs has not answered for anybody.
+/// The answer of a script that changes while it runs does not count.
 #[tokio::test]
-async fn what_changes_while_it_runs_does_not_count() {
-    let place = place("pre_tool", "#!/bin/sh\nwhile [ ! -e go ]; do sleep 0.01; done\nexit 0\n");
-    let call = place.call("read", json!({"path": "a.txt"}));
+async fn answer_of_a_script_that_changes_while_it_runs_does_not_count() {
+    let test =
+        test_workspace("pre_tool", "#!/bin/sh\nwhile [ ! -e go ]; do sleep 0.01; done\nexit 0\n");
+    let call = test.call("read", json!({"path": "a.txt"}));
     let swap = async {
         tokio::time::sleep(std::time::Duration::from_millis(300)).await;
-        place.put("other.sh", "#!/bin/sh\n");
-        std::fs::rename(place.path("other.sh"), place.path("check.sh")).unwrap();
-        place.put("go", "");
+        test.put("other.sh", "#!/bin/sh\n");
+        std::fs::rename(test.path("other.sh"), test.path("check.sh")).unwrap();
+        test.put("go", "");
     };
     let (result, ()) = tokio::join!(call, swap);
     assert_eq!(result.outcome, Outcome::Denied, "{}", text(&result));

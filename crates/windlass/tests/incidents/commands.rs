@@ -8,43 +8,54 @@ use windlass::policy::Decision;
 use windlass::process::Level;
 use windlass::{Mode, Outcome, Undo};
 
-use super::outsider::Outsider;
-use super::{asking, at_level, decided, in_mode, in_sight, shell};
-use crate::support::{Place, text};
+use super::outsider::OutsideServer;
+use super::{
+    at_level, bash_arguments, decide, directory_outside_tmp, workspace_in_mode,
+    workspace_in_mode_ask,
+};
+use crate::support::{TestWorkspace, text};
 
-/// What is in the workspace of every command.
+/// Files in the workspace of every command.
 const FILES: &[(&str, &str)] = &[("a", "one\ntwo\n"), ("sub/b", "three\n")];
 
-/// With these rules that allow, no attack is allowed, though each of them changes something when it runs, and every benign command
-/// is: so it is not that everything asks.
+/// Checks that these allow rules allow no attack, although each attack changes a file when it is run, and allow every benign command, so
+/// that a policy which always asks would fail.
 async fn check(rules: &[&str], attacks: &[&str], benign: &[&str]) {
-    let place = asking(FILES, rules);
-    let free = Place::in_memory(&[]);
+    let test = workspace_in_mode_ask(FILES, rules);
+    let free = TestWorkspace::in_memory(&[]);
     for attack in attacks {
-        begin_anew(&free);
+        reset_files(&free);
         let before = free.tree();
-        let result = free.call("bash", shell(attack)).await;
+        let result = free.call("bash", bash_arguments(attack)).await;
         assert!(before != free.tree(), "{attack:?} does nothing: {}", text(&result));
-        assert_ne!(decided(&place, "bash", shell(attack)).await, Decision::Allow, "{attack:?}");
+        assert_ne!(
+            decide(&test, "bash", bash_arguments(attack)).await,
+            Decision::Allow,
+            "{attack:?}"
+        );
     }
     for command in benign {
-        assert_eq!(decided(&place, "bash", shell(command)).await, Decision::Allow, "{command:?}");
+        assert_eq!(
+            decide(&test, "bash", bash_arguments(command)).await,
+            Decision::Allow,
+            "{command:?}"
+        );
     }
 }
 
-/// Whatever was in the workspace, now it is what every command begins with.
-fn begin_anew(place: &Place) {
-    std::fs::remove_dir_all(place.path("sub")).ok();
-    for entry in std::fs::read_dir(place.workspace()).unwrap() {
+/// Resets the workspace to the files that every command begins with.
+fn reset_files(test: &TestWorkspace) {
+    std::fs::remove_dir_all(test.path("sub")).ok();
+    for entry in std::fs::read_dir(test.workspace()).unwrap() {
         std::fs::remove_file(entry.unwrap().path()).unwrap();
     }
     for (name, content) in FILES {
-        place.put(name, content);
+        test.put(name, content);
     }
 }
 
 #[tokio::test]
-async fn i_01_what_follows_an_echo_is_not_allowed_with_it() {
+async fn i_01_rule_for_echo_does_not_allow_following_commands() {
     check(
         &["exec echo"],
         &[
@@ -65,7 +76,7 @@ async fn i_01_what_follows_an_echo_is_not_allowed_with_it() {
 }
 
 #[tokio::test]
-async fn i_02_a_search_that_runs_programs_is_not_allowed_with_the_search() {
+async fn i_02_rule_for_a_search_does_not_allow_the_programs_that_it_runs() {
     check(
         &["exec find", "exec tar", "exec git log", "exec sort"],
         &[
@@ -80,8 +91,8 @@ async fn i_02_a_search_that_runs_programs_is_not_allowed_with_the_search() {
         &["find . -name a", "sort a"],
     )
     .await;
-    // These need programs and repositories that not every machine has.
-    let place = asking(FILES, &["exec rg", "exec git", "exec man", "exec sort"]);
+    // Not every machine has the programs and repositories for these.
+    let test = workspace_in_mode_ask(FILES, &["exec rg", "exec git", "exec man", "exec sort"]);
     for attack in [
         "rg --pre ./evil x",
         "rg --pre=./evil x",
@@ -93,15 +104,23 @@ async fn i_02_a_search_that_runs_programs_is_not_allowed_with_the_search() {
         "man -P ./evil man",
         "sort --compress-program=./evil -S 1k a",
     ] {
-        assert_ne!(decided(&place, "bash", shell(attack)).await, Decision::Allow, "{attack}");
+        assert_ne!(
+            decide(&test, "bash", bash_arguments(attack)).await,
+            Decision::Allow,
+            "{attack}"
+        );
     }
     for command in ["rg x", "git log --oneline"] {
-        assert_eq!(decided(&place, "bash", shell(command)).await, Decision::Allow, "{command}");
+        assert_eq!(
+            decide(&test, "bash", bash_arguments(command)).await,
+            Decision::Allow,
+            "{command}"
+        );
     }
 }
 
 #[tokio::test]
-async fn i_03_sed_cannot_write_or_run_without_being_asked() {
+async fn i_03_sed_that_writes_or_runs_programs_needs_approval() {
     check(
         &["exec sed"],
         &[
@@ -125,7 +144,7 @@ async fn i_03_sed_cannot_write_or_run_without_being_asked() {
 }
 
 #[tokio::test]
-async fn i_04_what_is_decided_on_is_what_bash_reads() {
+async fn i_04_policy_reads_a_command_as_bash_does() {
     check(
         &["exec echo", "exec sort", "exec cat", "exec find"],
         &[
@@ -149,10 +168,10 @@ async fn i_04_what_is_decided_on_is_what_bash_reads() {
     .await;
 }
 
-/// A name that is looked up tells whoever answers for it as much as a connection does.
+/// A DNS query sends data to the owner of the domain, like a connection does.
 #[tokio::test]
-async fn i_05_what_only_looks_reaches_nobody() {
-    let place = asking(FILES, &[]);
+async fn i_05_read_only_command_has_no_network() {
+    let test = workspace_in_mode_ask(FILES, &[]);
     for command in [
         "ping -c 1 secret.example.org",
         "nslookup secret.example.org",
@@ -162,39 +181,47 @@ async fn i_05_what_only_looks_reaches_nobody() {
         "curl http://secret.example.org/",
         "cat < /dev/tcp/127.0.0.1/80",
     ] {
-        assert_ne!(decided(&place, "bash", shell(command)).await, Decision::Allow, "{command}");
+        assert_ne!(
+            decide(&test, "bash", bash_arguments(command)).await,
+            Decision::Allow,
+            "{command}"
+        );
     }
-    let outsider = Outsider::new();
+    let outsider = OutsideServer::new();
     let port = outsider.port();
     let attempt = format!("echo x > /dev/tcp/127.0.0.1/{port}; echo x > /dev/udp/127.0.0.1/{port}");
     for (level, is_reached) in
         [(Level::Workspace, false), (Level::ReadOnly, false), (Level::Off, true)]
     {
-        let place = Place::built(FILES, |builder| builder.processes(at_level(level)));
-        place.call("bash", shell(&attempt)).await;
+        let test = TestWorkspace::with_builder(FILES, |builder| builder.processes(at_level(level)));
+        test.call("bash", bash_arguments(&attempt)).await;
         assert_eq!(outsider.was_reached(), is_reached, "sandbox {level}");
     }
 }
 
 #[tokio::test]
-async fn i_06_a_rule_that_denies_holds_behind_any_number_of_commands() {
+async fn i_06_deny_rule_holds_behind_any_number_of_commands() {
     for mode in [Mode::Ask, Mode::Auto, Mode::Yolo] {
-        let place = Place::built(FILES, |builder| {
+        let test = TestWorkspace::with_builder(FILES, |builder| {
             builder.mode(mode).allow("exec echo".parse().unwrap()).deny("exec rm".parse().unwrap())
         });
         for count in [0, 1, 49, 50, 51, 1_000, 20_000] {
             let command = format!("{}rm a", "echo x; ".repeat(count));
-            let decision = decided(&place, "bash", shell(&command)).await;
+            let decision = decide(&test, "bash", bash_arguments(&command)).await;
             assert_ne!(decision, Decision::Allow, "behind {count} commands, mode {mode}");
-            place.refused("bash", shell(&command)).await;
+            test.call_refused("bash", bash_arguments(&command)).await;
         }
         let harmless = format!("{}echo y", "echo x; ".repeat(60));
-        assert_eq!(decided(&place, "bash", shell(&harmless)).await, Decision::Allow, "{mode}");
+        assert_eq!(
+            decide(&test, "bash", bash_arguments(&harmless)).await,
+            Decision::Allow,
+            "{mode}"
+        );
     }
 }
 
 #[tokio::test]
-async fn i_07_a_redirection_is_a_write_whatever_was_allowed_before_it() {
+async fn i_07_redirection_is_a_write_also_behind_an_allowed_command() {
     check(
         &["exec echo", "exec cat", "exec ls"],
         &[
@@ -214,16 +241,16 @@ async fn i_07_a_redirection_is_a_write_whatever_was_allowed_before_it() {
         &["echo x > /dev/null", "ls 2>&1", "cat < a"],
     )
     .await;
-    let place = asking(FILES, &["exec echo", "write canary"]);
+    let test = workspace_in_mode_ask(FILES, &["exec echo", "write canary"]);
     for (command, decision) in
         [("echo x > canary", Decision::Allow), ("echo x > other", Decision::Ask)]
     {
-        assert_eq!(decided(&place, "bash", shell(command)).await, decision, "{command}");
+        assert_eq!(decide(&test, "bash", bash_arguments(command)).await, decision, "{command}");
     }
 }
 
 #[tokio::test]
-async fn i_08_an_expansion_is_code() {
+async fn i_08_expansions_that_run_code_are_not_allowed_as_arguments() {
     check(
         &["exec echo", "exec printf"],
         &[
@@ -239,13 +266,17 @@ async fn i_08_an_expansion_is_code() {
     )
     .await;
     for dynamic in ["echo ${x@P}", "echo ${x:=y}", "echo ${!x}", "echo $x", "echo $((1))"] {
-        let place = asking(FILES, &["exec echo"]);
-        assert_ne!(decided(&place, "bash", shell(dynamic)).await, Decision::Allow, "{dynamic}");
+        let test = workspace_in_mode_ask(FILES, &["exec echo"]);
+        assert_ne!(
+            decide(&test, "bash", bash_arguments(dynamic)).await,
+            Decision::Allow,
+            "{dynamic}"
+        );
     }
 }
 
 #[tokio::test]
-async fn i_09_a_rule_for_the_first_command_is_not_one_for_the_next() {
+async fn i_09_rule_for_the_first_command_does_not_allow_the_next() {
     check(
         &["exec ls", "exec git status"],
         &[
@@ -264,9 +295,9 @@ async fn i_09_a_rule_for_the_first_command_is_not_one_for_the_next() {
     .await;
 }
 
-/// What the parser does not understand is nobody's simple command, also where almost everything is allowed.
+/// A text that the parser does not understand is never covered by a rule, even if almost everything is allowed.
 #[tokio::test]
-async fn i_10_what_cannot_be_parsed_is_asked_about() {
+async fn i_10_command_that_cannot_be_parsed_needs_approval() {
     let attacks = [
         "echo $[ a[$(touch canary)0] ]",
         "echo $(( a[$(touch canary)0] ))",
@@ -276,17 +307,22 @@ async fn i_10_what_cannot_be_parsed_is_asked_about() {
         "let 'a[$(touch canary)0]=1'; echo",
     ];
     check(&["exec echo", "exec test"], &attacks, &["echo x"]).await;
-    let deny = Place::built(FILES, |builder| builder.deny("exec touch".parse().unwrap()));
+    let deny =
+        TestWorkspace::with_builder(FILES, |builder| builder.deny("exec touch".parse().unwrap()));
     for broken in attacks.into_iter().chain(["echo 'open", "echo \"$(", "if ls", "echo x)", "((("])
     {
-        assert_ne!(decided(&deny, "bash", shell(broken)).await, Decision::Allow, "{broken}");
+        assert_ne!(
+            decide(&deny, "bash", bash_arguments(broken)).await,
+            Decision::Allow,
+            "{broken}"
+        );
     }
-    assert_eq!(decided(&deny, "bash", shell("echo x")).await, Decision::Allow);
+    assert_eq!(decide(&deny, "bash", bash_arguments("echo x")).await, Decision::Allow);
 }
 
 #[tokio::test]
-async fn i_11_no_call_prepares_the_surroundings_of_the_next() {
-    let place = asking(FILES, &["exec ls"]);
+async fn i_11_environment_of_a_call_does_not_reach_the_next() {
+    let test = workspace_in_mode_ask(FILES, &["exec ls"]);
     for command in [
         "export PATH=.:$PATH",
         "typeset -x PAGER=./evil",
@@ -301,33 +337,41 @@ async fn i_11_no_call_prepares_the_surroundings_of_the_next() {
         "shopt -s expand_aliases",
         "source ./evil",
     ] {
-        assert_ne!(decided(&place, "bash", shell(command)).await, Decision::Allow, "{command}");
+        assert_ne!(
+            decide(&test, "bash", bash_arguments(command)).await,
+            Decision::Allow,
+            "{command}"
+        );
     }
-    let free = Place::with(FILES);
+    let free = TestWorkspace::with(FILES);
     let prepare = "export EVIL=1 BASH_ENV=$PWD/a PATH=$PWD:$PATH; cd sub; umask 0; set -f; \
                    ls() { echo poisoned; }; export -f ls; alias cat=false; ulimit -n 10; \
                    printenv EVIL; pwd; ls";
     let look = "printenv EVIL BASH_ENV; pwd; umask; ls; ulimit -n; echo \"$PATH\"";
-    let before = text(&free.call("bash", shell(look)).await);
-    let inside = text(&free.ok("bash", shell(prepare)).await);
+    let before = text(&free.call("bash", bash_arguments(look)).await);
+    let inside = text(&free.call_ok("bash", bash_arguments(prepare)).await);
     assert!(inside.starts_with("1\n") && inside.contains("/sub\npoisoned\n"), "{inside}");
-    assert_eq!(text(&free.call("bash", shell(look)).await), before);
+    assert_eq!(text(&free.call("bash", bash_arguments(look)).await), before);
 }
 
 #[tokio::test]
-async fn i_12_no_program_makes_a_tunnel() {
-    let outsider = Outsider::new();
+async fn i_12_no_program_can_open_a_tunnel() {
+    let outsider = OutsideServer::new();
     let port = outsider.port();
-    let place = asking(FILES, &[]);
+    let test = workspace_in_mode_ask(FILES, &[]);
     let tunnels = [
         format!("exec 3<>/dev/tcp/127.0.0.1/{port} && echo x >&3"),
         format!("bash -c 'echo x >& /dev/tcp/127.0.0.1/{port}'"),
         format!("export A=1; setsid -w bash -c 'echo x > /dev/tcp/127.0.0.1/{port}'"),
     ];
     for (level, is_reached) in [(Level::Workspace, false), (Level::Off, true)] {
-        let free = Place::built(FILES, |builder| builder.processes(at_level(level)));
+        let free = TestWorkspace::with_builder(FILES, |builder| builder.processes(at_level(level)));
         for tunnel in &tunnels {
-            assert_ne!(decided(&place, "bash", shell(tunnel)).await, Decision::Allow, "{tunnel}");
+            assert_ne!(
+                decide(&test, "bash", bash_arguments(tunnel)).await,
+                Decision::Allow,
+                "{tunnel}"
+            );
             for background in [false, true] {
                 let input = json!({"command": tunnel, "background": background});
                 free.call("bash", input).await;
@@ -340,9 +384,9 @@ async fn i_12_no_program_makes_a_tunnel() {
     }
 }
 
-/// Names can always be spelled in another way; what becomes of the file cannot.
+/// A deny rule for a program can be evaded by another spelling; the protection of a file cannot.
 #[tokio::test]
-async fn i_13_what_denies_by_name_is_not_what_protects() {
+async fn i_13_files_are_protected_however_a_program_is_named() {
     let spellings = [
         "rm a",
         "/bin/rm a",
@@ -358,34 +402,36 @@ async fn i_13_what_denies_by_name_is_not_what_protects() {
         "x=r; ${x}m a",
     ];
     for spelling in spellings {
-        let place = Place::with(FILES);
-        let before = place.tree();
-        place.ok("bash", shell(spelling)).await;
-        assert!(!place.path("a").exists(), "{spelling} shows nothing");
-        assert_eq!(place.undo(Undo::Last).await.outcome, Outcome::Ok);
-        before.assert_is(&place.tree(), spelling);
-        let bound = Place::built(FILES, |builder| builder.deny("write a".parse().unwrap()));
-        bound.refused("bash", shell(spelling)).await;
-        let named = Place::built(FILES, |builder| builder.deny("exec rm".parse().unwrap()));
+        let test = TestWorkspace::with(FILES);
+        let before = test.tree();
+        test.call_ok("bash", bash_arguments(spelling)).await;
+        assert!(!test.path("a").exists(), "{spelling} shows nothing");
+        assert_eq!(test.undo(Undo::Last).await.outcome, Outcome::Ok);
+        before.assert_same(&test.tree(), spelling);
+        let bound =
+            TestWorkspace::with_builder(FILES, |builder| builder.deny("write a".parse().unwrap()));
+        bound.call_refused("bash", bash_arguments(spelling)).await;
+        let named =
+            TestWorkspace::with_builder(FILES, |builder| builder.deny("exec rm".parse().unwrap()));
         if spelling.contains("rm a") && !spelling.contains("${x}") {
-            assert_ne!(decided(&named, "bash", shell(spelling)).await, Decision::Allow);
+            assert_ne!(decide(&named, "bash", bash_arguments(spelling)).await, Decision::Allow);
         }
     }
 }
 
-/// Whichever way a program is started, it is in the same sandbox.
+/// Every tool that starts programs starts them in the same sandbox.
 #[tokio::test]
-async fn i_14_there_is_one_way_to_start_a_program() {
+async fn i_14_all_programs_are_started_in_the_sandbox() {
     let tools = tempfile::tempdir().unwrap();
-    let outside = in_sight();
+    let outside = directory_outside_tmp();
     let target = outside.path().join("canary");
-    // A write that the command line spells out is one that the mode allows.
+    // The mode allows a write that the policy can see in the command line; this one it cannot see.
     let command = format!("python3 -c 'open(\\\"{}\\\", \\\"w\\\")'", target.display());
     let command = command.replace('\\', "");
     let file = format!("---\nname: mine\ncommand: {command}\n---\nTry.\n");
     std::fs::write(tools.path().join("mine.md"), file).unwrap();
     let ways = [
-        ("bash", shell(&command)),
+        ("bash", bash_arguments(&command)),
         ("bash", json!({"command": command, "pty": true})),
         ("bash", json!({"command": command, "background": true})),
         ("bash", json!({"command": format!("cat | {{ {command}; }}"), "stdin": "x"})),
@@ -393,13 +439,13 @@ async fn i_14_there_is_one_way_to_start_a_program() {
         ("mine", json!({})),
     ];
     for (level, gets_out) in [(Level::Workspace, false), (Level::Off, true)] {
-        let place = Place::built(FILES, |builder| {
+        let test = TestWorkspace::with_builder(FILES, |builder| {
             builder.processes(at_level(level)).command_tools(tools.path())
         });
         for (tool, input) in &ways {
-            place.call(tool, input.clone()).await;
-            // A job is not waited for by its call, and `end_jobs` would stop it in the middle.
-            for job in place.session.all_jobs() {
+            test.call(tool, input.clone()).await;
+            // The call does not wait for its job, and `end_jobs` would stop it in the middle.
+            for job in test.session.all_jobs() {
                 job.wait().await;
             }
             assert_eq!(target.exists(), gets_out, "sandbox {level}: {tool} {input}");
@@ -408,40 +454,45 @@ async fn i_14_there_is_one_way_to_start_a_program() {
     }
 }
 
-/// `i_15` is about a home directory, and runs in `cli` with one that is not a person's.
+/// `i_15` is about the home directory; its test is in `cli`, with a temporary home.
 #[tokio::test]
-async fn i_16_who_is_asked_sees_which_places_are_meant() {
+async fn i_16_approval_shows_the_expanded_paths() {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let hears = asked.clone();
-    let place = Place::built(&[("~/kept", "x\n")], |builder| {
+    let test = TestWorkspace::with_builder(&[("~/kept", "x\n")], |builder| {
         builder.mode(Mode::Ask).ask_before(true).attendant(move |request: &ApprovalRequest| {
             hears.lock().unwrap().push(request.effects.to_string());
             false
         })
     });
-    let workspace = place.workspace();
+    let workspace = test.workspace();
     for (command, meant) in [
         ("rm -rf ./~", workspace.join("~")),
         ("rm -rf '~'", workspace.join("~")),
         ("rm -rf sub/..", workspace.clone()),
     ] {
-        let result = place.call("bash", shell(command)).await;
+        let result = test.call("bash", bash_arguments(command)).await;
         assert_eq!(result.outcome, Outcome::Denied, "{command}");
         let shown = asked.lock().unwrap().pop().unwrap_or_else(|| text(&result));
         assert!(shown.contains(&format!("delete {}", meant.display())), "{command}: {shown}");
     }
-    // Unquoted it is not a directory of the workspace, and must not be told as one.
-    let result = place.call("bash", shell("rm -rf ~/nothing-here")).await;
+    // An unquoted `~` is no directory of the workspace, and must not be shown as one.
+    let result = test.call("bash", bash_arguments("rm -rf ~/nothing-here")).await;
     assert_eq!(result.outcome, Outcome::Denied);
     let shown = asked.lock().unwrap().pop().unwrap_or_else(|| text(&result));
     assert!(!shown.contains(&format!("delete {}", workspace.join("~").display())), "{shown}");
     for command in ["cat ~/file", "ls ~", "cat ~root/file", "cat < ~/file", "head ~+/../file"] {
-        let decision = decided(&asking(&[], &[]), "bash", shell(command)).await;
+        let decision =
+            decide(&workspace_in_mode_ask(&[], &[]), "bash", bash_arguments(command)).await;
         assert_ne!(decision, Decision::Allow, "{command}");
     }
-    let yolo = in_mode(Mode::Yolo, &[], &[]);
-    let above = format!("rm -rf {}", yolo.outside().display());
+    let yolo = workspace_in_mode(Mode::Yolo, &[], &[]);
+    let above = format!("rm -rf {}", yolo.parent_directory().display());
     for command in ["rm -rf ..", "rm -rf ../../", &above, "rm -rf /"] {
-        assert_eq!(decided(&yolo, "bash", shell(command)).await, Decision::Deny, "{command}");
+        assert_eq!(
+            decide(&yolo, "bash", bash_arguments(command)).await,
+            Decision::Deny,
+            "{command}"
+        );
     }
 }

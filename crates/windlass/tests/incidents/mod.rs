@@ -1,10 +1,10 @@
-//! What went wrong in systems like this one, done to ours: one test or more for each public incident, by its number in our list of
-//! guarantees, where the root cause can be shown with the library. What needs the binary is in `crates/cli/tests/incidents/`.
+//! Re-enacts public incidents of similar systems: one test or more for each, by its number in our list of guarantees, if the library can
+//! show the root cause. Tests that need the binary are in `crates/cli/tests/incidents/`.
 //!
-//! Each test re-enacts the cause, not the product. Where it is cheap, the attack is shown to work where nothing is in its way, so
-//! that a test which shows nothing fails.
+//! Each test re-enacts the cause, not the product. If it is cheap, the test also shows that the attack works without protection, so that
+//! a test which proves nothing fails.
 //!
-//! | incident | what of it is not re-enacted, and why |
+//! | incident | part that is not re-enacted, and the reason |
 //! |---|---|
 //! | I-45 | the endpoint without authentication: there is no HTTP server. The socket that we do have is in `cli` |
 //! | I-46 | `Host` and `Origin`: there is no HTTP server. That nothing listens is in `cli` |
@@ -27,51 +27,52 @@ use windlass::policy::Decision;
 use windlass::process::{Confinement, Level, ProcessSettings};
 use windlass::{Builder, Mode, ToolCall};
 
-use crate::support::Place;
+use crate::support::TestWorkspace;
 
-/// A workspace in which these rules allow, everything else asks, and nobody is there to answer.
-fn asking(files: &[(&str, &str)], rules: &[&str]) -> Place {
-    in_mode(Mode::Ask, files, rules)
+/// Creates a workspace with these allow rules in the mode `ask`, without an attendant.
+fn workspace_in_mode_ask(files: &[(&str, &str)], rules: &[&str]) -> TestWorkspace {
+    workspace_in_mode(Mode::Ask, files, rules)
 }
 
-/// The same in another mode.
-fn in_mode(mode: Mode, files: &[(&str, &str)], rules: &[&str]) -> Place {
-    Place::built(files, |builder| ruled(builder, mode, rules))
+/// Creates a workspace with these allow rules in another mode, without an attendant.
+fn workspace_in_mode(mode: Mode, files: &[(&str, &str)], rules: &[&str]) -> TestWorkspace {
+    TestWorkspace::with_builder(files, |builder| with_rules(builder, mode, rules))
 }
 
-/// The same with a workspace that is not below `/tmp`, so that what is beside it is outside of it.
-fn beside_others(mode: Mode, files: &[(&str, &str)], rules: &[&str]) -> Place {
-    Place::in_sight(files, |builder| ruled(builder, mode, rules))
+/// The same with a workspace that is not below `/tmp`, so that files beside it are outside of it.
+fn workspace_outside_tmp(mode: Mode, files: &[(&str, &str)], rules: &[&str]) -> TestWorkspace {
+    TestWorkspace::outside_tmp(files, |builder| with_rules(builder, mode, rules))
 }
 
-fn ruled(builder: Builder, mode: Mode, rules: &[&str]) -> Builder {
+fn with_rules(builder: Builder, mode: Mode, rules: &[&str]) -> Builder {
     let allow = |builder: Builder, rule: &&str| builder.allow(rule.parse().unwrap());
     rules.iter().fold(builder.mode(mode), allow)
 }
 
-/// Programs at this level, with the network that is usual: none.
+/// Returns process settings with this sandbox level and the default network: none.
 fn at_level(level: Level) -> ProcessSettings {
     let confinement = Confinement { level, ..Confinement::default() };
     ProcessSettings { confinement, ..ProcessSettings::default() }
 }
 
-/// What would be decided about a call.
-async fn decided(place: &Place, tool: &str, input: Value) -> Decision {
+/// Returns the decision about a call, without running it.
+async fn decide(test: &TestWorkspace, tool: &str, input: Value) -> Decision {
     let call = ToolCall::new(tool, input);
-    place.windlass.engine().explain(&place.session, call).await.unwrap().decision()
+    test.windlass.engine().explain(&test.session, call).await.unwrap().decision()
 }
 
-/// A command for the shell.
-fn shell(command: &str) -> Value {
+/// Returns the arguments of `bash` for a command.
+fn bash_arguments(command: &str) -> Value {
     json!({"command": command})
 }
 
-/// A directory outside of every workspace that confined programs see: they have a `/tmp` of their own.
-fn in_sight() -> tempfile::TempDir {
+/// Creates a directory outside of every workspace that commands in the sandbox see. One in `/tmp` they would not see, because they have
+/// their own `/tmp`.
+fn directory_outside_tmp() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
-/// How many incidents the list has.
+/// Number of incidents in the list.
 const INCIDENTS: usize = 64;
 
 #[test]

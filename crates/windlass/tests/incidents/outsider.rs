@@ -1,18 +1,18 @@
-//! Somebody outside of the sandbox, who notices whether anybody comes.
+//! A server outside of the sandbox that notices connections and datagrams.
 
 use std::net::{TcpListener, UdpSocket};
 
-/// Listens on one port of the loopback, for streams and for datagrams.
-pub(super) struct Outsider {
+/// A TCP and a UDP socket on the same port of the loopback interface.
+pub(super) struct OutsideServer {
     streams: TcpListener,
     datagrams: UdpSocket,
 }
 
-impl Outsider {
+impl OutsideServer {
     pub(super) fn new() -> Self {
         loop {
             let streams = TcpListener::bind("127.0.0.1:0").unwrap();
-            // The same port is free for datagrams too, as a rule.
+            // The same port is usually free for datagrams too.
             if let Ok(datagrams) = UdpSocket::bind(streams.local_addr().unwrap()) {
                 streams.set_nonblocking(true).unwrap();
                 datagrams.set_nonblocking(true).unwrap();
@@ -25,7 +25,7 @@ impl Outsider {
         self.streams.local_addr().unwrap().port()
     }
 
-    /// Whether somebody has come since it was last asked. The kernel has noted it before whoever came could go on.
+    /// Returns whether a connection or a datagram has arrived since the last call. The kernel has queued it before the sender continues.
     pub(super) fn was_reached(&self) -> bool {
         let streams = std::iter::from_fn(|| self.streams.accept().ok()).count();
         let datagrams = std::iter::from_fn(|| self.datagrams.recv(&mut [0; 1_500]).ok()).count();

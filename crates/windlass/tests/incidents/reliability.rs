@@ -1,5 +1,5 @@
-//! I-59 to I-64, as far as one process shows them: calls that never ended, memory without end. What is about killed programs, several
-//! processes and the environment is in `cli`.
+//! I-59 to I-64, as far as one process can show them: calls that never ended, and unlimited memory. Tests with killed programs, several
+//! processes and the environment are in `cli`.
 
 use std::fs;
 use std::time::Duration;
@@ -8,14 +8,14 @@ use serde_json::json;
 use windlass::Outcome;
 use windlass::process::Level;
 
-use super::{at_level, shell};
-use crate::support::{Place, text};
+use super::{at_level, bash_arguments};
+use crate::support::{TestWorkspace, text};
 
-/// Long enough for the slowest machine; whoever comes here hangs.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// Timeout of a test: long enough for the slowest machine, so that a test which reaches it hangs.
+const TEST_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Whether a program with this word among its own is still there, anywhere on the machine.
-fn is_alive(word: &str) -> bool {
+/// Returns whether a process with this argument runs on the machine.
+fn has_process(word: &str) -> bool {
     let commands = fs::read_dir("/proc")
         .unwrap()
         .filter_map(|entry| fs::read(entry.ok()?.path().join("cmdline")).ok());
@@ -24,33 +24,33 @@ fn is_alive(word: &str) -> bool {
         .any(|words| words.split(|byte| *byte == 0).any(|one| one == word.as_bytes()))
 }
 
-/// Seconds that nobody else sleeps for.
-fn mark(which: u32) -> String {
+/// Returns a unique number of seconds for `sleep`, by which the process is found.
+fn unique_seconds(which: u32) -> String {
     format!("{}.{which}", 100_000 + std::process::id())
 }
 
 #[tokio::test]
-async fn i_59_a_grandchild_that_holds_the_pipe_holds_nobody() {
+async fn i_59_grandchild_that_holds_the_pipe_does_not_delay_the_call() {
     for (level, which) in [(Level::Workspace, 1), (Level::Off, 2)] {
-        let place = Place::built(&[], |builder| builder.processes(at_level(level)));
+        let test = TestWorkspace::with_builder(&[], |builder| builder.processes(at_level(level)));
         for (way, more) in ["sleep {}", "setsid sleep {}", "nohup sleep {}", "(setsid sleep {} &)"]
             .into_iter()
             .zip(1..)
         {
-            let seconds = mark(which * 10 + more);
+            let seconds = unique_seconds(which * 10 + more);
             let command = format!("{} & echo done", way.replace("{}", &seconds));
-            let call = place.call("bash", shell(&command));
-            let result = tokio::time::timeout(PATIENCE, call).await.expect("it hangs");
+            let call = test.call("bash", bash_arguments(&command));
+            let result = tokio::time::timeout(TEST_TIMEOUT, call).await.expect("it hangs");
             assert_eq!(result.outcome, Outcome::Ok, "{way}: {}", text(&result));
             assert!(text(&result).starts_with("done\n"), "{way}: {}", text(&result));
-            assert!(!is_alive(&seconds), "sandbox {level}: {way} lives on");
+            assert!(!has_process(&seconds), "sandbox {level}: {way} lives on");
         }
     }
 }
 
 #[tokio::test]
-async fn i_59_at_the_time_limit_everything_is_gone() {
-    let place = Place::new();
+async fn i_59_time_limit_ends_every_process() {
+    let test = TestWorkspace::new();
     for (way, more) in [
         "sleep {}",
         "setsid -w sleep {}",
@@ -60,32 +60,32 @@ async fn i_59_at_the_time_limit_everything_is_gone() {
     .into_iter()
     .zip(1..)
     {
-        let seconds = mark(more);
+        let seconds = unique_seconds(more);
         let command = format!("echo begun; {}", way.replace("{}", &seconds));
-        let call = place.call("bash", json!({"command": command, "timeout": 0.5}));
-        let result = tokio::time::timeout(PATIENCE, call).await.expect("it hangs");
+        let call = test.call("bash", json!({"command": command, "timeout": 0.5}));
+        let result = tokio::time::timeout(TEST_TIMEOUT, call).await.expect("it hangs");
         assert_eq!(result.outcome, Outcome::TimedOut, "{way}");
         assert!(text(&result).starts_with("begun\n"), "{way}: {}", text(&result));
-        assert!(!is_alive(&seconds), "{way} lives on");
+        assert!(!has_process(&seconds), "{way} lives on");
     }
 }
 
-/// The most memory that this process has used so far, in kilobytes.
-fn most_memory() -> u64 {
+/// Returns the peak memory of this process in kilobytes.
+fn peak_memory() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
     line.split_whitespace().nth(1).unwrap().parse().unwrap()
 }
 
 #[tokio::test]
-async fn i_61_output_without_end_takes_bounded_memory() {
+async fn i_61_endless_output_takes_bounded_memory() {
     const BYTES: u64 = 250_000_000;
-    let place = Place::new();
-    place.ok("bash", shell("echo warm")).await;
-    let before = most_memory();
+    let test = TestWorkspace::new();
+    test.call_ok("bash", bash_arguments("echo warm")).await;
+    let before = peak_memory();
     let command = format!("head -c {BYTES} /dev/zero | tr '\\0' y; echo; echo the end");
-    let result = place.ok("bash", shell(&command)).await;
-    let grown = most_memory() - before;
+    let result = test.call_ok("bash", bash_arguments(&command)).await;
+    let grown = peak_memory() - before;
     assert!(grown < 180_000, "{grown} kB for {BYTES} bytes");
     let said = text(&result);
     assert!(said.len() < 60_000 && said.contains("the end"), "{} bytes", said.len());
@@ -93,16 +93,16 @@ async fn i_61_output_without_end_takes_bounded_memory() {
 }
 
 #[tokio::test]
-async fn i_63_what_is_no_file_keeps_nobody_waiting() {
-    let place = Place::new();
+async fn i_63_pipes_and_devices_do_not_block_a_call() {
+    let test = TestWorkspace::new();
     let make = "mkfifo pipe; ln -s pipe link; mkdir d; mkfifo d/pipe; ln -s /dev/zero zero; ln -s /dev/tty tty";
     let made = std::process::Command::new("bash")
         .args(["-c", make])
-        .current_dir(place.workspace())
+        .current_dir(test.workspace())
         .status()
         .unwrap();
     assert!(made.success());
-    let _socket = std::os::unix::net::UnixListener::bind(place.path("socket")).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(test.path("socket")).unwrap();
     for path in ["pipe", "link", "d/pipe", "zero", "tty", "socket", "/dev/zero", "/proc/kmsg"] {
         for (tool, input) in [
             ("read", json!({"path": path})),
@@ -110,8 +110,8 @@ async fn i_63_what_is_no_file_keeps_nobody_waiting() {
             ("edit", json!({"path": path, "old_string": "a", "new_string": "b"})),
             ("write", json!({"path": path, "content": "x"})),
         ] {
-            let call = place.call(tool, input);
-            let result = tokio::time::timeout(PATIENCE, call);
+            let call = test.call(tool, input);
+            let result = tokio::time::timeout(TEST_TIMEOUT, call);
             let result = result.await.unwrap_or_else(|_| panic!("{tool} {path} hangs"));
             assert_ne!(result.outcome, Outcome::TimedOut, "{tool} {path}");
             assert!(
@@ -121,7 +121,7 @@ async fn i_63_what_is_no_file_keeps_nobody_waiting() {
             );
         }
     }
-    let walk = place.call("grep", json!({"pattern": "x", "all": true}));
-    let result = tokio::time::timeout(PATIENCE, walk).await.expect("it hangs");
+    let walk = test.call("grep", json!({"pattern": "x", "all": true}));
+    let result = tokio::time::timeout(TEST_TIMEOUT, walk).await.expect("it hangs");
     assert_ne!(result.outcome, Outcome::TimedOut);
 }

@@ -1,4 +1,4 @@
-//! Rights of sessions, as the programs that they start meet them.
+//! Rights of sessions, as enforced on the programs that they start.
 
 use std::sync::Arc;
 
@@ -9,30 +9,30 @@ use windlass::session::{Limits, SessionId};
 use windlass::tool::Overrides;
 use windlass::{CallResult, Mode, Outcome, Session, ToolCall};
 
-use crate::support::{Place, text};
+use crate::support::{TestWorkspace, text};
 
-/// What a session below that of the place gets for a command.
-async fn run(place: &Place, limits: Limits, command: &str) -> CallResult {
+/// Runs a command in a child session with these limits.
+async fn run(test: &TestWorkspace, limits: Limits, command: &str) -> CallResult {
     let id = SessionId::new("child");
-    let child: Arc<Session> = Arc::new(place.session.child(id, limits, &Overrides::default()));
-    place.windlass.call(&child, ToolCall::new("bash", json!({"command": command}))).await
+    let child: Arc<Session> = Arc::new(test.session.child(id, limits, &Overrides::default()));
+    test.windlass.call(&child, ToolCall::new("bash", json!({"command": command}))).await
 }
 
 #[tokio::test]
 async fn a_stricter_sandbox_of_a_session_holds_its_programs() {
     let at = |level| Limits { sandbox: Some(level), ..Limits::default() };
-    let place = Place::with(&[("a", "old\n")]);
+    let test = TestWorkspace::with(&[("a", "old\n")]);
     for (level, command, outcome, left) in [
         (Level::ReadOnly, "cat a", Outcome::Ok, "old\n"),
         (Level::ReadOnly, "echo new > a", Outcome::Error, "old\n"),
-        // It ran, and there is no person who could have seen what it changed.
+        // It runs on a stage, and no person can approve its changes.
         (Level::Staged, "echo new > a", Outcome::Denied, "old\n"),
-        // What is asked for is not stricter than what there is.
+        // The limit is not stricter than the present sandbox.
         (Level::Off, "echo new > a; test ! -e /proc/1/root/etc/shadow", Outcome::Ok, "new\n"),
     ] {
-        let result = run(&place, at(level), command).await;
+        let result = run(&test, at(level), command).await;
         assert_eq!(result.outcome, outcome, "{level} {command}: {}", text(&result));
-        assert_eq!(place.text("a"), left, "{level} {command}");
+        assert_eq!(test.text("a"), left, "{level} {command}");
     }
 }
 
@@ -40,38 +40,40 @@ async fn a_stricter_sandbox_of_a_session_holds_its_programs() {
 async fn a_session_that_needs_a_sandbox_runs_nothing_where_it_is_off() {
     let mut settings = ProcessSettings::default();
     settings.confinement.level = Level::Off;
-    let place = Place::built(&[], |builder| builder.mode(Mode::Yolo).processes(settings));
+    let test =
+        TestWorkspace::with_builder(&[], |builder| builder.mode(Mode::Yolo).processes(settings));
     let limits = Limits { sandbox: Some(Level::Workspace), ..Limits::default() };
-    let result = run(&place, limits, "echo x > a").await;
+    let result = run(&test, limits, "echo x > a").await;
     assert_eq!(result.outcome, Outcome::Denied, "{}", text(&result));
-    assert!(!place.path("a").exists());
-    assert_eq!(run(&place, Limits::default(), "true").await.outcome, Outcome::Ok);
+    assert!(!test.path("a").exists());
+    assert_eq!(run(&test, Limits::default(), "true").await.outcome, Outcome::Ok);
 }
 
 #[tokio::test]
-async fn a_session_without_network_has_none_where_the_machine_gives_it() {
+async fn session_without_network_has_none_even_if_the_settings_allow_it() {
     let mut settings = ProcessSettings::default();
     settings.confinement.network = NetworkAccess::Full;
-    let place = Place::built(&[], |builder| builder.mode(Mode::Yolo).processes(settings));
-    // The namespace of the network that a program is in. What is known to only read would have none of its own accord.
+    let test =
+        TestWorkspace::with_builder(&[], |builder| builder.mode(Mode::Yolo).processes(settings));
+    // Prints the network namespace. The `touch` makes it a command that does not only read: those never have a network.
     let command = "readlink /proc/self/ns/net; touch seen";
     let of_machine = std::fs::read_link("/proc/self/ns/net").expect("a link");
     let of_machine = of_machine.to_string_lossy();
-    let full = text(&run(&place, Limits::default(), command).await);
+    let full = text(&run(&test, Limits::default(), command).await);
     assert!(full.contains(&*of_machine), "{full}");
     let none = Limits { net: Some(NetworkAccess::None), ..Limits::default() };
-    let alone = text(&run(&place, none, command).await);
+    let alone = text(&run(&test, none, command).await);
     assert!(alone.contains("net:[") && !alone.contains(&*of_machine), "{alone}");
 }
 
 #[tokio::test]
 async fn files_that_a_session_may_not_read_are_not_in_its_view() {
-    let place = Place::with(&[("plan/a", "secret plan\n"), ("b", "open\n")]);
+    let test = TestWorkspace::with(&[("plan/a", "secret plan\n"), ("b", "open\n")]);
     let rule = Ruling::new(Decision::Deny, "read plan/**".parse().unwrap());
     let limits = Limits { rules: vec![rule], ..Limits::default() };
-    let result = run(&place, limits, "cat b; grep -r secret . || true; ls -R").await;
+    let result = run(&test, limits, "cat b; grep -r secret . || true; ls -R").await;
     let said = text(&result);
     assert!(said.contains("open") && !said.contains("secret plan"), "{said}");
-    let result = run(&place, Limits::default(), "grep -r secret .").await;
+    let result = run(&test, Limits::default(), "grep -r secret .").await;
     assert!(text(&result).contains("secret plan"), "{}", text(&result));
 }

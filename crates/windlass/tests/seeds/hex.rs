@@ -1,7 +1,7 @@
-//! Hex: reading a file, alone and through its executor; its modes of writing, and its locks; commands and jobs.
+//! Behaviours of Hex: reading a file, alone and through its executor; modes of writing, and locks; commands and jobs. An id such as H31
+//! names one of its weaknesses, which Windlass must not have.
 //!
-//! Hex counts `limit` and `offset` in bytes and ours counts lines, so the examples with `0123456789` have one digit on each line
-//! here.
+//! Hex counts `limit` and `offset` in bytes, and ours counts lines, so the examples with `0123456789` have one digit on each line here.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ use windlass::policy::Decision;
 use windlass::wire::{read_calls, to_api};
 use windlass::{CallResult, Mode, Outcome, ToolCall, Windlass};
 
-use crate::support::{Place, text};
+use crate::support::{TestWorkspace, text};
 
 fn workspace(content: &str) -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
@@ -29,7 +29,7 @@ fn windlass(workspace: &Path) -> Windlass {
         .expect("a workspace")
 }
 
-/// What `read` answers, without line numbers.
+/// Reads a file with this content by `read`, without line numbers.
 async fn read(content: &str, more: Value) -> CallResult {
     let folder = workspace(content);
     let windlass = windlass(folder.path());
@@ -40,7 +40,7 @@ async fn read(content: &str, more: Value) -> CallResult {
     windlass.call(&windlass.new_session(), ToolCall::new("read", input)).await
 }
 
-/// The lines of the file that an answer shows; the last line of the answer says how many there are.
+/// Returns the lines of the file in a result, without the last line, which has their number.
 fn shown(result: &CallResult) -> Vec<String> {
     let mut lines: Vec<String> = result.output.to_text().lines().map(str::to_owned).collect();
     let total = lines.pop().expect("the last line");
@@ -62,7 +62,7 @@ async fn hex_example_read_tool() {
 
 #[tokio::test]
 async fn hex_example_read_tool_with_limit() {
-    // As hex does, with the number as a float.
+    // As in Hex, with the number as a float.
     let result = read(DIGITS, json!({"limit": 5.0})).await;
     assert_eq!(shown(&result).concat(), "01234");
     assert_eq!(result.output.metadata["next_offset"], 6);
@@ -153,86 +153,87 @@ async fn hex_example_complete_workflow_on_real_files() {
     assert!(!outside.path().join("passwd").exists());
 }
 
-/// Hex: `create` (its default; ours is `overwrite` with a look before), `overwrite` and `append`, parents, the cap of 10 MiB.
+/// Its modes `create` (its default; ours is `overwrite` of a seen file), `overwrite` and `append`, missing parents, and the limit of 10
+/// MiB.
 #[tokio::test]
 async fn hex_write_modes() {
-    let place = Place::with(&[("there.txt", "one\n")]);
+    let test = TestWorkspace::with(&[("there.txt", "one\n")]);
     let write = |path: &str, content: &str, mode: &str| json!({"path": path, "content": content, "mode": mode});
-    let created = place.ok("write", write("new/deep/file.txt", "new\n", "create")).await;
+    let created = test.call_ok("write", write("new/deep/file.txt", "new\n", "create")).await;
     assert_eq!(created.output.metadata["created"], true);
-    assert_eq!(place.text("new/deep/file.txt"), "new\n");
-    let said = place.refused("write", write("there.txt", "two\n", "create")).await;
+    assert_eq!(test.text("new/deep/file.txt"), "new\n");
+    let said = test.call_refused("write", write("there.txt", "two\n", "create")).await;
     assert!(said.contains("exists already") && said.contains("`overwrite`"), "{said}");
-    place.ok("write", write("there.txt", "two\n", "append")).await;
-    assert_eq!(place.text("there.txt"), "one\ntwo\n");
-    place.ok("write", write("appended.txt", "made\n", "append")).await;
-    assert_eq!(place.text("appended.txt"), "made\n");
-    place.ok("read", json!({"path": "there.txt"})).await;
-    let replaced = place.ok("write", write("there.txt", "", "overwrite")).await;
+    test.call_ok("write", write("there.txt", "two\n", "append")).await;
+    assert_eq!(test.text("there.txt"), "one\ntwo\n");
+    test.call_ok("write", write("appended.txt", "made\n", "append")).await;
+    assert_eq!(test.text("appended.txt"), "made\n");
+    test.call_ok("read", json!({"path": "there.txt"})).await;
+    let replaced = test.call_ok("write", write("there.txt", "", "overwrite")).await;
     assert_eq!(replaced.output.metadata["bytes"], 0);
-    assert_eq!(place.text("there.txt"), "");
+    assert_eq!(test.text("there.txt"), "");
 
-    let wrong = place.refused("write", write("a", "", "truncate")).await;
+    let wrong = test.call_refused("write", write("a", "", "truncate")).await;
     for mode in ["create", "overwrite", "append"] {
         assert!(wrong.contains(mode), "{wrong}");
     }
     let large = "x".repeat((10 << 20) + 1);
-    let said = place.refused("write", write("large", &large, "create")).await;
+    let said = test.call_refused("write", write("large", &large, "create")).await;
     assert!(said.contains("at most 10 MiB") && said.contains("`append`"), "{said}");
-    let said = place.refused("write", write("new", "", "overwrite")).await;
+    let said = test.call_refused("write", write("new", "", "overwrite")).await;
     assert!(said.contains("it is a directory"), "{said}");
 }
 
-/// H31: two edits of one file in one turn lost one, since its lock let the same agent in twice.
+/// H31: of two edits of one file in one turn, one was lost, because its lock admitted the same agent twice.
 #[tokio::test]
-async fn h31_all_edits_of_one_turn_are_made() {
+async fn h31_no_edit_of_a_turn_is_lost() {
     let lines: String = (0..20).map(|at| format!("line {at};\n")).collect::<Vec<_>>().concat();
-    let place = Place::with(&[("a.txt", &lines)]);
+    let test = TestWorkspace::with(&[("a.txt", &lines)]);
     let edit = |at: usize| {
         let input = json!({"path": "a.txt", "old_string": format!("line {at};"), "new_string": format!("done {at};")});
         ToolCall::new("edit", input)
     };
-    let results = place.windlass.turn(&place.session, (0..20).map(edit).collect()).await;
+    let results = test.windlass.turn(&test.session, (0..20).map(edit).collect()).await;
     assert!(results.iter().all(|result| result.outcome == Outcome::Ok), "{results:?}");
-    assert_eq!(place.text("a.txt"), lines.replace("line", "done"));
+    assert_eq!(test.text("a.txt"), lines.replace("line", "done"));
 }
 
-/// H31: the lock went by the spelling of a path. A symbolic link is another path to the same file; a hard link is a file of its own
-/// from its first edit on.
+/// H31: the lock compared the spelling of paths. A symbolic link is another path of the same file; a hard link becomes a separate file with
+/// its first edit.
 #[tokio::test]
 async fn h31_cc_3_no_edit_is_lost_under_any_name() {
     let lines: String = (0..20).map(|at| format!("line {at};\n")).collect::<Vec<_>>().concat();
-    let place = Place::with(&[("a.txt", &lines)]);
-    fs::hard_link(place.path("a.txt"), place.path("b.txt")).expect("a link");
-    std::os::unix::fs::symlink("a.txt", place.path("c.txt")).expect("a link");
+    let test = TestWorkspace::with(&[("a.txt", &lines)]);
+    fs::hard_link(test.path("a.txt"), test.path("b.txt")).expect("a link");
+    std::os::unix::fs::symlink("a.txt", test.path("c.txt")).expect("a link");
     let edit = |at: usize| {
         let path = ["a.txt", "b.txt", "c.txt"][at % 3];
         let input = json!({"path": path, "old_string": format!("line {at};"), "new_string": format!("done {at};")});
         ToolCall::new("edit", input)
     };
-    let results = place.windlass.turn(&place.session, (0..20).map(edit).collect()).await;
+    let results = test.windlass.turn(&test.session, (0..20).map(edit).collect()).await;
     for (at, result) in results.iter().enumerate() {
         let (name, other) = if at % 3 == 1 { ("b.txt", "a.txt") } else { ("a.txt", "b.txt") };
         let done = format!("done {at};");
-        let text = place.text(name);
+        let text = test.text(name);
         let is_there = text.contains(&done);
         match result.outcome {
             Outcome::Ok => assert!(is_there, "edit {at} is lost: {text}"),
             _ => assert!(!is_there && result.output.to_text().contains("stale"), "{result:?}"),
         }
-        assert!(!place.text(other).contains(&done), "edit {at} is under another name, too");
+        assert!(!test.text(other).contains(&done), "edit {at} is under another name, too");
         assert_eq!(text.lines().count(), 20);
     }
 }
 
-/// H32: a file was emptied and then filled, and whoever read it meanwhile saw a part.
+/// H32: a file was emptied and then written, and a reader saw a part of it meanwhile.
 #[tokio::test]
 async fn h32_wr_1_readers_see_the_old_or_the_new_file() {
-    let place = Place::with(&[]);
+    let test = TestWorkspace::with(&[]);
     let whole = |letter: &str| letter.repeat(300_000) + "\n";
-    place.put("a.txt", whole("a"));
+    test.put("a.txt", whole("a"));
     let is_over = std::sync::atomic::AtomicBool::new(false);
-    let path = place.path("a.txt");
+    let path = test.path("a.txt");
     std::thread::scope(|scope| {
         let reader = scope.spawn(|| {
             let mut seen = std::collections::BTreeSet::new();
@@ -250,7 +251,7 @@ async fn h32_wr_1_readers_see_the_old_or_the_new_file() {
             runtime.expect("a runtime").block_on(async {
                 for (old, new) in [("a", "b"), ("b", "a")].repeat(8) {
                     let input = json!({"path": "a.txt", "old_string": whole(old), "new_string": whole(new)});
-                    place.ok("edit", input).await;
+                    test.call_ok("edit", input).await;
                 }
             });
         });
@@ -260,9 +261,9 @@ async fn h32_wr_1_readers_see_the_old_or_the_new_file() {
     });
 }
 
-/// H32: to create a file followed a link to wherever it pointed.
+/// H32: the creation of a file followed a link out.
 #[tokio::test]
-async fn h32_a_link_does_not_lead_a_new_file_outside() {
+async fn h32_link_does_not_lead_a_new_file_outside() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let (work, outside) = (folder.path().join("work"), folder.path().join("outside"));
     fs::create_dir(&work).expect("a folder");
@@ -275,85 +276,85 @@ async fn h32_a_link_does_not_lead_a_new_file_outside() {
     assert_eq!(fs::read_dir(&outside).expect("a folder").count(), 0);
 }
 
-/// Starts a job; its id.
-async fn background(place: &Place, command: &str) -> String {
-    let started = place.ok("bash", json!({"command": command, "background": true})).await;
+/// Starts a job. Returns its id.
+async fn background(test: &TestWorkspace, command: &str) -> String {
+    let started = test.call_ok("bash", json!({"command": command, "background": true})).await;
     started.output.metadata["job"].as_str().expect("a job").to_owned()
 }
 
 #[tokio::test]
 async fn hex_bash_answers_with_output_exit_code_and_facts() {
-    let place = Place::new();
-    let result = place.call("bash", json!({"command": "echo out; echo err >&2; exit 3"})).await;
-    // H2, H3: a failure has its text, and is marked as one.
+    let test = TestWorkspace::new();
+    let result = test.call("bash", json!({"command": "echo out; echo err >&2; exit 3"})).await;
+    // H2, H3: a failure has its output, and is marked as an error.
     assert_eq!((result.outcome, &*text(&result)), (Outcome::Error, "out\nerr\n[exit code 3]"));
     assert!(result.output.is_error);
     assert_eq!(result.output.metadata["exit_code"], 3);
     assert!(result.output.metadata["duration_ms"].is_u64());
-    assert_eq!(text(&place.ok("bash", json!({"command": "true"})).await), "[no output]");
+    assert_eq!(text(&test.call_ok("bash", json!({"command": "true"})).await), "[no output]");
 }
 
-/// H4: the seed throws all of it away.
+/// H4: Hex discards the whole output.
 #[tokio::test]
-async fn h4_what_was_printed_is_kept_at_the_limit_and_beyond_a_mebibyte() {
-    let place = Place::new();
+async fn h4_output_is_kept_at_the_time_limit_and_beyond_a_mebibyte() {
+    let test = TestWorkspace::new();
     let slow = json!({"command": "echo partial; sleep 60", "timeout": 0.5});
-    let result = place.call("bash", slow).await;
+    let result = test.call("bash", slow).await;
     assert_eq!(result.outcome, Outcome::TimedOut);
     assert!(text(&result).starts_with("partial\n[timed out after 0.5 s"), "{}", text(&result));
-    let result = place.ok("bash", json!({"command": "seq 300000"})).await;
+    let result = test.call_ok("bash", json!({"command": "seq 300000"})).await;
     assert!(text(&result).starts_with("1\n2\n") && text(&result).contains("\n300000\n"));
     let kept = json!({"path": format!("output:{}", result.call), "pattern": "^123456$"});
-    assert!(text(&place.ok("grep", kept).await).contains("123456"));
+    assert!(text(&test.call_ok("grep", kept).await).contains("123456"));
 }
 
-/// H19: the seed's children get every variable, keys and all.
+/// H19: programs inherited every variable, also secrets.
 #[tokio::test]
-async fn h19_a_command_does_not_inherit_our_environment() {
+async fn h19_command_does_not_inherit_our_environment() {
     let own = "CARGO_MANIFEST_DIR";
     assert!(std::env::var_os(own).is_some(), "cargo gives it to its tests");
-    let place = Place::new();
+    let test = TestWorkspace::new();
     let command = format!("echo ${{{own}-unset}} ${{HOME+set}} ${{PATH+set}}");
-    let result = place.ok("bash", json!({"command": command})).await;
+    let result = test.call_ok("bash", json!({"command": command})).await;
     assert_eq!(text(&result), "unset set set\n");
 }
 
-/// H26: the seed waits for whoever holds the pipe.
+/// H26: Hex waits for every process that holds the pipe.
 #[tokio::test]
-async fn h26_a_daemon_holds_up_nobody_and_does_not_stay() {
-    let place = Place::new();
+async fn h26_daemon_does_not_delay_the_call_and_is_ended() {
+    let test = TestWorkspace::new();
     let command = "sleep 999 & setsid sleep 999 & echo done";
-    let result = place.ok("bash", json!({"command": command, "timeout": 60})).await;
+    let result = test.call_ok("bash", json!({"command": command, "timeout": 60})).await;
     assert_eq!(text(&result), "done\n");
 }
 
-/// H28: 0.5 is no time at all for the seed, and whole numbers are ignored.
+/// H28: Hex takes 0.5 for 0, and ignores whole numbers.
 #[tokio::test]
-async fn h28_limits_are_numbers_of_any_kind() {
-    let place = Place::new();
+async fn h28_time_limit_may_be_a_float_or_an_integer() {
+    let test = TestWorkspace::new();
     for timeout in [json!(30.5), json!(30), json!("30")] {
-        place.ok("bash", json!({"command": "sleep 0.05", "timeout": timeout})).await;
+        test.call_ok("bash", json!({"command": "sleep 0.05", "timeout": timeout})).await;
     }
-    let said = place.refused("bash", json!({"command": "true", "timeout": 3601})).await;
+    let said = test.call_refused("bash", json!({"command": "true", "timeout": 3601})).await;
     assert!(said.contains("3600"), "{said}");
 }
 
 #[tokio::test]
-async fn hex_bash_output_tells_what_is_new_with_a_filter() {
-    let place = Place::new();
+async fn hex_bash_output_returns_new_lines_that_match_a_filter() {
+    let test = TestWorkspace::new();
     let command = "printf 'a1\\nb1\\n'; until test -e go; do sleep 0.01; done; printf 'a2\\nb2\\n' | cat >&2; exit 7";
-    let job = background(&place, command).await;
+    let job = background(&test, command).await;
     let look = async |more: Value| {
         let mut input = json!({"job": job});
         input.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        place.ok("output", input).await
+        test.call_ok("output", input).await
     };
     let first = text(&look(json!({"cursor": 0, "filter": "^b", "wait": 30})).await);
     assert!(first.starts_with("b1\n[job"), "{first}");
     assert!(text(&look(json!({})).await).contains("nothing new"));
-    let wrong = place.call("output", json!({"job": job, "filter": "["})).await;
+    let wrong = test.call("output", json!({"job": job, "filter": "["})).await;
     assert_eq!(wrong.code, Some("invalid_args"));
-    place.put("go", "");
+    test.put("go", "");
     let second = text(&look(json!({"wait": 60})).await);
     assert!(second.starts_with("a2\nb2\n[job"), "{second}");
     look(json!({"wait": 60})).await;
@@ -365,51 +366,51 @@ async fn hex_bash_output_tells_what_is_new_with_a_filter() {
     );
 }
 
-/// H29: the seed loses the end, stops at a long line, and keeps what has ended for ever.
+/// H29: Hex loses the end, stops at a long line, and keeps ended jobs forever.
 #[tokio::test]
-async fn h29_the_output_of_a_job_is_whole() {
-    let place = Place::new();
+async fn h29_output_of_a_job_is_complete() {
+    let test = TestWorkspace::new();
     let command = "head -c 200000 /dev/zero | tr '\\0' x; echo; seq 5000; echo the end";
-    let job = background(&place, command).await;
+    let job = background(&test, command).await;
     let mut looks = 0;
-    while place.ok("output", json!({"job": job, "wait": 10})).await.output.metadata["running"]
+    while test.call_ok("output", json!({"job": job, "wait": 10})).await.output.metadata["running"]
         == true
     {
         looks += 1;
         assert!(looks < 60, "it does not end");
     }
-    let whole = place.ok("output", json!({"job": job, "cursor": 0})).await;
+    let whole = test.call_ok("output", json!({"job": job, "cursor": 0})).await;
     assert_eq!(whole.output.metadata["cursor"], 200_001 + 23_893 + 8);
     assert!(text(&whole).contains("5000\nthe end\n"));
     let kept =
         json!({"path": format!("output:{}", whole.call), "mode": "count", "pattern": "^[0-9]+$"});
-    assert!(text(&place.ok("grep", kept).await).contains("5000"));
+    assert!(text(&test.call_ok("grep", kept).await).contains("5000"));
 }
 
-/// H30: the seed forgets a job that is killed before it has begun, and only signals the shell.
+/// H30: Hex forgets a job that is killed before it has begun, and signals the shell only.
 #[tokio::test]
-async fn hex_kill_shell_ends_all_of_it_also_at_once() {
-    let place = Place::new();
+async fn hex_kill_shell_ends_all_processes_also_right_after_the_start() {
+    let test = TestWorkspace::new();
     for signal in ["TERM", "KILL", "INT"] {
-        let job = background(&place, "trap '' TERM; setsid sleep 999 & sleep 999").await;
-        let killed = place.ok("kill", json!({"job": job, "signal": signal})).await;
+        let job = background(&test, "trap '' TERM; setsid sleep 999 & sleep 999").await;
+        let killed = test.call_ok("kill", json!({"job": job, "signal": signal})).await;
         assert!(text(&killed).contains("and all that it started are gone"), "{}", text(&killed));
         assert_eq!(killed.output.metadata["running"], false);
-        let again = text(&place.ok("kill", json!({"job": job})).await);
+        let again = text(&test.call_ok("kill", json!({"job": job})).await);
         assert!(again.contains("has ended"), "{again}");
     }
-    let said = place.refused("kill", json!({"job": "j-unknown"})).await;
+    let said = test.call_refused("kill", json!({"job": "j-unknown"})).await;
     assert!(said.contains("there is no job `j-unknown`"), "{said}");
 }
 
 #[tokio::test]
-async fn hex_background_registry_is_of_one_session() {
-    let place = Place::new();
-    let (one, two) = (background(&place, "sleep 999").await, background(&place, "exit 0").await);
-    let listed = place.ok("jobs", json!({})).await;
+async fn hex_jobs_belong_to_one_session() {
+    let test = TestWorkspace::new();
+    let (one, two) = (background(&test, "sleep 999").await, background(&test, "exit 0").await);
+    let listed = test.call_ok("jobs", json!({})).await;
     assert_eq!(listed.output.metadata["count"], 2);
     assert!(text(&listed).contains(&one) && text(&listed).contains(&two));
-    let other = place.windlass.new_session();
-    let result = place.windlass.call(&other, ToolCall::new("output", json!({"job": one}))).await;
+    let other = test.windlass.new_session();
+    let result = test.windlass.call(&other, ToolCall::new("output", json!({"job": one}))).await;
     assert!(text(&result).contains("this session has no jobs"), "{}", text(&result));
 }

@@ -1,4 +1,4 @@
-//! The hooks of the seeds: Hex's engine and its permission hook, Hygge's, and what went wrong with them.
+//! Hooks of Hex, Hygge and Errata, and weaknesses of theirs that Windlass must not have.
 
 use std::sync::{Arc, Mutex};
 
@@ -10,7 +10,7 @@ use windlass::session::SessionId;
 use windlass::tool::{Author, BoxFuture, Overrides, Predicate};
 use windlass::{Mode, Outcome, ToolCall, ToolError};
 
-use crate::support::{Place, text};
+use crate::support::{TestWorkspace, text};
 
 fn read(shape: HookShape, name: &str, content: &str) -> (Vec<HookDefinition>, Vec<String>) {
     let (path, text) = (name.into(), content.to_owned());
@@ -29,13 +29,13 @@ fn hygge(content: &str) -> Vec<HookDefinition> {
     hooks
 }
 
-fn place(hooks: Vec<HookDefinition>) -> Place {
+fn test_workspace(hooks: Vec<HookDefinition>) -> TestWorkspace {
     let files = [("a.go", "package a\n"), ("a.txt", "alpha\n")];
-    Place::built(&files, |builder| builder.mode(Mode::Auto).hooks(hooks))
+    TestWorkspace::with_builder(&files, |builder| builder.mode(Mode::Auto).hooks(hooks))
 }
 
 #[test]
-fn hex_hook_engine_knows_ten_events_each_one_hook_or_many() {
+fn hex_hook_engine_has_ten_events_with_one_or_many_hooks() {
     let events = [
         ("SessionStart", Moment::SessionStart),
         ("SessionEnd", Moment::SessionEnd),
@@ -62,16 +62,16 @@ fn hex_hook_engine_knows_ten_events_each_one_hook_or_many() {
 async fn hex_hook_engine_matches_by_tool_file_and_sub_agent() {
     let check = async |matcher: Value, path: &str, below: bool, hears: bool| {
         let hook = json!({"hooks": {"PreToolUse": {"command": "exit 2", "match": matcher}}});
-        let place = place(hex(&hook));
+        let test = test_workspace(hex(&hook));
         let session = if below {
             let child =
-                place.session.child(SessionId::new("c"), Predicate::All, &Overrides::default());
+                test.session.child(SessionId::new("c"), Predicate::All, &Overrides::default());
             Arc::new(child)
         } else {
-            place.session.clone()
+            test.session.clone()
         };
         let call = ToolCall::new("read", json!({"path": path}));
-        let result = place.windlass.call(&session, call).await;
+        let result = test.windlass.call(&session, call).await;
         assert_eq!(result.outcome == Outcome::Denied, hears, "{matcher}: {}", text(&result));
     };
     check(json!({"toolName": "read_file"}), "a.go", false, true).await;
@@ -83,37 +83,37 @@ async fn hex_hook_engine_matches_by_tool_file_and_sub_agent() {
 }
 
 #[tokio::test]
-async fn hex_hook_engine_tells_in_variables() {
+async fn hex_hook_engine_passes_facts_in_variables() {
     let command = r#"test "$CLAUDE_EVENT $CLAUDE_TOOL_NAME $CLAUDE_IS_SUBAGENT $MORE" = "PreToolUse read_file false yes" \
         && test "$CLAUDE_TOOL_FILE_PATH" = "$CLAUDE_PROJECT_PATH/a.go" || exit 2"#;
     let hook = json!({"hooks": {"PreToolUse": {"command": command, "env": {"MORE": "yes"}}}});
-    place(hex(&hook)).ok("read", json!({"path": "a.go"})).await;
+    test_workspace(hex(&hook)).call_ok("read", json!({"path": "a.go"})).await;
 }
 
-/// H38: errors of hooks were thrown away, so that none of them could block.
+/// H38: errors of hooks were ignored, so that no hook could block.
 #[tokio::test]
-async fn h38_a_hook_of_hex_that_fails_blocks_unless_it_says_otherwise() {
+async fn h38_failing_hook_of_hex_blocks_unless_it_is_configured_otherwise() {
     for (ignore, outcome) in [(false, Outcome::Denied), (true, Outcome::Ok)] {
         let hook = json!({"hooks": {"PreToolUse": {"command": "exit 1", "ignoreFailure": ignore}}});
-        let result = place(hex(&hook)).call("read", json!({"path": "a.go"})).await;
+        let result = test_workspace(hex(&hook)).call("read", json!({"path": "a.go"})).await;
         assert_eq!(result.outcome, outcome, "{}", text(&result));
     }
 }
 
-/// H19: hooks inherited every variable, keys and all.
+/// H19: hooks inherited every variable, also secrets.
 #[tokio::test]
-async fn h19_hooks_get_a_list_of_variables_and_not_all_of_ours() {
+async fn h19_hooks_get_only_listed_variables() {
     let command = "env | grep -v -E '^(PATH|HOME|USER|LOGNAME|SHELL|LANG|TERM|TZ|TMPDIR|LC_[A-Z]*|GIT_TERMINAL_PROMPT|PAGER|GIT_PAGER|DEBIAN_FRONTEND|GIT_DISCOVERY_ACROSS_FILESYSTEM|[A-Z]+_HOME|[A-Z]+_ROOT|[A-Z_]+_DIR|RUSTUP_TOOLCHAIN|WINDLASS_[A-Z]*|CLAUDE_[A-Z_]*|[A-Za-z_]*_(RETRY|RETRIES|retries)|PIP_DISABLE_PIP_VERSION_CHECK|PWD|SHLVL|_)=' >&2 && exit 2; exit 0";
     let hook = json!({"hooks": {"PreToolUse": {"command": command}}});
-    place(hex(&hook)).ok("read", json!({"path": "a.go"})).await;
+    test_workspace(hex(&hook)).call_ok("read", json!({"path": "a.go"})).await;
 }
 
-/// Hex's permission hook sees each call before anybody decides, and may step in.
+/// Hex's permission hook receives each call before it is decided, and may decide it.
 #[tokio::test]
-async fn hex_permission_hook_sees_the_call_and_what_would_be_decided() {
+async fn hex_permission_hook_receives_the_call_and_the_pending_decision() {
     #[derive(Default)]
-    struct Seen(Mutex<Vec<String>>);
-    impl Hook for Seen {
+    struct RecordingHook(Mutex<Vec<String>>);
+    impl Hook for RecordingHook {
         fn name(&self) -> &'static str {
             "permission"
         }
@@ -129,12 +129,12 @@ async fn hex_permission_hook_sees_the_call_and_what_would_be_decided() {
             Box::pin(async move { Ok(answer) })
         }
     }
-    let seen = Arc::new(Seen::default());
+    let seen = Arc::new(RecordingHook::default());
     let hook = seen.clone();
-    let place = Place::built(&[], |builder| {
+    let test = TestWorkspace::with_builder(&[], |builder| {
         builder.mode(Mode::Ask).configure(move |engine| engine.hook(hook))
     });
-    place.ok("write", json!({"path": "n.txt", "content": "x"})).await;
+    test.call_ok("write", json!({"path": "n.txt", "content": "x"})).await;
     assert_eq!(*seen.0.lock().unwrap(), ["write \"n.txt\"", "write mode ask"]);
 }
 
@@ -144,7 +144,7 @@ async fn hygge_hooks_decide_allow_deny_or_modify() {
         let file = format!(
             "[hooks.check]\ndescription = \"d\"\nevents = [\"pre_tool\"]\ncommand = \"sh\"\nargs = [\"-c\", '''echo '{answer}' ''']\ntimeout = \"5s\"\nmode = \"sync\"\nfail_closed = true\n"
         );
-        let result = place(hygge(&file)).call("read", json!({"path": "a.go"})).await;
+        let result = test_workspace(hygge(&file)).call("read", json!({"path": "a.go"})).await;
         assert_eq!(result.outcome, outcome, "{answer}: {}", text(&result));
         assert!(text(&result).contains(said), "{answer}: {}", text(&result));
     };
@@ -159,14 +159,14 @@ async fn hygge_hooks_decide_allow_deny_or_modify() {
     )
     .await;
     check(r#"{"system_prompt_append": "be kind"}"#, Outcome::Ok, "says: be kind]").await;
-    // The seed let the call pass here.
+    // Hygge let the call pass here.
     check("{nonsense", Outcome::Denied, "is not JSON").await;
 }
 
 #[tokio::test]
-async fn hygge_hooks_deny_by_any_exit_code_with_what_they_complain_about() {
+async fn hygge_hooks_deny_by_any_exit_code_with_their_error_output() {
     let file = "[hooks.check]\nevents = [\"pre_tool\"]\ncommand = \"head -c 5000 /dev/zero | tr '\\\\0' x >&2; exit 3\"\n";
-    let result = place(hygge(file)).call("read", json!({"path": "a.go"})).await;
+    let result = test_workspace(hygge(file)).call("read", json!({"path": "a.go"})).await;
     assert_eq!(result.outcome, Outcome::Denied);
     assert_eq!(text(&result).matches('x').count(), 1024, "at most 1 KiB of it");
 }
@@ -175,16 +175,16 @@ async fn hygge_hooks_deny_by_any_exit_code_with_what_they_complain_about() {
 async fn hygge_post_tool_hooks_replace_results_and_messages_can_be_changed() {
     let file = "[hooks.hide]\nevents = [\"post_tool\"]\ncommand = '''echo '{\"decision\": \"modify\", \"modified_tool_result\": \"hidden\"}' '''\n\
         [hooks.words]\nevents = [\"pre_message\", \"post_message\"]\ncommand = '''echo '{\"modified_message\": \"other\"}' '''\n";
-    let place = place(hygge(file));
-    assert_eq!(text(&place.ok("read", json!({"path": "a.go"})).await), "hidden");
+    let test = test_workspace(hygge(file));
+    assert_eq!(text(&test.call_ok("read", json!({"path": "a.go"})).await), "hidden");
     let what = Happening::PreMessage { text: "one" };
-    let heard = place.windlass.engine().happened(&place.session, what).await;
+    let heard = test.windlass.engine().happened(&test.session, what).await;
     assert_eq!(heard.text.as_deref(), Some("other"));
 }
 
 /// G15: the order of hooks in a file was that of a hash map.
 #[test]
-fn g15_the_order_of_hooks_is_always_the_same() {
+fn g15_order_of_hooks_is_always_the_same() {
     let file = "[hooks.b]\nevents = [\"pre_tool\"]\ncommand = \"b\"\n[hooks.a]\nevents = [\"pre_tool\"]\ncommand = \"a\"\n[hooks.c]\nevents = [\"pre_tool\"]\ncommand = \"c\"\n";
     let order =
         || -> Vec<String> { hygge(file).iter().map(|hook| hook.command.to_string()).collect() };
@@ -193,12 +193,12 @@ fn g15_the_order_of_hooks_is_always_the_same() {
     assert!((0..20).all(|_| order() == first));
 }
 
-/// Weakness 26: Errata's hooks: `$VAR` was replaced as text inside a shell command.
+/// Weakness 26: in Errata's hooks, `$VAR` was replaced as text in a shell command.
 #[tokio::test]
-async fn errata_3c_26_text_of_a_model_is_never_put_into_a_command() {
+async fn errata_3c_26_arguments_are_never_put_into_a_command() {
     let hook = json!({"hooks": {"PreToolUse": {"command": "echo $TOOL $TOOL_NAME $CLAUDE_TOOL_FILE_PATH > /dev/null"}}});
-    let place = place(hex(&hook));
-    let result = place.call("read", json!({"path": "x; touch evil; $(touch evil)"})).await;
+    let test = test_workspace(hex(&hook));
+    let result = test.call("read", json!({"path": "x; touch evil; $(touch evil)"})).await;
     assert_eq!(result.outcome, Outcome::Error, "there is no such file: {}", text(&result));
-    assert!(!place.path("evil").exists());
+    assert!(!test.path("evil").exists());
 }

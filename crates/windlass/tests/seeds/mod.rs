@@ -1,5 +1,5 @@
-//! The documented examples and the rows of the systems that Windlass learned from, as far as they need files; the others are in
-//! the crate `windlass-core`.
+//! Documented examples and weaknesses of the systems that Windlass learned from ("seeds"), as far as they need files; the others are in the
+//! crate `windlass-core`.
 
 mod agentctl;
 mod errata;

@@ -1,4 +1,4 @@
-//! Who decides: the approvals, permissions and lists of the systems that Windlass learned from, and where those were weak.
+//! Approvals, permissions and lists of the systems that Windlass learned from, and their weaknesses.
 
 mod agentctl;
 mod errata;
@@ -19,27 +19,27 @@ use windlass::session::SessionId;
 use windlass::tool::BoxFuture;
 use windlass::{Builder, CallResult, Mode, Session, ToolCall, Windlass};
 
-/// Workspaces and a state directory beside them, for one engine after another.
-struct Ground {
+/// Temporary workspaces with a shared state directory, for several engines in sequence.
+struct TestDirectories {
     folder: TempDir,
 }
 
-impl Ground {
+impl TestDirectories {
     fn new() -> Self {
-        Self::inside(tempfile::tempdir().unwrap())
+        Self::in_folder(tempfile::tempdir().unwrap())
     }
 
-    /// Not below `/tmp`, which is the session's own: what is beside a workspace is outside of it here.
-    fn in_sight() -> Self {
-        Self::inside(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap())
+    /// The same outside of `/tmp`, so that files beside a workspace are outside of it and not in the session's own `/tmp`.
+    fn outside_tmp() -> Self {
+        Self::in_folder(tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap())
     }
 
-    fn inside(folder: TempDir) -> Self {
-        let ground = Self { folder };
+    fn in_folder(folder: TempDir) -> Self {
+        let directories = Self { folder };
         for workspace in ["work", "other"] {
-            fs::create_dir(ground.folder.path().join(workspace)).unwrap();
+            fs::create_dir(directories.folder.path().join(workspace)).unwrap();
         }
-        ground
+        directories
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -60,25 +60,25 @@ impl Ground {
             .ask_before(true)
     }
 
-    /// An engine in `work` that asks this one.
+    /// Opens an engine in the workspace `work` with this attendant.
     fn open(&self, attendant: impl Attendant) -> Windlass {
         self.builder("work").attendant(attendant).build().unwrap()
     }
 
-    /// One with nobody to ask.
+    /// Opens an engine in the workspace `work` without an attendant.
     fn unattended(&self) -> Windlass {
         self.builder("work").build().unwrap()
     }
 }
 
-/// Gives the same answer to every question, and keeps the questions.
+/// An attendant that gives the same answer to every approval and records the requests.
 #[derive(Clone)]
-struct Says {
+struct RecordingAttendant {
     answer: Answer,
     heard: Arc<Mutex<Vec<ApprovalRequest>>>,
 }
 
-impl Says {
+impl RecordingAttendant {
     fn new(answer: Answer) -> Self {
         Self { answer, heard: Arc::default() }
     }
@@ -92,7 +92,7 @@ impl Says {
     }
 }
 
-impl Attendant for Says {
+impl Attendant for RecordingAttendant {
     fn approve<'a>(&'a self, request: &'a ApprovalRequest) -> BoxFuture<'a, Reply<Answer>> {
         self.heard.lock().unwrap().push(request.clone());
         Box::pin(std::future::ready(Reply::Answered(self.answer.clone())))
@@ -107,9 +107,9 @@ async fn call(windlass: &Windlass, session: &Arc<Session>, tool: &str, input: Va
     windlass.call(session, ToolCall::new(tool, input)).await
 }
 
-/// Leaves questions open as a kill leaves them: on record, with nobody who waits. Each of the calls asks.
-async fn leave_open(ground: &Ground, id: &str, calls: Vec<ToolCall>) {
-    let windlass = ground.open(Listening::default());
+/// Makes calls that each need an approval, and leaves these open, as a kill does: recorded, with no call that waits.
+async fn leave_open(directories: &TestDirectories, id: &str, calls: Vec<ToolCall>) {
+    let windlass = directories.open(Listening::default());
     let mut events = windlass.subscribe();
     let (session, count) = (session(id), calls.len());
     let turn = tokio::spawn({
@@ -119,12 +119,12 @@ async fn leave_open(ground: &Ground, id: &str, calls: Vec<ToolCall>) {
     for _ in 0..count {
         while !matches!(events.next().await.kind, EventKind::Approval(_)) {}
     }
-    let file = ground.path("state/approvals.json");
+    let file = directories.path("state/approvals.json");
     let record = fs::read(&file).unwrap();
     turn.abort();
     drop(turn.await);
-    // The questions are taken back in the background, and then no longer marked as waited for.
-    while fs::read_dir(ground.path("state/waiting")).unwrap().next().is_some() {
+    // The marks of waiting calls are removed in the background.
+    while fs::read_dir(directories.path("state/waiting")).unwrap().next().is_some() {
         tokio::task::yield_now().await;
     }
     drop((windlass, events));

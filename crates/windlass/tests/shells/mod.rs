@@ -1,4 +1,4 @@
-//! Commands in a shell other than bash: what is understood of them, who is asked, and where the shell is named.
+//! Commands in a shell other than bash: their analysis, their approvals, and the places that name the shell.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -10,28 +10,33 @@ use windlass::policy::{Decision, When};
 use windlass::process::{Confinement, Level, ProcessSettings, Shell};
 use windlass::{Builder, Error, Mode, Outcome, ToolCall, Windlass};
 
-use crate::support::{Place, text};
+use crate::support::{TestWorkspace, text};
 
-/// A shell of no known name, which says how it was called and leaves the rest to `sh`.
-fn odd(folder: &Path) -> PathBuf {
+/// Creates a shell with an unknown name, which records its arguments and runs `sh`.
+fn create_unknown_shell(folder: &Path) -> PathBuf {
     let program = folder.join("odd");
     fs::write(&program, "#!/bin/sh\necho \"odd $1\"\nexec /bin/sh \"$@\"\n").expect("a file");
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).expect("a mode");
     program
 }
 
-fn with_odd(files: &[(&str, &str)], configure: impl FnOnce(Builder) -> Builder) -> Place {
-    Place::in_sight_of(files, |builder, folder| configure(builder.shell(Shell::new(odd(folder)))))
+fn workspace_with_unknown_shell(
+    files: &[(&str, &str)],
+    configure: impl FnOnce(Builder) -> Builder,
+) -> TestWorkspace {
+    TestWorkspace::outside_tmp_with(files, |builder, folder| {
+        configure(builder.shell(Shell::new(create_unknown_shell(folder))))
+    })
 }
 
 #[tokio::test]
 async fn every_tool_that_runs_a_command_takes_the_shell() {
     let file = "---\nname: greet\ncommand: echo hello\n---\nSay hello.\n";
-    let place = Place::in_sight_of(&[], |builder, folder| {
+    let test = TestWorkspace::outside_tmp_with(&[], |builder, folder| {
         let tools = folder.join("tools");
         fs::create_dir(&tools).expect("a folder");
         fs::write(tools.join("greet.md"), file).expect("a file");
-        builder.shell(Shell::new(odd(folder))).command_tools(tools)
+        builder.shell(Shell::new(create_unknown_shell(folder))).command_tools(tools)
     });
     for (tool, input, said) in [
         ("bash", json!({"command": "echo a > a; echo b"}), "odd -c\nb\n"),
@@ -39,10 +44,10 @@ async fn every_tool_that_runs_a_command_takes_the_shell() {
         ("test", json!({"command": "echo 1 passed"}), "odd -c\n1 passed"),
         ("bash", json!({"command": "echo c", "background": true}), "odd -c\nc\n"),
     ] {
-        let result = place.ok(tool, input).await;
+        let result = test.call_ok(tool, input).await;
         assert!(text(&result).contains(said), "{tool}: {}", text(&result));
     }
-    assert_eq!(place.text("a"), "a\n", "what it changed is kept, and can be undone");
+    assert_eq!(test.text("a"), "a\n", "what it changed is kept, and can be undone");
 }
 
 #[tokio::test]
@@ -57,10 +62,14 @@ async fn commands_of_an_unknown_shell_are_not_understood() {
             deny.into_iter()
                 .fold(builder, |builder, rule| builder.deny(rule.parse().expect("a rule")))
         };
-        let place = if unknown { with_odd(&[], configure) } else { Place::built(&[], configure) };
+        let test = if unknown {
+            workspace_with_unknown_shell(&[], configure)
+        } else {
+            TestWorkspace::with_builder(&[], configure)
+        };
         async move {
             let call = ToolCall::new("bash", json!({"command": "ls"}));
-            let verdict = place.windlass.engine().explain(&place.session, call).await;
+            let verdict = test.windlass.engine().explain(&test.session, call).await;
             let verdict = verdict.expect("a verdict");
             (verdict.decision(), verdict.when())
         }
@@ -76,8 +85,8 @@ async fn commands_of_an_unknown_shell_are_not_understood() {
 }
 
 #[tokio::test]
-async fn sh_is_understood_but_for_what_only_bash_has() {
-    let place = Place::built(&[("a", "a\n")], |builder| {
+async fn sh_is_understood_except_for_bash_syntax() {
+    let test = TestWorkspace::with_builder(&[("a", "a\n")], |builder| {
         builder.mode(Mode::Ask).shell(Shell::new("/bin/sh"))
     });
     for (command, outcome, said) in [
@@ -85,35 +94,35 @@ async fn sh_is_understood_but_for_what_only_bash_has() {
         ("echo b > b", Outcome::Denied, ""),
         ("[[ a > b ]]; true", Outcome::Denied, ""),
     ] {
-        let result = place.call("bash", json!({"command": command})).await;
+        let result = test.call("bash", json!({"command": command})).await;
         assert_eq!(result.outcome, outcome, "{command}: {}", text(&result));
         assert!(text(&result).contains(said), "{command}: {}", text(&result));
     }
     let explained = ToolCall::new("bash", json!({"command": "[[ a > b ]]"}));
-    let verdict = place.windlass.engine().explain(&place.session, explained).await;
+    let verdict = test.windlass.engine().explain(&test.session, explained).await;
     let because = verdict.expect("a verdict").because().expect("a reason");
     assert!(because.contains("`[[` means something else to /bin/sh"), "{because}");
 }
 
 #[tokio::test]
 async fn the_shell_is_named_to_models_people_and_the_record() {
-    let place = with_odd(&[], |builder| builder.mode(Mode::Auto));
-    let tools = place.windlass.tools(&place.session).await;
+    let test = workspace_with_unknown_shell(&[], |builder| builder.mode(Mode::Auto));
+    let tools = test.windlass.tools(&test.session).await;
     let bash = tools.iter().find(|spec| spec.name == "bash").expect("it is offered");
     assert!(bash.description.contains("odd") && !bash.description.contains("bash -c"));
-    let result = place.ok("bash", json!({"command": "echo a"})).await;
-    let store = place.windlass.store().expect("a journal");
+    let result = test.call_ok("bash", json!({"command": "echo a"})).await;
+    let store = test.windlass.store().expect("a journal");
     let call = store.call(&result.call).expect("a journal").expect("the call");
     let records = store.records(Some(&call.session), 0, 100).expect("records");
     let started = records.iter().find_map(JournalRow::body_as::<CallStarted<'_>>);
     let shell = started.expect("it began").effects.shell().map(str::to_owned);
     assert!(shell.is_some_and(|shell| shell.ends_with("/odd")));
-    let secret = place.call("bash", json!({"command": "echo {{secret KEY}}"})).await;
+    let secret = test.call("bash", json!({"command": "echo {{secret KEY}}"})).await;
     assert!(text(&secret).contains("how it writes variables is not known"), "{}", text(&secret));
 }
 
 #[tokio::test]
-async fn a_tool_runs_no_text_in_another_shell_than_it_declared() {
+async fn tool_cannot_run_a_command_in_an_undeclared_shell() {
     use windlass::effect::{CommandLine, Effect};
     use windlass::process::ProcessRequest;
     use windlass::testing::MockTool;
@@ -127,17 +136,17 @@ async fn a_tool_runs_no_text_in_another_shell_than_it_declared() {
             cx.processes()?.run(ProcessRequest::new(program, directory), None, None).await?;
             Ok(Output::text("it ran"))
         });
-    let place = Place::built(&[], |builder| builder.tool(tool));
-    let result = place.call("sly", json!({})).await;
+    let test = TestWorkspace::with_builder(&[], |builder| builder.tool(tool));
+    let result = test.call("sly", json!({})).await;
     assert_eq!(result.code, Some("undeclared_effect"), "{}", text(&result));
 }
 
 #[test]
-fn a_shell_that_cannot_be_used_is_an_error_that_says_what_to_do() {
+fn unusable_shell_is_an_error_with_a_remedy() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
     let work = folder.path().join("work");
     fs::create_dir(&work).expect("a folder");
-    odd(&work);
+    create_unknown_shell(&work);
     fs::write(folder.path().join("text"), "no program").expect("a file");
     for (program, why) in [
         (PathBuf::from("/opt/none/fish"), "install it, or name another"),

@@ -1,4 +1,4 @@
-//! `delta`: a tool that changes files as what a process did would be brought over. It makes links, directories and modes, which no
+//! `delta`: a tool that commits changes as a command's delta is committed. It creates links and directories and sets modes, which no
 //! built-in tool does.
 
 use std::fs;
@@ -13,23 +13,23 @@ use windlass::files::{Attributes, Expect, Fingerprint, Resolved, Source, To};
 use windlass::testing::MockTool;
 use windlass::{Context, Effects, Kinds, Output, ToolError, quote};
 
-/// One change, by path: relative to the workspace, quoted where needed.
+/// One change. Its path is relative to the workspace and quoted if needed.
 #[derive(Deserialize)]
 struct Change {
     path: String,
     #[serde(flatten)]
-    to: Becomes,
-    /// Says that something else was seen there.
+    to: NewState,
+    /// True if the expected fingerprint is to be an outdated one.
     #[serde(default)]
     stale: bool,
-    /// Says that nothing was seen there: another process puts it there in the meantime.
+    /// True if the path is expected to be absent although it exists, as if another process had created it meanwhile.
     #[serde(default)]
     unseen: bool,
 }
 
 #[derive(Deserialize)]
 #[serde(tag = "to", rename_all = "snake_case")]
-enum Becomes {
+enum NewState {
     File { content: String, mode: Option<u32> },
     Mode { mode: u32 },
     Symlink { target: String },
@@ -39,16 +39,17 @@ enum Becomes {
     Nothing,
 }
 
+/// Makes the tool `delta`, whose argument `changes` lists the changes.
 pub(crate) fn delta() -> MockTool {
     let kinds = Kinds::WRITE.with(Kinds::DELETE);
     MockTool::named("delta").with_effects(kinds, effects).answering(|cx, input| async move {
         let changes: Vec<Change> =
             serde_json::from_value(input["changes"].clone()).expect("a list of changes");
-        cx.blocking(move |cx| make(cx, &changes)).await?
+        cx.blocking(move |cx| commit_changes(cx, &changes)).await?
     })
 }
 
-/// A link is itself only as a part of its directory: a path that leads to it stands for what it points to.
+/// Returns the effects of the changes. A link is declared by its directory, because a path of the link itself would stand for its target.
 fn effects(input: &Value) -> Effects {
     let changes = input["changes"].as_array().into_iter().flatten();
     let paths = changes.flat_map(|change| [&change["path"], &change["from"]]);
@@ -66,44 +67,44 @@ fn effects(input: &Value) -> Effects {
         .collect()
 }
 
-fn make(cx: &Context, changes: &[Change]) -> Result<Output, ToolError> {
+fn commit_changes(cx: &Context, changes: &[Change]) -> Result<Output, ToolError> {
     let workspace = cx.files().resolve(Path::new("."))?.path;
-    let place = |name: &str| {
+    let resolved = |name: &str| {
         let inside = quote::unpath(name);
         Resolved { path: workspace.join(&inside), inside: Some(inside), exists: true }
     };
-    let prepared: Vec<Prepared> =
-        changes.iter().map(|change| Prepared::of(change, &place)).collect();
-    let steps: Vec<Step<'_>> = prepared.iter().map(Prepared::step).collect();
+    let prepared: Vec<PreparedChange> =
+        changes.iter().map(|change| PreparedChange::of(change, &resolved)).collect();
+    let steps: Vec<Step<'_>> = prepared.iter().map(PreparedChange::step).collect();
     cx.files().commit(&steps)?;
     Ok(Output::text("done"))
 }
 
-/// What a step borrows.
-struct Prepared<'c> {
+/// A change with the values that its commit step borrows.
+struct PreparedChange<'c> {
     path: Resolved,
     expect: Expect,
-    to: &'c Becomes,
+    to: &'c NewState,
     attributes: Attributes,
     other: Option<(Resolved, Fingerprint)>,
     target: PathBuf,
 }
 
-impl<'c> Prepared<'c> {
-    fn of(change: &'c Change, place: &dyn Fn(&str) -> Resolved) -> Self {
-        let path = place(&change.path);
+impl<'c> PreparedChange<'c> {
+    fn of(change: &'c Change, resolved: &dyn Fn(&str) -> Resolved) -> Self {
+        let path = resolved(&change.path);
         let mut seen = fingerprint(&path.path).filter(|_| !change.unseen);
         if let Some(seen) = seen.as_mut().filter(|_| change.stale) {
             seen.changed += 1;
         }
         let (mode, other, target) = match &change.to {
-            Becomes::File { mode, .. } | Becomes::Directory { mode } => (*mode, None, None),
-            Becomes::Mode { mode } => (Some(*mode), None, None),
-            Becomes::Linked { with: name } | Becomes::Moved { from: name, .. } => {
-                (None, Some(place(name)), None)
+            NewState::File { mode, .. } | NewState::Directory { mode } => (*mode, None, None),
+            NewState::Mode { mode } => (Some(*mode), None, None),
+            NewState::Linked { with: name } | NewState::Moved { from: name, .. } => {
+                (None, Some(resolved(name)), None)
             }
-            Becomes::Symlink { target } => (None, None, Some(quote::unpath(target))),
-            Becomes::Nothing => (None, None, None),
+            NewState::Symlink { target } => (None, None, Some(quote::unpath(target))),
+            NewState::Nothing => (None, None, None),
         };
         let other = other.map(|other| {
             let seen = fingerprint(&other.path).expect("what is linked or moved is there");
@@ -124,12 +125,12 @@ impl<'c> Prepared<'c> {
         let bytes = |content: &'c str| Source::Bytes(content.as_bytes());
         let mut rewrite = None;
         let to = match (self.to, &self.other) {
-            (Becomes::File { content, .. }, _) => To::File { content: bytes(content), attributes },
-            (Becomes::Mode { .. }, _) => To::Attributes(&self.attributes),
-            (Becomes::Symlink { .. }, _) => To::Symlink(&self.target),
-            (Becomes::Directory { .. }, _) => To::Directory { attributes },
-            (Becomes::Linked { .. }, Some((with, seen))) => To::Linked { with, seen: *seen },
-            (Becomes::Moved { content, .. }, Some((from, seen))) => {
+            (NewState::File { content, .. }, _) => To::File { content: bytes(content), attributes },
+            (NewState::Mode { .. }, _) => To::Attributes(&self.attributes),
+            (NewState::Symlink { .. }, _) => To::Symlink(&self.target),
+            (NewState::Directory { .. }, _) => To::Directory { attributes },
+            (NewState::Linked { .. }, Some((with, seen))) => To::Linked { with, seen: *seen },
+            (NewState::Moved { content, .. }, Some((from, seen))) => {
                 rewrite = content
                     .as_deref()
                     .map(|content| To::File { content: bytes(content), attributes: None });
@@ -141,7 +142,7 @@ impl<'c> Prepared<'c> {
     }
 }
 
-/// What is at a place, links not followed.
+/// Returns the fingerprint of the object at a path, without following links; none if it is absent.
 fn fingerprint(path: &Path) -> Option<Fingerprint> {
     let facts = fs::symlink_metadata(path).ok()?;
     Some(Fingerprint {

@@ -1,14 +1,14 @@
-//! What the tests of changes share: a workspace with its state, a tree as it can be compared, and a tool that changes files as the
-//! delta of a process does.
+//! Shared parts of the tests: a workspace with its state, a tree that can be compared, and a tool that changes files as the delta of a
+//! command does.
 
 mod delta;
-mod dice;
-mod place;
+mod random;
 mod tools;
 mod tree;
+mod workspace;
 
 pub(crate) use delta::delta;
-pub(crate) use dice::Dice;
-pub(crate) use place::{Place, text};
-pub(crate) use tools::tools;
+pub(crate) use random::Random;
+pub(crate) use tools::tool_links;
 pub(crate) use tree::Tree;
+pub(crate) use workspace::{TestWorkspace, text};

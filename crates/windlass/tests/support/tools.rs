@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-/// The name of each, the variable that says where it is, and where it is in `target/tools`.
+/// Each program: its name, a variable with its path, and its paths in `target/tools`.
 const TOOLS: &[(&str, &str, &[&str])] = &[
     ("rg", "WINDLASS_TEST_RG", &["python/bin/rg", "python/library/bin/rg"]),
     (
@@ -18,11 +18,12 @@ const TOOLS: &[(&str, &str, &[&str])] = &[
     ),
 ];
 
-/// A directory with a link to each, for the search path; confined programs see it. A missing one is a failure: no test passes by not running it.
-pub(crate) fn tools() -> TempDir {
+/// Creates a directory with a link to each program, for the search path; commands in the sandbox see it. A missing program is a failure, so
+/// that no test is skipped silently.
+pub(crate) fn tool_links() -> TempDir {
     let links = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
-    for (name, variable, places) in TOOLS {
-        let path = std::env::var_os(variable).map(PathBuf::from).or_else(|| installed(places));
+    for (name, variable, paths) in TOOLS {
+        let path = std::env::var_os(variable).map(PathBuf::from).or_else(|| installed(paths));
         let path =
             path.unwrap_or_else(|| panic!("{name} is missing: `cargo xtask setup` installs it"));
         symlink(path, links.path().join(name)).expect("a link");
@@ -30,8 +31,9 @@ pub(crate) fn tools() -> TempDir {
     links
 }
 
-fn installed(places: &[&str]) -> Option<PathBuf> {
+/// Returns the first of these paths in `target/tools` that exists.
+fn installed(paths: &[&str]) -> Option<PathBuf> {
     let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools");
     let tools = tools.canonicalize().ok()?;
-    places.iter().map(|place| tools.join(place)).find(|path| path.exists())
+    paths.iter().map(|path| tools.join(path)).find(|path| path.exists())
 }

@@ -1,5 +1,5 @@
-//! All that is in a directory, as it can be compared with another time: names, bytes, permissions, times, extended attributes, targets
-//! of links, and which names are of one file.
+//! The complete content of a directory, for comparison: names, bytes, permissions, times, extended attributes, link targets, and hard
+//! links.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -7,27 +7,28 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+/// A directory with all files and directories below it.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Tree {
-    objects: BTreeMap<PathBuf, Object>,
-    /// The time of the directory itself, unless names in it change that are not compared.
+    objects: BTreeMap<PathBuf, TreeObject>,
+    /// Modification time of the directory itself; none if it is not compared.
     modified: Option<(i64, i64)>,
 }
 
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) enum Object {
+pub(crate) enum TreeObject {
     File {
         bytes: Vec<u8>,
         mode: u32,
         modified: (i64, i64),
-        extended: Extended,
-        /// The first of its names, if it has several.
+        extended_attributes: ExtendedAttributes,
+        /// The first of its hard links, if it has several.
         names: Option<PathBuf>,
     },
     Directory {
         mode: u32,
         modified: (i64, i64),
-        extended: Extended,
+        extended_attributes: ExtendedAttributes,
     },
     Symlink {
         target: PathBuf,
@@ -35,10 +36,11 @@ pub(crate) enum Object {
     },
 }
 
-/// The names and values of the extended attributes that people set.
-type Extended = Vec<(String, Vec<u8>)>;
+/// Names and values of the extended attributes that users set.
+type ExtendedAttributes = Vec<(String, Vec<u8>)>;
 
-fn extended(path: &Path) -> Extended {
+/// Reads the `user.` attributes of a path.
+fn extended_attributes(path: &Path) -> ExtendedAttributes {
     let (mut names, mut all) = ([0_u8; 4096], Vec::new());
     let length = rustix::fs::llistxattr(path, &mut names[..]).unwrap_or(0);
     for name in names[..length].split(|byte| *byte == 0).filter(|name| name.starts_with(b"user.")) {
@@ -50,16 +52,17 @@ fn extended(path: &Path) -> Extended {
     all
 }
 
-/// Looks at an object that its mode may keep from its owner.
-fn opened<T>(path: &Path, mode: u32, look: impl FnOnce() -> T) -> T {
-    let is_shut = mode & 0o500 != 0o500;
-    let give = |mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("a mode");
-    if is_shut {
-        give(mode | 0o500);
+/// Reads an object whose mode may deny its owner access: adds the permission for the moment.
+fn with_read_permission<T>(path: &Path, mode: u32, read: impl FnOnce() -> T) -> T {
+    let is_unreadable = mode & 0o500 != 0o500;
+    let set_mode =
+        |mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("a mode");
+    if is_unreadable {
+        set_mode(mode | 0o500);
     }
-    let seen = look();
-    if is_shut {
-        give(mode);
+    let seen = read();
+    if is_unreadable {
+        set_mode(mode);
     }
     seen
 }
@@ -86,61 +89,61 @@ impl Tree {
             let mode = facts.permissions().mode() & 0o7777;
             let object = if facts.is_symlink() {
                 let modified = (facts.mtime(), facts.mtime_nsec());
-                Object::Symlink { target: fs::read_link(&path).expect("a link"), modified }
+                TreeObject::Symlink { target: fs::read_link(&path).expect("a link"), modified }
             } else if facts.is_dir() {
                 let modified = (facts.mtime(), facts.mtime_nsec());
-                let extended = opened(&path, mode, || {
+                let extended_attributes = with_read_permission(&path, mode, || {
                     self.add(root, &path, first_names);
-                    extended(&path)
+                    extended_attributes(&path)
                 });
-                Object::Directory { mode, modified, extended }
+                TreeObject::Directory { mode, modified, extended_attributes }
             } else {
                 let names = (facts.nlink() > 1).then(|| {
                     first_names.entry(facts.ino()).or_insert_with(|| name.clone()).clone()
                 });
-                let look = || (fs::read(&path).expect("a file"), extended(&path));
-                let (bytes, extended) = opened(&path, mode, look);
+                let read = || (fs::read(&path).expect("a file"), extended_attributes(&path));
+                let (bytes, extended_attributes) = with_read_permission(&path, mode, read);
                 let modified = (facts.mtime(), facts.mtime_nsec());
-                Object::File { bytes, mode, modified, extended, names }
+                TreeObject::File { bytes, mode, modified, extended_attributes, names }
             };
             self.objects.insert(name, object);
         }
     }
 
-    /// The names of what is of a kind.
-    fn names(&self, is_meant: impl Fn(&Object) -> bool) -> Vec<PathBuf> {
-        let meant = self.objects.iter().filter(|(_, object)| is_meant(object));
+    /// Lists the paths of all objects that match.
+    fn names(&self, matches_kind: impl Fn(&TreeObject) -> bool) -> Vec<PathBuf> {
+        let meant = self.objects.iter().filter(|(_, object)| matches_kind(object));
         meant.map(|(path, _)| path.clone()).collect()
     }
 
     pub(crate) fn files(&self) -> Vec<PathBuf> {
-        self.names(|object| matches!(object, Object::File { .. }))
+        self.names(|object| matches!(object, TreeObject::File { .. }))
     }
 
-    /// Files that have other names as well.
+    /// Lists the files that have several hard links in the tree.
     pub(crate) fn linked_files(&self) -> Vec<PathBuf> {
-        self.names(|object| matches!(object, Object::File { names: Some(_), .. }))
+        self.names(|object| matches!(object, TreeObject::File { names: Some(_), .. }))
     }
 
-    /// All names of the file that a path is a name of.
+    /// Lists all hard links of the file at a path.
     pub(crate) fn all_names(&self, path: &Path) -> Vec<PathBuf> {
         match self.objects.get(path) {
-            Some(Object::File { names: Some(first), .. }) => self.names(
-                |object| matches!(object, Object::File { names: Some(other), .. } if other == first),
+            Some(TreeObject::File { names: Some(first), .. }) => self.names(
+                |object| matches!(object, TreeObject::File { names: Some(other), .. } if other == first),
             ),
             _ => vec![path.to_owned()],
         }
     }
 
     pub(crate) fn directories(&self) -> Vec<PathBuf> {
-        self.names(|object| matches!(object, Object::Directory { .. }))
+        self.names(|object| matches!(object, TreeObject::Directory { .. }))
     }
 
     pub(crate) fn symlinks(&self) -> Vec<PathBuf> {
-        self.names(|object| matches!(object, Object::Symlink { .. }))
+        self.names(|object| matches!(object, TreeObject::Symlink { .. }))
     }
 
-    /// What is below a directory, the inner before the outer.
+    /// Lists the paths below a directory, children before parents.
     pub(crate) fn below(&self, directory: &Path) -> Vec<PathBuf> {
         let mut below = self.names(|_| true);
         below.retain(|path| path.starts_with(directory) && path != directory);
@@ -154,51 +157,51 @@ impl Tree {
 
     pub(crate) fn bytes(&self, path: &Path) -> Option<&[u8]> {
         match self.objects.get(path) {
-            Some(Object::File { bytes, .. }) => Some(bytes),
+            Some(TreeObject::File { bytes, .. }) => Some(bytes),
             _ => None,
         }
     }
 
     pub(crate) fn mode(&self, path: &Path) -> Option<u32> {
         match self.objects.get(path)? {
-            Object::File { mode, .. } | Object::Directory { mode, .. } => Some(*mode),
-            Object::Symlink { .. } => None,
+            TreeObject::File { mode, .. } | TreeObject::Directory { mode, .. } => Some(*mode),
+            TreeObject::Symlink { .. } => None,
         }
     }
 
-    /// The tree without a directory and all that is in it.
+    /// Leaves out a directory and all files in it.
     pub(crate) fn without(mut self, directory: &Path) -> Self {
         self.objects.retain(|path, _| !path.starts_with(directory));
         self.modified = None;
         self
     }
 
-    /// The same tree, where it does not matter when names in the directory itself changed.
+    /// Leaves out the modification time of the directory itself.
     pub(crate) fn but_for_own_time(mut self) -> Self {
         self.modified = None;
         self
     }
 
-    /// The same tree, where it does not matter when names in its directories changed.
+    /// Leaves out the modification times of all directories.
     pub(crate) fn but_for_directory_times(mut self) -> Self {
         self.modified = None;
         for object in self.objects.values_mut() {
-            if let Object::Directory { modified, .. } = object {
+            if let TreeObject::Directory { modified, .. } = object {
                 *modified = (0, 0);
             }
         }
         self
     }
 
-    /// The paths at which something else is now, whatever its time.
+    /// Lists the paths whose objects differ, ignoring times.
     pub(crate) fn changed(&self, now: &Self) -> Vec<PathBuf> {
-        let timeless = |object: Option<&Object>| {
+        let timeless = |object: Option<&TreeObject>| {
             let mut object = object.cloned();
             match &mut object {
                 Some(
-                    Object::File { modified, .. }
-                    | Object::Directory { modified, .. }
-                    | Object::Symlink { modified, .. },
+                    TreeObject::File { modified, .. }
+                    | TreeObject::Directory { modified, .. }
+                    | TreeObject::Symlink { modified, .. },
                 ) => *modified = (0, 0),
                 None => {}
             }
@@ -211,14 +214,14 @@ impl Tree {
         all.into_iter().filter(is_other).cloned().collect()
     }
 
-    /// What is different, a line for each path; `None` if nothing is.
-    pub(crate) fn difference(&self, now: &Self) -> Option<String> {
+    /// Describes the differences, with lines for each path; `None` if the trees are equal.
+    pub(crate) fn describe_differences(&self, now: &Self) -> Option<String> {
         if self == now {
             return None;
         }
         let all: std::collections::BTreeSet<&PathBuf> =
             self.objects.keys().chain(now.objects.keys()).collect();
-        let show = |object: Option<&Object>| {
+        let show = |object: Option<&TreeObject>| {
             object.map_or_else(|| "nothing".to_owned(), |object| format!("{object:?}"))
         };
         let root = (self.modified != now.modified).then(|| {
@@ -236,26 +239,26 @@ impl Tree {
         (!lines.is_empty()).then(|| lines.join("\n"))
     }
 
-    /// Stops the test if something is different.
+    /// Panics with the differences if the trees are not equal.
     #[track_caller]
-    pub(crate) fn assert_is(&self, now: &Self, when: &str) {
-        if let Some(difference) = self.difference(now) {
+    pub(crate) fn assert_same(&self, now: &Self, when: &str) {
+        if let Some(difference) = self.describe_differences(now) {
             panic!("{when}\n{difference}");
         }
     }
 }
 
-impl fmt::Debug for Object {
+impl fmt::Debug for TreeObject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::File { bytes, mode, modified, extended, names } => {
+            Self::File { bytes, mode, modified, extended_attributes, names } => {
                 let shown = bytes.get(..80).unwrap_or(bytes).escape_ascii();
                 write!(f, "file {mode:o} of {} bytes \"{shown}\" {modified:?}", bytes.len())?;
-                write!(f, " {extended:?}")?;
+                write!(f, " {extended_attributes:?}")?;
                 names.as_ref().map_or(Ok(()), |first| write!(f, " also {}", first.display()))
             }
-            Self::Directory { mode, modified, extended } => {
-                write!(f, "directory {mode:o} {modified:?} {extended:?}")
+            Self::Directory { mode, modified, extended_attributes } => {
+                write!(f, "directory {mode:o} {modified:?} {extended_attributes:?}")
             }
             Self::Symlink { target, modified } => {
                 write!(f, "link to {} {modified:?}", target.display())

@@ -1,5 +1,5 @@
-//! Sessions of commands at random: hard links, extended attributes, directories that are moved, build directories and jobs. Undo brings
-//! back the exact tree, build directories excepted. As root, and once more as an ordinary user.
+//! Random sessions of commands with hard links, extended attributes, moved directories, build directories and jobs. Undo restores the
+//! exact tree except for build directories. If run by root, the tests run once more as an ordinary user.
 
 use std::os::unix::fs::{MetadataExt as _, chown};
 use std::path::PathBuf;
@@ -9,50 +9,54 @@ use serde_json::json;
 use windlass::{Outcome, Undo};
 use windlass_core::{CallId, Checkpoint, Query};
 
-use crate::support::{Dice, Place, Tree, text};
+use crate::support::{Random, TestWorkspace, Tree, text};
 
 const SEED: u64 = 0x0C03_3A4D;
-/// The number of sessions. `WINDLASS_SESSIONS` makes it more, `UNDO_SEED=0x…` plays others.
+/// Number of sessions. `WINDLASS_SESSIONS` overrides it; `UNDO_SEED=0x…` selects other sessions.
 const SESSIONS: u64 = 6;
 const COMMANDS: usize = 7;
-/// The user number of nobody.
-const NOBODY: u32 = 65_534;
+/// User and group id of an account without rights.
+const UNPRIVILEGED_ID: u32 = 65_534;
 
 #[tokio::test]
 async fn un_1_random_commands() {
-    let seed = given("UNDO_SEED", 16).unwrap_or(SEED);
-    for number in 0..given("WINDLASS_SESSIONS", 10).unwrap_or(SESSIONS) {
+    let seed = number_from_env("UNDO_SEED", 16).unwrap_or(SEED);
+    for number in 0..number_from_env("WINDLASS_SESSIONS", 10).unwrap_or(SESSIONS) {
         play(seed ^ number).await;
     }
 }
 
-/// A number in the environment.
-fn given(name: &str, radix: u32) -> Option<u64> {
-    let given = std::env::var(name).ok()?;
-    Some(u64::from_str_radix(given.trim_start_matches("0x"), radix).expect("a number"))
+/// Parses a number from an environment variable.
+fn number_from_env(name: &str, radix: u32) -> Option<u64> {
+    let number_from_env = std::env::var(name).ok()?;
+    Some(u64::from_str_radix(number_from_env.trim_start_matches("0x"), radix).expect("a number"))
 }
 
-/// One session of commands at random.
+/// Runs one random session of commands and checks its undo.
 async fn play(seed: u64) {
-    let (place, mut dice) = (lay_out(), Dice::new(seed));
-    let mut session = Played::new(&place, format!("seed {seed:#x}"));
+    let (test, mut random) = (create_workspace(), Random::new(seed));
+    let mut session = CommandSession::new(&test, format!("seed {seed:#x}"));
     for _ in 0..COMMANDS {
-        // A job works on the workspace itself, so that its files are seen while it runs: undo does not know them.
-        let is_job = dice.one_in(4);
-        let command = if is_job { build(&mut dice) } else { command(&mut dice, &tree(&place)) };
+        // A job works on the real workspace, so its files are visible while it runs; undo does not know them.
+        let is_job = random.one_in(4);
+        let command = if is_job {
+            build_script(&mut random)
+        } else {
+            command(&mut random, &compared_tree(&test))
+        };
         session.run(&command, is_job).await;
     }
     session.check().await;
 }
 
-/// Sessions that undo once got wrong.
+/// Sessions for which undo was wrong once.
 #[tokio::test]
-async fn un_1_commands_that_undo_got_wrong() {
-    let mark = |name: &str| {
+async fn un_1_commands_that_undo_once_got_wrong() {
+    let set_attribute = |name: &str| {
         format!("python3 -c 'import os; os.setxattr(\"{name}\", \"user.new\", b\"1\")'")
     };
     for commands in [
-        &["ln a.txt new", &mark("a.txt"), "touch -d 2001-01-01 d/twin"][..],
+        &["ln a.txt new", &set_attribute("a.txt"), "touch -d 2001-01-01 d/twin"][..],
         &["ln -f d/deep/e.txt d/twin", "rm -r d; ln -s a.txt d"],
         // A directory of moved files takes the place of a file or of a link.
         &["rm b.txt; mkdir b.txt; mv f/g.txt b.txt"],
@@ -65,8 +69,8 @@ async fn un_1_commands_that_undo_got_wrong() {
         &["rm a.txt d/twin; mkdir a.txt; mv f/g.txt a.txt"],
         &["rm a.txt d/twin; mkdir a.txt d/twin; mv f/g.txt a.txt; mv b.txt d/twin"],
     ] {
-        let place = lay_out();
-        let mut session = Played::new(&place, String::new());
+        let test = create_workspace();
+        let mut session = CommandSession::new(&test, String::new());
         for command in commands {
             session.run(command, false).await;
         }
@@ -74,84 +78,91 @@ async fn un_1_commands_that_undo_got_wrong() {
     }
 }
 
-/// A change of a session.
+/// A change that a command of a session made.
 enum Change {
-    /// The tree before it.
+    /// Has a history; the tree before it.
     Recorded(Tree),
-    /// Of build directories only, or by a job: it is no step of an undo.
+    /// A change of build directories only, or by a job: undo skips it.
     WithoutHistory,
 }
 
-/// A session of commands, with each change that they made.
-struct Played<'p> {
-    place: &'p Place,
+/// A session of commands, and the changes that they made.
+struct CommandSession<'p> {
+    test: &'p TestWorkspace,
     before: Tree,
     stack: Vec<Change>,
     log: Vec<String>,
 }
 
-impl<'p> Played<'p> {
-    fn new(place: &'p Place, title: String) -> Self {
-        Self { place, before: tree(place), stack: Vec::new(), log: vec![title] }
+impl<'p> CommandSession<'p> {
+    fn new(test: &'p TestWorkspace, title: String) -> Self {
+        Self { test, before: compared_tree(test), stack: Vec::new(), log: vec![title] }
     }
 
     async fn run(&mut self, command: &str, is_job: bool) {
-        let (then, whole) = (tree(self.place), self.place.tree());
+        let (then, whole) = (compared_tree(self.test), self.test.tree());
         let input = json!({"command": command, "background": is_job});
-        let done = self.place.ok("bash", input).await;
+        let done = self.test.call_ok("bash", input).await;
         if is_job {
-            for job in self.place.session.all_jobs() {
+            for job in self.test.session.all_jobs() {
                 let end = job.wait().await;
                 assert!(end.changed.is_ok(), "{command}: {:?}", end.changed);
             }
         }
         let how = if is_job { "job" } else { "call" };
         self.log.push(format!("{how} {} {command}", done.call));
-        let is_changed = then.difference(&tree(self.place)).is_some();
+        let is_changed = then.describe_differences(&compared_tree(self.test)).is_some();
         if is_changed || self.is_recorded(&done.call) == Some(true) {
             self.stack.push(Change::Recorded(then));
         } else if self.is_recorded(&done.call) == Some(false) {
             self.stack.push(Change::WithoutHistory);
         } else {
-            // Of what a job changes in a build directory nothing is known.
-            assert!(is_job || whole.difference(&self.place.tree()).is_none(), "{:?}", self.log);
+            // Changes of a job in a build directory are not recorded.
+            assert!(
+                is_job || whole.describe_differences(&self.test.tree()).is_none(),
+                "{:?}",
+                self.log
+            );
         }
     }
 
-    /// Returns whether what a call changed has a history; `None` if it is not known to have changed anything.
+    /// Returns whether the changes of a call have a history; `None` if the call has no checkpoint.
     fn is_recorded(&self, call: &CallId) -> Option<bool> {
-        let history = self.place.windlass.history();
+        let history = self.test.windlass.history();
         let recorded = history.checkpoints(&Query::Call(call.clone())).expect("a history");
         let has_changes = |one: &Checkpoint| !one.changes.is_empty();
         (!recorded.is_empty()).then(|| recorded.iter().any(has_changes))
     }
 
-    /// Takes the session back as a whole, makes it again, and takes it back call by call.
+    /// Undoes the whole session, undoes that undo, and then undoes call by call; compares the tree each time.
     async fn check(self) {
-        let Self { place, before, stack, log } = self;
-        let (log, after) = (log.join("\n"), tree(place));
+        let Self { test, before, stack, log } = self;
+        let (log, after) = (log.join("\n"), compared_tree(test));
         let is_recorded = |change: &Change| matches!(change, Change::Recorded(_));
         if !stack.iter().any(is_recorded) {
             return;
         }
-        let undone = place.undo(Undo::Session(place.session.id().clone())).await;
+        let undone = test.undo(Undo::Session(test.session.id().clone())).await;
         assert_eq!(undone.outcome, Outcome::Ok, "{}\n{log}", text(&undone));
-        before.assert_is(&tree(place), &format!("{}\n{log}", text(&undone)));
-        let again = place.undo(Undo::Call(undone.call)).await;
+        before.assert_same(&compared_tree(test), &format!("{}\n{log}", text(&undone)));
+        let again = test.undo(Undo::Call(undone.call)).await;
         assert_eq!(again.outcome, Outcome::Ok, "{}\n{log}", text(&again));
-        after.assert_is(&tree(place), &format!("the undo was not undone:\n{log}"));
+        after.assert_same(&compared_tree(test), &format!("the undo was not undone:\n{log}"));
         for change in stack.into_iter().rev() {
-            // It is no step: the undo of the change before it names it.
+            // Undo skips it: the undo of the change before names it.
             let Change::Recorded(then) = change else { continue };
-            let undone = place.undo(Undo::Last).await;
+            let undone = test.undo(Undo::Last).await;
             assert_eq!(undone.outcome, Outcome::Ok, "{}\n{log}", text(&undone));
-            then.assert_is(&tree(place), &format!("one by one, {}:\n{log}", text(&undone)));
+            then.assert_same(
+                &compared_tree(test),
+                &format!("one by one, {}:\n{log}", text(&undone)),
+            );
         }
     }
 }
 
-fn lay_out() -> Place {
-    let place = Place::with(&[
+fn create_workspace() -> TestWorkspace {
+    let test = TestWorkspace::with(&[
         (".gitignore", "target/\n"),
         ("a.txt", "a\n"),
         ("b.txt", "b\n"),
@@ -160,40 +171,41 @@ fn lay_out() -> Place {
         ("f/g.txt", "g\n"),
         ("target/debug/old", "old\n"),
     ]);
-    std::fs::hard_link(place.path("a.txt"), place.path("d/twin")).expect("a link");
-    std::os::unix::fs::symlink("a.txt", place.path("link")).expect("a link");
+    std::fs::hard_link(test.path("a.txt"), test.path("d/twin")).expect("a link");
+    std::os::unix::fs::symlink("a.txt", test.path("link")).expect("a link");
     let flags = rustix::fs::XattrFlags::empty();
-    rustix::fs::setxattr(place.path("b.txt"), "user.old", b"1", flags).expect("an attribute");
-    place
+    rustix::fs::setxattr(test.path("b.txt"), "user.old", b"1", flags).expect("an attribute");
+    test
 }
 
-fn tree(place: &Place) -> Tree {
-    place.tree().without("target".as_ref())
+fn compared_tree(test: &TestWorkspace) -> Tree {
+    test.tree().without("target".as_ref())
 }
 
-/// What a job does: it builds.
-fn build(dice: &mut Dice) -> String {
-    let number = dice.below(1_000);
+/// Returns the script of a job, which writes to the build directory.
+fn build_script(random: &mut Random) -> String {
+    let number = random.below(1_000);
     format!("mkdir -p target/debug; cat a.txt link > target/debug/j{number}; echo built || true")
 }
 
-/// What a command does, with names that are there.
-fn command(dice: &mut Dice, tree: &Tree) -> String {
-    let all: Vec<PathBuf> = [tree.files(), tree.directories()].concat();
+/// Returns a random command that uses names of the tree.
+fn command(random: &mut Random, compared_tree: &Tree) -> String {
+    let all: Vec<PathBuf> = [compared_tree.files(), compared_tree.directories()].concat();
     let files: Vec<PathBuf> =
-        tree.files().into_iter().filter(|file| !file.starts_with(".git")).collect();
-    let mut file = || dice.pick(&files).map_or("a.txt".into(), |file| file.display().to_string());
+        compared_tree.files().into_iter().filter(|file| !file.starts_with(".git")).collect();
+    let mut file = || random.pick(&files).map_or("a.txt".into(), |file| file.display().to_string());
     let (one, other) = (file(), file());
-    let directory =
-        dice.pick(&tree.directories()).map_or("d".into(), |one| one.display().to_string());
-    let mut new = format!("n{}", dice.below(1_000));
+    let directory = random
+        .pick(&compared_tree.directories())
+        .map_or("d".into(), |one| one.display().to_string());
+    let mut new = format!("n{}", random.below(1_000));
     while all.iter().any(|path| path.as_os_str() == new.as_str()) {
         new.push('x');
     }
     let python = |text: &str| format!("python3 -c 'import os; {text}'");
-    // The first file or directory of the build directory, whichever that is by now.
+    // The first file or directory that the build directory has then.
     let built = "\"$(ls -d target/debug/* target/* | head -n 1)\"";
-    let done = match dice.below(19) {
+    let done = match random.below(19) {
         0 => format!("ln {one} {new}"),
         1 => format!("ln -f {one} {other}"),
         2 => python(&format!("os.setxattr(\"{one}\", \"user.new\", b\"{new}\")")),
@@ -214,11 +226,11 @@ fn command(dice: &mut Dice, tree: &Tree) -> String {
         17 => format!("mv {directory} {new}; ln -s {new} {directory}"),
         _ => format!("rm -rf target; mkdir target; echo x > target/{new}; echo {new} > {one}"),
     };
-    // What cannot be done is no failure here: both names may be of one file.
+    // A command may fail, for example because both names are of one file.
     format!("{done} || true")
 }
 
-/// Once more as nobody: whoever runs the tests as an ordinary user has done so already.
+/// Runs the tests again as an ordinary user, if this is root.
 #[test]
 fn un_1_commands_of_an_ordinary_user() {
     if !rustix::process::geteuid().is_root() {
@@ -230,12 +242,16 @@ fn un_1_commands_of_an_ordinary_user() {
         assert!(mode & 1 == 1, "{} must be open to others", directory.display());
     }
     let base = tempfile::tempdir().expect("a folder");
-    chown(base.path(), Some(NOBODY), Some(NOBODY)).expect("another owner");
+    chown(base.path(), Some(UNPRIVILEGED_ID), Some(UNPRIVILEGED_ID)).expect("another owner");
     let mut command = Command::new("setpriv");
-    command.args([&format!("--reuid={NOBODY}"), &format!("--regid={NOBODY}"), "--clear-groups"]);
+    command.args([
+        &format!("--reuid={UNPRIVILEGED_ID}"),
+        &format!("--regid={UNPRIVILEGED_ID}"),
+        "--clear-groups",
+    ]);
     command.arg(program).args(["--exact", "undo::commands::un_1_random_commands"]);
-    command.arg("undo::commands::un_1_commands_that_undo_got_wrong");
-    command.arg("undo::kinds::un_1_what_commands_do").env("TMPDIR", base.path());
+    command.arg("undo::commands::un_1_commands_that_undo_once_got_wrong");
+    command.arg("undo::kinds::un_1_changes_of_commands_are_undone").env("TMPDIR", base.path());
     command.arg("undo::kinds::un_1_a_file_that_its_owner_cannot_read");
     let ran = command.env("HOME", base.path()).output().expect("setpriv, of util-linux");
     let said = String::from_utf8_lossy(&ran.stdout) + String::from_utf8_lossy(&ran.stderr);
@@ -243,7 +259,7 @@ fn un_1_commands_of_an_ordinary_user() {
 }
 
 #[tokio::test]
-async fn the_time_that_a_command_gives_a_link_is_taken_over_and_back() {
+async fn time_that_a_command_gives_a_link_is_committed_and_undone() {
     const TIME: i64 = 1_000_000_000;
     for (link, command) in [
         ("link", ""),
@@ -253,19 +269,19 @@ async fn the_time_that_a_command_gives_a_link_is_taken_over_and_back() {
         ("d", "rm -r d; ln -s f d"),
         ("moved", "mv link moved"),
     ] {
-        let place = lay_out();
-        let before = place.tree();
+        let test = create_workspace();
+        let before = test.tree();
         let command = format!("{command}\ntouch -h -d @{TIME} {link}");
-        let done = place.call("bash", json!({"command": command})).await;
+        let done = test.call("bash", json!({"command": command})).await;
         assert_eq!(done.outcome, Outcome::Ok, "{command}: {}", text(&done));
-        let facts = std::fs::symlink_metadata(place.path(link)).expect("a link");
+        let facts = std::fs::symlink_metadata(test.path(link)).expect("a link");
         assert_eq!((facts.is_symlink(), facts.mtime()), (true, TIME), "{command}");
-        let after = place.tree();
+        let after = test.tree();
         let mut what = Undo::Last;
         for expected in [&before, &after, &before] {
-            let undone = place.undo(what).await;
+            let undone = test.undo(what).await;
             assert_eq!(undone.outcome, Outcome::Ok, "{command}: {}", text(&undone));
-            expected.assert_is(&place.tree(), &command);
+            expected.assert_same(&test.tree(), &command);
             what = Undo::Call(undone.call);
         }
     }

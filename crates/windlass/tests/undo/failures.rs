@@ -1,5 +1,4 @@
-//! A machine that fails in the middle of a change, while the change is taken back, and while that is put right: the next start finds
-//! all as it was.
+//! A host that fails in the middle of a commit, of its rollback, and of the recovery: the next start restores the files as they were.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,39 +18,39 @@ use windlass_host::{LocalHost, RandomIds};
 use windlass_store::UndoHistory;
 use windlass_tools::BUILTIN;
 
-use crate::support::Place;
+use crate::support::TestWorkspace;
 
-/// How long a failure lasts.
+/// The duration of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Lasts {
+enum FailureDuration {
     Once,
     Always,
 }
 
-/// A machine on which one look at a file, or one change, fails; or from then on all of them.
-struct Failing {
+/// A host on which one look at a file or one change fails, or all from then on.
+struct FailingHost {
     inner: LocalHost,
-    /// How many work before.
-    working: AtomicI64,
-    lasts: Lasts,
+    /// Number of operations that work before the failure.
+    working_operations: AtomicI64,
+    duration: FailureDuration,
 }
 
-impl Failing {
-    fn new(place: &Place, working: i64, lasts: Lasts) -> Self {
-        let inner = LocalHost::open_with(&place.workspace(), Durability::Kernel).unwrap();
-        Self { inner, working: AtomicI64::new(working), lasts }
+impl FailingHost {
+    fn new(test: &TestWorkspace, working_operations: i64, duration: FailureDuration) -> Self {
+        let inner = LocalHost::open_with(&test.workspace(), Durability::Kernel).unwrap();
+        Self { inner, working_operations: AtomicI64::new(working_operations), duration }
     }
 
     fn count(&self, doing: &'static str, path: &Resolved) -> Result<(), FileError> {
-        let left = self.working.fetch_sub(1, Ordering::Relaxed);
-        if left == 0 || (left < 0 && self.lasts == Lasts::Always) {
+        let left = self.working_operations.fetch_sub(1, Ordering::Relaxed);
+        if left == 0 || (left < 0 && self.duration == FailureDuration::Always) {
             return Err(FileError::new(doing, &path.path, FileErrorKind::NoSpace));
         }
         Ok(())
     }
 }
 
-impl Host for Failing {
+impl Host for FailingHost {
     fn files(&self) -> &dyn Files {
         self
     }
@@ -61,7 +60,7 @@ impl Host for Failing {
     }
 }
 
-impl Files for Failing {
+impl Files for FailingHost {
     fn workspace(&self) -> &Path {
         self.inner.files().workspace()
     }
@@ -129,7 +128,7 @@ const PATCH: &str = "\
 *** End Patch
 ";
 
-fn place() -> Place {
+fn test_workspace() -> TestWorkspace {
     let files = [
         ("one.txt", "one\n"),
         ("two.txt", "two\n"),
@@ -137,18 +136,22 @@ fn place() -> Place {
         ("shared.txt", "shared\n"),
         ("last.txt", "last\n"),
     ];
-    let place = Place::with(&files);
+    let test = TestWorkspace::with(&files);
     for (name, other) in [("first-name.txt", "second-name.txt"), ("shared.txt", "also-shared.txt")]
     {
-        std::fs::hard_link(place.path(name), place.path(other)).unwrap();
+        std::fs::hard_link(test.path(name), test.path(other)).unwrap();
     }
-    place
+    test
 }
 
-/// A patch of several files on a machine that fails.
-async fn patch(place: &Place, working: i64, lasts: Lasts) -> Outcome {
-    let history = UndoHistory::open(&place.state()).unwrap();
-    let engine = Engine::builder(Arc::new(Failing::new(place, working, lasts)))
+/// Applies a patch of several files on a failing host.
+async fn patch(
+    test: &TestWorkspace,
+    working_operations: i64,
+    duration: FailureDuration,
+) -> Outcome {
+    let history = UndoHistory::open(&test.state()).unwrap();
+    let engine = Engine::builder(Arc::new(FailingHost::new(test, working_operations, duration)))
         .ids(Arc::new(RandomIds::default()))
         .toolbox(Toolbox::of(BUILTIN).unwrap())
         .policy(Policy::new(Mode::Yolo))
@@ -159,57 +162,64 @@ async fn patch(place: &Place, working: i64, lasts: Lasts) -> Outcome {
     engine.call(&session, call).await.outcome
 }
 
-/// How many looks and changes the patch takes.
-async fn length() -> i64 {
-    let mut length = 0;
-    while patch(&place(), length, Lasts::Once).await != Outcome::Ok {
-        length += 1;
+/// Counts the looks and changes that the patch takes.
+async fn operations_of_patch() -> i64 {
+    let mut operations_of_patch = 0;
+    while patch(&test_workspace(), operations_of_patch, FailureDuration::Once).await != Outcome::Ok
+    {
+        operations_of_patch += 1;
     }
-    length
+    operations_of_patch
 }
 
 #[tokio::test]
-async fn wr_6_a_change_that_fails_anywhere_is_as_if_it_had_not_been_tried() {
-    for lasts in [Lasts::Once, Lasts::Always] {
-        for working in 0.. {
-            let place = place();
-            let before = place.tree();
-            let outcome = patch(&place, working, lasts).await;
-            let place = place.restart();
+async fn wr_6_change_that_fails_at_any_step_leaves_no_trace() {
+    for duration in [FailureDuration::Once, FailureDuration::Always] {
+        for working_operations in 0.. {
+            let test = test_workspace();
+            let before = test.tree();
+            let outcome = patch(&test, working_operations, duration).await;
+            let test = test.restart();
             if outcome == Outcome::Ok {
-                assert!(working > 10, "it takes only {working} looks and changes");
+                assert!(
+                    working_operations > 10,
+                    "it takes only {working_operations} looks and changes"
+                );
                 break;
             }
-            before.assert_is(&place.tree(), &format!("{lasts:?} after {working}"));
+            before.assert_same(&test.tree(), &format!("{duration:?} after {working_operations}"));
         }
     }
 }
 
 #[tokio::test]
-async fn un_2_putting_right_may_fail_anywhere_and_is_tried_again() {
-    let almost = length().await - 1;
-    for lasts in [Lasts::Once, Lasts::Always] {
+async fn un_2_recovery_that_fails_at_any_step_is_tried_again() {
+    let almost = operations_of_patch().await - 1;
+    for duration in [FailureDuration::Once, FailureDuration::Always] {
         let mut postponed = 0;
-        for working in 0.. {
-            let place = place();
-            let before = place.tree();
-            patch(&place, almost, Lasts::Always).await;
-            let failing = Failing::new(&place, working, lasts);
-            let outcome = put_right(&place, &failing);
-            let place = place.restart();
-            before.assert_is(&place.tree(), &format!("{lasts:?} after {working}: {outcome:?}"));
+        for working_operations in 0.. {
+            let test = test_workspace();
+            let before = test.tree();
+            patch(&test, almost, FailureDuration::Always).await;
+            let failing = FailingHost::new(&test, working_operations, duration);
+            let outcome = recover_on(&test, &failing);
+            let test = test.restart();
+            before.assert_same(
+                &test.tree(),
+                &format!("{duration:?} after {working_operations}: {outcome:?}"),
+            );
             postponed += usize::from(matches!(outcome, Recovered::Postponed { .. }));
-            if failing.working.into_inner() >= 0 {
+            if failing.working_operations.into_inner() >= 0 {
                 break;
             }
         }
-        assert!(postponed > 10, "{lasts:?}: only {postponed}");
+        assert!(postponed > 10, "{duration:?}: only {postponed}");
     }
 }
 
-/// The next start, on a machine that fails as well.
-fn put_right(place: &Place, failing: &Failing) -> Recovered {
-    let history = UndoHistory::open(&place.state()).unwrap();
+/// Recovers the unfinished change as the next start does, on a failing host.
+fn recover_on(test: &TestWorkspace, failing: &FailingHost) -> Recovered {
+    let history = UndoHistory::open(&test.state()).unwrap();
     let unfinished = history.unfinished().unwrap().pop().unwrap();
     let content = |hash: &_| unfinished.content(hash).map_err(ToolError::from);
     let outcome = recover(failing, &unfinished.changes, &content);
@@ -221,26 +231,26 @@ fn put_right(place: &Place, failing: &Failing) -> Recovered {
     outcome
 }
 
-/// What a kill leaves of a change that puts a link in the place of a directory, or a directory in that of a link: no file is looked
-/// for behind the link.
+/// Recovers an unfinished change that replaces a directory by a link, or a link by a directory. The recovery must not look for files behind
+/// the link.
 #[tokio::test]
-async fn un_2_a_link_in_the_place_of_a_directory_is_put_right() {
-    let place = Place::with(&[("d/e/f", "content\n"), ("other/e/f", "other\n")]);
-    let put_right = |call: &CallId| {
-        let checkpoints = place.windlass.history().checkpoints(&Query::Call(call.clone())).unwrap();
-        let host = LocalHost::open_with(&place.workspace(), Durability::Kernel).unwrap();
+async fn un_2_unfinished_swap_of_link_and_directory_is_recovered() {
+    let test = TestWorkspace::with(&[("d/e/f", "content\n"), ("other/e/f", "other\n")]);
+    let recover_on = |call: &CallId| {
+        let checkpoints = test.windlass.history().checkpoints(&Query::Call(call.clone())).unwrap();
+        let host = LocalHost::open_with(&test.workspace(), Durability::Kernel).unwrap();
         let changes = &checkpoints.first().unwrap().changes;
         recover(host.files(), changes, &|_| unreachable!("nothing has to be restored"))
     };
-    let linked = place.ok("bash", json!({"command": "rm -r d; ln -s other d"})).await;
-    let after = place.tree();
-    assert_eq!(put_right(&linked.call), Recovered::Finished);
-    let undone = place.undo(Undo::Last).await;
+    let linked = test.call_ok("bash", json!({"command": "rm -r d; ln -s other d"})).await;
+    let after = test.tree();
+    assert_eq!(recover_on(&linked.call), Recovered::Finished);
+    let undone = test.undo(Undo::Last).await;
     assert_eq!(undone.outcome, Outcome::Ok);
-    let again = place.undo(Undo::Call(undone.call.clone())).await;
+    let again = test.undo(Undo::Call(undone.call.clone())).await;
     assert_eq!(again.outcome, Outcome::Ok);
-    // Everything is as before the undo, as if that had only been begun.
+    // The state is as before the undo: as if the undo had only been begun.
     let nothing = Recovered::RolledBack { restored: Vec::new(), left: Vec::new() };
-    assert_eq!(put_right(&undone.call), nothing);
-    after.assert_is(&place.tree(), "put right");
+    assert_eq!(recover_on(&undone.call), nothing);
+    after.assert_same(&test.tree(), "put right");
 }

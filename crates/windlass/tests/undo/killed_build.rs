@@ -1,5 +1,5 @@
-//! A process that is killed while it keeps what a command did to sources and to build directories: the next start keeps both or
-//! drops both, and says so.
+//! A process that is killed while it commits a command's changes of sources and build directories: the next start commits both or drops
+//! both, and reports it.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -14,26 +14,26 @@ use windlass_core::{
 };
 use windlass_store::{Kind, UndoHistory};
 
-use crate::support::Place;
+use crate::support::TestWorkspace;
 
 /// The moment at which a process is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Moment {
+enum KillMoment {
     BeforeRecord,
     AfterRecord,
     BeforeMark,
     AfterMark,
 }
 
-/// A history that copies workspace and state at one moment: the copy is what a kill at this moment leaves.
-struct Copying {
+/// A history that copies workspace and state at one moment. The copy is the state that a kill at this moment leaves.
+struct CopyingHistory {
     inner: UndoHistory,
-    at: Moment,
+    at: KillMoment,
     folder: PathBuf,
 }
 
-impl Copying {
-    fn reach(&self, moment: Moment) {
+impl CopyingHistory {
+    fn reach(&self, moment: KillMoment) {
         if moment == self.at {
             run("mkdir copy && cp -a work state copy", &self.folder);
         }
@@ -45,14 +45,14 @@ fn run(command: &str, folder: &PathBuf) {
     assert!(done.expect("sh").success(), "{command}");
 }
 
-impl History for Copying {
+impl History for CopyingHistory {
     fn record<'h>(
         &'h self,
         new: &NewCheckpoint<'_>,
     ) -> Result<Box<dyn Pending + 'h>, HistoryError> {
-        self.reach(Moment::BeforeRecord);
+        self.reach(KillMoment::BeforeRecord);
         let pending = self.inner.record(new)?;
-        self.reach(Moment::AfterRecord);
+        self.reach(KillMoment::AfterRecord);
         Ok(Box::new(CopyingPending { history: self, inner: pending }))
     }
 
@@ -74,7 +74,7 @@ impl History for Copying {
 }
 
 struct CopyingPending<'h> {
-    history: &'h Copying,
+    history: &'h CopyingHistory,
     inner: Box<dyn Pending + 'h>,
 }
 
@@ -84,9 +84,9 @@ impl Pending for CopyingPending<'_> {
     }
 
     fn finish(self: Box<Self>) -> Result<(), HistoryError> {
-        self.history.reach(Moment::BeforeMark);
+        self.history.reach(KillMoment::BeforeMark);
         self.inner.finish()?;
-        self.history.reach(Moment::AfterMark);
+        self.history.reach(KillMoment::AfterMark);
         Ok(())
     }
 
@@ -97,48 +97,46 @@ impl Pending for CopyingPending<'_> {
 
 const COMMAND: &str = "echo 2 > source; rm -r node_modules/old; mkdir -p node_modules/new; echo x > node_modules/new/x";
 
-/// Kills a process at this moment of a command, and starts the next one.
-async fn killed(at: Moment) -> Place {
-    let place = Place::with(&[("source", "1\n"), ("node_modules/old/file", "")]);
-    let folder = place.outside().to_owned();
-    let inner = UndoHistory::open(&place.state()).expect("a history");
-    let history = Arc::new(Copying { inner, at, folder: folder.clone() });
-    let place = place.reopened(|builder| builder.configure(|engine| engine.history(history)));
-    place.ok("bash", json!({"command": COMMAND})).await;
+/// Simulates a kill at this moment of a command, and the next start.
+async fn killed(at: KillMoment) -> TestWorkspace {
+    let test = TestWorkspace::with(&[("source", "1\n"), ("node_modules/old/file", "")]);
+    let folder = test.parent_directory().to_owned();
+    let inner = UndoHistory::open(&test.state()).expect("a history");
+    let history = Arc::new(CopyingHistory { inner, at, folder: folder.clone() });
+    let test = test.reopen_with(|builder| builder.configure(|engine| engine.history(history)));
+    test.call_ok("bash", json!({"command": COMMAND})).await;
     assert_eq!(
-        (place.text("source").as_str(), place.text("node_modules/new/x").as_str()),
+        (test.text("source").as_str(), test.text("node_modules/new/x").as_str()),
         ("2\n", "x\n")
     );
     run("rm -r state && mv copy/state state && rm -r work && mv copy/work work", &folder);
-    place.restart()
+    test.restart()
 }
 
 #[tokio::test]
-async fn build_directories_are_kept_with_the_sources_or_dropped_with_them() {
+async fn build_directories_and_sources_are_both_committed_or_both_dropped() {
     for (at, is_made) in [
-        (Moment::BeforeRecord, false),
-        (Moment::AfterRecord, false),
-        (Moment::BeforeMark, true),
-        (Moment::AfterMark, true),
+        (KillMoment::BeforeRecord, false),
+        (KillMoment::AfterRecord, false),
+        (KillMoment::BeforeMark, true),
+        (KillMoment::AfterMark, true),
     ] {
-        let place = killed(at).await;
-        let told = place.windlass.recovered().join("\n");
-        assert_eq!(place.text("source") == "2\n", is_made, "{at:?}: {told}");
-        let found =
-            ["new/x", "old/file"].map(|name| place.path("node_modules").join(name).exists());
+        let test = killed(at).await;
+        let told = test.windlass.recovered().join("\n");
+        assert_eq!(test.text("source") == "2\n", is_made, "{at:?}: {told}");
+        let found = ["new/x", "old/file"].map(|name| test.path("node_modules").join(name).exists());
         assert_eq!(found, [is_made, !is_made], "{at:?}: {told}");
         let word = if is_made { "they are kept now: " } else { "were dropped with the others: " };
-        let word = format!("{word}{}", place.path("node_modules").display());
+        let word = format!("{word}{}", test.path("node_modules").display());
         assert!(told.contains(&word), "{at:?}: {told}");
-        // It is said once, and the next program leaves nothing of it.
-        let place = place.restart();
-        assert_eq!(place.windlass.recovered(), [""; 0], "{at:?}");
-        place.ok("bash", json!({"command": "true"})).await;
-        let left = std::fs::read_dir(place.state().join("stages")).map_or(0, Iterator::count);
+        // It is reported once, and after the next command no stage is left.
+        let test = test.restart();
+        assert_eq!(test.windlass.recovered(), [""; 0], "{at:?}");
+        test.call_ok("bash", json!({"command": "true"})).await;
+        let left = std::fs::read_dir(test.state().join("stages")).map_or(0, Iterator::count);
         assert_eq!(left, 0, "{at:?}");
-        assert_eq!(place.text("source") == "2\n", is_made, "{at:?}");
-        let log =
-            place.windlass.store().expect("a journal").records(None, 0, 100).expect("records");
+        assert_eq!(test.text("source") == "2\n", is_made, "{at:?}");
+        let log = test.windlass.store().expect("a journal").records(None, 0, 100).expect("records");
         let logged: Vec<Recovery> = log
             .iter()
             .filter(|row| row.kind == Kind::Recovered)
@@ -148,24 +146,26 @@ async fn build_directories_are_kept_with_the_sources_or_dropped_with_them() {
     }
 }
 
-/// A call that was taken back is no change any more, also where a person changed one of its files before the next start.
+/// A call that was rolled back is no step of undo, also if a person changed one of its files before the next start.
 #[tokio::test]
-async fn a_call_that_was_taken_back_is_no_step_of_undo() {
-    let place = Place::with(&[("a", "1\n"), ("b", "1\n")]);
-    let folder = place.outside().to_owned();
+async fn rolled_back_call_is_no_step_of_undo() {
+    let test = TestWorkspace::with(&[("a", "1\n"), ("b", "1\n")]);
+    let folder = test.parent_directory().to_owned();
     let earlier = json!({"path": "earlier", "content": "x\n"});
-    place.ok("write", earlier).await;
-    let inner = UndoHistory::open(&place.state()).expect("a history");
-    let history = Arc::new(Copying { inner, at: Moment::BeforeMark, folder: folder.clone() });
-    let place = place.reopened(|builder| builder.configure(|engine| engine.history(history)));
-    let cut_off = place.ok("bash", json!({"command": "echo 2 > a; echo 2 > b; echo 2 > c"})).await;
+    test.call_ok("write", earlier).await;
+    let inner = UndoHistory::open(&test.state()).expect("a history");
+    let history =
+        Arc::new(CopyingHistory { inner, at: KillMoment::BeforeMark, folder: folder.clone() });
+    let test = test.reopen_with(|builder| builder.configure(|engine| engine.history(history)));
+    let cut_off =
+        test.call_ok("bash", json!({"command": "echo 2 > a; echo 2 > b; echo 2 > c"})).await;
     run("rm -r state && mv copy/state state && rm -r work && mv copy/work work", &folder);
     run("echo 1 > work/b; echo mine > work/a", &folder);
-    let place = place.restart();
-    assert!(place.windlass.recovered().join("\n").contains("left alone"));
-    assert_eq!((place.text("a").as_str(), place.path("c").exists()), ("mine\n", false));
+    let test = test.restart();
+    assert!(test.windlass.recovered().join("\n").contains("left alone"));
+    assert_eq!((test.text("a").as_str(), test.path("c").exists()), ("mine\n", false));
     let query = Query::Call(cut_off.call);
-    assert_eq!(place.windlass.history().checkpoints(&query).expect("a history"), []);
-    assert_eq!(place.undo(Undo::Last).await.outcome, Outcome::Ok);
-    assert_eq!((place.text("a").as_str(), place.path("earlier").exists()), ("mine\n", false));
+    assert_eq!(test.windlass.history().checkpoints(&query).expect("a history"), []);
+    assert_eq!(test.undo(Undo::Last).await.outcome, Outcome::Ok);
+    assert_eq!((test.text("a").as_str(), test.path("earlier").exists()), ("mine\n", false));
 }

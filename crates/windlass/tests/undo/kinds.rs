@@ -1,4 +1,4 @@
-//! What kinds of files and changes come back: whatever a call can do to a file, an undo and its undo bring back and forth.
+//! All kinds of files and changes: an undo restores the exact tree, and an undo of the undo makes the change again.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
@@ -7,26 +7,26 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 use windlass::{Outcome, ToolCall, Undo, quote};
 
-use crate::support::{Place, Tree, text};
+use crate::support::{TestWorkspace, Tree, text};
 
-/// All of the session is taken back, done again and taken back again; each time the tree is what it was, to the byte.
-async fn there_and_back(place: &Place, before: &Tree) {
-    let after = place.tree();
-    assert!(before.difference(&after).is_some(), "nothing was changed");
-    let mut what = Undo::Session(place.session.id().clone());
+/// Undoes the session, undoes the undo, and undoes again; each time the tree must be exactly the expected one.
+async fn check_undo_and_redo(test: &TestWorkspace, before: &Tree) {
+    let after = test.tree();
+    assert!(before.describe_differences(&after).is_some(), "nothing was changed");
+    let mut what = Undo::Session(test.session.id().clone());
     for expected in [before, &after, before, &after] {
-        let done = place.undo(what).await;
+        let done = test.undo(what).await;
         assert_eq!(done.outcome, Outcome::Ok, "{}", text(&done));
-        expected.assert_is(&place.tree(), "a session taken back, or done again");
+        expected.assert_same(&test.tree(), "a session taken back, or done again");
         what = Undo::Call(done.call);
     }
 }
 
-/// One delta, there and back.
-async fn check(place: &Place, changes: Value) {
-    let before = place.tree();
-    place.ok("delta", json!({"changes": changes})).await;
-    there_and_back(place, &before).await;
+/// Makes one delta and checks its undo.
+async fn check_delta(test: &TestWorkspace, changes: Value) {
+    let before = test.tree();
+    test.call_ok("delta", json!({"changes": changes})).await;
+    check_undo_and_redo(test, &before).await;
 }
 
 #[tokio::test]
@@ -48,27 +48,27 @@ async fn un_1_links_directories_and_modes() {
         json!([{"path": "moved", "to": "moved", "from": "d/file"}]),
         json!([{"path": "new/moved", "to": "moved", "from": "d/file", "content": "and changed"}]),
     ] {
-        let place = Place::with(&[("d/file", "content\n"), ("hollow/", "")]);
-        symlink("file", place.path("d/link")).expect("a link");
-        check(&place, changes).await;
+        let test = TestWorkspace::with(&[("d/file", "content\n"), ("hollow/", "")]);
+        symlink("file", test.path("d/link")).expect("a link");
+        check_delta(&test, changes).await;
     }
 }
 
-/// A file where a directory was, with all that was below it.
+/// A file replaces a directory that has files in it.
 #[tokio::test]
-async fn un_1_a_file_in_the_place_of_a_directory() {
-    let place = Place::with(&[("d/deep/file", "content\n")]);
-    let before = place.tree();
+async fn un_1_file_that_replaces_a_directory() {
+    let test = TestWorkspace::with(&[("d/deep/file", "content\n")]);
+    let before = test.tree();
     let gone = json!([{"path": "d/deep/file", "to": "nothing"}, {"path": "d/deep", "to": "nothing"},
                       {"path": "d", "to": "nothing"}]);
-    place.ok("delta", json!({"changes": gone})).await;
-    place.ok("write", json!({"path": "d", "content": "a file now\n"})).await;
-    there_and_back(&place, &before).await;
+    test.call_ok("delta", json!({"changes": gone})).await;
+    test.call_ok("write", json!({"path": "d", "content": "a file now\n"})).await;
+    check_undo_and_redo(&test, &before).await;
 }
 
-/// Two names of one file, and what can happen to them.
+/// Changes of a file with two hard links.
 #[tokio::test]
-async fn un_1_names_of_one_file() {
+async fn un_1_changes_of_hard_links() {
     let edit = |path: &str| json!({"path": path, "old_string": "old", "new_string": "new"});
     let gone = |path: &str| json!({"changes": [{"path": path, "to": "nothing"}]});
     let linked = json!({"changes": [{"path": "three", "to": "linked", "with": "one"}]});
@@ -89,63 +89,64 @@ async fn un_1_names_of_one_file() {
         vec![("delta", moved)],
     ] {
         for one_by_one in [false, true] {
-            let place = Place::with(&[("one", "old\n"), ("d/", "")]);
-            fs::hard_link(place.path("one"), place.path("d/two")).expect("a link");
-            let before = place.tree();
+            let test = TestWorkspace::with(&[("one", "old\n"), ("d/", "")]);
+            fs::hard_link(test.path("one"), test.path("d/two")).expect("a link");
+            let before = test.tree();
             for (tool, input) in &calls {
-                place.ok(tool, input.clone()).await;
+                test.call_ok(tool, input.clone()).await;
             }
             if one_by_one {
                 for _ in &calls {
-                    place.ok("undo", json!({})).await;
+                    test.call_ok("undo", json!({})).await;
                 }
-                before.assert_is(&place.tree(), &format!("one by one: {calls:?}"));
+                before.assert_same(&test.tree(), &format!("one by one: {calls:?}"));
             } else {
-                there_and_back(&place, &before).await;
+                check_undo_and_redo(&test, &before).await;
             }
         }
     }
 }
 
-/// What is written under one name is another file from then on, also if one call writes under both.
+/// A write to one hard link makes it a file of its own, also if one call writes to both.
 #[tokio::test]
-async fn a_file_is_changed_under_the_name_that_is_told() {
-    let place = Place::with(&[("one", "old\n")]);
-    fs::hard_link(place.path("one"), place.path("two")).expect("a link");
-    fs::hard_link(place.path("one"), place.outside().join("three")).expect("a link");
-    let before = place.tree();
+async fn write_changes_only_the_named_hard_link() {
+    let test = TestWorkspace::with(&[("one", "old\n")]);
+    fs::hard_link(test.path("one"), test.path("two")).expect("a link");
+    fs::hard_link(test.path("one"), test.parent_directory().join("three")).expect("a link");
+    let before = test.tree();
     let written =
-        place.ok("edit", json!({"path": "one", "old_string": "old", "new_string": "1"})).await;
+        test.call_ok("edit", json!({"path": "one", "old_string": "old", "new_string": "1"})).await;
     let said = text(&written);
     assert!(said.contains("had 2 other names (hard links), which keep the old content"), "{said}");
-    place.ok("read", json!({"path": "one"})).await;
-    place.ok("write", json!({"path": "one", "content": "once more\n"})).await;
-    assert_eq!((place.text("one"), place.text("two")), ("once more\n".into(), "old\n".into()));
-    place.ok("undo", json!({})).await;
-    place.ok("undo", json!({})).await;
-    before.assert_is(&place.tree(), "the names are one file again");
+    test.call_ok("read", json!({"path": "one"})).await;
+    test.call_ok("write", json!({"path": "one", "content": "once more\n"})).await;
+    assert_eq!((test.text("one"), test.text("two")), ("once more\n".into(), "old\n".into()));
+    test.call_ok("undo", json!({})).await;
+    test.call_ok("undo", json!({})).await;
+    before.assert_same(&test.tree(), "the names are one file again");
     let patch = "*** Begin Patch\n*** Update File: one\n-old\n+first\n*** Update File: two\n-old\n+second\n*** End Patch\n";
-    place.ok("patch", json!({"patch": patch})).await;
-    assert_eq!((place.text("one"), place.text("two")), ("first\n".into(), "second\n".into()));
-    assert_eq!(fs::read(place.outside().join("three")).expect("the third name"), b"old\n");
-    there_and_back(&place, &before).await;
+    test.call_ok("patch", json!({"patch": patch})).await;
+    assert_eq!((test.text("one"), test.text("two")), ("first\n".into(), "second\n".into()));
+    assert_eq!(fs::read(test.parent_directory().join("three")).expect("the third name"), b"old\n");
+    check_undo_and_redo(&test, &before).await;
 }
 
-/// A file that only root can read, there and back.
+/// A file that only root can read.
 #[tokio::test]
 async fn un_1_a_file_without_permissions() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
-    let place = Place::with(&[("a", "a\n"), ("b", "b\n")]);
-    fs::set_permissions(place.path("b"), fs::Permissions::from_mode(0o000)).expect("a mode");
-    let before = place.tree();
-    place.ok("bash", json!({"command": "chmod 0 a; chmod 600 b; echo more >> b; chmod 0 b"})).await;
-    there_and_back(&place, &before).await;
+    let test = TestWorkspace::with(&[("a", "a\n"), ("b", "b\n")]);
+    fs::set_permissions(test.path("b"), fs::Permissions::from_mode(0o000)).expect("a mode");
+    let before = test.tree();
+    test.call_ok("bash", json!({"command": "chmod 0 a; chmod 600 b; echo more >> b; chmod 0 b"}))
+        .await;
+    check_undo_and_redo(&test, &before).await;
 }
 
-/// What an ordinary user cannot read is made, changed and removed like everything else, and comes back with its mode. What the user
-/// cannot even list is masked from commands.
+/// Files that an ordinary user cannot read are created, changed and removed like others, and restored with their mode. Directories that the
+/// user cannot list are masked from commands.
 #[tokio::test]
 async fn un_1_a_file_that_its_owner_cannot_read() {
     if rustix::process::geteuid().is_root() {
@@ -177,56 +178,61 @@ async fn un_1_a_file_that_its_owner_cannot_read() {
         (&["d/f"], "mv d e"),
         (&["d/f"], "chmod 600 d/f; cp d/f n; chmod 0 n d/f"),
     ] {
-        let place = Place::with(&[("a", "a\n"), ("b", "b\n"), ("d/f", "f\n"), ("one", "one\n")]);
-        fs::hard_link(place.path("one"), place.path("two")).expect("a link");
+        let test =
+            TestWorkspace::with(&[("a", "a\n"), ("b", "b\n"), ("d/f", "f\n"), ("one", "one\n")]);
+        fs::hard_link(test.path("one"), test.path("two")).expect("a link");
         for name in shut {
-            fs::set_permissions(place.path(name), fs::Permissions::from_mode(0o000))
+            fs::set_permissions(test.path(name), fs::Permissions::from_mode(0o000))
                 .expect("a mode");
         }
-        let before = place.tree();
-        let done = place.call("bash", json!({"command": command})).await;
+        let before = test.tree();
+        let done = test.call("bash", json!({"command": command})).await;
         assert_eq!(done.outcome, Outcome::Ok, "{shut:?} {command}: {}", text(&done));
-        let after = place.tree();
+        let after = test.tree();
         assert!(before != after, "{shut:?} {command}");
         let mut what = Undo::Last;
         for expected in [&before, &after, &before] {
-            let undone = place.undo(what).await;
+            let undone = test.undo(what).await;
             assert_eq!(undone.outcome, Outcome::Ok, "{shut:?} {command}: {}", text(&undone));
-            expected.assert_is(&place.tree(), &format!("{shut:?} {command}"));
+            expected.assert_same(&test.tree(), &format!("{shut:?} {command}"));
             what = Undo::Call(undone.call);
         }
     }
 }
 
-/// A file with a name outside of the workspace: the undo makes the name inside again, as a file of its own if it must, and never
+/// A file with a hard link outside of the workspace: the undo creates the name inside again, if needed as a separate file, and never
 /// touches the one outside.
 #[tokio::test]
-async fn un_3_a_name_outside_of_the_workspace_is_not_touched() {
+async fn un_3_hard_link_outside_of_the_workspace_is_not_touched() {
     for command in ["rm one", "echo more >> one", "chmod 600 one", "mv one two; echo x >> two"] {
-        let place = Place::with(&[("one", "old\n")]);
-        fs::hard_link(place.path("one"), place.outside().join("other")).expect("a link");
+        let test = TestWorkspace::with(&[("one", "old\n")]);
+        fs::hard_link(test.path("one"), test.parent_directory().join("other")).expect("a link");
         let facts = |path: PathBuf| {
             let facts = fs::metadata(path).expect("a file");
             (facts.ino(), facts.len(), facts.mode(), facts.mtime_nsec())
         };
-        place.ok("bash", json!({"command": command})).await;
-        let before = facts(place.outside().join("other"));
-        let undone = place.undo(Undo::Last).await;
+        test.call_ok("bash", json!({"command": command})).await;
+        let before = facts(test.parent_directory().join("other"));
+        let undone = test.undo(Undo::Last).await;
         assert_eq!(undone.outcome, Outcome::Ok, "{command}: {}", text(&undone));
-        assert_eq!(place.text("one"), "old\n", "{command}");
+        assert_eq!(test.text("one"), "old\n", "{command}");
         let is_told = text(&undone).contains("1 other name (hard links)");
-        let is_apart = facts(place.path("one")).0 != before.0;
+        let is_apart = facts(test.path("one")).0 != before.0;
         assert_eq!(is_told, is_apart, "{command}: {}", text(&undone));
-        let after = facts(place.outside().join("other"));
-        let is_shared = facts(place.path("one")).0 == after.0;
+        let after = facts(test.parent_directory().join("other"));
+        let is_shared = facts(test.path("one")).0 == after.0;
         assert!(before == after || is_shared, "{command}: {before:?} {after:?}");
-        assert_eq!(fs::read(place.outside().join("other")).expect("a file"), b"old\n", "{command}");
+        assert_eq!(
+            fs::read(test.parent_directory().join("other")).expect("a file"),
+            b"old\n",
+            "{command}"
+        );
     }
 }
 
-/// What commands do, there and back: each on a stage, committed like every other change.
+/// Changes of commands, each made on a stage and committed like every other change.
 #[tokio::test]
-async fn un_1_what_commands_do() {
+async fn un_1_changes_of_commands_are_undone() {
     for command in [
         "ln d/file new",
         "ln -f d/file other",
@@ -255,152 +261,153 @@ async fn un_1_what_commands_do() {
     ] {
         let files =
             [("d/file", "content\n"), ("d/deep/er", "er\n"), ("one", "1\n"), ("other", "other\n")];
-        let place = Place::with(&files);
+        let test = TestWorkspace::with(&files);
         for (name, content) in [("hollow/", ""), ("shut/file", "x\n"), ("marked", "marked\n")] {
-            place.put(name, content);
+            test.put(name, content);
         }
-        symlink("file", place.path("d/link")).expect("a link");
-        fs::hard_link(place.path("one"), place.path("d/two")).expect("a link");
+        symlink("file", test.path("d/link")).expect("a link");
+        fs::hard_link(test.path("one"), test.path("d/two")).expect("a link");
         let flags = rustix::fs::XattrFlags::empty();
-        rustix::fs::setxattr(place.path("marked"), "user.old", b"1", flags).expect("an attribute");
-        fs::set_permissions(place.path("shut"), fs::Permissions::from_mode(0o555)).expect("a mode");
-        let before = place.tree();
-        let done = place.ok("bash", json!({"command": command})).await;
-        assert!(before.difference(&place.tree()).is_some(), "{command}: {}", text(&done));
-        there_and_back(&place, &before).await;
-        if place.path("shut").exists() {
-            fs::set_permissions(place.path("shut"), fs::Permissions::from_mode(0o755))
+        rustix::fs::setxattr(test.path("marked"), "user.old", b"1", flags).expect("an attribute");
+        fs::set_permissions(test.path("shut"), fs::Permissions::from_mode(0o555)).expect("a mode");
+        let before = test.tree();
+        let done = test.call_ok("bash", json!({"command": command})).await;
+        assert!(before.describe_differences(&test.tree()).is_some(), "{command}: {}", text(&done));
+        check_undo_and_redo(&test, &before).await;
+        if test.path("shut").exists() {
+            fs::set_permissions(test.path("shut"), fs::Permissions::from_mode(0o755))
                 .expect("a directory that can be cleared away");
         }
     }
 }
 
-/// Names and contents of all kinds, by the tools that models have.
+/// Names and contents of all kinds, written by the built-in tools.
 #[tokio::test]
-async fn un_1_whatever_is_in_a_file_and_whatever_its_name() {
-    let place = Place::with(&[(".gitignore", "ignored/\n"), ("empty", "")]);
-    place.put("ignored/file", "ignored\n");
-    place.put("latin.txt", b"d\xe9j\xe0 vu, \xe0 l'\xe9t\xe9\nno\n");
-    place.put("$'caf\\xe9\\n'", "its name is in Latin-1\n");
-    let before = place.tree();
+async fn un_1_any_content_and_any_name() {
+    let test = TestWorkspace::with(&[(".gitignore", "ignored/\n"), ("empty", "")]);
+    test.put("ignored/file", "ignored\n");
+    test.put("latin.txt", b"d\xe9j\xe0 vu, \xe0 l'\xe9t\xe9\nno\n");
+    test.put("$'caf\\xe9\\n'", "its name is in Latin-1\n");
+    let before = test.tree();
     let append = |path: &str| json!({"path": path, "content": "more\n", "mode": "append"});
     for path in ["ignored/file", "empty", "latin.txt", "$'caf\\xe9\\n'", "$'new\\xff'"] {
-        place.ok("write", append(path)).await;
+        test.call_ok("write", append(path)).await;
     }
-    let place = place.restart();
-    there_and_back(&place, &before).await;
+    let test = test.restart();
+    check_undo_and_redo(&test, &before).await;
 }
 
 #[tokio::test]
 async fn un_1_a_binary_file_of_70_mib_that_was_deleted() {
-    let place = Place::new();
+    let test = TestWorkspace::new();
     let bytes: Vec<u8> =
         (0..70_u32 << 20).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
-    place.put("huge", &bytes);
+    test.put("huge", &bytes);
     let gone = json!({"changes": [{"path": "huge", "to": "nothing"}]});
-    place.ok("delta", gone).await;
-    let place = place.restart();
-    let undone = place.undo(Undo::Last).await;
+    test.call_ok("delta", gone).await;
+    let test = test.restart();
+    let undone = test.undo(Undo::Last).await;
     assert_eq!(undone.outcome, Outcome::Ok, "{}", text(&undone));
-    assert!(place.read("huge") == bytes);
+    assert!(test.read("huge") == bytes);
 }
 
-/// Hundreds of files are too many to name one by one, and come back all the same.
+/// More files than a result names are all restored.
 #[tokio::test]
-async fn un_1_more_files_than_are_named() {
-    let place = Place::with(&[("kept", "kept\n")]);
-    let before = place.tree();
+async fn un_1_more_files_than_a_result_names() {
+    let test = TestWorkspace::with(&[("kept", "kept\n")]);
+    let before = test.tree();
     let added = |number: usize| {
         let directory = ["", "a/", "b/c/"][number % 3];
         format!("*** Add File: {directory}{number}.txt\n+{number}\n")
     };
     let added: Vec<String> = (0..300).map(added).collect();
     let patch = format!("*** Begin Patch\n{}*** End Patch\n", added.concat());
-    place.ok("patch", json!({"patch": patch})).await;
-    let undone = place.call("undo", json!({})).await;
+    test.call_ok("patch", json!({"patch": patch})).await;
+    let undone = test.call("undo", json!({})).await;
     assert_eq!(undone.outcome, Outcome::Ok, "{}", text(&undone));
-    before.assert_is(&place.tree(), "300 files");
-    let again = place.undo(Undo::Call(undone.call)).await;
+    before.assert_same(&test.tree(), "300 files");
+    let again = test.undo(Undo::Call(undone.call)).await;
     assert_eq!(again.outcome, Outcome::Ok, "{}", text(&again));
-    assert_eq!(place.text("b/c/299.txt"), "299\n");
+    assert_eq!(test.text("b/c/299.txt"), "299\n");
 }
 
-/// An undo that finds all as it was counts: the next one goes on from there.
+/// An undo that finds all files restored already counts: the next one undoes the change before.
 #[tokio::test]
 async fn un_5_an_undo_with_nothing_to_do_is_a_step_back() {
-    let place = Place::new();
-    place.ok("write", json!({"path": "a", "content": "a\n"})).await;
-    place.ok("delta", json!({"changes": [{"path": "d", "to": "directory"}]})).await;
-    fs::remove_dir(place.path("d")).expect("a person removes it");
+    let test = TestWorkspace::new();
+    test.call_ok("write", json!({"path": "a", "content": "a\n"})).await;
+    test.call_ok("delta", json!({"changes": [{"path": "d", "to": "directory"}]})).await;
+    fs::remove_dir(test.path("d")).expect("a person removes it");
     for _ in 0..2 {
-        place.ok("undo", json!({})).await;
+        test.call_ok("undo", json!({})).await;
     }
-    assert!(!place.path("a").exists());
-    assert_eq!(place.refused("undo", json!({})).await, "there is nothing to undo");
+    assert!(!test.path("a").exists());
+    assert_eq!(test.call_refused("undo", json!({})).await, "there is nothing to undo");
 }
 
-/// Times of files come back, also of those that were only moved or whose mode was changed.
+/// Times of files are restored, also of files that were only moved or whose mode was changed.
 #[tokio::test]
 async fn un_1_times_and_modes_of_scripts() {
-    let place = Place::with(&[("run.sh", "#!/bin/sh\n")]);
-    let path = place.path("run.sh");
+    let test = TestWorkspace::with(&[("run.sh", "#!/bin/sh\n")]);
+    let path = test.path("run.sh");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o750)).expect("permissions");
     let long_ago = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::new(1_000_000_000, 5);
     let file = fs::File::options().append(true).open(&path).expect("a file");
     file.set_modified(long_ago).expect("a time");
-    let before = place.tree();
-    place.ok("edit", json!({"path": "run.sh", "old_string": "sh\n", "new_string": "bash\n"})).await;
+    let before = test.tree();
+    test.call_ok("edit", json!({"path": "run.sh", "old_string": "sh\n", "new_string": "bash\n"}))
+        .await;
     let patch = "*** Begin Patch\n*** Update File: run.sh\n*** Move to: bin/run\n@@\n-#!/bin/bash\n+#!/bin/zsh\n*** End Patch\n";
-    place.ok("patch", json!({"patch": patch})).await;
-    there_and_back(&place, &before).await;
+    test.call_ok("patch", json!({"patch": patch})).await;
+    check_undo_and_redo(&test, &before).await;
 }
 
-/// A workspace is a directory and not a repository: git's own files are never touched, and none are needed.
+/// Undo works without a Git repository, and never touches the files of one.
 #[tokio::test]
 async fn undo_needs_no_git_and_leaves_git_alone() {
-    let place = Place::with(&[(".git/HEAD", "ref: refs/heads/main\n"), ("a", "a\n")]);
-    let git = Tree::of(&place.path(".git"));
-    place.ok("edit", json!({"path": "a", "old_string": "a", "new_string": "b"})).await;
-    place.ok("undo", json!({})).await;
-    git.assert_is(&Tree::of(&place.path(".git")), ".git");
+    let test = TestWorkspace::with(&[(".git/HEAD", "ref: refs/heads/main\n"), ("a", "a\n")]);
+    let git = Tree::of(&test.path(".git"));
+    test.call_ok("edit", json!({"path": "a", "old_string": "a", "new_string": "b"})).await;
+    test.call_ok("undo", json!({})).await;
+    git.assert_same(&Tree::of(&test.path(".git")), ".git");
 }
 
-/// Calls of one turn are taken back together.
+/// An undo of a turn undoes all its calls.
 #[tokio::test]
-async fn a_turn_is_taken_back_as_one() {
-    let place = Place::with(&[("a", "a\n")]);
-    // The later call found the time that the turn had left, and that is what its undo brings back.
-    let before = place.tree().but_for_directory_times();
+async fn turn_is_undone_as_one_step() {
+    let test = TestWorkspace::with(&[("a", "a\n")]);
+    // The later call found the time that the turn had left, and its undo restores that time.
+    let before = test.tree().but_for_directory_times();
     let calls =
         ["x", "y"].map(|name| ToolCall::new("write", json!({"path": name, "content": "1\n"})));
-    let results = place.windlass.turn(&place.session, calls.to_vec()).await;
+    let results = test.windlass.turn(&test.session, calls.to_vec()).await;
     assert!(results.iter().all(|result| result.outcome == Outcome::Ok));
-    place.ok("write", json!({"path": "later", "content": "2\n"})).await;
+    test.call_ok("write", json!({"path": "later", "content": "2\n"})).await;
     let turn = results.first().expect("a result").turn.clone();
-    let undone = place.undo(Undo::Turn(turn)).await;
+    let undone = test.undo(Undo::Turn(turn)).await;
     assert_eq!(undone.outcome, Outcome::Ok, "{}", text(&undone));
-    let names: Vec<PathBuf> = place.tree().files();
-    assert_eq!(names, [PathBuf::from("a"), "later".into()], "{}", quote::path(&place.workspace()));
-    place.ok("undo", json!({})).await;
-    before.assert_is(&place.tree().but_for_directory_times(), "all of it");
+    let names: Vec<PathBuf> = test.tree().files();
+    assert_eq!(names, [PathBuf::from("a"), "later".into()], "{}", quote::path(&test.workspace()));
+    test.call_ok("undo", json!({})).await;
+    before.assert_same(&test.tree().but_for_directory_times(), "all of it");
 }
 
 #[tokio::test]
-async fn files_that_take_each_others_places_keep_their_permissions() {
-    let place = Place::with(&[("a", "a\n"), ("b", "b\n"), ("c", "c\n")]);
+async fn swapped_files_keep_their_permissions() {
+    let test = TestWorkspace::with(&[("a", "a\n"), ("b", "b\n"), ("c", "c\n")]);
     for (name, mode) in [("a", 0o755), ("b", 0o600), ("c", 0o640)] {
-        fs::set_permissions(place.path(name), fs::Permissions::from_mode(mode)).unwrap();
+        fs::set_permissions(test.path(name), fs::Permissions::from_mode(mode)).unwrap();
     }
-    let before = place.tree();
+    let before = test.tree();
     let patch = "*** Begin Patch\n*** Update File: a\n*** Move to: t\n*** Update File: b\n*** Move to: a\n\
                  *** Update File: c\n*** Move to: b\n@@\n-c\n+C\n*** End Patch";
-    place.ok("patch", json!({"patch": patch})).await;
+    test.call_ok("patch", json!({"patch": patch})).await;
     for (name, content, mode) in [("t", "a\n", 0o755), ("a", "b\n", 0o600), ("b", "C\n", 0o640)] {
-        let facts = fs::metadata(place.path(name)).unwrap();
-        let now = (place.text(name), facts.permissions().mode() & 0o7777);
+        let facts = fs::metadata(test.path(name)).unwrap();
+        let now = (test.text(name), facts.permissions().mode() & 0o7777);
         assert_eq!(now, (content.to_owned(), mode), "{name}");
     }
-    assert!(!place.path("c").exists());
-    assert_eq!(place.undo(Undo::Last).await.outcome, Outcome::Ok);
-    before.assert_is(&place.tree(), "every one is in its place again");
+    assert!(!test.path("c").exists());
+    assert_eq!(test.undo(Undo::Last).await.outcome, Outcome::Ok);
+    before.assert_same(&test.tree(), "every one is in its place again");
 }

@@ -1,12 +1,12 @@
-//! Taking back: by sessions at random, and case by case.
+//! Tests of undo: random sessions, and single cases.
 
 mod commands;
 mod conflicts;
 mod failures;
+mod inspections;
 mod jobs;
 mod killed_build;
 mod kinds;
-mod looks;
 mod many;
 mod one_engine;
 mod player;

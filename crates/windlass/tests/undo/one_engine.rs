@@ -1,4 +1,4 @@
-//! What a person does runs on the engine that front doors listen to: undo, apply and restore are calls like any other.
+//! Undo, apply and restore by a person are calls of the one engine: they publish events and are recorded, like any other call.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use windlass::session::SessionId;
 use windlass::tool::BoxFuture;
 use windlass::{Builder, Mode, Outcome, Session, ToolCall, ToolError, Undo, Windlass};
 
-use crate::support::{Place, text};
+use crate::support::{TestWorkspace, text};
 
-/// The events of the next call, as `started TOOL` and `OUTCOME TOOL`. They come when their records are safe.
-async fn told(events: &mut Subscription) -> Vec<String> {
+/// Receives the events of the next call, as `started TOOL` and `OUTCOME TOOL`. They come when their records are safe.
+async fn next_call_events(events: &mut Subscription) -> Vec<String> {
     let mut told = Vec::new();
     loop {
         match events.next().await.kind {
@@ -28,7 +28,7 @@ async fn told(events: &mut Subscription) -> Vec<String> {
     }
 }
 
-/// A hook that says no to every call, once there is a file `closed`.
+/// A hook that denies every call while a file `closed` exists.
 struct Gate(std::path::PathBuf);
 
 impl Hook for Gate {
@@ -44,11 +44,11 @@ impl Hook for Gate {
 }
 
 #[tokio::test]
-async fn undo_apply_and_restore_are_told_to_those_who_listen() {
-    let place = Place::with(&[("a.txt", "one\n")]);
-    let (windlass, person) = (&place.windlass, place.windlass.new_session());
+async fn undo_apply_and_restore_publish_events() {
+    let test = TestWorkspace::with(&[("a.txt", "one\n")]);
+    let (windlass, person) = (&test.windlass, test.windlass.new_session());
     let snapshot = windlass.snapshot(&["a.txt".into()]).expect("a snapshot");
-    place.ok("write", json!({"path": "new.txt", "content": "new\n"})).await;
+    test.call_ok("write", json!({"path": "new.txt", "content": "new\n"})).await;
     let proposing = windlass.proposing(Session::new(SessionId::new("p"))).expect("proposals");
     let write = ToolCall::new("write", json!({"path": "held.txt", "content": "held\n"}));
     assert_eq!(windlass.call(&proposing, write).await.outcome, Outcome::Ok);
@@ -56,53 +56,53 @@ async fn undo_apply_and_restore_are_told_to_those_who_listen() {
     let mut events = windlass.subscribe();
     let preview = windlass.undo_preview(&person, Undo::Last).await;
     assert_eq!(preview.outcome, Outcome::Ok, "{}", text(&preview));
-    assert_eq!(told(&mut events).await, ["started undo", "ok undo"]);
+    assert_eq!(next_call_events(&mut events).await, ["started undo", "ok undo"]);
     assert_eq!(windlass.undo(&person, Undo::Last).await.outcome, Outcome::Ok);
-    assert_eq!(told(&mut events).await, ["started undo", "ok undo"]);
+    assert_eq!(next_call_events(&mut events).await, ["started undo", "ok undo"]);
     assert_eq!(windlass.apply(&person, &proposals, None).await.outcome, Outcome::Ok);
-    assert_eq!(told(&mut events).await, ["started apply", "ok apply"]);
-    place.put("a.txt", "two\n");
+    assert_eq!(next_call_events(&mut events).await, ["started apply", "ok apply"]);
+    test.put("a.txt", "two\n");
     let restored = windlass.restore(&person, &snapshot).await.expect("a snapshot");
     assert_eq!(restored.outcome, Outcome::Ok, "{}", text(&restored));
-    assert_eq!(told(&mut events).await, ["started restore", "ok restore"]);
-    assert_eq!((place.text("a.txt"), place.text("held.txt")), ("one\n".into(), "held\n".into()));
+    assert_eq!(next_call_events(&mut events).await, ["started restore", "ok restore"]);
+    assert_eq!((test.text("a.txt"), test.text("held.txt")), ("one\n".into(), "held\n".into()));
     let changes = windlass.history().checkpoints(&Query::Session(person.id().clone()));
     assert_eq!(changes.expect("a history").len(), 3, "each of them can be undone");
 }
 
 #[tokio::test]
-async fn neither_the_rules_nor_the_hooks_of_the_engine_stop_a_person() {
-    let place = Place::with(&[("a.txt", "one\n")]);
-    let gate = Arc::new(Gate(place.workspace()));
+async fn rules_and_hooks_do_not_bind_a_persons_undo_apply_and_restore() {
+    let test = TestWorkspace::with(&[("a.txt", "one\n")]);
+    let gate = Arc::new(Gate(test.workspace()));
     let gated = |mode| {
         let gate = gate.clone();
         move |builder: Builder| builder.mode(mode).configure(|engine| engine.hook(gate))
     };
-    let place = place.reopened(gated(Mode::Auto));
-    place.ok("read", json!({"path": "a.txt"})).await;
-    place.ok("write", json!({"path": "a.txt", "content": "two\n"})).await;
-    place.put("closed", "");
+    let test = test.reopen_with(gated(Mode::Auto));
+    test.call_ok("read", json!({"path": "a.txt"})).await;
+    test.call_ok("write", json!({"path": "a.txt", "content": "two\n"})).await;
+    test.put("closed", "");
     let rule = "write **".parse().unwrap();
-    let place = place.reopened(|builder| gated(Mode::Deny)(builder).deny(rule));
-    place.refused("read", json!({"path": "a.txt"})).await;
-    let undone = place.undo(Undo::Last).await;
+    let test = test.reopen_with(|builder| gated(Mode::Deny)(builder).deny(rule));
+    test.call_refused("read", json!({"path": "a.txt"})).await;
+    let undone = test.undo(Undo::Last).await;
     assert_eq!(undone.outcome, Outcome::Ok, "{}", text(&undone));
-    assert_eq!(place.text("a.txt"), "one\n");
+    assert_eq!(test.text("a.txt"), "one\n");
 }
 
 #[tokio::test]
-async fn secrets_are_taken_out_of_what_an_undo_shows_and_records() {
+async fn secrets_are_redacted_in_results_and_records_of_an_undo() {
     let secret = "hunter2hunter2";
-    let place = Place::built(&[("a.txt", secret)], |builder| {
+    let test = TestWorkspace::with_builder(&[("a.txt", secret)], |builder| {
         builder.configure(|engine| engine.secrets(Secrets::new([("PIN", "hunter2hunter2")])))
     });
-    place.ok("read", json!({"path": "a.txt"})).await;
-    place.ok("write", json!({"path": "a.txt", "content": "nothing\n"})).await;
-    let undone = place.undo(Undo::Last).await;
-    assert_eq!(place.text("a.txt"), secret);
+    test.call_ok("read", json!({"path": "a.txt"})).await;
+    test.call_ok("write", json!({"path": "a.txt", "content": "nothing\n"})).await;
+    let undone = test.undo(Undo::Last).await;
+    assert_eq!(test.text("a.txt"), secret);
     assert!(!text(&undone).contains(secret), "{}", text(&undone));
-    let state = place.state();
-    drop(place.windlass);
+    let state = test.state();
+    drop(test.windlass);
     let store = windlass::journal::Store::open(&state).expect("a journal");
     let rows = store.records(None, 0, 1_000).expect("records");
     let bodies = rows.iter().filter_map(|row| row.body.as_deref());
@@ -110,7 +110,7 @@ async fn secrets_are_taken_out_of_what_an_undo_shows_and_records() {
 }
 
 #[tokio::test]
-async fn what_a_model_has_read_is_read_again_after_an_undo() {
+async fn model_must_read_a_file_again_after_an_undo() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("a.txt"), "one\n").expect("a file");
     let windlass = Windlass::builder(folder.path()).mode(Mode::Auto).build().expect("a workspace");

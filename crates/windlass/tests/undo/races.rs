@@ -1,4 +1,4 @@
-//! Two at once: each change is taken back once, and each proposal is applied or dropped once.
+//! Two engines at the same time: each change is undone once, and each proposal is applied or dropped once.
 
 use std::sync::{Arc, Barrier};
 
@@ -14,14 +14,14 @@ use windlass::{
     Context, Effects, Kinds, Mode, Outcome, Output, Session, ToolError, Undo, Windlass,
 };
 
-use crate::support::{Place, text};
+use crate::support::{TestWorkspace, text};
 
-/// Rounds of each pair. Before undos excluded each other, one pair in twenty went wrong.
+/// Rounds of each pair of operations. Without mutual exclusion of undos, one pair in twenty failed.
 const ROUNDS: usize = 25;
 
-/// Another engine on the same workspace and state, as another process has it.
-fn second_engine(place: &Place) -> Windlass {
-    let builder = Windlass::builder(place.workspace()).state(place.state());
+/// Opens a second engine on the same workspace and state, as another process would.
+fn second_engine(test: &TestWorkspace) -> Windlass {
+    let builder = Windlass::builder(test.workspace()).state(test.state());
     let builder = builder.durability(Durability::Kernel).drain_at_close(DrainAtClose::WhenLarge);
     builder.mode(Mode::Yolo).build().expect("the same workspace")
 }
@@ -31,8 +31,8 @@ fn runtime() -> tokio::runtime::Runtime {
     built.expect("a runtime")
 }
 
-/// Runs both at the same moment, each on a thread of its own.
-fn at_once<A: Send, B: Send>(
+/// Runs two functions at the same moment, each on a thread of its own.
+fn run_both<A: Send, B: Send>(
     one: impl AsyncFnOnce() -> A + Send,
     other: impl AsyncFnOnce() -> B + Send,
 ) -> (A, B) {
@@ -50,46 +50,46 @@ fn at_once<A: Send, B: Send>(
     })
 }
 
-/// The undos that are on record for a call.
-fn undos_of(place: &Place, call: &CallId) -> Vec<CallId> {
-    let all = place.windlass.history().checkpoints(&Query::Workspace(place.workspace()));
+/// Lists the recorded undos of a call.
+fn undos_of(test: &TestWorkspace, call: &CallId) -> Vec<CallId> {
+    let all = test.windlass.history().checkpoints(&Query::Workspace(test.workspace()));
     let all = all.expect("a history").into_iter();
     all.filter(|one| one.origin.undoes.contains(call)).map(|one| one.origin.call).collect()
 }
 
 #[test]
-fn un_7_two_undos_at_once_take_a_call_back_once() {
-    let (place, runtime) = (Place::new(), runtime());
-    let other = second_engine(&place);
+fn un_7_two_simultaneous_undos_undo_a_call_once() {
+    let (test, runtime) = (TestWorkspace::new(), runtime());
+    let other = second_engine(&test);
     for round in 0..3 * ROUNDS {
-        let made = place.ok("delta", json!({"changes": [{"path": "d", "to": "directory"}]}));
+        let made = test.call_ok("delta", json!({"changes": [{"path": "d", "to": "directory"}]}));
         let call = runtime.block_on(made).call;
         let second = match round % 3 {
             0 => Undo::Call(call.clone()),
             1 => Undo::Last,
-            _ => Undo::Session(place.session.id().clone()),
+            _ => Undo::Session(test.session.id().clone()),
         };
-        let (one, two) = at_once(
-            async || place.undo(Undo::Call(call.clone())).await,
+        let (one, two) = run_both(
+            async || test.undo(Undo::Call(call.clone())).await,
             async || other.undo(&other.new_session(), second.clone()).await,
         );
         let said = [text(&one), text(&two)];
         let won = [&one, &two].into_iter().filter(|undo| undo.outcome == Outcome::Ok).count();
-        assert_eq!((won, undos_of(&place, &call).len()), (1, 1), "{second:?}: {said:?}");
+        assert_eq!((won, undos_of(&test, &call).len()), (1, 1), "{second:?}: {said:?}");
         let lost = said.iter().find(|said| !said.starts_with("undid")).expect("one lost");
         let is_told = ["undone already", "nothing to undo"];
         assert!(is_told.iter().any(|words| lost.contains(words)), "{lost}");
-        assert!(!place.path("d").exists());
+        assert!(!test.path("d").exists());
     }
 }
 
-/// Takes back the last change of the session, twice.
-struct Twice;
+/// A tool that performs the same undo plan twice.
+struct PerformTwice;
 
 #[derive(Deserialize, JsonSchema)]
 struct NoArguments {}
 
-impl PlannedTool for Twice {
+impl PlannedTool for PerformTwice {
     const NAME: &'static str = "twice";
     const KINDS: Kinds = Kinds::STATE;
     type Args = NoArguments;
@@ -111,42 +111,42 @@ impl PlannedTool for Twice {
     }
 }
 
-/// What is planned twice is done once, also where nothing was left to do and no file shows it.
+/// A plan is performed once, also if no file is left to change and no file shows that it was performed.
 #[tokio::test]
-async fn un_7_a_plan_of_a_call_that_was_undone_since_is_refused() {
-    let place = Place::built(&[], |builder| builder.tool(Twice));
-    let made = place.ok("delta", json!({"changes": [{"path": "d", "to": "directory"}]})).await;
-    std::fs::remove_dir(place.path("d")).expect("a person removes it");
-    let refused = place.call("twice", json!({})).await;
+async fn un_7_undo_plan_for_an_undone_call_is_refused() {
+    let test = TestWorkspace::with_builder(&[], |builder| builder.tool(PerformTwice));
+    let made = test.call_ok("delta", json!({"changes": [{"path": "d", "to": "directory"}]})).await;
+    std::fs::remove_dir(test.path("d")).expect("a person removes it");
+    let refused = test.call("twice", json!({})).await;
     let said = text(&refused);
     assert_eq!(refused.outcome, Outcome::Error, "{said}");
     assert!(said.contains("are undone already"), "{said}");
-    assert_eq!(undos_of(&place, &made.call).len(), 1);
+    assert_eq!(undos_of(&test, &made.call).len(), 1);
 }
 
-/// Applied twice, or applied and dropped at once: one of them has the proposal, and the other is told that it is gone.
+/// A proposal is applied twice, or applied and dropped, at the same time: one side gets it, and the other learns that it is gone.
 #[test]
-fn un_7_a_proposal_is_applied_or_dropped_once() {
-    let (place, runtime) = (Place::new(), runtime());
-    let other = second_engine(&place);
-    let proposing = place.windlass.proposing(Session::new(place.session.id().clone()));
+fn un_7_proposal_is_applied_or_dropped_once() {
+    let (test, runtime) = (TestWorkspace::new(), runtime());
+    let other = second_engine(&test);
+    let proposing = test.windlass.proposing(Session::new(test.session.id().clone()));
     let proposing = proposing.expect("proposals");
     for round in 0..ROUNDS {
         let path = format!("d{round}");
         let change = json!({"changes": [{"path": path, "to": "directory"}]});
         let call = windlass::ToolCall::new("delta", change);
-        let held = runtime.block_on(place.windlass.call(&proposing, call));
+        let held = runtime.block_on(test.windlass.call(&proposing, call));
         assert_eq!(held.outcome, Outcome::Ok, "{}", text(&held));
         let open = |engine: &Windlass| engine.proposals(proposing.id()).expect("proposals");
-        let (mine, theirs) = (open(&place.windlass), open(&other));
+        let (mine, theirs) = (open(&test.windlass), open(&other));
         assert_eq!((mine.list().len(), theirs.list().len()), (1, 1));
         let is_drop = round % 2 == 0;
         let apply = async |engine: &Windlass, proposals: &Arc<windlass::changes::Proposals>| {
             let done = engine.apply(&engine.new_session(), proposals, None).await;
             (done.outcome == Outcome::Ok, text(&done))
         };
-        let (one, two) = at_once(
-            async || apply(&place.windlass, &mine).await,
+        let (one, two) = run_both(
+            async || apply(&test.windlass, &mine).await,
             async || {
                 if is_drop {
                     let dropped = theirs.drop_paths(None).expect("a list");
@@ -156,7 +156,7 @@ fn un_7_a_proposal_is_applied_or_dropped_once() {
             },
         );
         assert!(one.0 != two.0, "{path}: {one:?} {two:?}");
-        assert_eq!(place.path(&path).exists(), one.0 || !is_drop, "{one:?} {two:?}");
+        assert_eq!(test.path(&path).exists(), one.0 || !is_drop, "{one:?} {two:?}");
         assert!(open(&other).list().is_empty());
     }
 }

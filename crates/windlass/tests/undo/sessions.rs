@@ -1,5 +1,5 @@
-//! A thousand sessions at random. Whatever they do, taking all of it back leaves the tree as it was, to the byte, and taking that back
-//! leaves it as the session had left it; taking back one call after the other goes through every state on the way.
+//! A thousand random sessions. An undo of the session restores the tree exactly as it was before; an undo of that undo restores the tree as
+//! the session had left it; undos of one call after the other restore each state on the way.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -9,26 +9,27 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use windlass::{Outcome, ToolCall, Undo};
 
 use super::player::Player;
-use crate::support::{Dice, Place, text};
+use crate::support::{Random, TestWorkspace, text};
 
-/// How many sessions are played. `WINDLASS_SESSIONS` makes it more.
+/// Minimum number of sessions. `WINDLASS_SESSIONS` raises it.
 const SESSIONS: u64 = 1_000;
-/// So many one after the other in each workspace.
-const IN_A_ROW: u64 = 8;
+/// Number of sessions that follow each other in one workspace.
+const SESSIONS_PER_WORKSPACE: u64 = 8;
 const CALLS: usize = 12;
 const THREADS: usize = 4;
 const SEED: u64 = 0x0005_E551_0115;
 
-/// Other sessions than always, or those of a failure again: `UNDO_SEED=0x5e5510115`.
+/// Returns the seed. `UNDO_SEED=0x5e5510115` selects other sessions, or repeats those of a failure.
 fn seed() -> u64 {
     let Ok(given) = std::env::var("UNDO_SEED") else { return SEED };
     u64::from_str_radix(given.trim_start_matches("0x"), 16).expect("a hexadecimal number")
 }
 
+/// Returns the number of workspaces that are needed for all sessions.
 fn workspaces() -> u64 {
     let given = std::env::var("WINDLASS_SESSIONS").ok();
     let given = given.map(|given| given.parse::<u64>().expect("WINDLASS_SESSIONS is a number"));
-    given.map_or(SESSIONS, |given| given.max(SESSIONS)).div_ceil(IN_A_ROW)
+    given.map_or(SESSIONS, |given| given.max(SESSIONS)).div_ceil(SESSIONS_PER_WORKSPACE)
 }
 
 #[test]
@@ -44,22 +45,22 @@ fn un_1_un_5_full_undo_restores_the_exact_tree_in_1_000_sessions() {
                     if number >= workspaces {
                         break;
                     }
-                    let told = Told { seed: seed ^ number, next: &next };
-                    runtime.block_on(play_all(told.seed));
-                    drop(told);
+                    let report = SeedReport { seed: seed ^ number, next: &next };
+                    runtime.block_on(play_sessions(report.seed));
+                    drop(report);
                 }
             });
         }
     });
 }
 
-/// Says which seed it was if a check fails, and ends the others.
-struct Told<'n> {
+/// Prints the seed if a check fails, and stops the other threads.
+struct SeedReport<'n> {
     seed: u64,
     next: &'n AtomicU64,
 }
 
-impl Drop for Told<'_> {
+impl Drop for SeedReport<'_> {
     #[expect(clippy::print_stderr, reason = "it is how a failing test is repeated")]
     fn drop(&mut self) {
         if std::thread::panicking() {
@@ -69,59 +70,59 @@ impl Drop for Told<'_> {
     }
 }
 
-/// Sessions one after the other in one workspace, with a person at work between them.
-async fn play_all(seed: u64) {
-    let mut dice = Dice::new(seed);
-    let mut place = lay_out(&mut dice);
-    for _ in 0..IN_A_ROW {
-        meddle(&place, &mut dice);
-        let before = place.tree();
-        let mut player = Player::new(&place, &mut dice);
+/// Plays sessions one after the other in one workspace, in which a person changes files between them.
+async fn play_sessions(seed: u64) {
+    let mut random = Random::new(seed);
+    let mut test = create_workspace(&mut random);
+    for _ in 0..SESSIONS_PER_WORKSPACE {
+        change_as_other_process(&test, &mut random);
+        let before = test.tree();
+        let mut player = Player::new(&test, &mut random);
         player.play(CALLS).await;
         player.check_record();
         let (stack, session) = (std::mem::take(&mut player.stack), player.session.clone());
-        let (log, after) = (player.told("the session was not restored"), place.tree());
-        if dice.one_in(5) {
-            place = place.restart();
+        let (log, after) = (player.failure_message("the session was not restored"), test.tree());
+        if random.one_in(5) {
+            test = test.restart();
         }
         if stack.is_empty() {
-            before.assert_is(&after, &log);
+            before.assert_same(&after, &log);
             continue;
         }
-        if dice.one_in(2) {
-            let undone = place.undo(Undo::Session(session.id().clone())).await;
+        if random.one_in(2) {
+            let undone = test.undo(Undo::Session(session.id().clone())).await;
             assert_eq!(undone.outcome, Outcome::Ok, "{}\n{log}", text(&undone));
-            before.assert_is(&place.tree(), &log);
-            let again = place.undo(Undo::Call(undone.call.clone())).await;
+            before.assert_same(&test.tree(), &log);
+            let again = test.undo(Undo::Call(undone.call.clone())).await;
             assert_eq!(again.outcome, Outcome::Ok, "{}\n{log}", text(&again));
-            after.assert_is(&place.tree(), &format!("the undo was not undone: {log}"));
-            if dice.one_in(2) {
-                let undone = place.undo(Undo::Session(session.id().clone())).await;
+            after.assert_same(&test.tree(), &format!("the undo was not undone: {log}"));
+            if random.one_in(2) {
+                let undone = test.undo(Undo::Session(session.id().clone())).await;
                 assert_eq!(undone.outcome, Outcome::Ok, "{}\n{log}", text(&undone));
-                before.assert_is(&place.tree(), &format!("the second time: {log}"));
+                before.assert_same(&test.tree(), &format!("the second time: {log}"));
             }
         } else {
-            let by_model = dice.one_in(2);
+            let by_model = random.one_in(2);
             for (call, then) in stack.into_iter().rev() {
                 let undone = if by_model {
                     let undo = ToolCall::new("undo", serde_json::json!({}));
-                    place.windlass.call(&session, undo).await
+                    test.windlass.call(&session, undo).await
                 } else {
-                    place.undo(Undo::Last).await
+                    test.undo(Undo::Last).await
                 };
                 assert_eq!(undone.outcome, Outcome::Ok, "{}\n{log}", text(&undone));
                 assert_eq!(undone.output.metadata["undone"], serde_json::json!([call]), "{log}");
-                then.assert_is(&place.tree(), &format!("before {call}: {log}"));
+                then.assert_same(&test.tree(), &format!("before {call}: {log}"));
             }
         }
     }
 }
 
-/// Files and directories of many kinds.
-fn lay_out(dice: &mut Dice) -> Place {
-    // A disk uses the numbers of files again, memory does not.
-    let new = if dice.one_in(5) { Place::with } else { Place::in_memory };
-    let place = new(&[
+/// Creates a workspace with files and directories of many kinds.
+fn create_workspace(random: &mut Random) -> TestWorkspace {
+    // A disk reuses inode numbers, memory does not.
+    let new = if random.one_in(5) { TestWorkspace::with } else { TestWorkspace::in_memory };
+    let test = new(&[
         ("readme.md", "# Words\n\nSome of them\nare here\n"),
         ("src/main.rs", "fn main() {\n    work();\n}\n"),
         ("src/deep/er/lib.rs", "pub fn work() {}\n"),
@@ -135,43 +136,43 @@ fn lay_out(dice: &mut Dice) -> Place {
         ("with space.txt", "a\nb\n"),
         ("hollow/", ""),
     ]);
-    place.put("binary", [0, 159, 146, 150, 0, 255, 10, 13]);
-    place.put("latin.txt", b"d\xe9j\xe0 vu, \xe0 l'\xe9t\xe9\nno\n");
-    let script = place.path("script.sh");
+    test.put("binary", [0, 159, 146, 150, 0, 255, 10, 13]);
+    test.put("latin.txt", b"d\xe9j\xe0 vu, \xe0 l'\xe9t\xe9\nno\n");
+    let script = test.path("script.sh");
     fs::write(&script, "#!/bin/sh\necho hi\n").expect("a file");
     fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("permissions");
-    fs::write(place.path("twin"), "one file\nof two names\n").expect("a file");
-    fs::hard_link(place.path("twin"), place.path("src/twin")).expect("a link");
-    place.put("links/", "");
-    symlink("../readme.md", place.path("links/file")).expect("a link");
-    symlink("nowhere", place.path("links/dangling")).expect("a link");
-    symlink("../src", place.path("links/directory")).expect("a link");
-    let random: Vec<u8> = (0..dice.below(5_000)).map(|_| dice.byte()).collect();
-    place.put("random.bin", random);
-    // Times that nothing has by chance.
+    fs::write(test.path("twin"), "one file\nof two names\n").expect("a file");
+    fs::hard_link(test.path("twin"), test.path("src/twin")).expect("a link");
+    test.put("links/", "");
+    symlink("../readme.md", test.path("links/file")).expect("a link");
+    symlink("nowhere", test.path("links/dangling")).expect("a link");
+    symlink("../src", test.path("links/directory")).expect("a link");
+    let bytes: Vec<u8> = (0..random.below(5_000)).map(|_| random.byte()).collect();
+    test.put("random.bin", bytes);
+    // Times that no file has by chance.
     for name in ["readme.md", "twin", "binary", "src/main.rs"] {
-        let file = fs::File::options().append(true).open(place.path(name)).expect("a file");
+        let file = fs::File::options().append(true).open(test.path(name)).expect("a file");
         let then = std::time::SystemTime::UNIX_EPOCH
-            + std::time::Duration::new(1_000_000_000 + dice.below(1_000_000) as u64, 123_456_789);
+            + std::time::Duration::new(1_000_000_000 + random.below(1_000_000) as u64, 123_456_789);
         file.set_modified(then).expect("a time");
     }
-    place
+    test
 }
 
-/// What somebody else does between the sessions.
-fn meddle(place: &Place, dice: &mut Dice) {
-    let tree = place.tree();
+/// Makes random changes as another process, between the sessions.
+fn change_as_other_process(test: &TestWorkspace, random: &mut Random) {
+    let tree = test.tree();
     let files: Vec<PathBuf> = tree.files();
-    for _ in 0..dice.below(4) {
-        let Some(file) = dice.pick(&files) else { continue };
-        let path = place.workspace().join(&file);
-        match dice.below(4) {
+    for _ in 0..random.below(4) {
+        let Some(file) = random.pick(&files) else { continue };
+        let path = test.workspace().join(&file);
+        match random.below(4) {
             0 => drop(fs::remove_file(&path)),
             1 if path.exists() => fs::write(&path, "by a person\n").expect("a file"),
             2 if path.exists() => {
                 fs::set_permissions(&path, fs::Permissions::from_mode(0o664)).expect("permissions");
             }
-            _ => place.put(&format!("person{}.txt", dice.below(100)), "new\nby a person\n"),
+            _ => test.put(&format!("person{}.txt", random.below(100)), "new\nby a person\n"),
         }
     }
 }

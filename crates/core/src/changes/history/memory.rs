@@ -10,13 +10,6 @@ use crate::sync::Lock;
 use crate::{CallId, Opened, Origin};
 
 /// A history in memory. Drops its oldest checkpoints when the contents exceed [`MemoryHistory::MAX_BYTES`].
-///
-/// ```
-/// use windlass_core::{History, MemoryHistory, Query};
-/// let history = MemoryHistory::default();
-/// assert!(history.checkpoints(&Query::LastOfWorkspace("/w".into()))?.is_empty());
-/// # Ok::<(), windlass_core::HistoryError>(())
-/// ```
 #[derive(Debug, Default)]
 pub struct MemoryHistory {
     kept: Lock<MemoryContents>,

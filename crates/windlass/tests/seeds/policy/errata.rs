@@ -1,5 +1,5 @@
-//! Errata: tools that are switched off, and lists of tools: unset is all, empty is none. That they are kept is tested with the
-//! command line, which has the configuration.
+//! Errata's disabled tools and lists of tools: an unset list means all, an empty one none. Their storage is tested with the command line,
+//! which has the configuration.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use windlass::session::SessionId;
 use windlass::tool::{Overrides, Predicate, Role};
 use windlass::{Mode, Outcome, Session, Windlass};
 
-use super::{Ground, call, session};
+use super::{TestDirectories, call, session};
 use crate::support::text;
 
 fn with(predicate: Predicate) -> Arc<Session> {
@@ -21,8 +21,8 @@ async fn names(windlass: &Windlass, session: &Arc<Session>) -> Vec<String> {
 
 #[tokio::test]
 async fn errata_allow_list_unset_is_all_and_empty_is_none() {
-    let ground = Ground::new();
-    let windlass = ground.builder("work").mode(Mode::Yolo).build().unwrap();
+    let directories = TestDirectories::new();
+    let windlass = directories.builder("work").mode(Mode::Yolo).build().unwrap();
     let all = names(&windlass, &session("s")).await;
     assert_eq!(names(&windlass, &with(Predicate::All)).await, all);
     assert!(all.len() > 10, "{all:?}");
@@ -32,11 +32,11 @@ async fn errata_allow_list_unset_is_all_and_empty_is_none() {
     assert_eq!(disabled.len(), all.len() - 1);
 }
 
-/// 3C-2: a tool that was not listed ran all the same if a model named it.
+/// 3C-2: an unlisted tool ran if a model named it.
 #[tokio::test]
-async fn errata_3c_2_what_is_not_listed_is_not_run() {
-    let ground = Ground::new();
-    let windlass = ground.builder("work").mode(Mode::Yolo).build().unwrap();
+async fn errata_3c_2_unlisted_tool_is_not_run() {
+    let directories = TestDirectories::new();
+    let windlass = directories.builder("work").mode(Mode::Yolo).build().unwrap();
     for predicate in [
         Predicate::None,
         Predicate::allow(Vec::<String>::new()),
@@ -52,16 +52,16 @@ async fn errata_3c_2_what_is_not_listed_is_not_run() {
         ] {
             let result = call(&windlass, &session, tool, input).await;
             assert_ne!(result.outcome, Outcome::Ok, "{predicate:?} {tool}: {}", text(&result));
-            assert!(!ground.path("work/a").exists(), "{predicate:?} {tool}");
+            assert!(!directories.path("work/a").exists(), "{predicate:?} {tool}");
         }
     }
 }
 
-/// 3C-8: a role brought back what was switched off, and an unknown one had all rights.
+/// 3C-8: a role enabled disabled tools again, and an unknown role had all rights.
 #[tokio::test]
-async fn errata_3c_8_a_role_brings_nothing_back() {
-    let ground = Ground::new();
-    let windlass = ground.builder("work").mode(Mode::Yolo).build().unwrap();
+async fn errata_3c_8_role_does_not_enable_disabled_tools() {
+    let directories = TestDirectories::new();
+    let windlass = directories.builder("work").mode(Mode::Yolo).build().unwrap();
     let parent = Session::new(SessionId::new("s")).narrow(Predicate::deny(["bash", "grep"]));
     for role in [Role::Explorer, Role::Planner, Role::Coder] {
         let child = parent.child(SessionId::new("c"), role.predicate(), &Overrides::default());

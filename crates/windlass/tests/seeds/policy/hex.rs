@@ -7,7 +7,7 @@ use windlass::session::SessionId;
 use windlass::tool::{Overrides, Predicate, Role};
 use windlass::{Mode, Outcome};
 
-use super::{Ground, Says, call, session};
+use super::{RecordingAttendant, TestDirectories, call, session};
 use crate::support::text;
 
 fn write(path: &str) -> Value {
@@ -19,19 +19,19 @@ async fn hex_approval_function_decides() {
     for (answer, outcome) in
         [(Answer::allow(), Outcome::Ok), (Answer::deny("not now"), Outcome::Denied)]
     {
-        let ground = Ground::new();
-        let person = Says::new(answer);
-        let windlass = ground.open(person.clone());
+        let directories = TestDirectories::new();
+        let person = RecordingAttendant::new(answer);
+        let windlass = directories.open(person.clone());
         let result = call(&windlass, &session("s"), "write", write("a")).await;
         assert_eq!((result.outcome, person.count()), (outcome, 1), "{}", text(&result));
-        assert_eq!(ground.path("work/a").exists(), outcome == Outcome::Ok);
+        assert_eq!(directories.path("work/a").exists(), outcome == Outcome::Ok);
         if outcome == Outcome::Denied {
             assert!(result.output.is_error && text(&result).contains("not now"));
         }
     }
 }
 
-/// The seed's table of modes and lists. A deny wins over an allow, in every mode.
+/// Hex's table of modes and lists. A deny wins over an allow, in every mode.
 #[tokio::test]
 async fn hex_permission_checker_modes_and_lists() {
     type Row<'a> = (Mode, &'a [&'a str], &'a [&'a str], Outcome, Outcome);
@@ -48,10 +48,10 @@ async fn hex_permission_checker_modes_and_lists() {
         (Mode::Plan, &[], &[], ok, no),
     ];
     for (mode, allow, deny, reads, writes) in rows {
-        let ground = Ground::new();
-        ground.put("work/a", "x\n");
+        let directories = TestDirectories::new();
+        directories.put("work/a", "x\n");
         let rule = |text: &&str| text.parse().expect("a rule");
-        let builder = ground.builder("work").mode(mode);
+        let builder = directories.builder("work").mode(mode);
         let builder = allow.iter().map(rule).fold(builder, windlass::Builder::allow);
         let builder = deny.iter().map(rule).fold(builder, windlass::Builder::deny);
         let windlass = builder.build().unwrap();
@@ -62,12 +62,12 @@ async fn hex_permission_checker_modes_and_lists() {
     }
 }
 
-/// H8: the seed looks into its cache before it asks who may read.
+/// H8: Hex reads its cache before it checks the permission.
 #[tokio::test]
-async fn hex_h8_what_was_read_before_is_not_served_when_it_is_denied() {
-    let ground = Ground::new();
-    ground.put("work/a", "secret plan\n");
-    let windlass = ground.unattended();
+async fn hex_h8_cached_result_is_not_returned_to_a_denied_call() {
+    let directories = TestDirectories::new();
+    directories.put("work/a", "secret plan\n");
+    let windlass = directories.unattended();
     let session = session("s");
     for _ in 0..2 {
         assert_eq!(
@@ -81,13 +81,13 @@ async fn hex_h8_what_was_read_before_is_not_served_when_it_is_denied() {
     assert!(!text(&denied).contains("secret plan"));
 }
 
-/// H11: lists bind tools that ask nobody, too.
+/// H11: lists also bind tools that need no approval.
 #[tokio::test]
-async fn hex_h11_a_denial_binds_tools_that_only_read() {
+async fn hex_h11_deny_list_binds_read_only_tools() {
     for mode in [Mode::Ask, Mode::Auto, Mode::Plan, Mode::Deny, Mode::Yolo] {
-        let ground = Ground::new();
-        ground.put("work/a", "x\n");
-        let builder = ground.builder("work").mode(mode).deny("read a".parse().unwrap());
+        let directories = TestDirectories::new();
+        directories.put("work/a", "x\n");
+        let builder = directories.builder("work").mode(mode).deny("read a".parse().unwrap());
         let windlass = builder.build().unwrap();
         for (tool, input) in [
             ("read", json!({"path": "a"})),
@@ -100,33 +100,33 @@ async fn hex_h11_a_denial_binds_tools_that_only_read() {
     }
 }
 
-/// H12: without anybody to ask, "ask" was a yes.
+/// H12: without an attendant, "ask" allowed the call.
 #[tokio::test]
-async fn hex_h12_nobody_to_ask_is_a_no() {
-    let ground = Ground::new();
-    let windlass = ground.unattended();
+async fn hex_h12_missing_attendant_is_a_denial() {
+    let directories = TestDirectories::new();
+    let windlass = directories.unattended();
     for (tool, input) in [("write", write("a")), ("bash", json!({"command": "touch a"}))] {
         let result = call(&windlass, &session("s"), tool, input).await;
         assert_eq!(result.outcome, Outcome::Denied);
         assert!(text(&result).contains("no person is available to ask"), "{}", text(&result));
     }
-    assert!(!ground.path("work/a").exists());
+    assert!(!directories.path("work/a").exists());
 }
 
-/// H13: one click on `bash ls` allowed every command in every project.
+/// H13: one approval of `bash ls` allowed every command in every project.
 #[tokio::test]
-async fn hex_h13_always_is_for_this_very_call() {
-    let ground = Ground::new();
-    let person = Says::new(Answer::allow_for(Scope::Always));
-    let windlass = ground.open(person.clone());
+async fn hex_h13_always_allows_only_the_same_call() {
+    let directories = TestDirectories::new();
+    let person = RecordingAttendant::new(Answer::allow_for(Scope::Always));
+    let windlass = directories.open(person.clone());
     let touch = |name: &str| json!({"command": format!("touch {name}")});
     assert_eq!(call(&windlass, &session("s"), "bash", touch("a")).await.outcome, Outcome::Ok);
     assert_eq!(call(&windlass, &session("t"), "bash", touch("a")).await.outcome, Outcome::Ok);
     assert_eq!(person.count(), 1, "the very same call is not asked about again");
     assert_eq!(call(&windlass, &session("s"), "bash", touch("b")).await.outcome, Outcome::Ok);
     assert_eq!(person.count(), 2, "another one is");
-    // Elsewhere, too, it is this call and no other.
-    let unattended = ground.builder("other").build().unwrap();
+    // In another workspace, too, only the same call is allowed.
+    let unattended = directories.builder("other").build().unwrap();
     for (name, outcome) in [("a", Outcome::Ok), ("c", Outcome::Denied)] {
         let there = call(&unattended, &session("s"), "bash", touch(name)).await;
         assert_eq!(there.outcome, outcome, "{name}");
@@ -135,11 +135,11 @@ async fn hex_h13_always_is_for_this_very_call() {
 
 /// H14: the command was clipped, the path was missing, and there was no diff.
 #[tokio::test]
-async fn hex_h14_the_question_tells_everything() {
-    let ground = Ground::new();
-    ground.put("work/a", "one\ntwo\n");
-    let person = Says::new(Answer::deny(String::new()));
-    let windlass = ground.open(person.clone());
+async fn hex_h14_approval_shows_command_path_and_diff() {
+    let directories = TestDirectories::new();
+    directories.put("work/a", "one\ntwo\n");
+    let person = RecordingAttendant::new(Answer::deny(String::new()));
+    let windlass = directories.open(person.clone());
     let session = session("s");
     let command = format!("echo {} && rm -r all", "x".repeat(500));
     call(&windlass, &session, "bash", json!({"command": command})).await;
@@ -149,21 +149,21 @@ async fn hex_h14_the_question_tells_everything() {
     let edit = json!({"path": "a", "old_string": "two", "new_string": "2"});
     call(&windlass, &session, "edit", edit).await;
     let request = person.last();
-    assert!(request.effects.to_string().contains(&*ground.path("work/a").to_string_lossy()));
+    assert!(request.effects.to_string().contains(&*directories.path("work/a").to_string_lossy()));
     let [change] = &request.changes[..] else { panic!("{:?}", request.changes) };
     assert_eq!(change.before.as_deref(), Some(&b"one\ntwo\n"[..]));
     assert_eq!(change.after.as_deref(), Some(&b"one\n2\n"[..]));
 }
 
-/// H15: places were compared as texts, and links not followed.
+/// H15: paths were compared as texts, and links not followed.
 #[tokio::test]
-async fn hex_h15_places_are_compared_by_what_they_are() {
-    let ground = Ground::new();
-    ground.put("etcetera", "x\n");
-    ground.put("work/.ssh/id_ed25519", "x\n");
-    std::os::unix::fs::symlink("/etc/hostname", ground.path("work/link")).unwrap();
-    std::os::unix::fs::symlink(".ssh/id_ed25519", ground.path("work/key")).unwrap();
-    let windlass = ground.unattended();
+async fn hex_h15_paths_are_compared_by_their_real_targets() {
+    let directories = TestDirectories::new();
+    directories.put("etcetera", "x\n");
+    directories.put("work/.ssh/id_ed25519", "x\n");
+    std::os::unix::fs::symlink("/etc/hostname", directories.path("work/link")).unwrap();
+    std::os::unix::fs::symlink(".ssh/id_ed25519", directories.path("work/key")).unwrap();
+    let windlass = directories.unattended();
     for (path, rule) in
         [("link", "mode ask"), ("key", "hard deny"), (".ssh/id_ed25519", "hard deny")]
     {
@@ -173,13 +173,13 @@ async fn hex_h15_places_are_compared_by_what_they_are() {
     }
 }
 
-/// H20, H21, H22: a sub-agent could not find its tools, or nobody answered for it, or nothing bound it.
+/// H20, H21, H22: a sub-agent could not find its tools, or its approvals were not answered, or no rule bound it.
 #[tokio::test]
-async fn hex_h21_a_sub_agent_asks_the_same_person_and_has_no_more_rights() {
-    let ground = Ground::new();
-    ground.put("work/a", "x\n");
-    let person = Says::new(Answer::allow());
-    let windlass = ground.open(person.clone());
+async fn hex_h21_sub_agent_has_the_same_attendant_and_no_more_rights() {
+    let directories = TestDirectories::new();
+    directories.put("work/a", "x\n");
+    let person = RecordingAttendant::new(Answer::allow());
+    let windlass = directories.open(person.clone());
     let child = |id: &str, predicate: Predicate| {
         session("s")
             .child(SessionId::new(id), predicate, &Overrides::default())
@@ -195,5 +195,5 @@ async fn hex_h21_a_sub_agent_asks_the_same_person_and_has_no_more_rights() {
     assert_eq!(call(&windlass, &explorer, "read", json!({"path": "a"})).await.outcome, Outcome::Ok);
     let refused = call(&windlass, &explorer, "write", write("c")).await;
     assert_ne!(refused.outcome, Outcome::Ok, "{}", text(&refused));
-    assert_eq!(person.count(), 1, "nobody is asked for what it may not do anyway");
+    assert_eq!(person.count(), 1, "no approval for a call that is denied anyway");
 }

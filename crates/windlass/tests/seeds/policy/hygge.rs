@@ -12,14 +12,14 @@ use windlass::session::SessionId;
 use windlass::tool::{Overrides, Predicate};
 use windlass::{Effects, Mode, Outcome};
 
-use super::{Ground, Says, call, session};
+use super::{RecordingAttendant, TestDirectories, call, session};
 use crate::support::text;
 
 fn write(path: &str) -> Value {
     json!({"path": path, "content": "x\n"})
 }
 
-/// What the seed decides by category where no rule does; the network asks with us, as the mode says.
+/// Hygge's default decision of each category. Here the network asks, as the mode says.
 #[test]
 fn hygge_categories_have_their_defaults() {
     let policy = Policy::new(Mode::Ask);
@@ -48,10 +48,10 @@ fn hygge_categories_have_their_defaults() {
     }
 }
 
-/// Once, session, project, always; and a "no" can be remembered as well. All of it outlives the program.
+/// The scopes once, session, project and always. A denial can be stored as well. All answers survive a restart.
 #[tokio::test]
-async fn hygge_scopes_reach_as_far_as_they_say() {
-    // The same session, another session, another workspace: where the answer counts.
+async fn hygge_answers_are_valid_in_their_scope_only() {
+    // `counts`: in the same session, in another session, in another workspace.
     for (scope, counts) in [
         (Scope::Once, [false, false, false]),
         (Scope::Session, [true, false, false]),
@@ -59,7 +59,7 @@ async fn hygge_scopes_reach_as_far_as_they_say() {
         (Scope::Always, [true, true, true]),
     ] {
         for allowed in [true, false] {
-            let ground = Ground::new();
+            let directories = TestDirectories::new();
             let answer = match (allowed, scope) {
                 (true, Scope::Once) => Answer::allow(),
                 (true, scope) => Answer::allow_for(scope),
@@ -67,15 +67,19 @@ async fn hygge_scopes_reach_as_far_as_they_say() {
                 (false, scope) => Answer::deny_for(scope, "no"),
             };
             let input = json!({"command": "touch made"});
-            let first = ground.open(Says::new(answer));
+            let first = directories.open(RecordingAttendant::new(answer));
             call(&first, &session("s"), "bash", input.clone()).await;
             drop(first);
             for ((workspace, id), counts) in
                 [("work", "s"), ("work", "t"), ("other", "t")].into_iter().zip(counts)
             {
-                let other =
-                    Says::new(if allowed { Answer::deny("asked") } else { Answer::allow() });
-                let windlass = ground.builder(workspace).attendant(other.clone()).build().unwrap();
+                let other = RecordingAttendant::new(if allowed {
+                    Answer::deny("asked")
+                } else {
+                    Answer::allow()
+                });
+                let windlass =
+                    directories.builder(workspace).attendant(other.clone()).build().unwrap();
                 call(&windlass, &session(id), "bash", input.clone()).await;
                 assert_eq!(
                     other.count(),
@@ -87,49 +91,49 @@ async fn hygge_scopes_reach_as_far_as_they_say() {
     }
 }
 
-/// Kept outside of the repository, for the person alone.
+/// Stored outside of the repository, readable by the person only.
 #[tokio::test]
 async fn hygge_approvals_are_kept_outside_the_repository() {
-    let ground = Ground::new();
-    let windlass = ground.open(Says::new(Answer::allow_for(Scope::Always)));
+    let directories = TestDirectories::new();
+    let windlass = directories.open(RecordingAttendant::new(Answer::allow_for(Scope::Always)));
     call(&windlass, &session("s"), "write", write("a")).await;
-    let kept = ground.path("state/approvals.json");
+    let kept = directories.path("state/approvals.json");
     assert_eq!(fs::metadata(&kept).unwrap().permissions().mode() & 0o777, 0o600);
-    let names: Vec<_> = fs::read_dir(ground.path("work"))
+    let names: Vec<_> = fs::read_dir(directories.path("work"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name())
         .collect();
     assert_eq!(names, ["a"], "nothing of ours is in the workspace");
-    // Nor can a tool change what is kept.
+    // A tool cannot change the stored answers either.
     let forge = json!({"path": kept, "content": "[]"});
     let forged = call(&windlass, &session("s"), "write", forge).await;
     assert_eq!(forged.outcome, Outcome::Denied, "{}", text(&forged));
 }
 
-/// G2: what a repository brings along is not what a person said.
+/// G2: an approvals file in a repository is not an answer of a person.
 #[tokio::test]
-async fn hygge_g2_a_repository_brings_no_approvals() {
-    let ground = Ground::new();
-    let person = Says::new(Answer::allow_for(Scope::Always));
-    call(&ground.open(person), &session("s"), "write", write("a")).await;
-    let record = fs::read(ground.path("state/approvals.json")).unwrap();
-    fs::remove_dir_all(ground.path("state")).unwrap();
-    // A file that is there and was not read would be an error before anybody is asked.
-    fs::remove_file(ground.path("work/a")).unwrap();
+async fn hygge_g2_approvals_in_a_repository_are_ignored() {
+    let directories = TestDirectories::new();
+    let person = RecordingAttendant::new(Answer::allow_for(Scope::Always));
+    call(&directories.open(person), &session("s"), "write", write("a")).await;
+    let record = fs::read(directories.path("state/approvals.json")).unwrap();
+    fs::remove_dir_all(directories.path("state")).unwrap();
+    // An existing file that was not read would be an error before any approval.
+    fs::remove_file(directories.path("work/a")).unwrap();
     for name in ["approvals.json", ".windlass/approvals.json", ".hygge/permissions.json"] {
-        ground.put(&format!("work/{name}"), std::str::from_utf8(&record).unwrap());
+        directories.put(&format!("work/{name}"), std::str::from_utf8(&record).unwrap());
     }
-    let again = call(&ground.unattended(), &session("s"), "write", write("a")).await;
+    let again = call(&directories.unattended(), &session("s"), "write", write("a")).await;
     assert_eq!(again.outcome, Outcome::Denied);
 }
 
-/// G3: what was approved for one command let through what followed it.
+/// G3: an approval of one command allowed the commands behind it.
 #[tokio::test]
-async fn hygge_g3_an_approved_command_lets_nothing_else_through() {
-    let ground = Ground::new();
-    ground.put("work/internal/main.go", "x\n");
-    let person = Says::new(Answer::allow_for(Scope::Session));
-    let windlass = ground.open(person.clone());
+async fn hygge_g3_approved_command_does_not_allow_following_ones() {
+    let directories = TestDirectories::new();
+    directories.put("work/internal/main.go", "x\n");
+    let person = RecordingAttendant::new(Answer::allow_for(Scope::Session));
+    let windlass = directories.open(person.clone());
     let session = session("s");
     let run = |command: &str| json!({"command": command});
     call(&windlass, &session, "bash", run("sort -o out internal/main.go")).await;
@@ -150,19 +154,19 @@ async fn hygge_g3_an_approved_command_lets_nothing_else_through() {
     }
 }
 
-/// G4: what was approved was read as a pattern, and could break the program for good.
+/// G4: approved text was read as a pattern, and could break the program for good.
 #[tokio::test]
-async fn hygge_g4_what_is_approved_is_no_pattern() {
-    let ground = Ground::new();
-    let person = Says::new(Answer::allow_for(Scope::Always));
-    let windlass = ground.open(person.clone());
+async fn hygge_g4_approved_text_is_no_pattern() {
+    let directories = TestDirectories::new();
+    let person = RecordingAttendant::new(Answer::allow_for(Scope::Always));
+    let windlass = directories.open(person.clone());
     for name in ["a*", "[id]", "{x", "b?"] {
         assert_eq!(call(&windlass, &session("s"), "write", write(name)).await.outcome, Outcome::Ok);
-        fs::remove_file(ground.path("work").join(name)).unwrap();
+        fs::remove_file(directories.path("work").join(name)).unwrap();
     }
     drop(windlass);
-    // It starts again, knows what was approved, and nothing more.
-    let windlass = ground.unattended();
+    // After a restart it knows exactly the approved call.
+    let windlass = directories.unattended();
     for (name, outcome) in [
         ("a*", Outcome::Ok),
         ("[id]", Outcome::Ok),
@@ -176,39 +180,39 @@ async fn hygge_g4_what_is_approved_is_no_pattern() {
     }
 }
 
-/// G4: an entry that cannot be understood is passed over with a warning; the others count.
+/// G4: an invalid entry is skipped with a warning; the others count.
 #[tokio::test]
-async fn hygge_g4_a_broken_entry_is_passed_over() {
-    let ground = Ground::new();
-    let windlass = ground.open(Says::new(Answer::allow_for(Scope::Always)));
+async fn hygge_g4_invalid_entry_is_skipped() {
+    let directories = TestDirectories::new();
+    let windlass = directories.open(RecordingAttendant::new(Answer::allow_for(Scope::Always)));
     call(&windlass, &session("s"), "write", write("a")).await;
     drop(windlass);
-    let file = ground.path("state/approvals.json");
+    let file = directories.path("state/approvals.json");
     let mut all: Vec<Value> = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
     all.insert(0, json!({"id": "x", "scope": "forever"}));
     fs::write(&file, serde_json::to_vec(&all).unwrap()).unwrap();
-    fs::remove_file(ground.path("work/a")).unwrap();
-    let result = call(&ground.unattended(), &session("t"), "write", write("a")).await;
+    fs::remove_file(directories.path("work/a")).unwrap();
+    let result = call(&directories.unattended(), &session("t"), "write", write("a")).await;
     assert_eq!(result.outcome, Outcome::Ok, "{}", text(&result));
-    let book = windlass::people::ApprovalFile::in_state(&ground.path("state"));
+    let book = windlass::people::ApprovalFile::in_state(&directories.path("state"));
     assert!(book.skipped().unwrap()[0].contains("entry 1"));
-    // A file that is no list at all allows nothing, and stops nothing.
+    // A file that is no list allows no call, and does not prevent the start.
     fs::write(&file, "{").unwrap();
-    fs::remove_file(ground.path("work/a")).unwrap();
-    let result = call(&ground.unattended(), &session("t"), "write", write("a")).await;
+    fs::remove_file(directories.path("work/a")).unwrap();
+    let result = call(&directories.unattended(), &session("t"), "write", write("a")).await;
     assert_eq!(result.outcome, Outcome::Denied, "{}", text(&result));
-    let read = call(&ground.unattended(), &session("t"), "list", json!({})).await;
+    let read = call(&directories.unattended(), &session("t"), "list", json!({})).await;
     assert_eq!(read.outcome, Outcome::Ok, "{}", text(&read));
 }
 
-/// G5: the policy saw the name, the tool followed the link.
+/// G5: the policy checked the name, and the tool followed the link.
 #[tokio::test]
-async fn hygge_g5_a_link_is_judged_by_where_it_leads() {
-    let ground = Ground::in_sight();
-    ground.put("work/.env", "KEY=1\n");
-    std::os::unix::fs::symlink(".env", ground.path("work/notes.txt")).unwrap();
-    std::os::unix::fs::symlink("..", ground.path("work/up")).unwrap();
-    let windlass = ground.builder("work").mode(Mode::Auto).build().unwrap();
+async fn hygge_g5_policy_checks_the_target_of_a_link() {
+    let directories = TestDirectories::outside_tmp();
+    directories.put("work/.env", "KEY=1\n");
+    std::os::unix::fs::symlink(".env", directories.path("work/notes.txt")).unwrap();
+    std::os::unix::fs::symlink("..", directories.path("work/up")).unwrap();
+    let windlass = directories.builder("work").mode(Mode::Auto).build().unwrap();
     for (tool, input) in [
         ("read", json!({"path": "notes.txt"})),
         ("write", write("up/escaped")),
@@ -217,36 +221,36 @@ async fn hygge_g5_a_link_is_judged_by_where_it_leads() {
         let result = call(&windlass, &session("s"), tool, input).await;
         assert_eq!(result.outcome, Outcome::Denied, "{tool}: {}", text(&result));
     }
-    assert!(!ground.path("escaped").exists());
+    assert!(!directories.path("escaped").exists());
 }
 
-/// G8: an approval for one session counted in all of them, and one file opened its directory.
+/// G8: an approval for one session counted in all sessions, and one for a file allowed its whole directory.
 #[tokio::test]
-async fn hygge_g8_a_sessions_approval_stays_in_it() {
-    let ground = Ground::new();
-    let person = Says::new(Answer::allow_for(Scope::Session));
-    let windlass = ground.open(person.clone());
+async fn hygge_g8_approval_for_a_session_stays_in_it() {
+    let directories = TestDirectories::new();
+    let person = RecordingAttendant::new(Answer::allow_for(Scope::Session));
+    let windlass = directories.open(person.clone());
     let parent = session("s");
     let child = parent.child(SessionId::new("child"), Predicate::All, &Overrides::default()).into();
     call(&windlass, &parent, "write", write("d/a")).await;
     for (session, path, asked) in
         [(&parent, "d/a", 1), (&session("t"), "d/a", 2), (&child, "d/a", 3), (&parent, "d/b", 4)]
     {
-        drop(fs::remove_file(ground.path("work").join(path)));
+        drop(fs::remove_file(directories.path("work").join(path)));
         call(&windlass, session, "write", write(path)).await;
         assert_eq!(person.count(), asked, "{} {path}", session.id());
     }
 }
 
-/// G10: a question without anybody who hears it waited for ever.
+/// G10: an approval without a listener waited forever.
 #[tokio::test]
-async fn hygge_g10_a_question_always_comes_to_an_end() {
-    let ground = Ground::new();
-    let unattended = ground.unattended();
+async fn hygge_g10_approval_without_a_listener_ends() {
+    let directories = TestDirectories::new();
+    let unattended = directories.unattended();
     let _hears = unattended.subscribe();
     let result = call(&unattended, &session("s"), "write", write("a")).await;
     assert!(text(&result).contains("no person is available to ask"), "{}", text(&result));
-    let slow = ground.open(Listening { patience: Some(Duration::from_millis(50)) });
+    let slow = directories.open(Listening { patience: Some(Duration::from_millis(50)) });
     let result = call(&slow, &session("s"), "write", write("a")).await;
     assert!(text(&result).contains("no answer within"), "{}", text(&result));
     assert_eq!(result.outcome, Outcome::Denied);

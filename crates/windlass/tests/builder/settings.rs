@@ -1,4 +1,4 @@
-//! What an embedder can turn and read while calls run: the cache, the policy, the choice of tools.
+//! Settings that an embedder can read and change while calls run: the cache, the policy, the selection of tools.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ async fn the_cache_is_counted_cleared_and_switched_off() {
         engine.cache_stats()
     };
     assert_eq!(engine.cache_stats().capacity, 1);
-    // What changed just now is not kept, because its time stamp may not tell a change that follows.
+    // A file that has just changed is not cached, because its time may not show a change that follows at once.
     let mut misses = 0;
     while read("a.txt").await.hits == 0 {
         misses += 1;
@@ -57,7 +57,7 @@ fn the_policy_can_be_read() {
 }
 
 #[tokio::test]
-async fn a_choice_of_tools_is_saved_and_loaded() {
+async fn selection_of_tools_is_saved_and_loaded() {
     let folder = folder(&[]);
     let windlass = Windlass::builder(folder.path()).build().expect("a workspace");
     for (saved, is_offered) in [

@@ -1,4 +1,4 @@
-//! How often an undo looks at files, and what a person changes between those looks.
+//! The number of times that an undo inspects a file, and changes that a person makes between plan and undo.
 
 use std::collections::HashMap;
 use std::fs;
@@ -22,15 +22,15 @@ use windlass_host::{LocalHost, RandomIds};
 use windlass_store::UndoHistory;
 use windlass_tools::BUILTIN;
 
-use crate::support::{Place, text};
+use crate::support::{TestWorkspace, text};
 
-/// A machine that counts the looks at each path, after which the file is hashed.
-struct Counting {
+/// A host that counts the inspections of each path, which hash the file.
+struct CountingHost {
     inner: LocalHost,
     looks: Mutex<HashMap<PathBuf, usize>>,
 }
 
-impl Host for Counting {
+impl Host for CountingHost {
     fn files(&self) -> &dyn Files {
         self
     }
@@ -40,7 +40,7 @@ impl Host for Counting {
     }
 }
 
-impl Files for Counting {
+impl Files for CountingHost {
     fn workspace(&self) -> &Path {
         self.inner.files().workspace()
     }
@@ -86,65 +86,66 @@ impl Files for Counting {
 
 const FILES: usize = 20;
 
-fn name(number: usize) -> String {
+fn file_name(number: usize) -> String {
     format!("f{number:02}")
 }
 
-/// The last stamp of a file.
-fn stamp(path: &Path) -> (i64, i64) {
+/// Returns the ctime of a file.
+fn change_time(path: &Path) -> (i64, i64) {
     let facts = fs::symlink_metadata(path).unwrap();
     (facts.ctime(), facts.ctime_nsec())
 }
 
-/// Gives the last of the new files, which an undo looks at first, a later stamp than all others have.
-fn let_time_pass(place: &Place) {
-    let last = place.path(&name(FILES - 1));
-    let latest = (0..FILES - 1).map(|number| stamp(&place.path(&name(number)))).max();
-    while Some(stamp(&last)) <= latest {
+/// Touches the last of the new files, which an undo inspects first, until its ctime is later than that of all others.
+fn advance_change_time(test: &TestWorkspace) {
+    let last = test.path(&file_name(FILES - 1));
+    let latest = (0..FILES - 1).map(|number| change_time(&test.path(&file_name(number)))).max();
+    while Some(change_time(&last)) <= latest {
         let mode = fs::metadata(&last).unwrap().permissions();
         fs::set_permissions(&last, mode).unwrap();
     }
 }
 
 #[tokio::test]
-async fn an_undo_reads_a_file_no_more_where_its_fingerprint_proves_what_it_is() {
-    let place = Place::new();
-    let inner = LocalHost::open_with(&place.workspace(), Durability::Kernel).unwrap();
-    let host = Arc::new(Counting { inner, looks: Mutex::default() });
+async fn undo_does_not_read_files_with_a_proven_fingerprint() {
+    let test = TestWorkspace::new();
+    let inner = LocalHost::open_with(&test.workspace(), Durability::Kernel).unwrap();
+    let host = Arc::new(CountingHost { inner, looks: Mutex::default() });
     let engine = Engine::builder(host.clone())
         .ids(Arc::new(RandomIds::default()))
         .toolbox(Toolbox::of(BUILTIN).unwrap())
         .policy(Policy::new(Mode::Yolo))
-        .history(Arc::new(UndoHistory::open(&place.state()).unwrap()))
+        .history(Arc::new(UndoHistory::open(&test.state()).unwrap()))
         .build();
     let session = Arc::new(Session::new(SessionId::new("counting")));
-    let added = (0..FILES).map(|number| format!("*** Add File: {}\n+{number}\n", name(number)));
+    let added =
+        (0..FILES).map(|number| format!("*** Add File: {}\n+{number}\n", file_name(number)));
     let patch = format!("*** Begin Patch\n{}*** End Patch\n", added.collect::<String>());
     let made = engine.call(&session, ToolCall::new("patch", json!({"patch": patch}))).await;
     assert_eq!(made.outcome, Outcome::Ok, "{}", text(&made));
-    let_time_pass(&place);
+    advance_change_time(&test);
     host.looks.lock().unwrap().clear();
     let undone = engine.call(&session, ToolCall::new("undo", json!({}))).await;
     assert_eq!(undone.outcome, Outcome::Ok, "{}", text(&undone));
     let looks = host.looks.lock().unwrap();
     for number in 0..FILES - 1 {
-        let path = place.path(&name(number));
+        let path = test.path(&file_name(number));
         assert!(!path.exists());
         // For the plan, and for the lines of the report.
         assert_eq!(looks.get(&path), Some(&2), "{}", path.display());
     }
 }
 
-/// Plans an undo of the last change, lets a person do something, and then does what was planned.
-struct Interrupted;
+/// A tool that plans an undo of the last change, lets a person change a file, and then performs the plan.
+struct InterruptedUndo;
 
 #[derive(Deserialize, JsonSchema)]
 struct Args {
-    /// The number of the change that the person makes.
+    /// Index of the change that the person makes.
     change: usize,
 }
 
-impl PlannedTool for Interrupted {
+impl PlannedTool for InterruptedUndo {
     const NAME: &'static str = "interrupted";
     const KINDS: Kinds = Kinds::STATE.with(Kinds::DELETE);
     type Args = Args;
@@ -159,8 +160,8 @@ impl PlannedTool for Interrupted {
 
     async fn call(&self, cx: &Context, (plan, change): Self::Plan) -> Result<Output, ToolError> {
         cx.blocking(move |cx| {
-            let file = cx.files().resolve(Path::new(&name(3)))?.path;
-            CHANGES[change].1(&file);
+            let file = cx.files().resolve(Path::new(&file_name(3)))?.path;
+            PERSON_CHANGES[change].1(&file);
             cx.undo()?.perform(&plan)?;
             Ok(Output::text("undid it"))
         })
@@ -168,11 +169,11 @@ impl PlannedTool for Interrupted {
     }
 }
 
-/// A change that a person makes to a file, in words and as it is made.
-type Change = (&'static str, fn(&Path));
+/// A change that a person makes to a file: a description and a function.
+type PersonChange = (&'static str, fn(&Path));
 
-/// The changes that a person makes to a file. No undo may take them with it.
-const CHANGES: &[Change] = &[
+/// Changes that a person makes to a file. No undo may overwrite them.
+const PERSON_CHANGES: &[PersonChange] = &[
     ("writes as many bytes and sets the old time", |path| {
         let old = fs::metadata(path).unwrap().modified().unwrap();
         fs::write(path, "x\n").unwrap();
@@ -196,19 +197,20 @@ const CHANGES: &[Change] = &[
 ];
 
 #[tokio::test]
-async fn what_a_person_changes_between_the_plan_and_the_undo_stays() {
-    for (number, (change, _)) in CHANGES.iter().enumerate() {
-        let place = Place::built(&[], |builder| builder.tool(Interrupted));
+async fn changes_between_plan_and_undo_stay() {
+    for (number, (change, _)) in PERSON_CHANGES.iter().enumerate() {
+        let test = TestWorkspace::with_builder(&[], |builder| builder.tool(InterruptedUndo));
         let files = (0..FILES).map(|number| {
-            json!({"path": name(number), "to": "file", "content": format!("{}\n", number % 10)})
+            json!({"path": file_name(number), "to": "file", "content": format!("{}\n", number % 10)})
         });
-        place.ok("delta", json!({"changes": files.collect::<Vec<_>>()})).await;
-        let_time_pass(&place);
-        let refused = place.call("interrupted", json!({"change": number})).await;
+        test.call_ok("delta", json!({"changes": files.collect::<Vec<_>>()})).await;
+        advance_change_time(&test);
+        let refused = test.call("interrupted", json!({"change": number})).await;
         let said = text(&refused);
         assert_eq!(refused.outcome, Outcome::Error, "{change}: {said}");
         assert!(said.contains("stale"), "{change}: {said}");
-        let left = (0..FILES).filter(|number| *number != 3 && place.path(&name(*number)).exists());
+        let left =
+            (0..FILES).filter(|number| *number != 3 && test.path(&file_name(*number)).exists());
         assert_eq!(left.count(), FILES - 1, "{change}: {said}");
     }
 }

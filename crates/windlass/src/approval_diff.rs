@@ -1,4 +1,4 @@
-//! The changes that an approval is about, as a person reads them.
+//! Formats the changes that an approval is about as a diff for a person.
 
 mod summary;
 
@@ -9,14 +9,14 @@ use std::path::Path;
 use windlass_core::{ApprovalRequest, BuiltChange, FileChange, GitRecord, git_record, quote};
 use windlass_tools::diff::{Diff, Look, Version, render_file};
 
-/// The most lines of a difference that are shown with a question; a longer one is shown by file.
-const SHOWN_LINES: usize = 2_000;
+/// Maximum number of lines of a diff that are shown with a question; a longer diff is shown as a list of files.
+const MAX_SHOWN_LINES: usize = 2_000;
 
-/// The changes that an approval is about: every changed line once, also of deleted files, binary files by name, and a line for each
-/// build directory.
+/// The changes that an approval is about, as text: every changed line once, also of deleted files, the names of binary files, and a line
+/// for each build directory.
 ///
-/// Nothing in it acts on a terminal but its own colours, and every name and line is shown as it is: control characters and characters
-/// that change the direction of text are spelled out.
+/// Control characters and characters that change the direction of text are escaped, so that a terminal cannot be tricked; only the text's
+/// own colours act on it.
 ///
 /// ```
 /// use windlass::people::{ApprovalRequest, Difference};
@@ -28,24 +28,24 @@ const SHOWN_LINES: usize = 2_000;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Difference {
-    /// Every changed line.
+    /// The diff with every changed line.
     pub whole: String,
-    /// A line for each file, or for each directory where there are many.
+    /// A line for each file, or a summary by directory if there are many files.
     pub by_file: String,
-    /// The command that shows the whole, if one does.
+    /// The command that shows the whole diff, if there is one.
     handle: Option<String>,
 }
 
 impl Difference {
-    /// The changes of an approval.
+    /// Formats the changes of an approval.
     pub fn of(request: &ApprovalRequest, look: &Look) -> Self {
-        let place = request.workspace.as_path();
-        // What was only tried out is not held anywhere.
+        let workspace = request.workspace.as_path();
+        // A trial's changes are not held, so no command can show them.
         let handle = request.has_run.then(|| format!("windlass policy diff {}", request.id));
-        Self::between(&request.changes, &request.built, place, look, handle)
+        Self::between(&request.changes, &request.built, workspace, look, handle)
     }
 
-    /// Changes of files and build directories of a workspace. `handle` names the way to see the whole.
+    /// Formats changes of files and build directories of a workspace. `handle` is the command that shows the whole diff.
     pub fn between(
         changes: &[FileChange],
         built: &[BuiltChange],
@@ -57,18 +57,19 @@ impl Difference {
         let objects = changes.iter().filter(|change| is_git_object(change)).count();
         let files = || changes.iter().filter(|change| !is_git_object(change));
         for change in files() {
-            whole.push_str(&lines_of(change, workspace, look));
+            whole.push_str(&changed_lines(change, workspace, look));
         }
-        if changes.len() > summary::MOST_FILES {
-            by_file = summary::summary(changes, workspace, &|change| line_of(change, workspace));
+        if changes.len() > summary::MAX_LISTED_FILES {
+            by_file =
+                summary::summary(changes, workspace, &|change| change_line(change, workspace));
         } else {
-            by_file.extend(files().map(|change| line_of(change, workspace)));
+            by_file.extend(files().map(|change| change_line(change, workspace)));
         }
         for one in built {
-            let name = name(&one.path, workspace);
+            let name = relative_name(&one.path, workspace);
             let what = match one.files {
                 0 => "files removed, or modes changed".to_owned(),
-                files => format!("{files} files, {}", size(one.bytes)),
+                files => format!("{files} files, {}", format_bytes(one.bytes)),
             };
             // It has no history.
             let line = format!("build directory {name}/: {what}; cannot be undone\n");
@@ -84,12 +85,12 @@ impl Difference {
         Self { whole, by_file, handle }
     }
 
-    /// Returns whether the whole is too long to be shown with a question.
+    /// Returns whether the whole diff is too long to be shown with a question.
     pub fn is_long(&self) -> bool {
-        self.whole.lines().count() > SHOWN_LINES
+        self.whole.lines().count() > MAX_SHOWN_LINES
     }
 
-    /// Every changed line, or the files where these are too many.
+    /// Returns the whole diff or, if it is too long, the list of files.
     pub fn shown(&self) -> String {
         if !self.is_long() {
             return self.whole.clone();
@@ -100,25 +101,26 @@ impl Difference {
     }
 }
 
-/// Tells whether a change is a new object of git: compressed, and named by its hash.
+/// Returns whether a change creates a Git object, which is compressed and named by its hash.
 fn is_git_object(change: &FileChange) -> bool {
     git_record(&change.path) == Some(GitRecord::Object) && matches!(change.verb, "create" | "make")
 }
 
-fn name(path: &Path, workspace: &Path) -> String {
+/// Formats a path relative to the workspace.
+fn relative_name(path: &Path, workspace: &Path) -> String {
     quote::path(path.strip_prefix(workspace).unwrap_or(path)).into_owned()
 }
 
-/// Every line that changed, or one that names the file where there is nothing to show line by line.
-fn lines_of(change: &FileChange, workspace: &Path, look: &Look) -> String {
+/// Formats the changed lines of a file, or one line that names the file if there are none to show.
+fn changed_lines(change: &FileChange, workspace: &Path, look: &Look) -> String {
     let (before, after) = (&change.before, &change.after);
     let is_shown = after.is_some() || (before.is_some() && change.verb == "delete");
     if !is_shown {
-        return line_of(change, workspace);
+        return change_line(change, workspace);
     }
-    // Two equal versions differ in what a file has besides.
+    // If the contents are equal, only the mode or another attribute has changed.
     if before == after {
-        return headline(change, workspace, None);
+        return change_headline(change, workspace, None);
     }
     let [before, after] = [before, after].map(|content| content.as_deref().map(without_nul));
     let name = change.path.strip_prefix(workspace).unwrap_or(&change.path);
@@ -131,7 +133,7 @@ fn lines_of(change: &FileChange, workspace: &Path, look: &Look) -> String {
     report.to_string()
 }
 
-/// A text in which NUL characters stand is a text still, and a shell runs it: they do not make it a file of which nothing is shown.
+/// Replaces NUL characters by `\x00` in a valid UTF-8 text. A shell runs a script with NULs, so it must not be shown as a binary file.
 fn without_nul(content: &[u8]) -> Cow<'_, [u8]> {
     match std::str::from_utf8(content) {
         Ok(text) if text.contains('\0') => Cow::Owned(text.replace('\0', "\\x00").into_bytes()),
@@ -139,8 +141,8 @@ fn without_nul(content: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// One line about a file: what becomes of it, and how many lines come and go.
-fn line_of(change: &FileChange, workspace: &Path) -> String {
+/// Formats one line about a file: its change, and the number of added and removed lines.
+fn change_line(change: &FileChange, workspace: &Path) -> String {
     let text = |content: &Option<Vec<u8>>| match content {
         None => Some(String::new()),
         Some(bytes) if bytes.contains(&0) => None,
@@ -163,12 +165,12 @@ fn line_of(change: &FileChange, workspace: &Path) -> String {
             Some(format!("binary, {} to {} bytes", bytes[0], bytes[1]))
         }
     };
-    headline(change, workspace, counted)
+    change_headline(change, workspace, counted)
 }
 
-/// The name of a file and what becomes of it, with remarks.
-fn headline(change: &FileChange, workspace: &Path, counted: Option<String>) -> String {
-    let mut line = format!("{} {}", change.verb, name(&change.path, workspace));
+/// Formats the verb and the name of a changed file, with the counts and the detail in parentheses.
+fn change_headline(change: &FileChange, workspace: &Path, counted: Option<String>) -> String {
+    let mut line = format!("{} {}", change.verb, relative_name(&change.path, workspace));
     for more in [counted, change.detail.as_deref().map(|text| quote::visible(text).into_owned())] {
         // Writing to a string does not fail.
         let _ = more.map(|more| write!(line, " ({more})"));
@@ -177,7 +179,8 @@ fn headline(change: &FileChange, workspace: &Path, counted: Option<String>) -> S
     line
 }
 
-fn size(bytes: u64) -> String {
+/// Formats a number of bytes with a unit.
+fn format_bytes(bytes: u64) -> String {
     match bytes {
         0..10_000 => format!("{bytes} bytes"),
         10_000..10_000_000 => format!("{} kB", bytes / 1_000),
@@ -195,7 +198,7 @@ mod tests {
         FileChange { path: "/w/a".into(), verb, before, after, detail: None }
     }
 
-    fn of(changes: &[FileChange]) -> Difference {
+    fn diff_of(changes: &[FileChange]) -> Difference {
         let built = [BuiltChange { path: "/w/target".into(), files: 3, bytes: 45_000 }];
         Difference::between(
             changes,
@@ -207,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn objects_of_git_are_counted() {
+    fn git_objects_are_counted_not_shown() {
         let object =
             |path: &str| FileChange { path: path.into(), ..change("create", None, Some(b"x\x01")) };
         let changes = [
@@ -216,13 +219,13 @@ mod tests {
             object("/w/.git/objects/info/alternates"),
             change("create", None, Some(b"new\n")),
         ];
-        let shown = of(&changes).shown();
+        let shown = diff_of(&changes).shown();
         assert!(shown.contains("git objects: 2 files\n"), "{shown}");
         assert!(shown.contains("info/alternates") && shown.contains("+new"), "{shown}");
     }
 
     #[test]
-    fn each_kind_of_change_is_shown() {
+    fn every_kind_of_change_has_its_line() {
         let long = "x\n".repeat(3_000);
         for (change, expected) in [
             (change("change", Some(b"one\n"), Some(b"two\n")), "-one\n+two\n"),
@@ -237,32 +240,32 @@ mod tests {
             (change("delete", Some(b"\0\xff"), None), "deleted a: binary, 2 B"),
             (change("create", None, Some(b"rm -r x\0\0\n")), "+rm -r x\\x00\\x00\n"),
         ] {
-            let shown = of(std::slice::from_ref(&change)).shown();
+            let shown = diff_of(std::slice::from_ref(&change)).shown();
             assert!(shown.contains(expected), "{change:?}: {shown}");
             assert!(
                 shown.ends_with("build directory target/: 3 files, 45 kB; cannot be undone\n"),
                 "{shown}"
             );
         }
-        let shown = of(&[change("create", None, Some(long.as_bytes()))]).shown();
+        let shown = diff_of(&[change("create", None, Some(long.as_bytes()))]).shown();
         assert!(shown.starts_with("create a (+3000 -0)\nbuild directory"), "{shown}");
         assert!(shown.contains("`x` shows them"), "{shown}");
-        let gone = of(&[change("delete", Some(long.as_bytes()), None)]).shown();
+        let gone = diff_of(&[change("delete", Some(long.as_bytes()), None)]).shown();
         assert!(gone.starts_with("delete a (+0 -3000)\n"), "{gone}");
     }
 
     #[test]
-    fn a_name_is_quoted_once() {
+    fn name_is_quoted_once() {
         let change = FileChange {
             path: "/w/\u{202e}gnp.txt".into(),
             ..change("create", None, Some(b"x\n"))
         };
-        let shown = of(&[change]).shown();
+        let shown = diff_of(&[change]).shown();
         assert!(shown.starts_with("created $'\\xe2\\x80\\xaegnp.txt': +1 -0\n"), "{shown}");
     }
 
     #[test]
-    fn thousands_of_files_fit_on_a_screen_and_what_is_deleted_is_named() {
+    fn summary_of_many_files_is_short_and_names_deletions_and_links() {
         let many = (0..5_000).map(|number| FileChange {
             path: format!("/w/gen/{}/{number}", number % 7).into(),
             ..change("create", None, Some(b"x\n"))
@@ -274,7 +277,7 @@ mod tests {
             ..change("create", None, None)
         };
         let changes: Vec<FileChange> = many.chain([gone, link]).collect();
-        let shown = of(&changes).shown();
+        let shown = diff_of(&changes).shown();
         assert!(shown.lines().count() < 60, "{shown}");
         for line in [
             "5002 files: create 5001, delete 1\n",

@@ -1,4 +1,4 @@
-//! A workspace and a state directory of their own for every test.
+//! A temporary workspace with a state directory and an engine, for one test.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,59 +12,59 @@ use windlass::{Builder, CallResult, Mode, Outcome, Session, ToolCall, Undo, Wind
 
 use super::{Tree, delta};
 
-/// A workspace, its state beside it, and an engine that asks nobody.
-pub(crate) struct Place {
+/// A temporary workspace, its state directory beside it, and an engine in the mode `yolo`, which never asks a person.
+pub(crate) struct TestWorkspace {
     folder: TempDir,
     pub(crate) windlass: Windlass,
-    /// The session of a model.
+    /// The session in which [`call`](Self::call) makes calls, as a model does.
     pub(crate) session: Arc<Session>,
 }
 
-impl Place {
+impl TestWorkspace {
     pub(crate) fn new() -> Self {
         Self::with(&[])
     }
 
-    /// With these files in the workspace; a name may be quoted as tools write it, and one that ends in `/` is a directory.
+    /// Creates a workspace with these files. A name may be quoted as tools write it, and one that ends in `/` is a directory.
     pub(crate) fn with(files: &[(&str, &str)]) -> Self {
-        Self::built(files, |builder| builder)
+        Self::with_builder(files, |builder| builder)
     }
 
-    /// The same with something else said to the builder.
-    pub(crate) fn built(
+    /// The same with additional settings of the builder.
+    pub(crate) fn with_builder(
         files: &[(&str, &str)],
         configure: impl FnOnce(Builder) -> Builder,
     ) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        Self::inside(folder, files, configure)
+        Self::in_folder(folder, files, configure)
     }
 
-    /// The same in a directory that is not below `/tmp`: what is beside the workspace is outside of it there, and not in the `/tmp` of
-    /// the session.
-    pub(crate) fn in_sight(
+    /// The same in a directory that is not below `/tmp`, so that files beside the workspace are outside of it, and not in the `/tmp` of the
+    /// session.
+    pub(crate) fn outside_tmp(
         files: &[(&str, &str)],
         configure: impl FnOnce(Builder) -> Builder,
     ) -> Self {
-        Self::in_sight_of(files, |builder, _| configure(builder))
+        Self::outside_tmp_with(files, |builder, _| configure(builder))
     }
 
-    /// The same, with the directory in which the workspace lies.
-    pub(crate) fn in_sight_of(
+    /// The same, where the builder's settings can use the parent directory of the workspace.
+    pub(crate) fn outside_tmp_with(
         files: &[(&str, &str)],
         configure: impl FnOnce(Builder, &Path) -> Builder,
     ) -> Self {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
         let path = folder.path().to_owned();
-        Self::inside(folder, files, |builder| configure(builder, &path))
+        Self::in_folder(folder, files, |builder| configure(builder, &path))
     }
 
-    /// In memory where the system has a place for that: for tests that make many changes.
+    /// Creates a workspace in `/dev/shm` if the system has it, for tests that make many changes.
     pub(crate) fn in_memory(files: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
-        Self::inside(folder.expect("a folder"), files, |builder| builder)
+        Self::in_folder(folder.expect("a folder"), files, |builder| builder)
     }
 
-    fn inside(
+    fn in_folder(
         folder: TempDir,
         files: &[(&str, &str)],
         configure: impl FnOnce(Builder) -> Builder,
@@ -72,14 +72,14 @@ impl Place {
         fs::create_dir(folder.path().join("work")).expect("a folder");
         let windlass = configure(builder(folder.path())).build().expect("a workspace");
         let session = windlass.new_session();
-        let place = Self { folder, windlass, session };
+        let test = Self { folder, windlass, session };
         for (name, content) in files {
-            place.put(name, content);
+            test.put(name, content);
         }
-        place
+        test
     }
 
-    /// Everything again, as a new process would: same workspace, same state, same session.
+    /// Opens a new engine, as a new process would: same workspace, same state, same session id.
     pub(crate) fn restart(self) -> Self {
         let Self { folder, windlass, session } = self;
         drop(windlass);
@@ -88,8 +88,8 @@ impl Place {
         Self { folder, windlass, session }
     }
 
-    /// The same place with something else said to the builder, in a new session.
-    pub(crate) fn reopened(self, configure: impl FnOnce(Builder) -> Builder) -> Self {
+    /// Opens a new engine with additional settings of the builder, in a new session.
+    pub(crate) fn reopen_with(self, configure: impl FnOnce(Builder) -> Builder) -> Self {
         let Self { folder, windlass, .. } = self;
         drop(windlass);
         let windlass = configure(builder(folder.path())).build().expect("a workspace");
@@ -105,7 +105,7 @@ impl Place {
         self.folder.path().join("state")
     }
 
-    pub(crate) fn outside(&self) -> &Path {
+    pub(crate) fn parent_directory(&self) -> &Path {
         self.folder.path()
     }
 
@@ -113,7 +113,7 @@ impl Place {
         self.workspace().join(quote::unpath(name))
     }
 
-    /// Somebody creates or replaces a file.
+    /// Creates or replaces a file, or creates a directory, as another process would.
     pub(crate) fn put(&self, name: &str, content: impl AsRef<[u8]>) {
         let path = self.path(name);
         if name.ends_with('/') {
@@ -135,19 +135,19 @@ impl Place {
         String::from_utf8(self.read(name)).expect("UTF-8")
     }
 
-    /// The names of all that is in the workspace.
+    /// Reads the tree of the workspace.
     pub(crate) fn tree(&self) -> Tree {
         Tree::of(&self.workspace())
     }
 
-    /// A call of the model's.
+    /// Makes a call as a model does.
     pub(crate) async fn call(&self, tool: &str, input: Value) -> CallResult {
         self.windlass.call(&self.session, ToolCall::new(tool, input)).await
     }
 
-    /// A call that must work; what it says.
+    /// Makes a call that must succeed. Returns its result.
     #[track_caller]
-    pub(crate) fn ok(&self, tool: &str, input: Value) -> impl Future<Output = CallResult> {
+    pub(crate) fn call_ok(&self, tool: &str, input: Value) -> impl Future<Output = CallResult> {
         let caller = std::panic::Location::caller();
         async move {
             let result = self.call(tool, input).await;
@@ -156,16 +156,16 @@ impl Place {
         }
     }
 
-    /// A call that must not work, and must change nothing; what it says.
-    pub(crate) async fn refused(&self, tool: &str, input: Value) -> String {
+    /// Makes a call that must fail and change no file. Returns its text.
+    pub(crate) async fn call_refused(&self, tool: &str, input: Value) -> String {
         let before = self.tree();
         let result = self.call(tool, input).await;
         assert_ne!(result.outcome, Outcome::Ok, "{}", text(&result));
-        before.assert_is(&self.tree(), "a refused call changed something");
+        before.assert_same(&self.tree(), "a refused call changed a file");
         text(&result)
     }
 
-    /// A person takes something back.
+    /// Undoes changes as a person, in a new session.
     pub(crate) async fn undo(&self, what: Undo) -> CallResult {
         self.windlass.undo(&self.windlass.new_session(), what).await
     }
@@ -180,7 +180,7 @@ fn builder(folder: &Path) -> Builder {
         .tool(delta())
 }
 
-/// What a result says.
+/// Returns the text of a result.
 pub(crate) fn text(result: &CallResult) -> String {
     result.output.to_text()
 }

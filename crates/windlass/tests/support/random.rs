@@ -1,8 +1,9 @@
-//! Numbers that are the same for the same seed, on every machine.
+//! A random generator that gives the same numbers for the same seed on every machine.
 
-pub(crate) struct Dice(u64);
+/// A random generator (`SplitMix64`) with its state.
+pub(crate) struct Random(u64);
 
-impl Dice {
+impl Random {
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -15,15 +16,17 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    /// From 0 up to, but without, `end`.
+    /// Returns a number below `end`.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         usize::try_from(self.next() % end as u64).expect("it is below a usize")
     }
 
+    /// Returns true once in `count` calls on average.
     pub(crate) fn one_in(&mut self, count: usize) -> bool {
         self.below(count) == 0
     }
 
+    /// Picks an element; none of an empty list.
     pub(crate) fn pick<T: Clone>(&mut self, among: &[T]) -> Option<T> {
         if among.is_empty() { None } else { among.get(self.below(among.len())).cloned() }
     }

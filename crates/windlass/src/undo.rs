@@ -1,7 +1,7 @@
-//! Taking back, proposing, and coming back to a snapshot: what people and programs do beside a model's calls.
+//! Undo, proposals and snapshots, and the recovery at the start.
 //!
-//! Each of these is a call of the one engine, on behalf of a person ([`Engine::act_for_person`](windlass_core::Engine::act_for_person)): it is
-//! told to those who listen, is on the record, and can be undone.
+//! Each operation is a call of the engine on behalf of a person ([`Engine::act_for_person`](windlass_core::Engine::act_for_person)), so it
+//! is published as events, is in the journal, and can be undone.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -39,8 +39,8 @@ use crate::{Error, Windlass};
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Undo {
-    /// The last change of the workspace that is not undone. Undos do not count; [`Undo::Call`] takes one back. A change without a
-    /// history (a build directory, a job) is no step: the last change with a history is undone, and what stays is named.
+    /// The last change of the workspace that is not undone. Undos do not count; [`Undo::Call`] undoes one. Changes without a history (a
+    /// build directory, a job) are skipped: the last change with a history is undone, and the result names the skipped ones.
     Last,
     /// The changes of one call, without those of calls that it made.
     Call(CallId),
@@ -51,6 +51,7 @@ pub enum Undo {
 }
 
 impl Undo {
+    /// Returns the arguments for the undo tool.
     fn input(&self) -> Value {
         match self {
             Self::Last => json!({}),
@@ -61,25 +62,28 @@ impl Undo {
     }
 }
 
-/// The history and the shelves that taking back needs.
-pub(crate) struct Reversible {
+/// The stores that undo, proposals and snapshots need.
+pub(crate) struct UndoStores {
     host: Arc<dyn Host>,
     pub(crate) history: Arc<dyn History>,
-    /// The same history, if it lasts.
-    pub(crate) lasting: Option<Arc<UndoHistory>>,
-    shelf: Option<Arc<dyn Shelf>>,
-    snapshots: Option<Arc<dyn Shelf>>,
+    /// The same history, if it is kept in a state directory.
+    pub(crate) on_disk: Option<Arc<UndoHistory>>,
+    /// Store of proposals.
+    proposal_shelf: Option<Arc<dyn Shelf>>,
+    /// Store of snapshots.
+    snapshot_shelf: Option<Arc<dyn Shelf>>,
+    /// One line for each recovery that was made at the start.
     pub(crate) recovered: Vec<String>,
 }
 
-impl std::fmt::Debug for Reversible {
+impl std::fmt::Debug for UndoStores {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Reversible").field("recovered", &self.recovered).finish_non_exhaustive()
+        f.debug_struct("UndoStores").field("recovered", &self.recovered).finish_non_exhaustive()
     }
 }
 
-impl Reversible {
-    /// Opens the history and puts right what was left half-done.
+impl UndoStores {
+    /// Opens the stores and recovers unfinished changes. Without a state directory, the history is in memory and there are no shelves.
     pub(crate) fn open(
         host: Arc<dyn Host>,
         state: Option<&Path>,
@@ -89,29 +93,29 @@ impl Reversible {
             return Ok(Self {
                 host,
                 history: Arc::new(MemoryHistory::default()),
-                lasting: None,
-                shelf: None,
-                snapshots: None,
+                on_disk: None,
+                proposal_shelf: None,
+                snapshot_shelf: None,
                 recovered: Vec::new(),
             });
         };
         let history = Arc::new(UndoHistory::open_with(state, settings)?);
-        let recovered = put_right(&*host, state, &history)?;
+        let recovered = recover_unfinished(&*host, state, &history)?;
         Ok(Self {
             host,
             history: history.clone(),
-            lasting: Some(history),
-            shelf: Some(Arc::new(ProposalShelf::in_state(state))),
-            snapshots: Some(Arc::new(ProposalShelf::for_snapshots(state))),
+            on_disk: Some(history),
+            proposal_shelf: Some(Arc::new(ProposalShelf::in_state(state))),
+            snapshot_shelf: Some(Arc::new(ProposalShelf::for_snapshots(state))),
             recovered,
         })
     }
 
-    /// Puts what was put right on the journal.
+    /// Writes the recoveries to the journal.
     pub(crate) fn record(&self, journal: &dyn Journal) {
         for text in &self.recovered {
             let body = serde_json::to_string(&Recovery::new(text)).unwrap_or_default();
-            // It is taken at once. A journal that cannot be written tells so with the first call.
+            // The record is queued at once. If the journal cannot be written, the first call reports it.
             drop(journal.append(Record {
                 at: self.host.clock().now(),
                 session: SessionId::new(""),
@@ -125,19 +129,23 @@ impl Reversible {
     }
 }
 
-/// Puts right what programs that were killed left half-done, in whichever workspace that was.
-fn put_right(host: &dyn Host, state: &Path, history: &UndoHistory) -> Result<Vec<String>, Error> {
+/// Finishes or takes back changes that killed processes left unfinished, in all workspaces. Returns a line for each.
+fn recover_unfinished(
+    host: &dyn Host,
+    state: &Path,
+    history: &UndoHistory,
+) -> Result<Vec<String>, Error> {
     let unfinished = match history.unfinished() {
         Ok(unfinished) => unfinished,
-        // What is damaged is set aside and told; it must not keep everybody from working.
+        // A damaged history is set aside and reported; it must not prevent a start.
         Err(error) => return Ok(vec![error.to_string()]),
     };
-    let mut told = Vec::new();
+    let mut lines = Vec::new();
     let mut taken_back = HashSet::new();
     for unfinished in unfinished {
         let origin = &unfinished.origin;
         let Ok(mut files) = LocalFiles::open(&origin.workspace) else {
-            // It may be on a disk that is not there now; whoever finds it again puts it right.
+            // The workspace may be on a disk that is not mounted now; a later start recovers it.
             continue;
         };
         if host.session_files(&origin.session).is_some() {
@@ -148,12 +156,12 @@ fn put_right(host: &dyn Host, state: &Path, history: &UndoHistory) -> Result<Vec
             PLANTED_REMOVAL => finish_removal(&files, &unfinished.changes),
             _ => recover(&files, &unfinished.changes, &content),
         };
-        told.push(format!("{} ({}) was cut off: {outcome}", origin.call, origin.tool));
+        lines.push(format!("{} ({}) was cut off: {outcome}", origin.call, origin.tool));
         if matches!(outcome, Recovered::RolledBack { .. }) {
             taken_back.insert(origin.call.clone());
         }
         match outcome {
-            // Also where somebody else changed a file meanwhile: that file is theirs, and there is nothing left to undo.
+            // Also if another process changed a file meanwhile: that file stays, and there is nothing left to undo.
             Recovered::RolledBack { .. } => unfinished.abandon()?,
             Recovered::Finished => unfinished.finish()?,
             // Left as it is for the next start.
@@ -169,19 +177,19 @@ fn put_right(host: &dyn Host, state: &Path, history: &UndoHistory) -> Result<Vec
     if let Some(processes) = host.processes() {
         let book = ApprovalFile::in_state(state);
         let close = |id: &ApprovalId| book.use_up(id.as_str()).is_ok();
-        told.extend(processes.recover_stages(&state_of, &close));
+        lines.extend(processes.recover_stages(&state_of, &close));
     }
-    Ok(told)
+    Ok(lines)
 }
 
 /// # Undo, proposals and snapshots
 impl Windlass {
-    /// Takes back changes, in the name of this session. It can be undone itself. [`Undo`] has an example.
+    /// Undoes changes, as a call of this session. The undo can be undone itself. [`Undo`] has an example.
     pub async fn undo(&self, session: &Arc<Session>, what: Undo) -> CallResult {
         self.undo_with(session, &what, what.input()).await
     }
 
-    /// Tells what an undo would do, without doing it.
+    /// Reports the changes that an undo would make, without making them.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -204,30 +212,31 @@ impl Windlass {
         self.undo_with(session, &what, input).await
     }
 
+    /// Calls the undo tool on behalf of a person.
     async fn undo_with(&self, session: &Arc<Session>, what: &Undo, input: Value) -> CallResult {
         let session = self.reaching_changes(session, what);
         self.engine().act_for_person(&session, Handle::Static(UNDO_ANY), input).await
     }
 
-    /// A session whose changes are held until they are applied. Needs [`Builder::state`](crate::Builder::state). The
-    /// [guide](crate#undo-and-proposals) has an example.
+    /// Turns a session into one whose changes become proposals instead of changing files. Needs [`Builder::state`](crate::Builder::state).
+    /// The [guide](crate#undo-and-proposals) has an example.
     pub fn proposing(&self, session: Session) -> Result<Arc<Session>, Error> {
         let proposals = self.proposals(session.id())?;
         Ok(Arc::new(session.with_proposals(proposals)))
     }
 
-    /// The proposals of a session.
+    /// Opens the proposals of a session.
     pub fn proposals(&self, session: &SessionId) -> Result<Arc<Proposals>, Error> {
-        let shelf = self.shelf()?;
+        let shelf = self.proposal_shelf()?;
         Ok(Arc::new(Proposals::open(shelf, session.clone())?))
     }
 
-    /// The sessions that have proposals.
+    /// Lists the sessions that have proposals.
     pub fn proposing_sessions(&self) -> Result<Vec<SessionId>, Error> {
-        Ok(self.shelf()?.sessions()?)
+        Ok(self.proposal_shelf()?.sessions()?)
     }
 
-    /// Makes what was proposed, that of these paths or all, in the name of this session: all of it or nothing.
+    /// Applies proposals to the workspace, those of these paths or all, as a call of this session: all of them or none.
     pub async fn apply(
         &self,
         session: &Arc<Session>,
@@ -239,22 +248,23 @@ impl Windlass {
         self.engine().act_for_person(&session, tool, json!({"paths": paths})).await
     }
 
-    /// The session, with the `/tmp` that the changes were made in.
+    /// Returns the session with access to the `/tmp` of the session that made the changes.
     fn reaching_changes(&self, session: &Arc<Session>, what: &Undo) -> Arc<Session> {
         let query = match what {
-            Undo::Last => Query::LastOfWorkspace(self.reversible.host.files().workspace().into()),
+            Undo::Last => Query::LastOfWorkspace(self.undo_stores.host.files().workspace().into()),
             Undo::Call(call) => Query::Call(call.clone()),
             Undo::Turn(turn) => Query::Turn(turn.clone()),
             Undo::Session(session) => Query::Session(session.clone()),
         };
         // If there is nothing to undo, the undo itself says why.
-        match UndoPlan::tmp_session(&*self.reversible.history, &query) {
+        match UndoPlan::tmp_session(&*self.undo_stores.history, &query) {
             Ok(Some(other)) => Arc::new(session.reaching_tmp_of(other)),
             Ok(None) | Err(_) => session.clone(),
         }
     }
 
-    /// Keeps what is at these paths, and below them, to come back to it. Needs [`Builder::state`](crate::Builder::state).
+    /// Takes a snapshot of these paths and the files below them, for [`restore`](Self::restore). Needs
+    /// [`Builder::state`](crate::Builder::state).
     ///
     /// ```
     /// # use windlass::Windlass;
@@ -273,8 +283,8 @@ impl Windlass {
     /// ```
     pub fn snapshot(&self, paths: &[PathBuf]) -> Result<Snapshot, Error> {
         let shelf = self.snapshot_shelf()?;
-        let snapshot = Snapshot::take(self.reversible.host.files(), &*shelf, paths)?;
-        // Contents stay for as long as a list names them.
+        let snapshot = Snapshot::take(self.undo_stores.host.files(), &*shelf, paths)?;
+        // The shelf keeps contents as long as a saved list names them.
         let list: Vec<Proposal> = snapshot
             .states
             .iter()
@@ -289,7 +299,7 @@ impl Windlass {
         Ok(snapshot)
     }
 
-    /// Makes everything that a snapshot is about what it was, in the name of this session. It can be undone.
+    /// Restores the paths of a snapshot, as a call of this session. It can be undone.
     pub async fn restore(
         &self,
         session: &Arc<Session>,
@@ -299,26 +309,28 @@ impl Windlass {
         Ok(self.engine().act_for_person(session, tool, json!({})).await)
     }
 
-    /// Lets go of what a snapshot kept.
+    /// Frees the contents that a snapshot kept.
     pub fn forget_snapshot(&self, snapshot: &Snapshot) -> Result<(), Error> {
         Ok(self.snapshot_shelf()?.save(&snapshot_id(snapshot), &[])?)
     }
 
-    /// The history, if it lasts.
+    /// Returns the undo history if it is kept in a state directory.
     pub fn lasting_history(&self) -> Option<&Arc<UndoHistory>> {
-        self.reversible.lasting.as_ref()
+        self.undo_stores.on_disk.as_ref()
     }
 
-    fn shelf(&self) -> Result<Arc<dyn Shelf>, Error> {
-        self.reversible.shelf.clone().ok_or(Error::NoState("proposals"))
+    /// Returns the store of proposals; an error without a state directory.
+    fn proposal_shelf(&self) -> Result<Arc<dyn Shelf>, Error> {
+        self.undo_stores.proposal_shelf.clone().ok_or(Error::NoState("proposals"))
     }
 
+    /// Returns the store of snapshots; an error without a state directory.
     fn snapshot_shelf(&self) -> Result<Arc<dyn Shelf>, Error> {
-        self.reversible.snapshots.clone().ok_or(Error::NoState("snapshots"))
+        self.undo_stores.snapshot_shelf.clone().ok_or(Error::NoState("snapshots"))
     }
 }
 
-/// Two snapshots of the same state are one.
+/// Returns an id for the list of a snapshot's contents: the hash of the snapshot, so that equal snapshots share one list.
 fn snapshot_id(snapshot: &Snapshot) -> SessionId {
     let text = serde_json::to_vec(snapshot).unwrap_or_default();
     SessionId::new(windlass_core::ContentHash::of(&text).to_string())
